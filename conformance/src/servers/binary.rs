@@ -1,0 +1,206 @@
+//! Servers started from programs on the machine.
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use super::locate::{Program, locate};
+use super::options::{Clocks, Options};
+use super::probe::{self, Identity};
+use super::process::Process;
+use super::{Kind, ServerError};
+
+/// How long a server may take until it serves.
+pub(super) const READY: Duration = Duration::from_secs(60);
+
+/// How often a server is asked whether it serves yet.
+pub(super) const AGAIN: Duration = Duration::from_millis(20);
+
+/// How often a server is started on other ports when the ones it got were taken meanwhile.
+pub(super) const ATTEMPTS: usize = 5;
+
+/// How to start one server program, as often as needed, on the same ports with the same data.
+#[derive(Debug)]
+pub(super) struct Binary {
+    kind: Kind,
+    program: Program,
+    args: Vec<String>,
+    pub(super) port: u16,
+    folder: TempDir,
+}
+
+impl Binary {
+    /// Finds the program and prepares its folder; [`run`](Binary::run) starts it.
+    pub(super) fn prepare(kind: Kind, options: &Options) -> Result<Binary, ServerError> {
+        let program = locate(kind)?;
+        let folder = temporary_folder(kind)?;
+        let [port, peer_port] = free_ports()?;
+        let args = match kind {
+            Kind::Redis => redis_args(port, options),
+            Kind::Etcd => etcd_args(folder.path(), port, peer_port, options),
+            Kind::Zookeeper => {
+                let mut config = zookeeper_config(folder.path(), port, options.clocks);
+                for line in &options.args {
+                    config.push_str(line);
+                    config.push('\n');
+                }
+                zookeeper_args(&program, folder.path(), &config)?
+            }
+        };
+        Ok(Binary { kind, program, args, port, folder })
+    }
+
+    /// One member of a ZooKeeper ensemble: `members` are the `server.N=` lines as this one is to see them.
+    pub(super) fn zookeeper_member(
+        id: usize,
+        port: u16,
+        clocks: Clocks,
+        members: &str,
+    ) -> Result<Binary, ServerError> {
+        let kind = Kind::Zookeeper;
+        let program = locate(kind)?;
+        let folder = temporary_folder(kind)?;
+        std::fs::create_dir_all(folder.path().join("data"))
+            .and_then(|()| std::fs::write(folder.path().join("data/myid"), id.to_string()))
+            .map_err(ServerError::io("writing myid"))?;
+        let config = zookeeper_config(folder.path(), port, clocks) + members;
+        let args = zookeeper_args(&program, folder.path(), &config)?;
+        Ok(Binary { kind, program, args, port, folder })
+    }
+
+    pub(super) fn addr(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Starts the program without waiting for it.
+    pub(super) fn spawn(&self) -> Result<Process, ServerError> {
+        let folder = self.folder.path();
+        Process::spawn(&self.program, &self.args, folder, folder.join("log"))
+    }
+
+    /// Starts the program and waits until it serves.
+    pub(super) async fn run(&self) -> Result<Process, ServerError> {
+        let mut process = self.spawn()?;
+        let addr = self.addr();
+        let identity =
+            Identity { pid: process.pid(), folder: self.folder.path().to_string_lossy().into_owned() };
+        let deadline = Instant::now() + READY;
+        while !probe::serves(self.kind, &addr, Some(&identity)).await {
+            if Instant::now() > deadline {
+                return Err(ServerError::NotReady {
+                    kind: self.kind,
+                    waited: READY,
+                    log: process.log_tail(),
+                });
+            }
+            // Nothing announces that a server serves: it is asked again and again. Its end is an event.
+            tokio::select! {
+                ended = process.ended() => {
+                    let status = ended?.to_string();
+                    return Err(ServerError::Died { kind: self.kind, status, log: process.log_tail() });
+                }
+                () = sleep(AGAIN) => {}
+            }
+        }
+        Ok(process)
+    }
+}
+
+/// Finds, prepares and runs a server, on other ports if somebody else took the ones that were free.
+pub(super) async fn start(kind: Kind, options: &Options) -> Result<(Binary, Process), ServerError> {
+    let mut attempt = 1;
+    loop {
+        let binary = Binary::prepare(kind, options)?;
+        match binary.run().await {
+            Ok(process) => return Ok((binary, process)),
+            Err(ServerError::Died { log, .. }) if port_taken(&log) && attempt < ATTEMPTS => attempt += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether a log tells that a port was taken.
+pub(super) fn port_taken(log: &str) -> bool {
+    let log = log.to_ascii_lowercase();
+    ["address already in use", "bindexception", "failed listening on port"]
+        .iter()
+        .any(|text| log.contains(text))
+}
+
+/// Ports of the loopback interface that are free now, all different.
+pub(super) fn free_ports<const N: usize>() -> Result<[u16; N], ServerError> {
+    let mut ports = [0; N];
+    // All are bound before any is given back, so that they differ.
+    let mut bound = Vec::with_capacity(N);
+    for port in &mut ports {
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(ServerError::io("binding a port"))?;
+        *port = listener.local_addr().map_err(ServerError::io("reading a bound port"))?.port();
+        bound.push(listener);
+    }
+    Ok(ports)
+}
+
+fn temporary_folder(kind: Kind) -> Result<TempDir, ServerError> {
+    tempfile::Builder::new()
+        .prefix(&format!("latchwork-{kind}-"))
+        .tempdir()
+        .map_err(ServerError::io("making a temporary folder"))
+}
+
+fn redis_args(port: u16, options: &Options) -> Vec<String> {
+    let port = port.to_string();
+    let fixed = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];
+    fixed.into_iter().map(str::to_owned).chain(options.args.iter().cloned()).collect()
+}
+
+fn etcd_args(folder: &Path, port: u16, peer_port: u16, options: &Options) -> Vec<String> {
+    let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
+    let fixed = [
+        "--name=latchwork".to_owned(),
+        format!("--data-dir={}", folder.join("data").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=latchwork={peer}"),
+        format!("--heartbeat-interval={}", options.clocks.etcd_heartbeat().as_millis()),
+        format!("--election-timeout={}", options.clocks.etcd_election().as_millis()),
+    ];
+    fixed.into_iter().chain(options.args.iter().cloned()).collect()
+}
+
+fn zookeeper_config(folder: &Path, port: u16, clocks: Clocks) -> String {
+    let data = folder.join("data");
+    let mut config = format!(
+        "tickTime={}\ndataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n\
+         admin.enableServer=false\n4lw.commands.whitelist=*\n",
+        clocks.zookeeper_tick().as_millis(),
+        data.display(),
+    );
+    if clocks == Clocks::Fast {
+        // Twenty ticks, the default, would be 2 s.
+        let _ = writeln!(config, "maxSessionTimeout=60000");
+    }
+    config
+}
+
+fn zookeeper_args(program: &Program, folder: &Path, config: &str) -> Result<Vec<String>, ServerError> {
+    let file = folder.join("zoo.cfg");
+    std::fs::write(&file, config).map_err(ServerError::io("writing zoo.cfg"))?;
+    let fixed = [
+        "-Xmx256m",
+        // For a program that lives for minutes on few cores.
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Dzookeeper.forceSync=no",
+        "-cp",
+        program.class_path.as_deref().unwrap_or_default(),
+        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+    ];
+    Ok(fixed.into_iter().map(str::to_owned).chain([file.to_string_lossy().into_owned()]).collect())
+}
