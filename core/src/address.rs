@@ -1,0 +1,220 @@
+//! Where a recipe lives on a coordinator: namespace, kind and key, coded once for every backend.
+
+use std::fmt;
+use std::sync::Arc;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::error::{Error, Result};
+
+/// Every byte outside `[A-Za-z0-9_.-]` is coded as `%XX`.
+const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-');
+
+/// The longest key and namespace, in bytes.
+pub const MAX_KEY_BYTES: usize = 255;
+
+/// The kinds of recipe. Kinds never meet: `mutex("a")` and `semaphore("a")` are two things (KEY-KINDS).
+/// A reentrant mutex is of the kind [`Kind::Mutex`], since both exclude each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Mutex and ReentrantMutex.
+    Mutex,
+    /// Read/write lock.
+    RwLock,
+    /// Semaphore.
+    Semaphore,
+    /// Leader election.
+    Election,
+}
+
+impl Kind {
+    /// The name that stands in a server's key.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Mutex => "mutex",
+            Kind::RwLock => "rwlock",
+            Kind::Semaphore => "semaphore",
+            Kind::Election => "election",
+        }
+    }
+}
+
+/// What a user names when asking for a recipe: a key of the coordinator's namespace (any `&str` or
+/// `String`), or what another program uses ([`Address::exact`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// A key, opaque, coded by this library (KEY-OPAQUE).
+    Key(String),
+    /// A foreign program's name, used as it is (KEY-EXACT).
+    Exact(String),
+}
+
+impl From<&str> for Name {
+    fn from(key: &str) -> Self {
+        Name::Key(key.to_owned())
+    }
+}
+
+impl From<String> for Name {
+    fn from(key: String) -> Self {
+        Name::Key(key)
+    }
+}
+
+impl From<&String> for Name {
+    fn from(key: &String) -> Self {
+        Name::Key(key.clone())
+    }
+}
+
+/// The place of one queue on a coordinator. Backends take an address, never a string.
+///
+/// `KEY-OPAQUE`: a key is opaque UTF-8 of 1 to 255 bytes, case-sensitive, without hierarchy; it is coded
+/// here, so that no `/`, `{` or `}` of a user reaches a server raw. `KEY-KINDS`: addresses of different
+/// kinds or namespaces never collide, nor do the keys `a` and `a/b`.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    // Coded; empty for an exact name. Arc: an address travels with every node, hold and departure.
+    namespace: Arc<str>,
+    kind: Kind,
+    // As the user wrote it, for errors and listings.
+    name: Arc<str>,
+    // As the server sees it.
+    coded: Arc<str>,
+}
+
+impl Address {
+    /// Names what another program uses: no namespace, no coding, checked by the backend for what its
+    /// server refuses. On ZooKeeper the path of the lock's directory, on etcd the lock's name as
+    /// `etcdctl lock` takes it, on Redis the text inside the braces of the keys.
+    ///
+    /// ```
+    /// use latchwork_core::Address;
+    /// let shared_with_curator = Address::exact("/app/locks/invoices");
+    /// ```
+    pub fn exact(name: impl Into<String>) -> Name {
+        Name::Exact(name.into())
+    }
+
+    /// The address of `name` for recipes of `kind` in `namespace`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `namespace` or `key` when empty or over 255 bytes, or holding a NUL.
+    pub fn new(namespace: &str, kind: Kind, name: impl Into<Name>) -> Result<Self> {
+        let (namespace, name, coded) = match name.into() {
+            Name::Key(key) => {
+                check_length("key", &key)?;
+                check_length("namespace", namespace)?;
+                let coded = encode(&key);
+                (encode(namespace), key, coded)
+            }
+            Name::Exact(name) => {
+                if name.is_empty() {
+                    return Err(Error::invalid("key", "an exact address must not be empty"));
+                }
+                if name.contains('\0') {
+                    return Err(Error::invalid("key", "an exact address must not hold a NUL byte"));
+                }
+                (String::new(), name.clone(), name)
+            }
+        };
+        Ok(Self { namespace: namespace.into(), kind, name: name.into(), coded: coded.into() })
+    }
+
+    /// The kind of recipe.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The key as the user wrote it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The coded namespace, or `None` for an exact address.
+    pub fn namespace(&self) -> Option<&str> {
+        (!self.is_exact()).then_some(&*self.namespace)
+    }
+
+    /// The coded key (for an exact address: the name as it is).
+    pub fn coded(&self) -> &str {
+        &self.coded
+    }
+
+    /// Whether this is a foreign program's name.
+    pub fn is_exact(&self) -> bool {
+        self.namespace.is_empty()
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_exact() {
+            write!(f, "exact:{}", self.coded)
+        } else {
+            write!(f, "{}/{}/{}", self.namespace, self.kind.as_str(), self.coded)
+        }
+    }
+}
+
+/// The one key coding: every byte outside `[A-Za-z0-9_.-]` as `%XX`, and the dots of a text of only
+/// dots too (`.` and `..` are refused by ZooKeeper and mean something in paths).
+pub fn encode(text: &str) -> String {
+    if text.bytes().all(|byte| byte == b'.') {
+        return "%2E".repeat(text.len());
+    }
+    utf8_percent_encode(text, CODED).to_string()
+}
+
+fn check_length(argument: &'static str, text: &str) -> Result<()> {
+    match text.len() {
+        0 => Err(Error::invalid(argument, "must not be empty")),
+        1..=MAX_KEY_BYTES => Ok(()),
+        long => Err(Error::invalid(argument, format!("has {long} bytes, at most {MAX_KEY_BYTES} are allowed"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn separators_and_braces_never_reach_a_server_raw() {
+        assert_eq!(encode("a/b"), "a%2Fb");
+        assert_eq!(encode("}x{"), "%7Dx%7B");
+        assert_eq!(encode("ü%"), "%C3%BC%25");
+        assert_eq!(encode("."), "%2E");
+        assert_eq!(encode(".."), "%2E%2E");
+        assert_eq!(encode("v1.2"), "v1.2");
+    }
+
+    #[test]
+    fn empty_and_long_names_are_refused_by_name() {
+        let long = "k".repeat(256);
+        for (namespace, key, argument) in
+            [("latchwork", "", "key"), ("latchwork", long.as_str(), "key"), ("", "a", "namespace")]
+        {
+            let error = Address::new(namespace, Kind::Mutex, key).unwrap_err();
+            assert_eq!(error.argument(), Some(argument), "{error}");
+        }
+        assert!(Address::new("latchwork", Kind::Mutex, "k".repeat(255)).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn the_coding_is_injective_and_clean(a in "\\PC{1,12}", b in "\\PC{1,12}") {
+            let (x, y) = (encode(&a), encode(&b));
+            prop_assert_eq!(a == b, x == y);
+            prop_assert!(x.bytes().all(|c| c.is_ascii_alphanumeric() || b"_.-%".contains(&c)));
+            prop_assert!(!x.bytes().all(|c| c == b'.'));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! One acquisition: a join, its retries under the same name, the wait, and the clean-up of what is dropped.
+//!
+//! Why it is safe: an attempt has one random id; every request of it carries the id, so the server makes
+//! at most one node (NODE-IDEMPOTENT). Whatever ends the future (an error, a deadline, a drop at any
+//! await) drops the [`Attempt`], which hands what it may have left on the server to the
+//! [`Departures`]. Only an attempt that was admitted under a lease that is still alive becomes a
+//! hold.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBuilder};
+
+use crate::address::Address;
+use crate::clock::{Clock, Moment};
+use crate::contracts::{Backend, Join, Joined, LeaseState, Node, NodeId, Patience};
+use crate::decide::Claim;
+use crate::departures::{Departure, Departures};
+use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::token::Token;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) queue: Address,
+    pub(crate) claim: Claim,
+    pub(crate) limit: Option<u32>,
+    pub(crate) label: Arc<str>,
+    pub(crate) patience: Patience,
+    /// The total deadline; `Moment::NEVER` for none.
+    pub(crate) deadline: Moment,
+    /// A fixed end, from the send of an uncontended join or from the admission.
+    pub(crate) max_hold: Option<Duration>,
+}
+
+/// An admitted node, which leaves when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) node: Arc<dyn Node>,
+    pub(crate) waited: Duration,
+}
+
+/// Acquires: `None` for a try that was refused.
+pub(crate) async fn acquire(
+    backend: &Arc<dyn Backend>,
+    departures: &Departures,
+    request: &Request,
+) -> Result<Option<Admitted>> {
+    let clock = backend.lease().clock().clone();
+    let started = clock.now();
+    let all = acquire_now(backend, departures, request, &clock);
+    let answer = if request.deadline == Moment::NEVER {
+        all.await
+    } else {
+        tokio::select! {
+            biased;
+            answer = all => answer,
+            () = clock.sleep_until(request.deadline) => {
+                Err(Error::new(ErrorKind::Timeout, "not acquired in time; its place in the queue is given back"))
+            }
+        }
+    };
+    let node = answer.map_err(|error| error.on(request.queue.name()))?;
+    Ok(node.map(|node| Admitted { node, waited: clock.now().since(started) }))
+}
+
+async fn acquire_now(
+    backend: &Arc<dyn Backend>,
+    departures: &Departures,
+    request: &Request,
+    clock: &Clock,
+) -> Result<Option<Arc<dyn Node>>> {
+    departures.settled(&request.queue).await;
+    loop {
+        let mut attempt = Attempt::new(backend, departures, request, clock);
+        match attempt.join().await? {
+            Progress::Refused => return Ok(None),
+            Progress::Again => continue,
+            Progress::Node { sent, admitted } => {
+                let node = attempt.node();
+                let from = if admitted {
+                    sent
+                } else {
+                    match node.admitted().await {
+                        Ok(()) => clock.now(),
+                        // Our lease ran out while we waited, so the place in the queue is lost: again,
+                        // at the tail, under a new lease (RULES A15).
+                        Err(error) if error.lost_reason() == Some(LostReason::Expired) => continue,
+                        Err(error) => return Err(error),
+                    }
+                };
+                // A raw value that does not fit a token is an error at admission, never cut.
+                Token::new(0, node.state().sequence())?;
+                if let Some(length) = request.max_hold {
+                    node.state().end_at(from + length);
+                }
+                match node.state().lost() {
+                    // The reply came too late to leave any time (RULES A3): not a hold, again.
+                    Some(LostReason::Expired) => continue,
+                    Some(reason) => return Err(Error::lost(reason)),
+                    None => {}
+                }
+                attempt.keep();
+                return Ok(Some(node));
+            }
+        }
+    }
+}
+
+enum Progress {
+    Refused,
+    /// The lease was lost under the attempt: a new attempt is due.
+    Again,
+    Node { sent: Moment, admitted: bool },
+}
+
+/// An attempt under way. Dropping it takes back what it may have left.
+struct Attempt<'a> {
+    backend: &'a Arc<dyn Backend>,
+    departures: &'a Departures,
+    clock: &'a Clock,
+    join: Join,
+    left: Left,
+}
+
+/// What an attempt may have on the server.
+enum Left {
+    Nothing,
+    Unknown,
+    Node(Arc<dyn Node>),
+}
+
+impl<'a> Attempt<'a> {
+    fn new(backend: &'a Arc<dyn Backend>, departures: &'a Departures, request: &Request, clock: &'a Clock) -> Self {
+        let join = Join {
+            queue: request.queue.clone(),
+            id: NodeId::random(),
+            claim: request.claim,
+            limit: request.limit,
+            label: Arc::clone(&request.label),
+            patience: request.patience,
+            repeated: false,
+        };
+        Self { backend, departures, clock, join, left: Left::Nothing }
+    }
+
+    /// Joins, and joins again under the same id while the outcome is unknown or the server unreachable.
+    /// Without a deadline of its own it gives up after one TTL without an answer.
+    async fn join(&mut self) -> Result<Progress> {
+        let lease = self.backend.lease();
+        let give_up = self.clock.now() + lease.ttl();
+        let mut delays = ExponentialBuilder::default()
+            .with_min_delay(Duration::from_millis(10))
+            .with_max_delay(Duration::from_millis(500))
+            .without_max_times()
+            .with_jitter()
+            .build();
+        loop {
+            self.left = Left::Unknown;
+            let sent = self.clock.now();
+            let error = match self.backend.join(&self.join).await {
+                Ok(Joined::Refused) => {
+                    self.left = Left::Nothing;
+                    return Ok(Progress::Refused);
+                }
+                Ok(Joined::Admitted(node)) => {
+                    self.left = Left::Node(node);
+                    return Ok(Progress::Node { sent, admitted: true });
+                }
+                Ok(Joined::Waiting(node)) => {
+                    self.left = Left::Node(node);
+                    return Ok(Progress::Node { sent, admitted: false });
+                }
+                Err(error) => error,
+            };
+            match error.kind() {
+                ErrorKind::Unknown => self.join.repeated = true,
+                // Surely not sent; but what an earlier request left is still unknown.
+                ErrorKind::Unavailable => {}
+                ErrorKind::Lost { reason: LostReason::Expired } => return Ok(Progress::Again),
+                _ => {
+                    if !self.join.repeated {
+                        self.left = Left::Nothing;
+                    }
+                    return Err(error);
+                }
+            }
+            if !self.join.repeated {
+                self.left = Left::Nothing;
+            }
+            // A try answers within the request timeout; and nobody waits for a dead server for ever.
+            if self.join.patience == Patience::Try || self.clock.now() >= give_up {
+                return Err(Error::new(ErrorKind::Unavailable, "the coordinator does not answer").because(error));
+            }
+            if self.backend.lease().state() == LeaseState::Lost(LostReason::Closed) {
+                return Err(Error::closed());
+            }
+            let delay = delays.next().unwrap_or(Duration::from_millis(500));
+            self.clock.sleep_until(self.clock.now() + delay).await;
+        }
+    }
+
+    fn node(&self) -> Arc<dyn Node> {
+        match &self.left {
+            Left::Node(node) => Arc::clone(node),
+            _ => unreachable!("asked only after a join that made a node"),
+        }
+    }
+
+    /// The node is somebody's now.
+    fn keep(mut self) {
+        self.left = Left::Nothing;
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.left, Left::Nothing) {
+            Left::Nothing => {}
+            Left::Node(node) => self.departures.push(Departure::Leave(self.join.queue.clone(), node)),
+            Left::Unknown => {
+                // A request in flight may land a request timeout from now; its node then lives a TTL.
+                let lease = self.backend.lease();
+                let moot = self.clock.now() + lease.ttl() * 2;
+                self.departures.push(Departure::Abandon(self.join.clone(), moot));
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! What a backend promises beyond the contract that all keep.
+
+use serde::Serialize;
+
+/// Whether the server may throw locks away under memory pressure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Eviction {
+    /// It never does.
+    Never,
+    /// It does: `maxmemory` with a policy other than `noeviction`.
+    Possible,
+    /// It did not let us read its settings.
+    Unknown,
+}
+
+/// What a backend can do, each field a promise that the conformance suite tests (a field that says no is
+/// tested too: the refusal must be typed).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Capabilities {
+    /// Nodes expire one by one, each at its own deadline, rather than all with one lease (Redis).
+    pub lease_per_node: bool,
+    /// A refused try leaves nothing on the server, not for a moment, and wakes nobody.
+    pub clean_try: bool,
+    /// A holder whose node is removed by another hears it at once, rather than at the next renewal.
+    pub prompt_revocation: bool,
+    /// What is acknowledged survives the loss of one server of a group (a quorum has it).
+    pub survives_failover: bool,
+    /// An address of another program can be used ([`Address::exact`](crate::Address::exact)).
+    pub exact_addresses: bool,
+    /// Whether the server may throw locks away under memory pressure.
+    pub eviction: Eviction,
+}

@@ -1,0 +1,171 @@
+//! The clock that leases are counted by.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// An instant on a [`Clock`], in nanoseconds since an arbitrary origin. Instants of different clocks must not be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(u64);
+
+impl Moment {
+    /// An instant that never comes.
+    pub const NEVER: Moment = Moment(u64::MAX);
+    /// An instant that has always passed.
+    pub const PAST: Moment = Moment(0);
+
+    /// The instant `nanos` nanoseconds after the origin.
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the origin.
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The time from `earlier` to this instant, zero if it is not later.
+    pub fn since(self, earlier: Moment) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Moment {
+    type Output = Moment;
+
+    fn add(self, duration: Duration) -> Moment {
+        Moment(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl Sub<Duration> for Moment {
+    type Output = Moment;
+
+    fn sub(self, duration: Duration) -> Moment {
+        Moment(self.0.saturating_sub(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// A monotonic clock that goes on while the machine sleeps (`CLOCK_BOOTTIME` on Linux): a lease goes on
+/// expiring on the server then, and `Instant` would not see it (RULES C2). Under tests it is tokio's,
+/// so that time can be paused.
+#[derive(Clone)]
+pub struct Clock {
+    source: Source,
+    // Time that this clock is ahead of its source: a machine's sleep, simulated.
+    ahead: Arc<AtomicU64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    System,
+    Tokio(tokio::time::Instant),
+}
+
+/// A tokio timer does not count a machine's sleep, so a long wait is cut into pieces after which the clock is read again.
+const LONGEST_SLEEP: Duration = Duration::from_secs(5);
+
+impl Clock {
+    /// The machine's clock, sleep included.
+    pub fn system() -> Self {
+        Self { source: Source::System, ahead: Arc::default() }
+    }
+
+    /// Tokio's clock, which `tokio::time::pause` stops. For tests: one runtime only.
+    pub fn tokio() -> Self {
+        // Backed up, so that no subtraction near the origin saturates.
+        Self { source: Source::Tokio(tokio::time::Instant::now()), ahead: Arc::new(AtomicU64::new(1 << 40)) }
+    }
+
+    /// Whether this is tokio's clock.
+    pub fn is_tokio(&self) -> bool {
+        matches!(self.source, Source::Tokio(_))
+    }
+
+    /// Now.
+    pub fn now(&self) -> Moment {
+        let reading = match self.source {
+            Source::System => boottime(),
+            Source::Tokio(origin) => {
+                u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
+            }
+        };
+        Moment(reading + self.ahead.load(Ordering::Acquire))
+    }
+
+    /// Sets the clock forward, for every clone of it: to a test, the machine slept for `duration`.
+    pub fn jump(&self, duration: Duration) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2);
+        self.ahead.fetch_add(nanos, Ordering::AcqRel);
+    }
+
+    /// Sleeps until `moment`. After a sleep of the machine it may be late by at most five seconds of
+    /// running time: whoever decides by a deadline reads [`Clock::now`] itself.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn sleep_until(&self, moment: Moment) {
+        if moment == Moment::NEVER {
+            return std::future::pending().await;
+        }
+        loop {
+            let left = moment.since(self.now());
+            if left.is_zero() {
+                return;
+            }
+            // Tokio's timer counts whole milliseconds, rounded up: never early.
+            tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
+        }
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_tokio() { "Clock(tokio)" } else { "Clock(system)" })
+    }
+}
+
+#[cfg(unix)]
+fn boottime() -> u64 {
+    use rustix::time::{ClockId, clock_gettime};
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const ID: ClockId = ClockId::Boottime;
+    // Elsewhere on Unix the monotonic clock is the one that is always there; macOS's counts sleep.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const ID: ClockId = ClockId::Monotonic;
+    let time = clock_gettime(ID);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+#[cfg(not(unix))]
+fn boottime() -> u64 {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+    // On Windows `Instant` counts the machine's sleep.
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(ORIGIN.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX) + (1 << 40)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jump_is_seen_by_every_clone_at_once() {
+        let clock = Clock::system();
+        let (other, before) = (clock.clone(), clock.now());
+        clock.jump(Duration::from_secs(3600));
+        assert!(other.now().since(before) >= Duration::from_secs(3600));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleep_follows_the_paused_clock() {
+        let clock = Clock::tokio();
+        let start = clock.now();
+        clock.sleep_until(start + Duration::from_secs(60)).await;
+        let slept = clock.now().since(start);
+        assert!(slept >= Duration::from_secs(60) && slept < Duration::from_millis(60_010), "{slept:?}");
+    }
+}

@@ -1,0 +1,327 @@
+//! How to reach a coordinator: all that a URL says, as fields.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use crate::decide::check_ttl;
+use crate::error::{Error, Result};
+
+/// A password: never shown in `Debug`, errors, spans or JSON.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps `text` out of sight.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text: for the client crate that logs in with it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// How to reach a coordinator, and on what terms. Parsed from a URL ([`Config::from_url`]), or read from a
+/// file by serde (a plain string is read as a URL too, with [`str::parse`]).
+///
+/// ```
+/// use latchwork_core::Config;
+/// let config: Config = "redis://app@cache:6380/2?ttl=5s&namespace=billing".parse()?;
+/// assert_eq!(config.hosts, ["cache:6380"]);
+/// assert_eq!(config.ttl.as_secs(), 5);
+/// # Ok::<(), latchwork_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Config {
+    /// `memory`, `redis`, `zookeeper` or `etcd`.
+    pub backend: String,
+    /// `host` or `host:port`; for `memory` at most one, the shared store's name.
+    #[serde(default)]
+    pub hosts: Vec<String>,
+    /// What follows the host: a Redis database number, a ZooKeeper chroot.
+    #[serde(default)]
+    pub path: String,
+    /// User.
+    #[serde(default)]
+    pub user: Option<String>,
+    /// Password. Read, never written.
+    #[serde(default, skip_serializing)]
+    pub password: Option<Secret>,
+    /// The namespace of all keys (default `latchwork`).
+    #[serde(default = "default_namespace")]
+    pub namespace: String,
+    /// The lease's TTL that is asked for, 1 s to 1 h (default 10 s).
+    #[serde(default = "default_ttl", with = "humantime_serde")]
+    pub ttl: Duration,
+    /// One deadline over the whole of connecting (default 5 s).
+    #[serde(default = "default_connect_timeout", with = "humantime_serde")]
+    pub connect_timeout: Duration,
+    /// The bound of one request (default 2 s).
+    #[serde(default = "default_request_timeout", with = "humantime_serde")]
+    pub request_timeout: Duration,
+    /// The label shown in listings (default: host, process id and a short random client id).
+    #[serde(default)]
+    pub label: Option<String>,
+    /// ZooKeeper: an upper bound of the server's tickTime (default 2 s).
+    #[serde(default = "default_tick", with = "humantime_serde")]
+    pub tick: Duration,
+    /// Refuse a server that may evict locks, rather than warn.
+    #[serde(default)]
+    pub strict: bool,
+}
+
+fn default_namespace() -> String {
+    "latchwork".to_owned()
+}
+fn default_ttl() -> Duration {
+    Duration::from_secs(10)
+}
+fn default_connect_timeout() -> Duration {
+    Duration::from_secs(5)
+}
+fn default_request_timeout() -> Duration {
+    Duration::from_secs(2)
+}
+fn default_tick() -> Duration {
+    Duration::from_secs(2)
+}
+
+/// Schemes of TLS, which comes later.
+const TLS_SCHEMES: [&str; 5] = ["rediss", "valkeys", "zookeepers", "etcds", "https"];
+
+impl Config {
+    /// The defaults, for a backend.
+    pub fn new(backend: impl Into<String>) -> Self {
+        Self {
+            backend: backend.into(),
+            hosts: Vec::new(),
+            path: String::new(),
+            user: None,
+            password: None,
+            namespace: default_namespace(),
+            ttl: default_ttl(),
+            connect_timeout: default_connect_timeout(),
+            request_timeout: default_request_timeout(),
+            label: None,
+            tick: default_tick(),
+            strict: false,
+        }
+    }
+
+    /// Reads `scheme://[user[:password]@]host[:port][,host…][/path][?option=value&…]`. Options:
+    /// `namespace`, `ttl`, `connect_timeout`, `request_timeout`, `tick` (durations like `10s` or `500ms`), `label`, `strict`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `url` or the option; the message never holds the password.
+    pub fn from_url(text: &str) -> Result<Self> {
+        let bad = |why: &str| Error::invalid("url", why.to_owned());
+        let (scheme, rest) = text.split_once("://").ok_or_else(|| {
+            bad("expected scheme://host, for example redis://localhost, zookeeper://a,b,c/chroot, etcd://localhost or memory://")
+        })?;
+        if TLS_SCHEMES.contains(&scheme) {
+            return Err(bad(&format!("{scheme}:// asks for TLS, which this version does not have yet")));
+        }
+        // The url crate knows one host and no more: the list of hosts is taken out before it parses the rest.
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, tail) = rest.split_at(end);
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (format!("{login}@"), hosts),
+            None => (String::new(), authority),
+        };
+        let url = Url::parse(&format!("{scheme}://{login}host{tail}"))
+            .map_err(|error| bad(&format!("malformed: {error}")))?;
+        let decode = |argument: &'static str, text: &str| {
+            percent_encoding::percent_decode_str(text)
+                .decode_utf8()
+                .map(|text| text.into_owned())
+                .map_err(|_| Error::invalid(argument, "is not UTF-8 when decoded"))
+        };
+
+        let mut config = Config::new(if scheme == "valkey" { "redis" } else { scheme });
+        for host in hosts.split(',').filter(|_| !hosts.is_empty()) {
+            check_host(host)?;
+            config.hosts.push(host.to_owned());
+        }
+        config.path = decode("url", url.path().trim_start_matches('/'))?;
+        if !url.username().is_empty() {
+            config.user = Some(decode("user", url.username())?);
+        }
+        if let Some(password) = url.password() {
+            config.password = Some(Secret(decode("password", password)?));
+        }
+        for (option, value) in url.query_pairs() {
+            match &*option {
+                "namespace" => config.namespace = value.into_owned(),
+                "ttl" => config.ttl = duration("ttl", &value)?,
+                "connect_timeout" => config.connect_timeout = duration("connect_timeout", &value)?,
+                "request_timeout" => config.request_timeout = duration("request_timeout", &value)?,
+                "tick" => config.tick = duration("tick", &value)?,
+                "label" => config.label = Some(value.into_owned()),
+                "strict" => {
+                    config.strict =
+                        value.parse().map_err(|_| Error::invalid("strict", "must be true or false"))?;
+                }
+                other => return Err(bad(&format!("unknown option {other:?}"))),
+            }
+        }
+        if url.fragment().is_some() {
+            return Err(bad("a fragment (#…) means nothing here; write a # of a password as %23"));
+        }
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Checks what every backend asks of a configuration.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the field.
+    pub fn validate(&self) -> Result<()> {
+        check_ttl(self.ttl)?;
+        for (name, timeout) in [
+            ("connect_timeout", self.connect_timeout),
+            ("request_timeout", self.request_timeout),
+            ("tick", self.tick),
+        ] {
+            if timeout.is_zero() {
+                return Err(Error::invalid(name, "must not be zero"));
+            }
+        }
+        crate::address::Address::new(&self.namespace, crate::address::Kind::Mutex, "probe")?;
+        if let Some(label) = &self.label {
+            crate::label::check(label)?;
+        }
+        self.hosts.iter().try_for_each(|host| check_host(host))
+    }
+
+    /// The hosts with `port` added where none is given.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `url` when there is no host.
+    pub fn hosts_with_port(&self, port: u16) -> Result<Vec<String>> {
+        if self.hosts.is_empty() {
+            return Err(Error::invalid("url", format!("{}:// needs a host", self.backend)));
+        }
+        let has_port = |host: &str| host.rfind(':').is_some_and(|colon| !host[colon..].contains(']'));
+        Ok(self
+            .hosts
+            .iter()
+            .map(|host| if has_port(host) { host.clone() } else { format!("{host}:{port}") })
+            .collect())
+    }
+}
+
+impl std::str::FromStr for Config {
+    type Err = Error;
+
+    fn from_str(url: &str) -> Result<Self> {
+        Self::from_url(url)
+    }
+}
+
+impl TryFrom<&str> for Config {
+    type Error = Error;
+
+    fn try_from(url: &str) -> Result<Self> {
+        Self::from_url(url)
+    }
+}
+
+impl TryFrom<String> for Config {
+    type Error = Error;
+
+    fn try_from(url: String) -> Result<Self> {
+        Self::from_url(&url)
+    }
+}
+
+impl TryFrom<&String> for Config {
+    type Error = Error;
+
+    fn try_from(url: &String) -> Result<Self> {
+        Self::from_url(url)
+    }
+}
+
+impl TryFrom<&Config> for Config {
+    type Error = std::convert::Infallible;
+
+    fn try_from(config: &Config) -> std::result::Result<Self, std::convert::Infallible> {
+        Ok(config.clone())
+    }
+}
+
+fn duration(name: &'static str, text: &str) -> Result<Duration> {
+    humantime::parse_duration(text)
+        .map_err(|error| Error::invalid(name, format!("{text:?} is no duration such as 10s or 500ms: {error}")))
+}
+
+/// A host is checked by parsing it alone, as the url crate does for the schemes it knows.
+fn check_host(host: &str) -> Result<()> {
+    match Url::parse(&format!("http://{host}/")) {
+        Ok(url) if url.username().is_empty() && url.path() == "/" && url.host_str().is_some() => Ok(()),
+        _ => Err(Error::invalid("url", format!("{host:?} is not host or host:port"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_with_everything() {
+        let config = Config::from_url(
+            "zookeeper://app:p%40ss@a:2181,b,[::1]:2182/chroot/x?ttl=30s&connect_timeout=1s&namespace=n&tick=100ms&label=me&strict=true",
+        )
+        .unwrap();
+        assert_eq!(config.hosts, ["a:2181", "b", "[::1]:2182"]);
+        assert_eq!(config.hosts_with_port(9).unwrap(), ["a:2181", "b:9", "[::1]:2182"]);
+        assert_eq!((config.path.as_str(), config.user.as_deref()), ("chroot/x", Some("app")));
+        assert_eq!(config.password.as_ref().unwrap().expose(), "p@ss");
+        assert_eq!((config.ttl, config.tick), (Duration::from_secs(30), Duration::from_millis(100)));
+        assert!(config.strict);
+    }
+
+    #[test]
+    fn bad_urls_name_what_is_wrong() {
+        for (url, argument) in [
+            ("redis", "url"),
+            ("rediss://h", "url"),
+            ("redis://h:port", "url"),
+            ("redis://a,,b", "url"),
+            ("redis://h?colour=red", "url"),
+            ("redis://h#x", "url"),
+            ("redis://h?ttl=0s", "ttl"),
+            ("redis://h?ttl=2h", "ttl"),
+            ("redis://h?ttl=soon", "ttl"),
+            ("redis://h?connect_timeout=0s", "connect_timeout"),
+            ("redis://h?request_timeout=0s", "request_timeout"),
+            ("redis://h?namespace=", "namespace"),
+            ("redis://h?strict=maybe", "strict"),
+        ] {
+            assert_eq!(Config::from_url(url).unwrap_err().argument(), Some(argument), "{url}");
+        }
+        assert!(Config::from_url("redis://u:hunter2@h:x").unwrap_err().to_string().find("hunter2").is_none());
+    }
+
+    #[test]
+    fn a_password_is_read_and_never_written() {
+        let config = Config::from_url("redis://u:hunter2@h").unwrap();
+        let json = serde_json::to_string(&config).unwrap();
+        assert!(!json.contains("hunter2") && !format!("{config:?}").contains("hunter2"));
+        let read: Config = serde_json::from_str(r#"{"backend":"redis","hosts":["h"],"password":"x","ttl":"5s"}"#).unwrap();
+        assert_eq!((read.password.unwrap().expose(), read.ttl), ("x", Duration::from_secs(5)));
+    }
+}

@@ -1,0 +1,83 @@
+//! From a URL's scheme to a backend: a list of connectors, given by whoever links the backends in.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::config::Config;
+use crate::contracts::Backend;
+use crate::coordinator::Coordinator;
+use crate::error::{Error, Result};
+use crate::lazy::Lazy;
+
+/// Opens clients of one kind of coordinator.
+#[async_trait]
+pub trait Connector: fmt::Debug + Send + Sync {
+    /// The backend's name, which is its URL scheme and [`Config::backend`].
+    fn name(&self) -> &'static str;
+
+    /// Checks what can be checked of a configuration without I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the field.
+    fn validate(&self, config: &Config) -> Result<()>;
+
+    /// Connects: name resolution, TCP, a protocol hello, version and role check, and a self-test of the
+    /// permissions that are needed, all within `config.connect_timeout` (core enforces it too).
+    ///
+    /// # Errors
+    /// `Unavailable`, `WrongServer`, `Forbidden` or `Misconfigured`.
+    ///
+    /// # Cancel safety
+    /// A dropped connect leaves nothing on the server beyond a lease that runs out.
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>>;
+}
+
+/// Connects to the coordinator that `config` names, with the first of `connectors` that has its name.
+///
+/// # Errors
+/// `InvalidArgument` naming `backend` when none has it, or the wrong field; else as [`Connector::connect`], and
+/// `Unavailable` at `connect_timeout`.
+///
+/// # Cancel safety
+/// A dropped connect leaves nothing on the server beyond a lease that runs out.
+pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
+    let connector = choose(connectors, config)?;
+    let backend = connect_in_time(&*connector, config).await?;
+    Ok(Coordinator::new(backend, config))
+}
+
+/// As [`connect`], but returns at once and connects in the first operation, again and again until it
+/// succeeds: for services that must start without their coordinator.
+///
+/// # Errors
+/// `InvalidArgument` only.
+pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
+    let connector = choose(connectors, config)?;
+    Ok(Coordinator::new(Arc::new(Lazy::new(connector, config.clone())), config))
+}
+
+pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) -> Result<Arc<dyn Backend>> {
+    match tokio::time::timeout(config.connect_timeout, connector.connect(config)).await {
+        Ok(answer) => answer.map_err(|error| error.in_operation("connect")),
+        Err(_) => Err(Error::new(
+            crate::ErrorKind::Unavailable,
+            format!("no {} answered at {:?} within {:?}", config.backend, config.hosts, config.connect_timeout),
+        )
+        .in_operation("connect")),
+    }
+}
+
+fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Arc<dyn Connector>> {
+    config.validate()?;
+    let connector = connectors.iter().find(|connector| connector.name() == config.backend).ok_or_else(|| {
+        let known: Vec<_> = connectors.iter().map(|connector| connector.name()).collect();
+        Error::invalid(
+            "backend",
+            format!("{:?} is not compiled in (cargo features choose backends; here: {})", config.backend, known.join(", ")),
+        )
+    })?;
+    connector.validate(config)?;
+    Ok(Arc::clone(connector))
+}

@@ -1,0 +1,270 @@
+//! The Lease contract: how long the coordinator counts on a client.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::clock::{Clock, Moment};
+use crate::decide::{margin, valid_until};
+use crate::error::LostReason;
+
+/// What a lease's holder may count on (LEASE-STATE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LeaseState {
+    /// Renewed in time.
+    Live,
+    /// A renewal was not answered within its period; the deadline is not reached. Holds stay held, new acquisitions wait.
+    Suspended,
+    /// Final: another client may hold what hung on this lease.
+    Lost(LostReason),
+}
+
+/// One lease, as this client sees it: written by the backend's task that renews it, read by every hold
+/// that hangs on it. On Redis each node has a lease of its own, elsewhere all nodes of a client share one.
+///
+/// * `LEASE-ALIVE`: the backend renews it in the background for all that hangs on it.
+/// * `LEASE-DEADLINE`: [`deadline`](Lease::deadline) is the SEND time of the request whose reply proves
+///   contact, plus the granted TTL, less the margin. From then on the lease is lost, connected or not, and a later reply
+///   does not revive it.
+/// * `LEASE-STATE`, `LEASE-KEEPER`: the state is a function of the clock at the call, not of a timer or of
+///   a task: a blocked runtime, a stopped process or a dead task shows at the first call after.
+/// * `LEASE-TTL`: [`ttl`](Lease::ttl) is what the server granted, and rules all arithmetic.
+#[derive(Clone)]
+pub struct Lease(Arc<Inner>);
+
+struct Inner {
+    clock: Clock,
+    ttl: Duration,
+    deadline: AtomicU64,
+    // The instant by which an outstanding renewal must be answered; NEVER when none is outstanding.
+    due: AtomicU64,
+    ended: OnceLock<LostReason>,
+    changed: Notify,
+}
+
+impl Lease {
+    /// A lease of `ttl` (as granted) that is proven by a request sent at `sent`.
+    pub fn new(clock: Clock, ttl: Duration, sent: Moment) -> Self {
+        Self::until(clock, ttl, valid_until(sent, ttl))
+    }
+
+    /// A lease that is not established yet: suspended, and never lost by time. For a coordinator that connects lazily.
+    pub fn pending(clock: Clock, ttl: Duration) -> Self {
+        let lease = Self::until(clock, ttl, Moment::NEVER);
+        lease.0.due.store(Moment::PAST.as_nanos(), Ordering::Release);
+        lease
+    }
+
+    fn until(clock: Clock, ttl: Duration, deadline: Moment) -> Self {
+        Self(Arc::new(Inner {
+            clock,
+            ttl,
+            deadline: AtomicU64::new(deadline.as_nanos()),
+            due: AtomicU64::new(Moment::NEVER.as_nanos()),
+            ended: OnceLock::new(),
+            changed: Notify::new(),
+        }))
+    }
+
+    /// The clock that it is counted by.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// The TTL that the server granted.
+    pub fn ttl(&self) -> Duration {
+        self.0.ttl
+    }
+
+    /// What this client gives up earlier than the server.
+    pub fn margin(&self) -> Duration {
+        margin(self.0.ttl)
+    }
+
+    /// The instant at which it counts itself lost unless it is proven again.
+    pub fn deadline(&self) -> Moment {
+        Moment::from_nanos(self.0.deadline.load(Ordering::Acquire))
+    }
+
+    /// The state now.
+    pub fn state(&self) -> LeaseState {
+        if let Some(&reason) = self.0.ended.get() {
+            return LeaseState::Lost(reason);
+        }
+        let now = self.0.clock.now();
+        if now >= self.deadline() {
+            LeaseState::Lost(LostReason::Expired)
+        } else if now.as_nanos() >= self.0.due.load(Ordering::Acquire) {
+            LeaseState::Suspended
+        } else {
+            LeaseState::Live
+        }
+    }
+
+    /// Why it is lost, or `None` while it is not.
+    pub fn lost(&self) -> Option<LostReason> {
+        match self.state() {
+            LeaseState::Lost(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Keeper: a renewal was sent, and is late unless it is answered by `due`. A second one that goes out
+    /// while the first is unanswered does not put the instant off.
+    pub fn awaiting(&self, due: Moment) {
+        self.0.due.fetch_min(due.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// Keeper: contact is lost, so the lease is suspended from now on, until it is proven.
+    pub fn suspend(&self) {
+        self.0.due.fetch_min(self.0.clock.now().as_nanos(), Ordering::AcqRel);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Keeper: the reply to a request sent at `sent` proves the lease. Answers false, and changes nothing,
+    /// when the lease was lost by the time the reply is processed (RULES A5, C5).
+    pub fn proven(&self, sent: Moment) -> bool {
+        self.proven_until(valid_until(sent, self.0.ttl))
+    }
+
+    /// Keeper: as [`proven`](Lease::proven), with a deadline that was computed otherwise (ZooKeeper's
+    /// [`ContactProof`](crate::decide::ContactProof)). A deadline never moves back.
+    pub fn proven_until(&self, deadline: Moment) -> bool {
+        // The clock is monotonic: whoever saw the old deadline passed saw it before this reading, so
+        // one look here is enough for "lost is final".
+        if self.lost().is_some() {
+            return false;
+        }
+        let before = self.state();
+        self.0.deadline.fetch_max(deadline.as_nanos(), Ordering::AcqRel);
+        self.0.due.store(Moment::NEVER.as_nanos(), Ordering::Release);
+        if before != LeaseState::Live {
+            self.0.changed.notify_waiters();
+        }
+        true
+    }
+
+    /// Keeper: the lease is over, for a reason other than its deadline. The first reason stays.
+    pub fn end(&self, reason: LostReason) {
+        if self.lost().is_none() {
+            let _ = self.0.ended.set(reason);
+        }
+        self.0.changed.notify_waiters();
+    }
+
+    /// Keeper: wakes all who wait on this lease, to read the clock again. To be called at every renewal
+    /// tick, since timers do not count a machine's sleep (RULES C2).
+    pub fn tick(&self) {
+        if self.state() != LeaseState::Live {
+            self.0.changed.notify_waiters();
+        }
+    }
+
+    /// Waits until the state differs from `seen`, and answers the new one.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn changed(&self, seen: LeaseState) -> LeaseState {
+        loop {
+            let notified = self.0.changed.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            let state = self.state();
+            if state != seen {
+                return state;
+            }
+            let next = match state {
+                LeaseState::Live => {
+                    self.deadline().min(Moment::from_nanos(self.0.due.load(Ordering::Acquire)))
+                }
+                LeaseState::Suspended => self.deadline(),
+                LeaseState::Lost(_) => Moment::NEVER,
+            };
+            tokio::select! {
+                () = notified => {}
+                () = self.0.clock.sleep_until(next) => {}
+            }
+        }
+    }
+
+    /// Waits until it is lost.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn until_lost(&self) -> LostReason {
+        let mut state = self.state();
+        loop {
+            match state {
+                LeaseState::Lost(reason) => return reason,
+                seen => state = self.changed(seen).await,
+            }
+        }
+    }
+
+    /// Whether two handles are of one lease.
+    pub fn same_as(&self, other: &Lease) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("ttl", &self.0.ttl).field("state", &self.state()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    fn lease() -> (Clock, Lease) {
+        let clock = Clock::tokio();
+        let lease = Lease::new(clock.clone(), TTL, clock.now());
+        (clock, lease)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lost_at_the_deadline_and_no_later_reply_revives_it() {
+        let (clock, lease) = lease();
+        let sent = clock.now();
+        tokio::time::advance(Duration::from_millis(8_999)).await;
+        assert_eq!(lease.state(), LeaseState::Live);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(lease.state(), LeaseState::Lost(LostReason::Expired));
+        assert!(!lease.proven(sent + Duration::from_secs(5)));
+        assert_eq!(lease.lost(), Some(LostReason::Expired));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn suspended_from_the_first_late_renewal_and_live_again_when_it_is_answered() {
+        let (clock, lease) = lease();
+        let period = TTL / 3;
+        let sent = clock.now();
+        lease.awaiting(sent + period);
+        lease.awaiting(sent + 2 * period);
+        assert_eq!(lease.changed(LeaseState::Live).await, LeaseState::Suspended);
+        assert!(clock.now().since(sent) < period + Duration::from_millis(5));
+        assert!(lease.proven(clock.now()));
+        assert_eq!(lease.state(), LeaseState::Live);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleep_of_the_machine_shows_at_the_first_call() {
+        let (clock, lease) = lease();
+        clock.jump(TTL);
+        assert_eq!(lease.lost(), Some(LostReason::Expired));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_reason_stays() {
+        let (_clock, lease) = lease();
+        lease.end(LostReason::Closed);
+        lease.end(LostReason::Revoked);
+        assert_eq!(lease.until_lost().await, LostReason::Closed);
+    }
+}

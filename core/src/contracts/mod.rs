@@ -1,0 +1,16 @@
+//! What a backend promises: dyn-safe traits, and the types that pass through them.
+//!
+//! Every clause has a name (`LEASE-DEADLINE`, `NODE-ORDER`, …) and a conformance case of the same name.
+//! The division of work: a backend carries out single requests and watches; what a client must do around
+//! them (retry an unknown join by the same name, take back what a dropped future left, wait within a
+//! deadline) is done once, in core, for all backends.
+
+mod backend;
+mod lease;
+mod node;
+mod nodes;
+
+pub use backend::{Backend, Close};
+pub use lease::{Lease, LeaseState};
+pub use node::{Node, NodeState};
+pub use nodes::{Entry, Join, Joined, MAX_LABEL_BYTES, NodeId, Page, Patience, SequentialNodes};

@@ -1,0 +1,160 @@
+//! One node of this client in a queue.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+
+use super::lease::{Lease, LeaseState};
+use crate::clock::Moment;
+use crate::error::{LostReason, Result};
+
+/// What this client knows of one of its nodes: shared between the backend (which writes), the hold and
+/// all its `lost()` handles (which read).
+pub struct NodeState {
+    lease: Lease,
+    sequence: u64,
+    gone: OnceLock<LostReason>,
+    fixed_end: AtomicU64,
+    changed: Notify,
+}
+
+impl NodeState {
+    /// A node with its sequence number, that hangs on `lease`.
+    pub fn new(lease: Lease, sequence: u64) -> Self {
+        Self {
+            lease,
+            sequence,
+            gone: OnceLock::new(),
+            fixed_end: AtomicU64::new(Moment::NEVER.as_nanos()),
+            changed: Notify::new(),
+        }
+    }
+
+    /// The lease that it hangs on.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Its sequence number: its place in the queue and, once admitted, the source of its token (NODE-ORDER, NODE-TOKEN).
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Backend: the node is gone from the server though we did not leave (NODE-GONE). The first reason stays.
+    pub fn gone(&self, reason: LostReason) {
+        if self.lost().is_none() {
+            let _ = self.gone.set(reason);
+        }
+        self.changed.notify_waiters();
+    }
+
+    /// Sets the instant at which the hold ends whatever the lease says (LEASE-FIXED). A backend that
+    /// renews nodes one by one does not renew this one past it.
+    pub fn end_at(&self, end: Moment) {
+        self.fixed_end.fetch_min(end.as_nanos(), Ordering::AcqRel);
+        self.changed.notify_waiters();
+    }
+
+    /// The instant at which the hold ends whatever the lease says; `Moment::NEVER` where none was asked for.
+    pub fn fixed_end(&self) -> Moment {
+        Moment::from_nanos(self.fixed_end.load(Ordering::Acquire))
+    }
+
+    /// Why the node is lost, or `None` while it is not. A function of the clock at the call.
+    pub fn lost(&self) -> Option<LostReason> {
+        if let Some(&reason) = self.gone.get() {
+            return Some(reason);
+        }
+        let (end, deadline) = (self.fixed_end(), self.lease.deadline());
+        if end <= deadline && self.lease.clock().now() >= end {
+            return Some(LostReason::MaxHold);
+        }
+        self.lease.lost()
+    }
+
+    /// The state that a holder sees now.
+    pub fn state(&self) -> LeaseState {
+        match self.lost() {
+            Some(reason) => LeaseState::Lost(reason),
+            None => self.lease.state(),
+        }
+    }
+
+    /// Waits until the state differs from `seen`, and answers the new one.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn changed(&self, seen: LeaseState) -> LeaseState {
+        loop {
+            let notified = self.changed.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            let state = self.state();
+            if state != seen {
+                return state;
+            }
+            let lease_seen = self.lease.state();
+            tokio::select! {
+                () = notified => {}
+                _ = self.lease.changed(lease_seen) => {}
+                () = self.lease.clock().sleep_until(self.fixed_end()) => {}
+            }
+        }
+    }
+
+    /// Waits until the node is lost.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn until_lost(&self) -> LostReason {
+        let mut state = self.state();
+        loop {
+            match state {
+                LeaseState::Lost(reason) => return reason,
+                seen => state = self.changed(seen).await,
+            }
+        }
+    }
+}
+
+impl fmt::Debug for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeState").field("sequence", &self.sequence).field("state", &self.state()).finish()
+    }
+}
+
+/// A node that a join has made. Its owner gives it back with [`leave`](Node::leave); dropping it does not.
+#[async_trait]
+pub trait Node: fmt::Debug + Send + Sync {
+    /// What this client knows of it.
+    fn state(&self) -> &NodeState;
+
+    /// Waits until the node is admitted (NODE-WAIT): driven by events, re-reading after each watch is
+    /// armed, with a re-check in case the server or the network drops the wake-up (NODE-NO-LOST-WAKE).
+    /// Returns at once when it is admitted already, and never when only an event, not the
+    /// rule, says so. Transport errors are healed within (reconnect, list again, arm again).
+    ///
+    /// # Errors
+    /// `Lost`, when the node is gone or its lease is lost (`NodeState::lost` says the same); `Misconfigured`
+    /// when the admitted sequence does not fit a token.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: may be dropped and called again. The node stays until it is left.
+    async fn admitted(&self) -> Result<()>;
+
+    /// Removes this one incarnation and nothing newer (NODE-LEAVE-OWN), and wakes those that it admits. One try,
+    /// bounded by the request timeout. A node that is gone already is `Ok`. Core retries what fails, until it is
+    /// confirmed or the lease is lost.
+    ///
+    /// The node is taken out of renewal before the request is sent (RULES A16).
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the request or its reply was lost.
+    ///
+    /// # Cancel safety
+    /// A dropped leave may or may not have been carried out; leaving again is harmless.
+    async fn leave(&self) -> Result<()>;
+}

@@ -1,0 +1,171 @@
+//! The SequentialNodes contract: an ordered queue of ephemeral entries.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Serialize, Serializer};
+use uuid::Uuid;
+
+use super::node::Node;
+use crate::address::Address;
+use crate::decide::Claim;
+use crate::error::Result;
+
+/// The longest label (and node data), in bytes.
+pub const MAX_LABEL_BYTES: usize = 4096;
+
+/// The name of one attempt to join a queue, chosen by the client: new for every attempt, and the same for
+/// all its retries (NODE-IDEMPOTENT, RULES A9, B10).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(Uuid);
+
+impl NodeId {
+    /// A new, random id.
+    pub fn random() -> Self {
+        Self(Uuid::new_v4())
+    }
+
+    /// The id that these bytes are: for models, and for a backend that reads its own names back.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_bytes(bytes))
+    }
+
+    /// The id written as 32 hexadecimal digits or with dashes, or `None`.
+    pub fn parse(text: &str) -> Option<Self> {
+        Uuid::try_parse(text).ok().map(Self)
+    }
+
+    /// As a UUID, lower case with dashes (Curator's names).
+    pub fn hyphenated(&self) -> String {
+        self.0.hyphenated().to_string()
+    }
+}
+
+/// 32 lower-case hexadecimal digits.
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.simple().fmt(f)
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.simple().fmt(f)
+    }
+}
+
+impl Serialize for NodeId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Whether a join may wait its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Patience {
+    /// Take a place in the queue.
+    Wait,
+    /// Be admitted at once or leave nothing behind. A try never overtakes the queue.
+    Try,
+}
+
+/// One request to join a queue.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// The queue.
+    pub queue: Address,
+    /// The attempt's name.
+    pub id: NodeId,
+    /// The admission rule and weight.
+    pub claim: Claim,
+    /// The limit of a queue of permits that this client expects; `None` follows the stored one.
+    pub limit: Option<u32>,
+    /// The owner's label, shown in listings.
+    pub label: Arc<str>,
+    /// Whether it may wait.
+    pub patience: Patience,
+    /// An earlier request of this attempt had an unknown outcome: its node may be there.
+    pub repeated: bool,
+}
+
+/// The answer to a join.
+#[derive(Debug)]
+pub enum Joined {
+    /// Admitted at once.
+    Admitted(Arc<dyn Node>),
+    /// In the queue: [`Node::admitted`] waits.
+    Waiting(Arc<dyn Node>),
+    /// A try that was not admitted: nothing is left behind.
+    Refused,
+}
+
+/// One node in a listing (NODE-LIST).
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    /// Its sequence number.
+    pub sequence: u64,
+    /// Its admission rule and weight.
+    pub claim: Claim,
+    /// Whether it is admitted.
+    pub admitted: bool,
+    /// The owner's label.
+    pub label: String,
+    /// How long it has been in the queue, as far as the server tells (for display only).
+    pub age: Option<Duration>,
+}
+
+/// Which part of a listing is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Only nodes behind this sequence number (0: from the head).
+    pub after: u64,
+    /// At most so many.
+    pub most: usize,
+}
+
+/// An ordered queue of ephemeral entries. A node is (queue, lease, admission rule, weight, data).
+///
+/// * `NODE-ORDER`: sequence numbers of a queue rise strictly in join order, for ever: across idle times, deletion of an
+///   empty parent, server restart and leader change.
+/// * `NODE-TOKEN`: an admitted node's token is its sequence; tokens rise strictly from exclusive holder to holder.
+/// * `NODE-ADMIT`: a join answers at once whether the node is admitted ([`Claim`] has the rules).
+/// * `NODE-ONE-TRIP`: an uncontended join is one round trip, a leave one more.
+/// * `NODE-IDEMPOTENT`: a join is sent again under the same id without making a second node, and a node found again
+///   counts only if it hangs on this lease. One that lands late, after its attempt was abandoned, meets a tombstone.
+/// * `NODE-DEATH`: nodes of a dead client go with its lease, in mid-queue too.
+/// * `NODE-GONE`: a node removed by anybody else is told to its owner within one TTL, as `Revoked`.
+/// * `NODE-FOREIGN`: an entry that is no node of ours does no harm, or is honoured where a layout says so.
+#[async_trait]
+pub trait SequentialNodes: Send + Sync {
+    /// Joins a queue: one try, bounded by the request timeout. Opens a new lease first when the old one
+    /// is lost (LEASE-REOPEN).
+    ///
+    /// # Errors
+    /// `Unavailable` when the request was surely not sent; `Unknown` when it may have been carried out: core sends it
+    /// again under the same id, with `repeated` set, or abandons it. `Conflict` for another limit than the stored one.
+    ///
+    /// # Cancel safety
+    /// A dropped join has an unknown outcome: core abandons it.
+    async fn join(&self, join: &Join) -> Result<Joined>;
+
+    /// Takes back an attempt whose outcome is unknown: removes its node, whichever request made it, and
+    /// leaves a tombstone that a late request meets (RULES A11, B8, B9). One try; harmless to repeat.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown`: core tries again until it is confirmed or the lease is lost.
+    ///
+    /// # Cancel safety
+    /// Repeat it after a drop.
+    async fn abandon(&self, join: &Join) -> Result<()>;
+
+    /// Lists a queue in order: holders first, then waiters.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>>;
+}

@@ -1,0 +1,141 @@
+//! A connection to a coordinator, and the recipes' handles.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::address::{Address, Kind, Name};
+use crate::attempt::{self, Admitted, Request};
+use crate::capabilities::Capabilities;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::contracts::{Backend, Close, Entry, Lease, LeaseState, Page};
+use crate::departures::Departures;
+use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::label::default_label;
+use crate::recipes::Mutex;
+
+/// A client of one coordinator: one set of connections, one lease, one inbox. Cheap to clone; recipes are
+/// cheap handles made from it without I/O.
+///
+/// Two Coordinators on one URL in one process are two clients. When the last clone, recipe and guard is dropped,
+/// everything is given back in the background; call [`close`](Coordinator::close) at the end of `main`, since
+/// what is dropped as the runtime ends may not reach the server (its lease takes it then).
+#[derive(Clone)]
+pub struct Coordinator {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    backend: Arc<dyn Backend>,
+    departures: Departures,
+    namespace: String,
+    label: Arc<str>,
+    request_timeout: Duration,
+}
+
+impl Coordinator {
+    /// A coordinator over a connected backend, on the terms of `config`. For tests and backends; users call `connect`.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn new(backend: Arc<dyn Backend>, config: &Config) -> Self {
+        let departures = Departures::start(Arc::clone(&backend));
+        let label = config.label.as_deref().map_or_else(default_label, Arc::from);
+        let inner = Inner {
+            backend,
+            departures,
+            namespace: config.namespace.clone(),
+            label,
+            request_timeout: config.request_timeout,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// A mutex: validates the key, no I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key`.
+    pub fn mutex(&self, key: impl Into<Name>) -> Result<Mutex> {
+        Ok(Mutex::new(self.clone(), self.address(Kind::Mutex, key)?))
+    }
+
+    pub(crate) fn address(&self, kind: Kind, key: impl Into<Name>) -> Result<Address> {
+        Address::new(&self.inner.namespace, kind, key)
+    }
+
+    /// The backend: for code that goes below the recipes.
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.inner.backend
+    }
+
+    /// What the backend promises beyond the contract.
+    pub fn capabilities(&self) -> Capabilities {
+        self.inner.backend.capabilities()
+    }
+
+    /// The lease as it is now; after a loss the next acquisition opens a new one.
+    pub fn lease(&self) -> Lease {
+        self.inner.backend.lease()
+    }
+
+    /// The label that its nodes carry on the server.
+    pub fn label(&self) -> &str {
+        &self.inner.label
+    }
+
+    /// Gives everything back: departures that are under way, then every node and the lease. Holds are lost as `Closed`;
+    /// later calls answer `Closed`. Bounded by twice the request timeout.
+    ///
+    /// # Errors
+    /// `Unavailable` when the server could not be told: its lease then takes everything back within TTL and a bound.
+    ///
+    /// # Cancel safety
+    /// May be called again.
+    pub async fn close(&self) -> Result<()> {
+        let settled = tokio::time::timeout(self.inner.request_timeout, self.inner.departures.all_settled()).await;
+        self.inner.backend.close(Close::Orderly).await.map_err(|error| error.in_operation("close"))?;
+        settled.map_err(|_| {
+            Error::new(ErrorKind::Unavailable, "what was given back was not confirmed in time").in_operation("close")
+        })
+    }
+
+    /// Dies: nothing more is sent, and what it holds is left to its lease, as though the process had been killed. For tests.
+    pub async fn crash(&self) {
+        // Abrupt closing sends nothing, so there is nothing that could fail.
+        let _ = self.inner.backend.close(Close::Abrupt).await;
+    }
+
+    pub(crate) fn default_label(&self) -> &Arc<str> {
+        &self.inner.label
+    }
+
+    pub(crate) fn departures(&self) -> &Departures {
+        &self.inner.departures
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.inner.backend.lease().clock().clone()
+    }
+
+    pub(crate) async fn acquire(&self, request: &Request) -> Result<Option<Admitted>> {
+        if self.lease().state() == LeaseState::Lost(LostReason::Closed) {
+            return Err(Error::closed().on(request.queue.name()));
+        }
+        attempt::acquire(&self.inner.backend, &self.inner.departures, request).await
+    }
+
+    pub(crate) async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        self.inner.backend.list(queue, page).await.map_err(|error| error.in_operation("list").on(queue.name()))
+    }
+}
+
+impl fmt::Debug for Coordinator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Coordinator")
+            .field("backend", &self.inner.backend.name())
+            .field("namespace", &self.inner.namespace)
+            .field("label", &self.inner.label)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,71 @@
+//! The three admission rules (NODE-ADMIT).
+
+use serde::{Deserialize, Serialize};
+
+/// What a node asks of its queue: its admission rule and weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Claim {
+    /// Alone: a mutex, or the writer of a read/write lock.
+    Exclusive,
+    /// Beside other shared claims: a reader, behind the nearest earlier exclusive claim.
+    Shared,
+    /// So many permits of the queue's limit, all or none, in order.
+    Permits(u32),
+}
+
+/// Whether `next` fits beside the claims that are admitted before it. `limit` counts for permits only.
+pub fn fits(admitted: impl IntoIterator<Item = Claim>, next: Claim, limit: u32) -> bool {
+    let mut admitted = admitted.into_iter();
+    match next {
+        Claim::Exclusive => admitted.next().is_none(),
+        Claim::Shared => admitted.all(|claim| claim != Claim::Exclusive),
+        Claim::Permits(weight) => {
+            let taken: u64 = admitted.map(weight_of).sum();
+            taken + u64::from(weight) <= u64::from(limit)
+        }
+    }
+}
+
+/// How many of a queue's claims, in order, are admitted: always a prefix, since nobody overtakes.
+///
+/// `already` nodes at the head were admitted before (under a limit that may have been higher since) and stay so.
+pub fn admitted_prefix(claims: &[Claim], already: usize, limit: u32) -> usize {
+    let mut admitted = already.min(claims.len());
+    while admitted < claims.len() && fits(claims[..admitted].iter().copied(), claims[admitted], limit) {
+        admitted += 1;
+    }
+    admitted
+}
+
+fn weight_of(claim: Claim) -> u64 {
+    match claim {
+        Claim::Permits(weight) => u64::from(weight),
+        Claim::Exclusive | Claim::Shared => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Claim::{Exclusive as W, Permits as P, Shared as R};
+    use super::*;
+
+    #[test]
+    fn table_of_admitted_prefixes() {
+        for (claims, already, limit, expected) in [
+            (&[][..], 0, 0, 0),
+            (&[W, W], 0, 0, 1),
+            (&[R, R, W, R], 0, 0, 2),
+            (&[W, R, R], 0, 0, 1),
+            (&[R, W], 0, 0, 1),
+            (&[P(1), P(1), P(1)], 0, 2, 2),
+            // All or none, and nobody overtakes the one that does not fit.
+            (&[P(1), P(2), P(1)], 0, 2, 1),
+            // A lowered limit revokes nobody and admits nobody until the sum fits.
+            (&[P(2), P(1), P(1)], 2, 2, 2),
+            (&[P(1), P(1)], 1, 2, 2),
+        ] {
+            assert_eq!(admitted_prefix(claims, already, limit), expected, "{claims:?} {already} {limit}");
+        }
+    }
+}

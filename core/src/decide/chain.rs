@@ -1,0 +1,117 @@
+//! Where a node stands in a listing of its queue, and what it must watch (ZooKeeper and etcd, RULES B).
+
+use super::{Claim, fits};
+
+/// One node of a listing, in queue order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Listed {
+    /// What it claims.
+    pub claim: Claim,
+    /// Whether its owner has marked it as admitted (permits only, B6).
+    pub marked: bool,
+}
+
+/// Where a node stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// It is admitted, as far as the listing tells: the own lease's deadline counts too (B1).
+    Admitted {
+        /// Somebody follows who waits by our mark: mark the own node (B6). Never for other claims.
+        mark: bool,
+    },
+    /// It waits for one node to leave (or, marked or downgraded, to change).
+    Behind {
+        /// The index of the node to watch.
+        watch: usize,
+        /// Nobody else is ahead, so that its departure admits without listing again.
+        sole: bool,
+    },
+    /// It is the first that is not admitted of a queue of permits: it waits for ANY of the nodes ahead to
+    /// leave, and for the limit to change. No choice of one node is enough (B6).
+    Head {
+        /// How many nodes are ahead.
+        ahead: usize,
+    },
+}
+
+/// Where the node at index `own` of `listing` stands. `limit` counts for permits only.
+///
+/// Shared and exclusive: a reader is behind the nearest earlier writer (the first writer would wake all
+/// readers for nothing, the predecessor would sleep for ever: B5); a writer behind its predecessor.
+/// Permits: the admitted are a prefix; a node is admitted when the sum up to it fits the limit, or when
+/// it is marked; the first after them is the head; all others watch their predecessor for its leaving or its mark.
+pub fn standing(listing: &[Listed], own: usize, limit: u32) -> Standing {
+    let ahead = &listing[..own];
+    match listing[own].claim {
+        Claim::Exclusive => match own.checked_sub(1) {
+            None => Standing::Admitted { mark: false },
+            Some(watch) => Standing::Behind { watch, sole: own == 1 },
+        },
+        Claim::Shared => {
+            let exclusive = |node: &Listed| node.claim == Claim::Exclusive;
+            match ahead.iter().rposition(exclusive) {
+                None => Standing::Admitted { mark: false },
+                Some(watch) => Standing::Behind { watch, sole: ahead.iter().filter(|n| exclusive(n)).count() == 1 },
+            }
+        }
+        Claim::Permits(_) => {
+            let claims = || ahead.iter().map(|node| node.claim);
+            if listing[own].marked || fits(claims(), listing[own].claim, limit) {
+                return Standing::Admitted { mark: own + 1 < listing.len() && !listing[own].marked };
+            }
+            // A waiter whose predecessor is marked is the head, whatever its own sum says (B6b).
+            match ahead.last() {
+                Some(predecessor) if !predecessor.marked && !prefix_fits(ahead, limit) => {
+                    Standing::Behind { watch: own - 1, sole: false }
+                }
+                _ => Standing::Head { ahead: own },
+            }
+        }
+    }
+}
+
+fn prefix_fits(nodes: &[Listed], limit: u32) -> bool {
+    match nodes.split_last() {
+        None => true,
+        Some((last, before)) => fits(before.iter().map(|node| node.claim), last.claim, limit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Claim::{Exclusive as W, Permits as P, Shared as R};
+    use super::*;
+
+    fn queue(claims: &[Claim]) -> Vec<Listed> {
+        claims.iter().map(|&claim| Listed { claim, marked: false }).collect()
+    }
+
+    #[test]
+    fn table_of_standings() {
+        let admitted = Standing::Admitted { mark: false };
+        for (claims, own, limit, expected) in [
+            (&[W][..], 0, 0, admitted.clone()),
+            (&[W, W], 1, 0, Standing::Behind { watch: 0, sole: true }),
+            (&[W, W, W], 2, 0, Standing::Behind { watch: 1, sole: false }),
+            (&[R, R], 1, 0, admitted.clone()),
+            (&[W, R, W, R, R], 4, 0, Standing::Behind { watch: 2, sole: false }),
+            (&[W, R, R], 2, 0, Standing::Behind { watch: 0, sole: true }),
+            (&[R, R, W], 2, 0, Standing::Behind { watch: 1, sole: false }),
+            (&[P(1), P(1)], 1, 2, admitted.clone()),
+            (&[P(1), P(1)], 0, 2, Standing::Admitted { mark: true }),
+            (&[P(1), P(1), P(1)], 2, 2, Standing::Head { ahead: 2 }),
+            (&[P(1), P(1), P(1), P(1)], 3, 2, Standing::Behind { watch: 2, sole: false }),
+        ] {
+            assert_eq!(standing(&queue(claims), own, limit), expected, "{claims:?} {own} {limit}");
+        }
+    }
+
+    #[test]
+    fn the_follower_of_a_marked_node_is_the_head_whatever_its_sum_says() {
+        // permits(3): A(2) and B(1) hold, the limit falls to 2, C(1) lists: B looks not admitted.
+        let mut nodes = queue(&[P(2), P(1), P(1)]);
+        assert_eq!(standing(&nodes, 2, 2), Standing::Behind { watch: 1, sole: false });
+        nodes[1].marked = true;
+        assert_eq!(standing(&nodes, 2, 2), Standing::Head { ahead: 2 });
+    }
+}

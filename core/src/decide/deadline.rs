@@ -1,0 +1,141 @@
+//! Until when a client may count itself alive, and when it must prove it (LEASE-DEADLINE, RULES A3, C1, C4).
+
+use std::time::Duration;
+
+use crate::clock::Moment;
+use crate::error::{Error, Result};
+
+/// The shortest lease that may be asked for.
+pub const MIN_TTL: Duration = Duration::from_secs(1);
+/// The longest lease that may be asked for.
+pub const MAX_TTL: Duration = Duration::from_secs(3600);
+
+/// Refuses a TTL outside 1 s to 1 h.
+///
+/// # Errors
+/// `InvalidArgument` naming `ttl`.
+pub fn check_ttl(ttl: Duration) -> Result<()> {
+    if (MIN_TTL..=MAX_TTL).contains(&ttl) {
+        Ok(())
+    } else {
+        Err(Error::invalid("ttl", format!("{ttl:?} is outside 1 s to 1 h")))
+    }
+}
+
+/// What a client gives up earlier than the server: TTL / 10, at least 200 ms. It must cover what the
+/// client's clock can lose against the server's within one TTL, and the rounding of server times (RULES A4).
+pub fn margin(ttl: Duration) -> Duration {
+    (ttl / 10).max(Duration::from_millis(200))
+}
+
+/// The deadline that a proof gives: the SEND time of the request that proves it, plus the TTL, less the
+/// margin. Counted from the arrival of the reply, two would hold (RULES A3).
+pub fn valid_until(sent: Moment, ttl: Duration) -> Moment {
+    sent + ttl.saturating_sub(margin(ttl))
+}
+
+/// How often a lease is renewed where a reply proves it: every third of the TTL.
+pub fn renewal_period(ttl: Duration) -> Duration {
+    ttl / 3
+}
+
+/// When a waiter looks again by itself (RULES A13): at its own next renewal, or when what it waits for
+/// may have expired, whichever is earlier.
+pub fn recheck(next_renewal: Moment, ahead_expires: Moment) -> Moment {
+    next_renewal.min(ahead_expires)
+}
+
+/// The period of ZooKeeper's proofs of contact: longer than the interval at which a follower tells its
+/// leader of our touches (half a tick), short enough that two fit into a TTL less its margin.
+pub fn contact_period(ttl: Duration, tick: Duration) -> Duration {
+    (ttl / 6).max(tick.min(ttl / 3))
+}
+
+/// Proofs of contact through a server that does not own the session's timer (ZooKeeper, RULES C4).
+///
+/// An acknowledged write at a follower proves only that the leader heard of the contact *before* it: the
+/// follower's ping carries touches to the leader every half tick. So the deadline counts from the send of
+/// contact k-1, where contact k was sent at least one period after contact k-1 was answered. Contact 0
+/// is the session's creation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ContactProof {
+    ttl: Duration,
+    period: Duration,
+    sent: Moment,
+    answered: Moment,
+    deadline: Moment,
+}
+
+impl ContactProof {
+    /// Contact 0: the session was asked for at `sent`, and created by `answered`.
+    pub fn new(sent: Moment, answered: Moment, ttl: Duration, period: Duration) -> Self {
+        Self { ttl, period, sent, answered, deadline: valid_until(sent, ttl) }
+    }
+
+    /// The earliest instant at which the next contact may be sent and count.
+    pub fn next_send(&self) -> Moment {
+        self.answered + self.period
+    }
+
+    /// A write sent at `sent` was acknowledged at `answered`. Answers the new deadline when it counts as
+    /// a contact, `None` when it was sent too early to prove anything.
+    pub fn acknowledged(&mut self, sent: Moment, answered: Moment) -> Option<Moment> {
+        if sent < self.next_send() {
+            return None;
+        }
+        self.deadline = self.deadline.max(valid_until(self.sent, self.ttl));
+        self.sent = sent;
+        self.answered = answered;
+        Some(self.deadline)
+    }
+
+    /// The instant until which the leader surely counts the session alive.
+    pub fn deadline(&self) -> Moment {
+        self.deadline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn the_margin_is_a_tenth_and_never_under_200_ms() {
+        assert_eq!(margin(Duration::from_secs(1)), Duration::from_millis(200));
+        assert_eq!(margin(Duration::from_secs(10)), Duration::from_secs(1));
+        assert_eq!(valid_until(at(500), Duration::from_secs(10)), at(9_500));
+    }
+
+    #[test]
+    fn a_ttl_out_of_range_is_refused_by_name() {
+        for ttl in [Duration::ZERO, Duration::from_millis(999), Duration::from_secs(3601)] {
+            assert_eq!(check_ttl(ttl).unwrap_err().argument(), Some("ttl"));
+        }
+    }
+
+    #[test]
+    fn the_contact_period_fits_its_bounds() {
+        let ms = Duration::from_millis;
+        assert_eq!(contact_period(ms(1000), ms(100)), ms(1000) / 6);
+        assert_eq!(contact_period(ms(4000), ms(2000)), ms(4000) / 3);
+        assert_eq!(contact_period(ms(10_000), ms(2000)), ms(2000));
+        for (ttl, tick) in [(1000, 100), (4000, 2000), (10_000, 2000), (40_000, 2000)] {
+            let (ttl, period) = (ms(ttl), contact_period(ms(ttl), ms(tick)));
+            assert!(2 * period < ttl - margin(ttl), "a healthy lease would be lost at TTL {ttl:?}");
+        }
+    }
+
+    #[test]
+    fn a_contact_proves_the_one_before_it_and_only_when_it_is_far_enough_behind() {
+        let (ttl, period) = (Duration::from_secs(10), Duration::from_secs(2));
+        let mut proof = ContactProof::new(at(0), at(100), ttl, period);
+        assert_eq!(proof.deadline(), at(9_000));
+        assert_eq!(proof.acknowledged(at(1_000), at(1_100)), None, "closer than the ping interval");
+        assert_eq!(proof.acknowledged(at(2_100), at(2_200)), Some(at(9_000)));
+        assert_eq!(proof.acknowledged(at(4_200), at(4_300)), Some(at(11_100)));
+    }
+}

@@ -1,0 +1,35 @@
+//! Contracts, decisions, recipes and the memory backend of Latchwork.
+//!
+//! Five floors, and everything points down: [`recipes`] and the [`Coordinator`] know the [`contracts`] and
+//! nothing of a backend; [`memory`] and the backend crates know the contracts and nothing of the recipes;
+//! [`decide`] holds what several of them must decide alike, as pure functions.
+//!
+//! Use it through the facade crate `latchwork`; a backend crate depends on this one.
+
+mod address;
+mod attempt;
+mod capabilities;
+mod clock;
+mod config;
+mod connector;
+pub mod contracts;
+mod coordinator;
+pub mod decide;
+mod departures;
+mod error;
+mod hold;
+mod label;
+mod lazy;
+pub mod memory;
+pub mod recipes;
+mod token;
+
+pub use address::{Address, Kind, MAX_KEY_BYTES, Name, encode};
+pub use capabilities::{Capabilities, Eviction};
+pub use clock::{Clock, Moment};
+pub use config::{Config, Secret};
+pub use connector::{Connector, connect, connect_lazy};
+pub use coordinator::Coordinator;
+pub use error::{Error, ErrorKind, Lost, LostReason, Result};
+pub use hold::{Fenced, Hold, Loss, Release};
+pub use token::Token;

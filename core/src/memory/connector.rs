@@ -1,0 +1,48 @@
+//! From `memory://` to a client.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::client::MemoryBackend;
+use super::store::Memory;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::connector::Connector;
+use crate::contracts::Backend;
+use crate::error::{Error, Result};
+
+#[derive(Debug)]
+struct MemoryConnector;
+
+/// The connector of `memory://` and `memory://name`.
+///
+/// A named store that a test has made on tokio's clock ([`Memory::named`]) is joined on that clock.
+pub fn connector() -> Arc<dyn Connector> {
+    Arc::new(MemoryConnector)
+}
+
+#[async_trait]
+impl Connector for MemoryConnector {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn validate(&self, config: &Config) -> Result<()> {
+        if config.hosts.len() > 1 {
+            return Err(Error::invalid("url", "memory:// takes one store name at most"));
+        }
+        if !config.path.is_empty() || config.user.is_some() || config.password.is_some() {
+            return Err(Error::invalid("url", "memory:// takes no path, user or password"));
+        }
+        Ok(())
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        let store = match config.hosts.first() {
+            Some(name) => Memory::named_or_system(name),
+            None => Memory::new(Clock::system()),
+        };
+        Ok(MemoryBackend::open(store, config).0)
+    }
+}

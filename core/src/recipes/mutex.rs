@@ -1,0 +1,257 @@
+//! A fair mutex.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use crate::address::Address;
+use crate::attempt::Request;
+use crate::clock::Moment;
+use crate::contracts::{Entry, Page, Patience};
+use crate::coordinator::Coordinator;
+use crate::decide::Claim;
+use crate::error::{Error, Result};
+use crate::hold::{Fenced, Hold, Holding};
+use crate::label;
+use crate::token::Token;
+
+/// A fair mutex on a coordinator: not reentrant, admitted in the order of joining, each hold with a
+/// fencing token that rises from holder to holder.
+///
+/// *Protocol.* Every acquisition is one ephemeral node in the key's queue, ordered by the server; the
+/// first is admitted, and a release wakes the next. The node hangs on a lease that is renewed in the background and
+/// taken back by the server when the client dies.
+///
+/// *Why it is safe.* The server admits one node at a time, and this client counts itself lost earlier than the server can
+/// (LEASE-DEADLINE). What no lease lock can exclude is a process that is paused between its look at the clock and
+/// its write: send [`token`](Fenced::token) with the write and let the resource refuse older ones.
+///
+/// A handle is cheap to make and to clone; making one does no I/O.
+///
+/// ```
+/// # use latchwork_core::{connect, Config, Fenced, Hold, memory};
+/// # async fn example() -> Result<(), latchwork_core::Error> {
+/// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+/// let invoices = coordinator.mutex("invoices/2026-11")?;
+/// let hold = invoices.acquire().await?;
+/// println!("mine, with token {}", hold.token());
+/// hold.release().await?;
+/// # coordinator.close().await }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Mutex {
+    coordinator: Coordinator,
+    queue: Address,
+}
+
+impl Mutex {
+    pub(crate) fn new(coordinator: Coordinator, queue: Address) -> Self {
+        Self { coordinator, queue }
+    }
+
+    /// Waits its turn, without a deadline: as long as others hold. While the coordinator does not answer,
+    /// it keeps its place until its lease is lost, then joins anew, and gives up after one TTL without an answer.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Lost` when the place in the queue was removed by another; `Closed`; `Misconfigured`.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: a dropped acquire leaves nothing; its node is gone in the background within a round trip.
+    pub async fn acquire(&self) -> Result<MutexGuard> {
+        self.acquire_with(Acquire::new()).await
+    }
+
+    /// Acquires if nobody holds or waits; never waits. `Ok(None)`: somebody does. Where a backend's
+    /// [`clean_try`](crate::Capabilities::clean_try) is false, two tries at one instant on a free lock may both fail.
+    ///
+    /// # Errors
+    /// `Unavailable` when there is no answer within the request timeout; `Closed`.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: leaves nothing.
+    pub async fn try_acquire(&self) -> Result<Option<MutexGuard>> {
+        self.try_acquire_with(Acquire::new()).await
+    }
+
+    /// Waits its turn, at most for `deadline` in all (joining, waiting, reconnecting).
+    ///
+    /// # Errors
+    /// As [`acquire`](Mutex::acquire), and `Timeout`: nothing stays.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Mutex::acquire).
+    pub async fn acquire_within(&self, deadline: Duration) -> Result<MutexGuard> {
+        self.acquire_with(Acquire::new().within(deadline)).await
+    }
+
+    /// Acquires with options.
+    ///
+    /// # Errors
+    /// As [`acquire_within`](Mutex::acquire_within), and `InvalidArgument` naming the option.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Mutex::acquire).
+    pub async fn acquire_with(&self, options: Acquire) -> Result<MutexGuard> {
+        match self.ask(options, Patience::Wait).await? {
+            Some(guard) => Ok(guard),
+            None => unreachable!("only a try is refused"),
+        }
+    }
+
+    /// Tries with options (`within` has no meaning for a try).
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Mutex::try_acquire), and `InvalidArgument` naming the option.
+    ///
+    /// # Cancel safety
+    /// As [`try_acquire`](Mutex::try_acquire).
+    pub async fn try_acquire_with(&self, options: Acquire) -> Result<Option<MutexGuard>> {
+        self.ask(options, Patience::Try).await
+    }
+
+    /// The key, as it was given.
+    pub fn key(&self) -> &str {
+        self.queue.name()
+    }
+
+    /// Where it lives on the coordinator.
+    pub fn address(&self) -> &Address {
+        &self.queue
+    }
+
+    /// Who holds and who waits, in order: at most `most` of them, behind the sequence number `after` (0: from the head).
+    ///
+    /// # Errors
+    /// `Unavailable`; `Forbidden`.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
+        self.coordinator.list(&self.queue, Page { after, most }).await
+    }
+
+    async fn ask(&self, options: Acquire, patience: Patience) -> Result<Option<MutexGuard>> {
+        let operation = if patience == Patience::Try { "try_acquire" } else { "acquire" };
+        let request = options
+            .request(&self.coordinator, &self.queue, patience)
+            .map_err(|error| error.in_operation(operation).on(self.key()))?;
+        let wait = tracing::debug_span!("latchwork.wait", recipe = "mutex", key = self.key());
+        let admitted = self
+            .coordinator
+            .acquire(&request)
+            .instrument(wait)
+            .await
+            .map_err(|error| error.in_operation(operation).on(self.key()))?;
+        Ok(admitted.map(|admitted| {
+            let holding = Holding::new(self.coordinator.clone(), self.queue.clone(), admitted.node);
+            let token = holding.token();
+            tracing::debug!(recipe = "mutex", key = self.key(), %token, waited = ?admitted.waited, "acquired");
+            MutexGuard { holding, token, waited: admitted.waited }
+        }))
+    }
+}
+
+impl fmt::Debug for Mutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mutex").field("address", &self.queue).finish_non_exhaustive()
+    }
+}
+
+/// How to acquire.
+#[derive(Clone, Debug, Default)]
+#[must_use]
+pub struct Acquire {
+    within: Option<Duration>,
+    label: Option<Arc<str>>,
+    max_hold: Option<Duration>,
+}
+
+impl Acquire {
+    /// Without a deadline, with the coordinator's label, without a fixed end.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// At most so long in all. Zero is refused: a try is another call.
+    pub fn within(mut self, deadline: Duration) -> Self {
+        self.within = Some(deadline);
+        self
+    }
+
+    /// Another label than the coordinator's in listings, up to 4 KiB.
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
+    /// The hold ends after `length` whatever happens, so that a hung task does not hold for ever
+    /// (LEASE-FIXED). It counts from the send of an uncontended join, else from the admission.
+    pub fn max_hold(mut self, length: Duration) -> Self {
+        self.max_hold = Some(length);
+        self
+    }
+
+    fn request(self, coordinator: &Coordinator, queue: &Address, patience: Patience) -> Result<Request> {
+        for (name, length) in [("deadline", self.within), ("max_hold", self.max_hold)] {
+            if length.is_some_and(|length| length.is_zero()) {
+                return Err(Error::invalid(name, "must not be zero"));
+            }
+        }
+        let label = match self.label {
+            Some(label) => {
+                label::check(&label)?;
+                label
+            }
+            None => Arc::clone(coordinator.default_label()),
+        };
+        let deadline = match self.within {
+            Some(within) if patience == Patience::Wait => coordinator.clock().now() + within,
+            _ => Moment::NEVER,
+        };
+        Ok(Request {
+            queue: queue.clone(),
+            claim: Claim::Exclusive,
+            limit: None,
+            label,
+            patience,
+            deadline,
+            max_hold: self.max_hold,
+        })
+    }
+}
+
+/// A held mutex. Released by [`release`](Hold::release), or in the background when it is dropped.
+#[must_use = "a guard that is dropped at once releases the mutex at once"]
+pub struct MutexGuard {
+    holding: Holding,
+    token: Token,
+    waited: Duration,
+}
+
+impl MutexGuard {
+    /// How long the acquisition took.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+}
+
+impl Hold for MutexGuard {
+    fn holding(&self) -> &Holding {
+        &self.holding
+    }
+}
+
+impl Fenced for MutexGuard {
+    fn token(&self) -> Token {
+        self.token
+    }
+}
+
+impl fmt::Debug for MutexGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MutexGuard").field("key", &self.key()).field("token", &self.token).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,114 @@
+//! The fencing token.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::{Error, ErrorKind, Result};
+
+const SEQUENCE_BITS: u32 = 53;
+const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
+const MAX_EPOCH: u16 = (1 << 10) - 1;
+
+/// A fencing token: rises strictly from exclusive holder to exclusive holder of one key (NODE-TOKEN).
+///
+/// Send it with every write to the guarded resource, and let the resource refuse a token below the
+/// highest it has seen: that is what keeps data safe when a holder was paused past its lease.
+/// A u64 below 2^63, laid out as epoch (10 bits) | sequence (53 bits); the epoch is 0 until a migration
+/// between coordinators raises it. It fits a signed `BIGINT`, and serde writes it as a decimal string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token(u64);
+
+impl Token {
+    /// The token of a coordinator's raw sequence value in a migration epoch.
+    ///
+    /// # Errors
+    /// `Misconfigured` when a part does not fit: a value is never cut.
+    pub fn new(epoch: u16, sequence: u64) -> Result<Self> {
+        if epoch > MAX_EPOCH || sequence > MAX_SEQUENCE {
+            return Err(Error::new(
+                ErrorKind::Misconfigured,
+                format!("epoch {epoch} and sequence {sequence} do not fit a fencing token (10 and 53 bits)"),
+            ));
+        }
+        Ok(Self(u64::from(epoch) << SEQUENCE_BITS | sequence))
+    }
+
+    /// The token as an unsigned number, below 2^63.
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// The token as a signed number, for an SQL `BIGINT`.
+    pub fn as_i64(self) -> i64 {
+        self.0 as i64
+    }
+
+    /// The migration epoch.
+    pub fn epoch(self) -> u16 {
+        (self.0 >> SEQUENCE_BITS) as u16
+    }
+
+    /// The coordinator's raw sequence value.
+    pub fn sequence(self) -> u64 {
+        self.0 & MAX_SEQUENCE
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for Token {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text.parse::<u64>() {
+            Ok(value) if value < 1 << 63 => Ok(Self(value)),
+            _ => Err(Error::invalid("token", format!("{text:?} is not a decimal number below 2^63"))),
+        }
+    }
+}
+
+impl Serialize for Token {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Token {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_higher_epoch_outranks_every_sequence() {
+        let (old, new) = (Token::new(0, MAX_SEQUENCE).unwrap(), Token::new(1, 0).unwrap());
+        assert!(new > old);
+        assert_eq!((new.epoch(), new.sequence(), old.sequence()), (1, 0, MAX_SEQUENCE));
+        assert!(Token::new(MAX_EPOCH, MAX_SEQUENCE).unwrap().as_i64() > 0);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_never_cut() {
+        assert!(Token::new(0, MAX_SEQUENCE + 1).is_err());
+        assert!(Token::new(MAX_EPOCH + 1, 0).is_err());
+        assert!("9223372036854775808".parse::<Token>().is_err());
+    }
+
+    #[test]
+    fn json_carries_a_decimal_string() {
+        let token = Token::new(0, 1_763_690_000_000_000).unwrap();
+        let json = serde_json::to_string(&token).unwrap();
+        assert_eq!(json, "\"1763690000000000\"");
+        assert_eq!(serde_json::from_str::<Token>(&json).unwrap(), token);
+    }
+}

@@ -1,0 +1,160 @@
+//! How a model is explored: every state breadth-first (stateright), or long seeded walks.
+//!
+//! Walks are our own: stateright's simulation ends a run at the first state that it saw before, and one number
+//! (seed) and one length (steps) should be all that it takes to see a run again.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::Instant;
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+/// What the models watch for. A planted fault must be found as one of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Broken {
+    /// Two believe that they hold, and the rule does not let them hold together.
+    TwoHolders,
+    /// An exclusive holder whose token is not above those that were used before.
+    TokenBack,
+    /// Admitted although an earlier, unexpired node waits.
+    Overtaken,
+    /// A leave removed the node of another attempt.
+    ForeignLeave,
+    /// One attempt has two nodes.
+    TwoNodes,
+    /// A node that nobody owns any more, and nobody will remove.
+    Ghost,
+    /// Admitted, nothing on its way to tell it, nothing was lost, and it sleeps.
+    Uninformed,
+    /// More were woken by one departure than the bound.
+    Crowd,
+    /// A fault-free run from here never serves a live waiter, or leaves a node.
+    Stuck,
+    /// A fault-free run from here serves a live waiter later than the bound.
+    Slow,
+    /// A client counts on what the server has given up.
+    Believes,
+    /// A client that saw the loss believes again.
+    Revived,
+}
+
+/// A model and what is wrong in a state of it, if anything.
+pub(crate) trait Protocol:
+    Model<State: Clone + Debug + Hash + PartialEq + Send + Sync, Action: Clone + Debug + PartialEq>
+    + Send
+    + Sync
+    + 'static
+{
+    /// What is broken in this state.
+    fn verdict(&self, state: &Self::State) -> Option<Broken>;
+}
+
+/// The one property of every model.
+pub(crate) fn sound<P: Protocol>() -> Vec<Property<P>> {
+    vec![Property::always(SOUND, |model: &P, state| model.verdict(state).is_none())]
+}
+
+const SOUND: &str = "nothing is broken";
+
+/// A violation and the way to it.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) broken: Broken,
+    pub(crate) trace: Vec<String>,
+}
+
+/// Whether larger bounds were asked for.
+pub(crate) fn long() -> bool {
+    std::env::var_os("LATCHWORK_LONG").is_some_and(|value| value != "0")
+}
+
+/// Every state within the model's bounds, breadth-first on one thread, so that a trace is a shortest one.
+pub(crate) fn exhaustively<P: Protocol>(name: &str, model: P) -> Option<Found> {
+    let begun = Instant::now();
+    let checker = model.checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
+    let found = checker.discovery(SOUND).map(|path| Found {
+        broken: checker.model().verdict(path.last_state()).expect("the discovery is a violation"),
+        trace: path.into_actions().iter().map(|action| format!("{action:?}")).collect(),
+    });
+    println!(
+        "{name}: {} states, depth {}, {:.1?}{}",
+        checker.unique_state_count(),
+        checker.max_depth(),
+        begun.elapsed(),
+        found.as_ref().map_or(String::from(": nothing broken"), |found| format!(
+            ": {:?} after {} steps",
+            found.broken,
+            found.trace.len()
+        )),
+    );
+    found
+}
+
+/// Asserts that every state within the bounds is sound.
+pub(crate) fn assert_sound<P: Protocol>(name: &str, model: P) {
+    if let Some(found) = exhaustively(name, model) {
+        panic!("{name}: {:?}\n{}", found.broken, found.trace.join("\n"));
+    }
+}
+
+/// Asserts that the planted fault is found as one of `as_any_of`, and prints the trace.
+pub(crate) fn assert_found<P: Protocol>(name: &str, faulty: P, as_any_of: &[Broken]) {
+    let found = exhaustively(name, faulty).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
+    println!("  {}", found.trace.join("\n  "));
+    assert!(as_any_of.contains(&found.broken), "{name}: found as {:?}, not {as_any_of:?}", found.broken);
+}
+
+/// Walks `LATCHWORK_STEPS` random steps (or as many as given) from the seed `LATCHWORK_SEED` (or this
+/// moment's), beginning anew after every `run` steps and wherever nothing can happen any more.
+pub(crate) fn walk<P: Protocol>(name: &str, model: &P, run: usize, steps: usize) {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let seed = number("LATCHWORK_SEED").unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        now.as_secs() ^ u64::from(now.subsec_nanos())
+    });
+    let factor = if long() { 30 } else { 1 };
+    let steps = number("LATCHWORK_STEPS").map_or(steps * factor, |steps| usize::try_from(steps).expect("fits"));
+    println!("{name}: walking {steps} steps, LATCHWORK_SEED={seed}");
+    let mut random = Random(seed);
+    let mut taken = 0;
+    while taken < steps {
+        let mut state = model.init_states().remove(0);
+        let mut trace = Vec::new();
+        for _ in 0..run {
+            let mut actions = Vec::new();
+            model.actions(&state, &mut actions);
+            if actions.is_empty() {
+                break;
+            }
+            let action = actions.swap_remove(random.below(actions.len()));
+            trace.push(action.clone());
+            taken += 1;
+            if let Some(next) = model.next_state(&state, action) {
+                state = next;
+            }
+            if let Some(broken) = model.verdict(&state) {
+                let trace: Vec<_> = trace.iter().map(|action| format!("{action:?}")).collect();
+                panic!("{name}: {broken:?} with LATCHWORK_SEED={seed}, after\n{}", trace.join("\n"));
+            }
+        }
+        // A model with nothing to do would never end the walk.
+        assert!(!trace.is_empty(), "{name}: nothing can happen");
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): a walk must be the same on every machine and with every version.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(bound).expect("fits")).expect("below a usize")
+    }
+}

@@ -1,0 +1,79 @@
+//! Distributed coordination recipes over Redis, ZooKeeper, etcd and memory: one meaning, any coordinator.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> latchwork::Result<()> {
+//! use latchwork::{Fenced, Hold};
+//!
+//! let coordinator = latchwork::connect("memory://").await?; // or redis://, zookeeper://, etcd://
+//! let invoices = coordinator.mutex("invoices/2026-11")?; // validates, no I/O, cheap to clone
+//! let hold = invoices.acquire().await?; // waits its turn, fair
+//! println!("writing with fence {}", hold.token()); // the fence travels with the write
+//! hold.release().await?;
+//! coordinator.close().await?; // gives everything back, bounded
+//! # Ok(()) }
+//! ```
+//!
+//! The cargo features `redis`, `zookeeper` and `etcd` (which needs `protoc` to build) choose the backends; the URL
+//! chooses among them. Latchwork runs on tokio only.
+//!
+//! # What a lock can and cannot promise
+//! The coordinator admits one holder at a time, and this library tells a holder that it has lost its lease before the
+//! coordinator can admit another. But a process may be paused between that look and its write (a garbage
+//! collection next door, a suspended machine), and no lease lock can prevent that. So every exclusive hold has a *fencing
+//! token* ([`Fenced::token`]) that rises from holder to holder: send it with each write, and let the resource refuse
+//! a lower one than it has seen.
+//!
+//! ```sql
+//! UPDATE ledger SET total = $2, fence = $1 WHERE id = 7 AND fence <= $1
+//! ```
+
+use std::sync::Arc;
+
+pub use latchwork_core::recipes::{Acquire, Mutex, MutexGuard};
+pub use latchwork_core::{
+    Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold, Kind,
+    Loss, Lost, LostReason, Moment, Name, Release, Result, Secret, Token, contracts, decide, memory,
+};
+
+/// Connects to the coordinator that a URL (or a [`Config`]) names.
+///
+/// `memory://`, `memory://name`, `redis://host[:port][/db]`, `zookeeper://h1,h2,h3/chroot`, `etcd://h1,h2,h3`;
+/// user, password, namespace, TTL and timeouts are parts of the URL or fields of [`Config`]. One deadline
+/// (`connect_timeout`, default 5 s) covers all of it.
+///
+/// # Errors
+/// `InvalidArgument` naming `url` or the field; `Unavailable`, `WrongServer`, `Forbidden` or `Misconfigured`.
+///
+/// # Cancel safety
+/// A dropped connect leaves nothing on the server beyond a lease that runs out.
+pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Result<Coordinator> {
+    latchwork_core::connect(&connectors(), &to.try_into().map_err(Into::into)?).await
+}
+
+/// As [`connect`], but returns at once and connects in the first operation: for services that must start
+/// without their coordinator. Must be called within a tokio runtime.
+///
+/// # Errors
+/// `InvalidArgument` only.
+pub fn connect_lazy(to: impl TryInto<Config, Error = impl Into<Error>>) -> Result<Coordinator> {
+    latchwork_core::connect_lazy(&connectors(), &to.try_into().map_err(Into::into)?)
+}
+
+/// The backends that this build has, by their cargo features.
+pub fn compiled_backends() -> Vec<&'static str> {
+    connectors().iter().map(|connector| connector.name()).collect()
+}
+
+/// The connectors that this build has.
+pub fn connectors() -> Vec<Arc<dyn Connector>> {
+    vec![
+        #[cfg(feature = "memory")]
+        memory::connector(),
+        #[cfg(feature = "redis")]
+        latchwork_redis::connector(),
+        #[cfg(feature = "zookeeper")]
+        latchwork_zookeeper::connector(),
+        #[cfg(feature = "etcd")]
+        latchwork_etcd::connector(),
+    ]
+}
