@@ -13,10 +13,21 @@ use super::faults::{Direction, Faults};
 use super::link;
 use super::trap::{Catch, Event, Parked, Traps};
 
+/// What servers that talk to each other through a proxy need of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manners {
+    /// Changes the first chunk of each client: a greeting may name a way round the proxy.
+    pub(crate) introduce: Option<fn(&mut Vec<u8>)>,
+    /// Dials again while the server refuses. A server that would try again after a refusal takes a connection that is
+    /// accepted and closed for a failure.
+    pub(crate) patient: bool,
+}
+
 /// What the proxy shares with its connections.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) upstream: String,
+    pub(super) manners: Manners,
     pub(super) faults: watch::Sender<Faults>,
     pub(super) traps: Traps,
     open: watch::Sender<usize>,
@@ -70,10 +81,16 @@ impl Proxy {
     /// # Errors
     /// When no loopback port can be bound.
     pub async fn start(upstream: impl Into<String>) -> io::Result<Proxy> {
+        Self::start_with(upstream, Manners::default()).await
+    }
+
+    /// A proxy between two servers of one ensemble.
+    pub(crate) async fn start_with(upstream: impl Into<String>, manners: Manners) -> io::Result<Proxy> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
         let shared = Arc::new(Shared {
             upstream: upstream.into(),
+            manners,
             faults: watch::Sender::default(),
             traps: Traps::default(),
             open: watch::Sender::default(),

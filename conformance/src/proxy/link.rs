@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::faults::{self, Direction, Faults};
 use super::front::{Client, Shared};
@@ -15,6 +15,9 @@ use super::trap::Catch;
 
 /// How long the server's side outlives a client whose reply was dropped: time enough to act on the request.
 const LINGER: Duration = Duration::from_secs(1);
+
+/// How soon a server that refused is dialled again.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// What one read returned, and when.
 struct Chunk {
@@ -115,7 +118,7 @@ async fn forward(
         if requests.is_closed() {
             return Ok(());
         }
-        let upstream = upstream.insert(TcpStream::connect(&shared.upstream).await?);
+        let upstream = upstream.insert(dial(shared, &requests).await?);
         upstream.set_nodelay(true)?;
         let (server_read, server_write) = upstream.split();
         let held = &replies;
@@ -133,6 +136,16 @@ async fn forward(
         Ok(())
     };
     tokio::try_join!(read_requests, connected).map(drop)
+}
+
+/// Connects to the server; with patience, for as long as the client waits.
+async fn dial(shared: &Shared, requests: &mpsc::UnboundedReceiver<Chunk>) -> io::Result<TcpStream> {
+    loop {
+        match TcpStream::connect(&shared.upstream).await {
+            Err(_) if shared.manners.patient && !requests.is_closed() => sleep(AGAIN).await,
+            done => return done,
+        }
+    }
 }
 
 /// Hands every chunk of a stream on, until its end. A reset is an end, which waits its turn like any other.
@@ -168,7 +181,11 @@ async fn pump_requests(
     replies: &Mutex<Replies>,
 ) -> Result<(), Ended> {
     let mut faults = shared.faults.subscribe();
-    while let Some(Chunk { bytes, received }) = requests.recv().await {
+    let mut introduce = shared.manners.introduce;
+    while let Some(Chunk { mut bytes, received }) = requests.recv().await {
+        if let Some(introduce) = introduce.take() {
+            introduce(&mut bytes);
+        }
         faults::pass(&mut faults, Direction::ToServer, received, None).await;
         let (mut told, mut reply_fault) = (Vec::new(), None);
         for trap in shared.traps.spring(&bytes) {

@@ -28,5 +28,6 @@ mod link;
 mod trap;
 
 pub use faults::Direction;
+pub(crate) use front::Manners;
 pub use front::Proxy;
 pub use trap::{Event, EventLost, Parked};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::{join_all, try_join_all};
 use tokio::time::{Instant, sleep};
 
-use crate::proxy::{Direction, Proxy};
+use crate::proxy::{Direction, Manners, Proxy};
 
 use super::binary::{AGAIN, ATTEMPTS, Binary, READY, free_ports, port_taken};
 use super::local::Local;
@@ -27,8 +27,9 @@ enum Role {
 /// ([`Ensemble::SYNC_LIMIT`]) has passed, while its leader counts down their sessions: the window in which a client must not
 /// believe what it reads.
 ///
-/// The servers' votes can pass by the proxies, since a server that is dialled calls back at the address which the other
-/// names. They carry no data and no session; whatever follows from a vote goes through the proxies.
+/// A server that is dialled by one with a lower number hangs up and calls back, at the address which the other named: past the
+/// proxy. So the proxies between them leave that address out, as servers before release 3.5 did, and it calls back where its own
+/// configuration says: at a proxy.
 #[derive(Debug)]
 pub struct Ensemble {
     servers: Vec<Local>,
@@ -80,12 +81,13 @@ impl Ensemble {
         let mut links = Vec::new();
         for from in 0..size {
             for (to, ports) in ports.iter().enumerate().filter(|(to, _)| *to != from) {
-                let proxy = async |port| {
-                    Proxy::start(format!("127.0.0.1:{port}"))
-                        .await
-                        .map_err(ServerError::io("starting a proxy"))
+                let proxy = async |port, introduce| {
+                    let manners = Manners { introduce, patient: true };
+                    let proxy = Proxy::start_with(format!("127.0.0.1:{port}"), manners).await;
+                    proxy.map_err(ServerError::io("starting a proxy"))
                 };
-                let (quorum, election) = (proxy(ports.quorum).await?, proxy(ports.election).await?);
+                let quorum = proxy(ports.quorum, None).await?;
+                let election = proxy(ports.election, Some(without_address)).await?;
                 links.push(Link { from, to, quorum, election });
             }
         }
@@ -269,6 +271,8 @@ fn members(id: usize, own: Ports, links: &[Link]) -> String {
     let tick = Clocks::Fast.zookeeper_tick().as_millis();
     let sync = Ensemble::SYNC_LIMIT.as_millis() / tick;
     let mut lines = format!("initLimit={}\nsyncLimit={sync}\n", sync * 3);
+    // A server that was alone asks the others again this soon, in milliseconds, not after up to a minute.
+    lines.push_str("fastleader.maxNotificationInterval=800\n");
     let mut member = |id: usize, quorum, election| {
         // Writing to a String cannot fail.
         let _ = writeln!(lines, "server.{}=127.0.0.1:{quorum}:{election}", id + 1);
@@ -278,4 +282,51 @@ fn members(id: usize, own: Ports, links: &[Link]) -> String {
         member(*to, quorum.addr().port(), election.addr().port());
     }
     lines
+}
+
+/// Takes the address out of the greeting on an election port: version (negative), number, length, address. What is left, the
+/// number alone, is the greeting of an older release.
+fn without_address(greeting: &mut Vec<u8>) {
+    const VERSION: usize = 8;
+    const NUMBER: usize = 8;
+    const LENGTH: usize = 4;
+    let Some((head, _)) = greeting.split_first_chunk::<{ VERSION + NUMBER + LENGTH }>() else { return };
+    let newer = head[0] & 0x80 != 0;
+    let length = u32::from_be_bytes([head[16], head[17], head[18], head[19]]) as usize;
+    let end = head.len() + length;
+    if newer && end <= greeting.len() {
+        greeting.drain(VERSION + NUMBER..end);
+        greeting.drain(..VERSION);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_address;
+
+    #[test]
+    fn a_greeting_keeps_the_number_and_what_follows_it() {
+        let address = b"127.0.0.1:3888";
+        let mut greeting = (-65_536_i64).to_be_bytes().to_vec();
+        greeting.extend(3_i64.to_be_bytes());
+        greeting.extend((address.len() as u32).to_be_bytes());
+        greeting.extend(address);
+        greeting.extend(b"next");
+        without_address(&mut greeting);
+        assert_eq!(greeting, [&3_i64.to_be_bytes()[..], b"next"].concat());
+    }
+
+    #[test]
+    fn an_old_greeting_and_an_incomplete_one_stay_as_they_are() {
+        let mut old = 3_i64.to_be_bytes().to_vec();
+        old.extend([0; 20]);
+        let mut incomplete = (-65_536_i64).to_be_bytes().to_vec();
+        incomplete.extend(3_i64.to_be_bytes());
+        incomplete.extend(100_u32.to_be_bytes());
+        for greeting in [old, incomplete] {
+            let mut changed = greeting.clone();
+            without_address(&mut changed);
+            assert_eq!(changed, greeting);
+        }
+    }
 }
