@@ -33,7 +33,7 @@ impl fmt::Display for Origin {
 enum Backing {
     Environment,
     #[cfg(feature = "containers")]
-    Container(super::container::Container),
+    Container(Box<super::container::Container>),
     Binary(Box<Local>),
 }
 
@@ -98,7 +98,7 @@ impl Server {
         }
         let (container, addr) = super::container::start(kind, options).await?;
         let url = format!("{kind}://{addr}");
-        Ok(Server { kind, url, addr, clocks: options.clocks, backing: Backing::Container(container) })
+        Ok(Server { kind, url, addr, clocks: options.clocks, backing: Backing::Container(Box::new(container)) })
     }
 
     #[cfg(not(feature = "containers"))]

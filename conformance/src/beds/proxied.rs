@@ -1,0 +1,208 @@
+//! A real server behind one fault proxy per client.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_core::{Address, Capabilities, Config, Connector, Coordinator, Error, ErrorKind, Result, connect};
+
+use crate::proxy::{Event, Parked, Proxy};
+use crate::testbed::{Armed, Client, Fault, Link, Stage, Testbed};
+
+/// An operator's hands on a server, past the library: written with the client crate or the server's own tools.
+#[async_trait]
+pub trait Admin: fmt::Debug + Send + Sync {
+    /// Everything under `namespace` (as it is coded on the server) and under the exact `names` that must not stay: nodes of holders and
+    /// waiters, member nodes. What a documented call stores, or goes by itself, is left out.
+    async fn contents(&self, namespace: &str, names: &[String]) -> Result<Vec<String>>;
+
+    /// Removes the node at `sequence`.
+    async fn remove(&self, queue: &Address, sequence: u64) -> Result<()>;
+
+    /// Puts an entry under the queue that is no node of ours and must do no harm.
+    async fn plant(&self, queue: &Address) -> Result<()>;
+
+    /// How many requests the server got, those of this call not counted.
+    async fn requests(&self) -> Result<u64>;
+}
+
+/// Opens an [`Admin`] of the server at this address, on the runtime of the case.
+pub type OpenAdmin = fn(addr: String) -> futures_util::future::BoxFuture<'static, Result<Box<dyn Admin>>>;
+
+/// A backend on a real server.
+#[derive(Debug)]
+pub struct ServerBed {
+    /// The backend's name.
+    pub name: &'static str,
+    /// Its connector.
+    pub connector: Arc<dyn Connector>,
+    /// What it is expected to promise.
+    pub capabilities: Capabilities,
+    /// `host:port` of the server.
+    pub addr: String,
+    /// The configuration of a client, hosts apart.
+    pub config: Config,
+    /// LEASE-EXPIRY's bound beyond the TTL.
+    pub expiry_bound: Duration,
+    /// An operator's hands.
+    pub admin: OpenAdmin,
+    /// What a name for `Address::exact` begins with.
+    pub exact_prefix: &'static str,
+}
+
+#[async_trait]
+impl Testbed for ServerBed {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    async fn stage(&self) -> Result<Box<dyn Stage>> {
+        let mut config = self.config.clone();
+        config.namespace = format!("t{}", &latchwork_core::contracts::NodeId::random().to_string()[..12]);
+        Ok(Box::new(ServerStage {
+            connector: Arc::clone(&self.connector),
+            admin: (self.admin)(self.addr.clone()).await?,
+            addr: self.addr.clone(),
+            config,
+            expiry_bound: self.expiry_bound,
+            exact_prefix: self.exact_prefix,
+            last_name: AtomicU64::new(0),
+        }))
+    }
+
+    fn connectors(&self) -> Vec<Arc<dyn Connector>> {
+        vec![Arc::clone(&self.connector)]
+    }
+}
+
+struct ServerStage {
+    connector: Arc<dyn Connector>,
+    admin: Box<dyn Admin>,
+    addr: String,
+    config: Config,
+    expiry_bound: Duration,
+    exact_prefix: &'static str,
+    last_name: AtomicU64,
+}
+
+impl ServerStage {
+    fn exact(&self, number: u64) -> String {
+        format!("{}{}-{number}", self.exact_prefix, self.config.namespace)
+    }
+}
+
+#[async_trait]
+impl Stage for ServerStage {
+    fn can(&self, fault: Fault) -> bool {
+        // The task that renews cannot be killed alone, from outside.
+        fault != Fault::KillKeeper
+    }
+
+    fn config(&self) -> Config {
+        self.config.clone()
+    }
+
+    async fn client(&self, config: &Config) -> Result<Client> {
+        let proxy = Proxy::start(self.addr.clone())
+            .await
+            .map_err(|error| Error::new(ErrorKind::Unavailable, "no port for a proxy").because(error))?;
+        let mut config = config.clone();
+        config.hosts = vec![proxy.addr().to_string()];
+        let coordinator = connect(&[Arc::clone(&self.connector)], &config).await?;
+        Ok(Client { coordinator, link: Arc::new(ProxyLink(proxy)) })
+    }
+
+    async fn contents(&self) -> Result<Vec<String>> {
+        let names: Vec<_> = (1..=self.last_name.load(Ordering::Acquire)).map(|number| self.exact(number)).collect();
+        self.admin.contents(&self.config.namespace, &names).await
+    }
+
+    async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
+        self.admin.remove(queue, sequence).await
+    }
+
+    async fn plant(&self, queue: &Address) -> Result<()> {
+        self.admin.plant(queue).await
+    }
+
+    async fn requests(&self) -> Result<u64> {
+        self.admin.requests().await
+    }
+
+    fn expiry_bound(&self) -> Duration {
+        self.expiry_bound
+    }
+
+    fn exact_name(&self) -> String {
+        self.exact(self.last_name.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    fn process_config(&self) -> Option<Config> {
+        let mut config = self.config.clone();
+        config.hosts = vec![self.addr.clone()];
+        Some(config)
+    }
+}
+
+struct ProxyLink(Proxy);
+
+#[async_trait]
+impl Link for ProxyLink {
+    fn cut(&self) {
+        self.0.cut();
+    }
+
+    fn heal(&self) {
+        self.0.resume();
+    }
+
+    fn drop_reply(&self, key: &str) -> Box<dyn Armed> {
+        let key = key.as_bytes().to_vec();
+        Box::new(ArmedEvent(self.0.drop_reply_to(move |chunk| names(chunk, &key))))
+    }
+
+    fn park(&self, key: &str) -> Box<dyn Armed> {
+        let key = key.as_bytes().to_vec();
+        Box::new(ArmedPark(self.0.park_request(move |chunk| names(chunk, &key))))
+    }
+
+    fn kill_keeper(&self) -> bool {
+        false
+    }
+}
+
+fn names(chunk: &[u8], key: &[u8]) -> bool {
+    chunk.windows(key.len()).any(|window| window == key)
+}
+
+struct ArmedEvent(Event);
+struct ArmedPark(Parked);
+
+#[async_trait]
+impl Armed for ArmedEvent {
+    async fn caught(&mut self) {
+        self.0.fired().await.expect("the request came");
+    }
+
+    async fn deliver(self: Box<Self>) {}
+}
+
+#[async_trait]
+impl Armed for ArmedPark {
+    async fn caught(&mut self) {
+        self.0.caught().await.expect("the request came");
+    }
+
+    async fn deliver(self: Box<Self>) {
+        // A server that has closed that connection drops the request: then it never lands, which is safe too.
+        if let Err(error) = self.0.deliver().await {
+            eprintln!("a parked request was not delivered: {error}");
+        }
+    }
+}

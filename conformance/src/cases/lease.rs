@@ -1,0 +1,221 @@
+//! LEASE-: how long the coordinator counts on a client.
+
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use latchwork_core::contracts::LeaseState;
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{ErrorKind, Hold, LostReason, Release};
+use tokio::time::Instant;
+
+use crate::case::cases;
+use crate::kit::{NOISE, SHORT_TTL, acquire, lease_state, listing, mutex, queue_up, soon, try_acquire, until, within};
+use crate::testbed::Fault;
+
+cases! {
+    "LEASE-ALIVE" =>
+    /// a hold lasts for five TTLs while nobody does anything
+    async fn lease_alive_is_renewed_in_the_background(scene) {
+        let (client, other) = (scene.mortal().await, scene.client().await);
+        let guard = acquire(&mutex(&client, "a")).await;
+        let ttl = client.coordinator.lease().ttl();
+        let lost = guard.lost();
+        let survived = tokio::time::timeout(ttl * 5, lost).await;
+        assert!(survived.is_err(), "lost: {survived:?}");
+        assert_eq!(guard.state(), LeaseState::Live);
+        assert!(try_acquire(&mutex(&other, "a")).await.is_none(), "still held on the server");
+        assert_eq!(guard.release().await.expect("released"), Release::Released);
+    }
+
+    "LEASE-STATE" =>
+    /// suspended when the server does not answer, live again when it does, and held all the while
+    async fn lease_state_suspended_and_live_again(scene) {
+        let client = scene.client().await;
+        let guard = acquire(&mutex(&client, "a")).await;
+        let ttl = client.coordinator.lease().ttl();
+        let mut states = guard.states();
+        assert_eq!(states.next().await, Some(LeaseState::Live));
+        client.link.cut();
+        let suspended = within(ttl * 2 / 3 + NOISE, "suspension", states.next()).await;
+        assert_eq!(suspended, Some(LeaseState::Suspended));
+        assert!(guard.is_held(), "suspended is held until the deadline");
+        client.link.heal();
+        assert_eq!(within(ttl, "recovery", states.next()).await, Some(LeaseState::Live));
+        assert_eq!(guard.release().await.expect("released"), Release::Released);
+        assert_eq!(soon("the stream's end", states.next()).await, None);
+    }
+
+    "LEASE-STATE" =>
+    /// an acquisition that comes while suspended waits within its own deadline, and succeeds when the server is back
+    async fn lease_state_acquire_waits_while_suspended(scene) {
+        let client = scene.client().await;
+        client.link.cut();
+        lease_state(&client.coordinator, client.coordinator.lease().ttl(), |state| state != LeaseState::Live).await;
+        let mutex = mutex(&client, "a");
+        let error = mutex.acquire_within(Duration::from_millis(300)).await.expect_err("no server");
+        assert_eq!(error.kind(), &ErrorKind::Timeout);
+        let waiting = tokio::spawn({
+            let mutex = mutex.clone();
+            async move { mutex.acquire().await }
+        });
+        tokio::task::yield_now().await;
+        client.link.heal();
+        let guard = soon("acquire", waiting).await.expect("no panic").expect("acquired");
+        guard.release().await.expect("released");
+    }
+
+    "LEASE-DEADLINE" =>
+    /// a holder that is cut off knows of its loss before another is admitted
+    async fn lease_deadline_is_known_before_another_is_admitted(scene) {
+        let (holder, other) = (scene.mortal().await, scene.client().await);
+        let guard = acquire(&mutex(&holder, "a")).await;
+        let waiter = queue_up(&mutex(&other, "a"), 2).await;
+        let lost = guard.lost();
+        holder.link.cut();
+        let recovery = scene.recovery(&holder);
+        let lost = within(recovery, "the loss", lost).await;
+        assert_eq!(lost.reason(), LostReason::Expired);
+        assert!(!guard.is_held());
+        assert!(!waiter.is_finished(), "another was admitted before the holder knew");
+        let next = within(recovery, "the next admission", waiter.outcome()).await.expect("admitted");
+        assert!(latchwork_core::Fenced::token(&next) > latchwork_core::Fenced::token(&guard));
+        holder.link.heal();
+    }
+
+    "LEASE-DEADLINE" =>
+    /// a loss is final: contact that comes back later does not revive the hold
+    async fn lease_deadline_loss_is_final(scene) {
+        let client = scene.mortal().await;
+        let guard = acquire(&mutex(&client, "a")).await;
+        client.link.cut();
+        within(scene.recovery(&client), "the loss", guard.lost()).await;
+        client.link.heal();
+        // A new acquisition proves that contact is back.
+        let again = acquire(&mutex(&client, "a")).await;
+        assert!(!guard.is_held());
+        assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Expired));
+        assert_eq!(guard.lost().now_or_never().expect("ready at its first poll").reason(), LostReason::Expired);
+        assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Expired));
+        assert!(again.is_held(), "the release of the lost hold touched the new one");
+        again.release().await.expect("released");
+    }
+
+    "LEASE-TTL" =>
+    /// the granted TTL is readable and not less than what was asked; outside 1 s to 1 h is refused by name
+    async fn lease_ttl_granted_is_readable(scene) {
+        let client = scene.mortal().await;
+        assert!(client.coordinator.lease().ttl() >= SHORT_TTL);
+        for ttl in [Duration::ZERO, Duration::from_millis(999), Duration::from_secs(3601)] {
+            let error = scene.stage.client(&scene.config(ttl)).await.expect_err("refused");
+            assert_eq!(error.argument(), Some("ttl"), "{error}");
+        }
+    }
+
+    "LEASE-FIXED" =>
+    /// a hold with a fixed end is renewed until then and not past it, and the next is admitted
+    async fn lease_fixed_end_is_kept(scene) {
+        let client = scene.mortal().await;
+        let other = scene.client().await;
+        let length = client.coordinator.lease().ttl() * 2;
+        let asked = Instant::now();
+        let guard = soon("acquire", mutex(&client, "a").acquire_with(Acquire::new().max_hold(length)))
+            .await
+            .expect("acquired");
+        let waiter = queue_up(&mutex(&other, "a"), 2).await;
+        let lost = within(length + NOISE, "the fixed end", guard.lost()).await;
+        assert_eq!(lost.reason(), LostReason::MaxHold);
+        assert!(asked.elapsed() >= length, "renewed until its end: {:?}", asked.elapsed());
+        let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
+        assert_eq!(client.coordinator.lease().state(), LeaseState::Live, "only the hold ended");
+        assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::MaxHold));
+        next.release().await.expect("released");
+    }
+
+    "LEASE-CLOSE" =>
+    /// closing gives everything back at once, holders and waiters hear it, and later calls say closed
+    async fn lease_close_gives_everything_back(scene) {
+        let (client, other) = (scene.client().await, scene.client().await);
+        let guard = acquire(&mutex(&client, "a")).await;
+        let behind = queue_up(&mutex(&other, "a"), 2).await;
+        let held_by_other = acquire(&mutex(&other, "b")).await;
+        let waiting = queue_up(&mutex(&client, "b"), 2).await;
+        soon("close", client.coordinator.close()).await.expect("closed");
+        let next = soon("the next admission", behind.outcome()).await.expect("admitted");
+        assert_eq!(guard.lost().now_or_never().expect("told").reason(), LostReason::Closed);
+        let error = waiting.outcome().await.expect_err("closed");
+        assert!(
+            matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost { reason: LostReason::Closed }),
+            "{error}"
+        );
+        let error = soon("acquire", mutex(&client, "a").acquire()).await.expect_err("closed");
+        assert_eq!(error.kind(), &ErrorKind::Closed);
+        soon("a second close", client.coordinator.close()).await.expect("closed");
+        assert_eq!(listing(&mutex(&other, "b")).await.len(), 1, "the waiter's node is gone");
+        next.release().await.expect("released");
+        held_by_other.release().await.expect("released");
+    }
+
+    "LEASE-CLOSE" =>
+    /// dropping the last handle gives everything back in the background
+    async fn lease_close_by_dropping(scene) {
+        let (client, other) = (scene.client().await, scene.client().await);
+        let guard = acquire(&mutex(&client, "a")).await;
+        let waiter = queue_up(&mutex(&other, "a"), 2).await;
+        let ttl = client.coordinator.lease().ttl();
+        let link = client.link.clone();
+        drop((guard, client));
+        let next = within(ttl / 2, "the next admission", waiter.outcome()).await.expect("admitted");
+        next.release().await.expect("released");
+        drop(link);
+    }
+
+    "LEASE-REOPEN" =>
+    /// after a loss the next acquisition opens a new lease, and does not wait behind our own old node
+    async fn lease_reopen_after_loss(scene) {
+        let client = scene.mortal().await;
+        let old_lease = client.coordinator.lease();
+        let old = acquire(&mutex(&client, "a")).await;
+        client.link.cut();
+        within(scene.recovery(&client), "the loss", old.lost()).await;
+        client.link.heal();
+        let new = within(scene.recovery(&client), "acquire", mutex(&client, "a").acquire()).await.expect("acquired");
+        assert!(new.is_held() && !old.is_held());
+        assert_eq!(client.coordinator.lease().state(), LeaseState::Live);
+        assert!(old_lease.lost().is_some() || client.coordinator.capabilities().lease_per_node);
+        assert!(latchwork_core::Fenced::token(&new) > latchwork_core::Fenced::token(&old));
+        new.release().await.expect("released");
+    }
+
+    "LEASE-EXPIRY" =>
+    /// what hangs on a dead client's lease is gone within TTL and the stated bound
+    async fn lease_expiry_frees_what_a_dead_client_held(scene) {
+        let (dead, other) = (scene.mortal().await, scene.client().await);
+        let guard = acquire(&mutex(&dead, "a")).await;
+        let waiter = queue_up(&mutex(&other, "a"), 2).await;
+        let bound = scene.recovery(&dead);
+        dead.coordinator.crash().await;
+        let next = within(bound, "the next admission", waiter.outcome()).await.expect("admitted");
+        assert!(!guard.is_held(), "the dead client's hold is over by the clock");
+        next.release().await.expect("released");
+    }
+
+    "LEASE-KEEPER" =>
+    /// when the task that renews dies, the lease is lost at its deadline: silence is never life
+    async fn lease_keeper_death_is_a_loss(scene) {
+        let client = scene.mortal().await;
+        let guard = acquire(&mutex(&client, "a")).await;
+        assert_eq!(client.link.kill_keeper(), scene.can(Fault::KillKeeper), "the testbed says what it can");
+        if !scene.can(Fault::KillKeeper) {
+            // Here all of the client's tasks die, as with the runtime that they ran on.
+            client.coordinator.crash().await;
+        }
+        let lost = within(scene.recovery(&client), "the loss", guard.lost()).await;
+        assert_eq!(lost.reason(), LostReason::Expired);
+        assert!(!guard.is_held());
+        let other = scene.client().await;
+        let next = within(scene.recovery(&client), "acquire", mutex(&other, "a").acquire()).await.expect("acquired");
+        next.release().await.expect("released");
+        let empty = || async { listing(&mutex(&other, "a")).await.is_empty() };
+        until("the queue is empty", empty).await;
+    }
+}

@@ -1,0 +1,106 @@
+//! Clients in processes of their own, that are stopped and killed.
+
+use latchwork_core::{Config, ErrorKind, Fenced, Hold, Token};
+
+use crate::case::cases;
+use crate::contender::{Contender, Event};
+use crate::kit::{SHORT_TTL, Scene, acquire, listing, mutex, queue_up, soon, until, within};
+use crate::testbed::Fault;
+
+/// The configuration of a client process, or `None` where the testbed has no processes and says so.
+fn processes(scene: &Scene) -> Option<Config> {
+    let config = scene.stage.process_config();
+    assert_eq!(config.is_some(), scene.can(Fault::Processes), "the testbed says what it can");
+    config.map(|mut config| {
+        config.ttl = SHORT_TTL;
+        config
+    })
+}
+
+cases! {
+    "NODE-DEATH" =>
+    /// a holder process that is killed is followed by the next within TTL and bound
+    async fn process_killed_while_holding(scene) {
+        let Some(config) = processes(scene) else { return };
+        let client = scene.mortal().await;
+        let mut victim = Contender::start(scene.bed, &config, "a").await;
+        let Event::Held { token, .. } = victim.next().await else { panic!("holds first") };
+        let waiter = queue_up(&mutex(&client, "a"), 2).await;
+        victim.kill().await;
+        let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
+        assert!(next.token() > token);
+        next.release().await.expect("released");
+    }
+
+    "NODE-DEATH" =>
+    /// a process that is killed while waiting in mid-queue stands in nobody's way longer than its lease
+    async fn process_killed_while_waiting_in_mid_queue(scene) {
+        let Some(config) = processes(scene) else { return };
+        let client = scene.mortal().await;
+        let guard = acquire(&mutex(&client, "a")).await;
+        let mut victim = Contender::start(scene.bed, &config, "a").await;
+        until("the process waits", || async { listing(&mutex(&client, "a")).await.len() == 2 }).await;
+        let waiter = queue_up(&mutex(&client, "a"), 3).await;
+        victim.kill().await;
+        guard.release().await.expect("released");
+        let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
+        next.release().await.expect("released");
+    }
+
+    "LEASE-DEADLINE" =>
+    /// a holder process that is stopped past its TTL and continued knows at its first call, and its fenced write is refused
+    async fn process_stopped_past_its_ttl_knows_at_the_first_call(scene) {
+        let Some(config) = processes(scene) else { return };
+        let client = scene.mortal().await;
+        let mut sleeper = Contender::start(scene.bed, &config, "a").await;
+        let Event::Held { token: stale, .. } = sleeper.next().await else { panic!("holds first") };
+        let waiter = queue_up(&mutex(&client, "a"), 2).await;
+        sleeper.stop();
+        let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
+        let mut resource = Resource::default();
+        assert!(resource.write(next.token(), "next"), "the next holder writes");
+        // Asked while it is stopped, so that this is the first thing it does.
+        sleeper.ask_look().await;
+        sleeper.cont();
+        let Event::Looked { is_held, check, lost_at_first_poll } = soon("its look", sleeper.next()).await else {
+            panic!("it looks first")
+        };
+        assert!(!is_held, "is_held() at the first call");
+        assert_eq!(check.as_deref(), Some("expired"), "check() at the first call");
+        assert!(lost_at_first_poll, "lost() at its first poll");
+        assert!(!resource.write(stale, "stale"), "the resource refuses the stale token");
+        assert_eq!(resource.value, "next");
+        next.release().await.expect("released");
+        sleeper.release().await;
+    }
+
+    "LEASE-CLOSE" =>
+    /// a process that ends in order leaves at once
+    async fn process_that_ends_in_order_leaves_at_once(scene) {
+        let Some(config) = processes(scene) else { return };
+        let client = scene.client().await;
+        let mut holder = Contender::start(scene.bed, &config, "a").await;
+        assert!(matches!(holder.next().await, Event::Held { .. }));
+        let error = mutex(&client, "a").acquire_within(std::time::Duration::from_millis(200)).await;
+        assert_eq!(error.expect_err("held by another process").kind(), &ErrorKind::Timeout);
+        holder.release().await;
+        acquire(&mutex(&client, "a")).await.release().await.expect("released");
+    }
+}
+
+/// What a database does with `UPDATE … WHERE fence <= $1`.
+#[derive(Default)]
+struct Resource {
+    fence: Option<Token>,
+    value: &'static str,
+}
+
+impl Resource {
+    fn write(&mut self, token: Token, value: &'static str) -> bool {
+        let fresh = self.fence.is_none_or(|fence| fence <= token);
+        if fresh {
+            (self.fence, self.value) = (Some(token), value);
+        }
+        fresh
+    }
+}

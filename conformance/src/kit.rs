@@ -1,0 +1,206 @@
+//! What cases are made of: a stage, its clients, and the waits that assert a bound.
+
+use std::future::Future;
+use std::time::Duration;
+
+use latchwork_core::contracts::{Entry, Join, Joined, LeaseState, NodeId, Page, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::recipes::{Mutex, MutexGuard};
+use latchwork_core::{Address, Config, Coordinator, Kind};
+use tokio::time::{Instant, timeout};
+
+use crate::testbed::{Client, Fault, Stage, Testbed};
+
+/// The TTL of cases that are not about loss or expiry.
+pub(crate) const LONG_TTL: Duration = Duration::from_secs(10);
+/// The TTL of cases about loss and expiry.
+pub(crate) const SHORT_TTL: Duration = Duration::from_secs(1);
+/// What a busy machine may add to any bound of time: scheduling, not protocol. It is stated here once.
+pub(crate) const NOISE: Duration = Duration::from_millis(1500);
+/// Anything that is not about time must happen within this.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where a case plays: its stage, and the testbed behind it.
+pub struct Scene {
+    /// The testbed.
+    pub(crate) bed: &'static dyn Testbed,
+    /// The case's own stage.
+    pub(crate) stage: Box<dyn Stage>,
+}
+
+impl Scene {
+    /// Opens a scene on a testbed.
+    ///
+    /// # Errors
+    /// When the testbed has no stage to give.
+    pub async fn open(bed: &'static dyn Testbed) -> latchwork_core::Result<Self> {
+        Ok(Self { bed, stage: bed.stage().await? })
+    }
+
+    pub(crate) fn config(&self, ttl: Duration) -> Config {
+        let mut config = self.stage.config();
+        config.ttl = ttl;
+        config
+    }
+
+    /// A client with a TTL for cases that are not about loss.
+    pub(crate) async fn client(&self) -> Client {
+        self.client_with(&self.config(LONG_TTL)).await
+    }
+
+    /// A client with a short TTL.
+    pub(crate) async fn mortal(&self) -> Client {
+        self.client_with(&self.config(SHORT_TTL)).await
+    }
+
+    pub(crate) async fn client_with(&self, config: &Config) -> Client {
+        within(PATIENCE, "connect", self.stage.client(config)).await.expect("a client connects")
+    }
+
+    /// Answers whether the stage can lay a fault. Where it cannot, checks that it refuses.
+    pub(crate) fn can(&self, fault: Fault) -> bool {
+        self.stage.can(fault)
+    }
+
+    /// The longest that a dead client's node may stand in the way, from its last contact.
+    pub(crate) fn recovery(&self, client: &Client) -> Duration {
+        client.coordinator.lease().ttl() + self.stage.expiry_bound() + NOISE
+    }
+
+    /// The end of a case: nothing may be left on the server.
+    pub async fn assert_nothing_left(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let contents = self.stage.contents().await.expect("the server can be read");
+            if contents.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "left behind on the server: {contents:#?}");
+            // What was dropped goes in the background, and the server tells nobody: looking again is the only way.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// Awaits `future` for at most `bound`.
+pub(crate) async fn within<F: Future>(bound: Duration, what: &str, future: F) -> F::Output {
+    match timeout(bound, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("{what} did not happen within {bound:?}"),
+    }
+}
+
+/// Awaits what must happen, with no bound of its own.
+pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
+    within(PATIENCE, what, future).await
+}
+
+pub(crate) fn mutex(client: &Client, key: &str) -> Mutex {
+    client.coordinator.mutex(key).expect("a good key")
+}
+
+pub(crate) async fn acquire(mutex: &Mutex) -> MutexGuard {
+    soon("acquire", mutex.acquire()).await.expect("acquired")
+}
+
+pub(crate) async fn try_acquire(mutex: &Mutex) -> Option<MutexGuard> {
+    soon("try_acquire", mutex.try_acquire()).await.expect("answered")
+}
+
+/// The queue of a mutex, as a listing shows it.
+pub(crate) async fn listing(mutex: &Mutex) -> Vec<Entry> {
+    soon("list", mutex.queue(0, 1000)).await.expect("listed")
+}
+
+/// Starts an acquire in the background, and waits until it stands in the queue as its `place`-th node (from 1).
+pub(crate) async fn queue_up(mutex: &Mutex, place: usize) -> Waiter {
+    let task = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire().await }
+    });
+    let waiter = Waiter(task);
+    until("the waiter stands in the queue", || async { listing(mutex).await.len() >= place }).await;
+    waiter
+}
+
+/// An acquire in the background. Dropped, it is cancelled.
+pub(crate) struct Waiter(tokio::task::JoinHandle<latchwork_core::Result<MutexGuard>>);
+
+impl Waiter {
+    pub(crate) async fn outcome(mut self) -> latchwork_core::Result<MutexGuard> {
+        soon("the waiter ends", &mut self.0).await.expect("no panic")
+    }
+
+    pub(crate) async fn guard(self) -> MutexGuard {
+        self.outcome().await.expect("admitted")
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Looks until something holds that no event tells of.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    soon(what, async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+/// Waits until a client's lease is in a state for which `is` holds, at most for `bound`.
+pub(crate) async fn lease_state(
+    coordinator: &Coordinator,
+    bound: Duration,
+    is: impl Fn(LeaseState) -> bool,
+) -> LeaseState {
+    let lease = coordinator.lease();
+    within(bound, "the lease's change of state", async {
+        let mut state = lease.state();
+        while !is(state) {
+            state = lease.changed(state).await;
+        }
+        state
+    })
+    .await
+}
+
+/// A queue of a kind, under a stage's namespace.
+pub(crate) fn queue_of(scene: &Scene, kind: Kind, key: &str) -> Address {
+    Address::new(&scene.stage.config().namespace, kind, key).expect("a good key")
+}
+
+/// A join below the recipes.
+pub(crate) fn join_of(queue: &Address, claim: Claim) -> Join {
+    Join {
+        queue: queue.clone(),
+        id: NodeId::random(),
+        claim,
+        limit: match claim {
+            Claim::Permits(_) => Some(2),
+            _ => None,
+        },
+        label: "conformance".into(),
+        patience: Patience::Wait,
+        repeated: false,
+    }
+}
+
+/// Joins below the recipes: the answer.
+pub(crate) async fn join(client: &Client, queue: &Address, claim: Claim) -> Joined {
+    soon("join", client.coordinator.backend().join(&join_of(queue, claim))).await.expect("joined")
+}
+
+/// The first page of a queue below the recipes.
+pub(crate) async fn entries(client: &Client, queue: &Address) -> Vec<Entry> {
+    let page = Page { after: 0, most: 1000 };
+    soon("list", client.coordinator.backend().list(queue, page)).await.expect("listed")
+}

@@ -1,0 +1,130 @@
+//! A backend under test: how to get clients of it, and what faults it lets a case lay.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_core::{Address, Capabilities, Config, Connector, Coordinator, Result};
+
+/// A fault or an outside hand that a case may ask for. A testbed answers "can you?" by
+/// [`Stage::can`], and the suite checks the answer: what it cannot do, it must refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Cut and heal the link between a client and its server.
+    Cut,
+    /// Lose the reply to one request.
+    DropReply,
+    /// Deliver one request late, after others that were sent since.
+    Park,
+    /// Remove a node from outside.
+    Remove,
+    /// Put something foreign under a queue.
+    Plant,
+    /// Let the task that renews the lease die.
+    KillKeeper,
+    /// Run clients as processes of their own, to be stopped and killed.
+    Processes,
+    /// Count the requests that the server got.
+    CountRequests,
+}
+
+/// A backend under test. One exists for a run; each case gets a [`Stage`] of its own.
+#[async_trait]
+pub trait Testbed: Send + Sync {
+    /// The name that the summary shows.
+    fn name(&self) -> &str;
+
+    /// Whether cases run under tokio's paused clock.
+    fn is_paused(&self) -> bool {
+        false
+    }
+
+    /// What the backend is expected to promise: compared with what a connected client says.
+    fn capabilities(&self) -> Capabilities;
+
+    /// A place of its own for one case: a random namespace, or a store of its own.
+    async fn stage(&self) -> Result<Box<dyn Stage>>;
+
+    /// The connectors that a client process of this testbed needs.
+    fn connectors(&self) -> Vec<Arc<dyn Connector>>;
+}
+
+/// The place where one case plays.
+#[async_trait]
+pub trait Stage: Send + Sync {
+    /// Whether it can lay this fault.
+    fn can(&self, fault: Fault) -> bool;
+
+    /// The configuration of a client here: change TTL, label or namespace and hand it to [`client`](Stage::client).
+    fn config(&self) -> Config;
+
+    /// Connects a client, over a link of its own.
+    async fn client(&self, config: &Config) -> Result<Client>;
+
+    /// The nodes (of holders and waiters) and whatever else must not stay on the server: empty at the end of every case.
+    async fn contents(&self) -> Result<Vec<String>>;
+
+    /// Removes the node at `sequence` from outside, past the library.
+    async fn remove(&self, queue: &Address, sequence: u64) -> Result<()>;
+
+    /// Puts an entry under the queue that is no node of ours, such that it must do no harm.
+    async fn plant(&self, queue: &Address) -> Result<()>;
+
+    /// How many requests the server got up to now, from all clients.
+    async fn requests(&self) -> Result<u64>;
+
+    /// How long after its TTL a dead client's node may stay, beyond the TTL that was granted (LEASE-EXPIRY).
+    fn expiry_bound(&self) -> Duration;
+
+    /// A name for `Address::exact`, unused so far.
+    fn exact_name(&self) -> String;
+
+    /// A configuration with which another process reaches the same server without a fault proxy.
+    fn process_config(&self) -> Option<Config>;
+}
+
+/// A client of the backend under test, and the link that it talks over.
+#[derive(Clone)]
+pub struct Client {
+    /// The client.
+    pub coordinator: Coordinator,
+    /// Its link.
+    pub link: Arc<dyn Link>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("coordinator", &self.coordinator).finish_non_exhaustive()
+    }
+}
+
+/// The link between one client and its server.
+#[async_trait]
+pub trait Link: Send + Sync {
+    /// Nothing passes any more.
+    fn cut(&self);
+
+    /// Everything passes again.
+    fn heal(&self);
+
+    /// The reply to the next request that names `key` is lost, after the server has carried it out.
+    fn drop_reply(&self, key: &str) -> Box<dyn Armed>;
+
+    /// The next request that names `key` is caught, and delivered late.
+    fn park(&self, key: &str) -> Box<dyn Armed>;
+
+    /// Kills the task that renews the lease; false where that cannot be done.
+    fn kill_keeper(&self) -> bool;
+}
+
+/// A fault that waits for its request.
+#[async_trait]
+pub trait Armed: Send {
+    /// Waits until the request came (and, for a dropped reply, was carried out).
+    async fn caught(&mut self);
+
+    /// Delivers a parked request, and waits until the server has carried it out.
+    async fn deliver(self: Box<Self>);
+}
