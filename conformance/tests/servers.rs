@@ -145,7 +145,8 @@ fn lives(pid: u32) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(')').next().unwrap_or_default().trim().to_owned()
     } else {
-        let said = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().expect("ps runs");
+        let said =
+            Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().expect("ps runs");
         String::from_utf8_lossy(&said.stdout).trim().to_owned()
     };
     !state.is_empty() && !state.starts_with('Z')

@@ -98,7 +98,13 @@ impl Server {
         }
         let (container, addr) = super::container::start(kind, options).await?;
         let url = format!("{kind}://{addr}");
-        Ok(Server { kind, url, addr, clocks: options.clocks, backing: Backing::Container(Box::new(container)) })
+        Ok(Server {
+            kind,
+            url,
+            addr,
+            clocks: options.clocks,
+            backing: Backing::Container(Box::new(container)),
+        })
     }
 
     #[cfg(not(feature = "containers"))]
