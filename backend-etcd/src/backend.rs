@@ -1,0 +1,158 @@
+//! A connected client of etcd.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, SequentialNodes};
+use latchwork_core::decide::{Claim, admitted_prefix};
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, LostReason, Result};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::driver::{Driver, Order};
+use crate::error::Failure;
+use crate::keys::Layout;
+use crate::lease::Leases;
+use crate::watch::Watches;
+use crate::{join, stream, view};
+
+/// A client of etcd: one channel, one lease for all its nodes, one stream of watches.
+pub struct EtcdBackend {
+    client: Arc<Client>,
+    // The answer of the close that is under way, for all who ask.
+    closing: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
+}
+
+/// What the backend and its nodes share.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) driver: Driver,
+    pub(crate) layout: Layout,
+    pub(crate) leases: Leases,
+    pub(crate) watches: Arc<Watches>,
+    stream: AbortHandle,
+}
+
+impl EtcdBackend {
+    pub(crate) fn new(driver: Driver, layout: Layout, leases: Leases) -> Self {
+        let (watches, commands) = Watches::new();
+        let stream = tokio::spawn(stream::run(driver.clone(), Arc::clone(&watches), commands)).abort_handle();
+        let client = Client { driver, layout, leases, watches, stream };
+        Self { client: Arc::new(client), closing: Mutex::default() }
+    }
+}
+
+impl Client {
+    fn stop(&self) {
+        self.leases.stop();
+        self.stream.abort();
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[async_trait]
+impl SequentialNodes for EtcdBackend {
+    async fn join(&self, join: &Join) -> Result<Joined> {
+        join::join(&self.client, join).await
+    }
+
+    async fn abandon(&self, join: &Join) -> Result<()> {
+        join::abandon(&self.client, join).await
+    }
+
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        if self.client.leases.is_closed() {
+            return Err(Error::closed());
+        }
+        let queue = self.client.layout.queue(queue)?;
+        // As a reader sees it: everything, with values.
+        let (view, limit) = view::read(&self.client.driver, &queue, Claim::Shared, Order::Oldest).await?;
+        let claims: Vec<_> = view.members.iter().map(|member| member.value.claim).collect();
+        let marked = view.members.iter().rposition(|member| member.value.marked).map_or(0, |last| last + 1);
+        let admitted = admitted_prefix(&claims, marked, limit.unwrap_or(0));
+        let entries = view.members.iter().enumerate().map(|(at, member)| Entry {
+            sequence: member.created,
+            claim: member.value.claim,
+            admitted: at < admitted,
+            label: member.value.label.clone(),
+            age: member.value.age(),
+        });
+        Ok(entries.filter(|entry| entry.sequence > page.after).take(page.most).collect())
+    }
+}
+
+#[async_trait]
+impl Backend for EtcdBackend {
+    fn name(&self) -> &'static str {
+        "etcd"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            lease_per_node: false,
+            clean_try: true,
+            prompt_revocation: true,
+            survives_failover: true,
+            exact_addresses: true,
+            eviction: Eviction::Never,
+        }
+    }
+
+    fn lease(&self) -> Lease {
+        self.client.leases.current().lease.clone()
+    }
+
+    async fn close(&self, how: Close) -> Result<()> {
+        let mut answer = {
+            let mut closing = self.closing.lock();
+            closing
+                .get_or_insert_with(|| {
+                    let (sender, receiver) = watch::channel(None);
+                    let session = self.client.leases.current();
+                    self.client.stop();
+                    match how {
+                        // Left to run out: a client that died does not know that it did.
+                        Close::Abrupt => {
+                            sender.send_replace(Some(Ok(())));
+                        }
+                        Close::Orderly => {
+                            session.lease.end(LostReason::Closed);
+                            let driver = self.client.driver.clone();
+                            tokio::spawn(async move {
+                                sender.send_replace(Some(give_back(&driver, session.id).await));
+                            });
+                        }
+                    }
+                    receiver
+                })
+                .clone()
+        };
+        let told = answer.wait_for(Option::is_some).await.map(|answer| answer.clone());
+        // The task that tells is gone with its runtime: the lease runs out.
+        told.ok().flatten().unwrap_or_else(|| Err(Error::new(ErrorKind::Unavailable, "the runtime ended while closing")))
+    }
+}
+
+/// Revokes the lease, and with it deletes every node and tombstone at once.
+async fn give_back(driver: &Driver, lease: i64) -> Result<()> {
+    match driver.revoke(lease).await {
+        Ok(()) | Err(Failure::LeaseGone) => Ok(()),
+        Err(Failure::Other(error)) => {
+            let what = "the lease could not be given back; it runs out by itself";
+            Err(Error::new(ErrorKind::Unavailable, what).because(error))
+        }
+    }
+}
+
+impl fmt::Debug for EtcdBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtcdBackend").field("lease", &self.lease()).field("watches", &self.client.watches).finish()
+    }
+}

@@ -1,0 +1,374 @@
+//! The client crate, and nothing of the protocol: every call to it is in this file.
+
+use std::future::Future;
+use std::time::Duration;
+
+use etcd_client::{
+    Client, Compare, CompareOp, ConnectOptions, DeleteOptions, EventType, GetOptions, KvClient, LeaseKeepAliveStream,
+    LeaseKeeper, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse, WatchFilterType, WatchOptions,
+    WatchResponse,
+};
+use tokio::sync::mpsc;
+
+use crate::config::Settings;
+use crate::error::{Answer, as_read, late};
+
+/// A whole queue of the design's size, labels at their longest.
+const LARGEST_ANSWER: usize = 64 << 20;
+
+/// A connection to the servers. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Driver {
+    client: Client,
+    kv: KvClient,
+    request_timeout: Duration,
+}
+
+/// One entry of the key space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+    pub(crate) created: u64,
+    pub(crate) modified: u64,
+}
+
+/// What a read found.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) entries: Vec<Entry>,
+    /// There is more than the limit let through.
+    pub(crate) more: bool,
+    /// How many keys the range has, whatever was filtered.
+    pub(crate) count: u64,
+}
+
+/// What a transaction compares.
+#[derive(Clone, Debug)]
+pub(crate) enum Guard {
+    Absent(String),
+    Present(String),
+    Created(String, u64),
+    Holds(String, Vec<u8>),
+    /// No key has the prefix.
+    Empty(String),
+    /// No key with the prefix was written after the revision.
+    Unwritten(String, u64),
+}
+
+/// What a transaction does.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Put { key: String, value: Vec<u8>, lease: i64 },
+    Delete(String),
+    Get(String),
+    Range(Range),
+}
+
+/// A read of all keys with a prefix, ordered by create revision.
+#[derive(Clone, Debug)]
+pub(crate) struct Range {
+    pub(crate) prefix: String,
+    pub(crate) order: Order,
+    /// Zero for all.
+    pub(crate) limit: i64,
+    pub(crate) keys_only: bool,
+}
+
+/// In which order, and up to where, a range is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    /// By create revision.
+    Oldest,
+    /// By create revision descending, from this one down.
+    NewestUpTo(u64),
+    /// By create revision descending.
+    Newest,
+    /// As the server stores them: costs it no sort.
+    ByKey,
+}
+
+/// What came of a transaction: the reads in the order of the steps.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) held: bool,
+    pub(crate) revision: u64,
+    pub(crate) reads: Vec<Found>,
+}
+
+impl Driver {
+    /// Makes the channel, and logs in if a user is given. Connects to nothing else yet.
+    pub(crate) async fn connect(settings: &Settings) -> Answer<Self> {
+        let mut options = ConnectOptions::new()
+            .with_connect_timeout(settings.request_timeout)
+            .with_timeout(settings.request_timeout)
+            .with_keep_alive(settings.ping_after, settings.request_timeout)
+            .with_keep_alive_while_idle(true)
+            // A watch or keepalive through a member that lost its leader ends, rather than falling silent.
+            .with_require_leader(true)
+            .with_auto_token_refresh(true);
+        if let Some((user, password)) = &settings.login {
+            options = options.with_user(user.clone(), password.expose());
+        }
+        let client = Client::connect(&settings.endpoints, Some(options)).await?;
+        let kv = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
+        Ok(Self { client, kv, request_timeout: settings.request_timeout })
+    }
+
+    /// The server's version, and whether it knows a leader.
+    pub(crate) async fn status(&self) -> Answer<(String, bool)> {
+        let mut client = self.client.clone();
+        let status = self.bounded(client.status()).await.map_err(as_read)?;
+        Ok((status.version().to_owned(), status.leader() != 0))
+    }
+
+    /// A new lease: its id and the TTL that was granted.
+    pub(crate) async fn grant(&self, ttl: Duration) -> Answer<(i64, Duration)> {
+        // Whole seconds, rounded up.
+        let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+        let mut client = self.client.clone();
+        let granted = self.bounded(client.lease_grant(i64::try_from(seconds).unwrap_or(i64::MAX), None)).await?;
+        Ok((granted.id(), Duration::from_secs(u64::try_from(granted.ttl()).unwrap_or(0))))
+    }
+
+    /// Gives a lease back, and all that hangs on it.
+    pub(crate) async fn revoke(&self, lease: i64) -> Answer<()> {
+        let mut client = self.client.clone();
+        self.bounded(client.lease_revoke(lease)).await.map(|_| ())
+    }
+
+    /// Opens a stream of renewals. The first renewal is sent, and answered, within.
+    pub(crate) async fn keep_alive(&self, lease: i64) -> Answer<Renewals> {
+        let mut client = self.client.clone();
+        let (keeper, stream) = self.bounded(client.lease_keep_alive(lease)).await?;
+        Ok(Renewals { keeper, stream })
+    }
+
+    pub(crate) async fn transact(&self, guards: Vec<Guard>, then: Vec<Step>, otherwise: Vec<Step>) -> Answer<Outcome> {
+        let txn = Txn::new()
+            .when(guards.into_iter().map(compare).collect::<Vec<_>>())
+            .and_then(then.into_iter().map(operation).collect::<Vec<_>>())
+            .or_else(otherwise.into_iter().map(operation).collect::<Vec<_>>());
+        let mut kv = self.kv.clone();
+        let answer = self.bounded(kv.txn(txn)).await?;
+        let reads = answer.op_responses().into_iter().filter_map(|response| match response {
+            TxnOpResponse::Get(get) => Some(found(&get)),
+            _ => None,
+        });
+        Ok(Outcome {
+            held: answer.succeeded(),
+            revision: answer.header().map_or(0, |header| revision(header.revision())),
+            reads: reads.collect(),
+        })
+    }
+
+    /// Reads, all at one revision.
+    pub(crate) async fn read(&self, steps: Vec<Step>) -> Answer<Outcome> {
+        self.transact(Vec::new(), steps, Vec::new()).await.map_err(as_read)
+    }
+
+    /// Opens a stream of watches, with its first.
+    pub(crate) async fn watch(&self, first: Watch) -> Answer<(WatchRequests, WatchEvents)> {
+        let mut client = self.client.clone();
+        let stream = self.bounded(client.watch(first.key.clone(), Some(watch_options(&first)))).await?;
+        let (requests, events) = stream.split();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        // The stream's own queue is short, and whoever waits for room in it while the answers pile up waits for ever.
+        tokio::spawn(async move {
+            let mut requests = requests;
+            while let Some(request) = receiver.recv().await {
+                let sent = match request {
+                    WatchRequest::Start(watch) => requests.watch(watch.key.clone(), Some(watch_options(&watch))).await,
+                    WatchRequest::Stop(id) => requests.cancel(id).await,
+                };
+                if sent.is_err() {
+                    // The stream is over, which its reader hears.
+                    return;
+                }
+            }
+        });
+        Ok((WatchRequests(sender), WatchEvents(events)))
+    }
+
+    async fn bounded<T>(&self, call: impl Future<Output = Result<T, etcd_client::Error>>) -> Answer<T> {
+        match tokio::time::timeout(self.request_timeout, call).await {
+            Ok(answer) => answer.map_err(Into::into),
+            Err(_) => Err(late(self.request_timeout)),
+        }
+    }
+}
+
+/// A stream of renewals of one lease. Its answers come in the order of the sends.
+pub(crate) struct Renewals {
+    keeper: LeaseKeeper,
+    stream: LeaseKeepAliveStream,
+}
+
+impl Renewals {
+    pub(crate) async fn send(&mut self) -> Answer<()> {
+        Ok(self.keeper.keep_alive().await?)
+    }
+
+    /// The next answer's TTL (zero: the lease is gone); `None` at the end of the stream.
+    pub(crate) async fn answered(&mut self) -> Answer<Option<Duration>> {
+        let answer = self.stream.message().await?;
+        Ok(answer.map(|answer| Duration::from_secs(u64::try_from(answer.ttl()).unwrap_or(0))))
+    }
+}
+
+/// What is watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Watch {
+    /// Chosen by us, never reused within a stream.
+    pub(crate) id: i64,
+    pub(crate) key: Vec<u8>,
+    pub(crate) prefix: bool,
+    /// The first revision of interest; zero for "from now on".
+    pub(crate) from: u64,
+    pub(crate) only: Only,
+}
+
+/// Which events are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Only {
+    Deletes,
+    Puts,
+}
+
+enum WatchRequest {
+    Start(Watch),
+    Stop(i64),
+}
+
+/// Starts and stops watches on a stream. Dropping it ends the stream.
+pub(crate) struct WatchRequests(mpsc::UnboundedSender<WatchRequest>);
+
+impl WatchRequests {
+    // A failed send means that the stream is over, which its reader hears.
+    pub(crate) fn start(&self, watch: Watch) {
+        let _ = self.0.send(WatchRequest::Start(watch));
+    }
+
+    pub(crate) fn stop(&self, id: i64) {
+        let _ = self.0.send(WatchRequest::Stop(id));
+    }
+}
+
+/// What the server says on a stream of watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// Events after `revision` are sent, or after the watch's own start if that is later.
+    Created { id: i64, revision: u64 },
+    /// Keys that changed, each with the revision of the change. None: all until `revision` was sent.
+    Changed { id: i64, revision: u64, keys: Vec<(Vec<u8>, u64)> },
+    /// The watch is over.
+    Ended { id: i64, why: String },
+}
+
+/// What a stream of watches brings.
+pub(crate) struct WatchEvents(etcd_client::WatchResponseStream);
+
+impl WatchEvents {
+    /// The next notice; `None` when the stream is over.
+    pub(crate) async fn next(&mut self) -> Option<Notice> {
+        match self.0.message().await {
+            Ok(Some(response)) => Some(notice(&response)),
+            Ok(None) => None,
+            Err(error) => {
+                tracing::debug!(%error, "a stream of watches ended");
+                None
+            }
+        }
+    }
+}
+
+fn notice(response: &WatchResponse) -> Notice {
+    let id = response.watch_id();
+    let header = response.header().map_or(0, |header| revision(header.revision()));
+    if response.canceled() {
+        let why = format!("{} (compacted to {})", response.cancel_reason(), response.compact_revision());
+        return Notice::Ended { id, why };
+    }
+    if response.created() {
+        return Notice::Created { id, revision: header };
+    }
+    let keys = response.events().iter().filter_map(|event| {
+        // Filters keep the other kind away.
+        debug_assert!(matches!(event.event_type(), EventType::Put | EventType::Delete));
+        event.kv().map(|kv| (kv.key().to_vec(), revision(kv.mod_revision())))
+    });
+    Notice::Changed { id, revision: header, keys: keys.collect() }
+}
+
+fn watch_options(watch: &Watch) -> WatchOptions {
+    let unwanted = match watch.only {
+        Only::Deletes => WatchFilterType::NoPut,
+        Only::Puts => WatchFilterType::NoDelete,
+    };
+    let options = WatchOptions::new()
+        .with_watch_id(watch.id)
+        .with_start_revision(signed(watch.from))
+        .with_filters([unwanted])
+        .with_progress_notify();
+    if watch.prefix { options.with_prefix() } else { options }
+}
+
+fn compare(guard: Guard) -> Compare {
+    match guard {
+        Guard::Absent(key) => Compare::create_revision(key, CompareOp::Equal, 0),
+        Guard::Present(key) => Compare::create_revision(key, CompareOp::Greater, 0),
+        Guard::Created(key, at) => Compare::create_revision(key, CompareOp::Equal, signed(at)),
+        Guard::Holds(key, value) => Compare::value(key, CompareOp::Equal, value),
+        Guard::Empty(prefix) => Compare::create_revision(prefix, CompareOp::Equal, 0).with_prefix(),
+        Guard::Unwritten(prefix, after) => {
+            Compare::mod_revision(prefix, CompareOp::Less, signed(after + 1)).with_prefix()
+        }
+    }
+}
+
+fn operation(step: Step) -> TxnOp {
+    match step {
+        // Lease 0 is no lease: the key stays.
+        Step::Put { key, value, lease } => TxnOp::put(key, value, Some(PutOptions::new().with_lease(lease))),
+        Step::Delete(key) => TxnOp::delete(key, None::<DeleteOptions>),
+        Step::Get(key) => TxnOp::get(key, None),
+        Step::Range(range) => {
+            let options = GetOptions::new().with_prefix().with_limit(range.limit);
+            let options = match range.order {
+                Order::Oldest => options.with_sort(SortTarget::Create, SortOrder::Ascend),
+                Order::Newest => options.with_sort(SortTarget::Create, SortOrder::Descend),
+                Order::NewestUpTo(created) => options
+                    .with_sort(SortTarget::Create, SortOrder::Descend)
+                    .with_max_create_revision(signed(created)),
+                Order::ByKey => options,
+            };
+            TxnOp::get(range.prefix, Some(if range.keys_only { options.with_keys_only() } else { options }))
+        }
+    }
+}
+
+fn found(get: &etcd_client::GetResponse) -> Found {
+    let entries = get.kvs().iter().map(|kv| Entry {
+        key: kv.key().to_vec(),
+        value: kv.value().to_vec(),
+        created: revision(kv.create_revision()),
+        modified: revision(kv.mod_revision()),
+    });
+    Found { entries: entries.collect(), more: get.more(), count: u64::try_from(get.count()).unwrap_or(0) }
+}
+
+/// A revision as the server counts them: never negative.
+fn revision(signed: i64) -> u64 {
+    u64::try_from(signed).unwrap_or(0)
+}
+
+fn signed(revision: u64) -> i64 {
+    i64::try_from(revision).unwrap_or(i64::MAX)
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver").field("request_timeout", &self.request_timeout).finish_non_exhaustive()
+    }
+}
+

@@ -1,0 +1,103 @@
+//! The client crate's errors become ours here, and nowhere else.
+
+use etcd_client::Error as ClientError;
+use latchwork_core::{Error, ErrorKind, LostReason};
+
+/// Why a request failed: the one case that the backend acts upon, and all others, as the user sees them.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    /// The server does not know the lease: nothing was carried out.
+    LeaseGone,
+    /// Anything else.
+    Other(Error),
+}
+
+pub(crate) type Answer<T> = std::result::Result<T, Failure>;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Other(error)
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::LeaseGone => Error::lost(LostReason::Expired),
+            Failure::Other(error) => error,
+        }
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        // A keepalive's first answer is read by the crate, which has only words for a TTL of zero.
+        if matches!(&error, ClientError::LeaseKeepAliveError(text) if text == "lease not found") {
+            return Failure::LeaseGone;
+        }
+        let ClientError::GRpcStatus(status) = &error else {
+            // Errors of the crate itself: a broken stream or an endpoint that cannot be used.
+            return Failure::Other(Error::new(ErrorKind::Unknown, "the connection failed").because(error));
+        };
+        // Codes by number: tonic, which names them, is the client crate's dependency and not ours.
+        let (code, text) = (status.code() as i32, status.message().to_owned());
+        let kind = match code {
+            NOT_FOUND if text.contains("lease not found") => return Failure::LeaseGone,
+            INVALID_ARGUMENT if text.contains("authentication failed") => forbidden("log in"),
+            PERMISSION_DENIED | UNAUTHENTICATED => forbidden(&text),
+            INVALID_ARGUMENT if text.contains("user name") => forbidden("anonymous access"),
+            FAILED_PRECONDITION if text.contains("authentication is not enabled") => ErrorKind::Misconfigured,
+            // An answer of the server's that no repetition changes.
+            INVALID_ARGUMENT | FAILED_PRECONDITION | OUT_OF_RANGE | UNIMPLEMENTED => ErrorKind::Misconfigured,
+            // Writes are refused at once, before they are tried, until space is made.
+            RESOURCE_EXHAUSTED if text.contains("space exceeded") => ErrorKind::Misconfigured,
+            RESOURCE_EXHAUSTED if text.contains("too many requests") => ErrorKind::Unavailable,
+            UNAVAILABLE if never_sent(&text, status) => ErrorKind::Unavailable,
+            _ => ErrorKind::Unknown,
+        };
+        Failure::Other(Error::new(kind, text).because(error))
+    }
+}
+
+const INVALID_ARGUMENT: i32 = 3;
+const NOT_FOUND: i32 = 5;
+const PERMISSION_DENIED: i32 = 7;
+const RESOURCE_EXHAUSTED: i32 = 8;
+const FAILED_PRECONDITION: i32 = 9;
+const OUT_OF_RANGE: i32 = 11;
+const UNIMPLEMENTED: i32 = 12;
+const UNAVAILABLE: i32 = 14;
+const UNAUTHENTICATED: i32 = 16;
+
+fn forbidden(what: &str) -> ErrorKind {
+    ErrorKind::Forbidden { what: what.to_owned() }
+}
+
+/// Whether no server has seen the request: its connection could not be made, or the server turned it
+/// away before proposing it.
+fn never_sent(text: &str, status: &dyn std::error::Error) -> bool {
+    let mut cause = status.source();
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        cause = error.source();
+    }
+    ["tcp connect error", "dns error", "etcdserver: no leader"].iter().any(|sign| text.contains(sign))
+}
+
+/// A read changes nothing: whatever its outcome, the server is only not there.
+pub(crate) fn as_read(failure: Failure) -> Failure {
+    match failure {
+        Failure::Other(error) if *error.kind() == ErrorKind::Unknown => {
+            Failure::Other(Error::new(ErrorKind::Unavailable, "a read was not answered").because(error))
+        }
+        other => other,
+    }
+}
+
+/// The answer that did not come in time.
+pub(crate) fn late(within: std::time::Duration) -> Failure {
+    Failure::Other(Error::new(ErrorKind::Unknown, format!("no answer within {within:?}")))
+}

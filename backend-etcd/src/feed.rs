@@ -1,0 +1,187 @@
+//! One long-lived watch on a whole queue, shared by this client's waiters near its head.
+//!
+//! etcd serves a watch that starts in the past, even by a race of a millisecond, only at its next 100 ms sync; one that
+//! has lived for a while is prompt. So it is kept between waits, and remembers what left lately, for those who
+//! listed the queue a moment ago and subscribe now.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
+
+use tokio::sync::oneshot;
+
+/// What a waiter is told. It is told once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// What it watched has left, or changed, after the revision of its listing.
+    Event,
+    /// It may have missed something: list again.
+    Look,
+}
+
+/// How many departures are remembered.
+const REMEMBERED: usize = 256;
+
+pub(crate) type SubscriberId = u64;
+
+/// The departures of one queue, as a pure state.
+#[derive(Debug, Default)]
+pub(crate) struct Feed {
+    // All departures after this revision are seen here or in `departed`; none before the watch is created.
+    complete_after: Option<u64>,
+    departed: VecDeque<(u64, Vec<u8>)>,
+    by_key: HashMap<Vec<u8>, Vec<SubscriberId>>,
+    subscribers: HashMap<SubscriberId, Subscriber>,
+    /// Since when nobody subscribes.
+    pub(crate) idle_since: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Subscriber {
+    keys: Vec<Vec<u8>>,
+    after: u64,
+    sender: oneshot::Sender<Seen>,
+}
+
+impl Feed {
+    /// Tells `sender` of the first departure of one of `keys` after the revision at which they were listed.
+    pub(crate) fn subscribe(&mut self, id: SubscriberId, keys: Vec<Vec<u8>>, after: u64, sender: oneshot::Sender<Seen>) {
+        let seen = match self.complete_after {
+            // Told when the watch is created.
+            None => None,
+            Some(start) if after < start => Some(Seen::Look),
+            Some(_) => {
+                let left = self.departed.iter().any(|(at, key)| *at > after && keys.contains(key));
+                left.then_some(Seen::Event)
+            }
+        };
+        if let Some(seen) = seen {
+            // Nobody listens any more: its wait was dropped.
+            let _ = sender.send(seen);
+            return;
+        }
+        for key in &keys {
+            self.by_key.entry(key.clone()).or_default().push(id);
+        }
+        self.subscribers.insert(id, Subscriber { keys, after, sender });
+        self.idle_since = None;
+    }
+
+    pub(crate) fn unsubscribe(&mut self, id: SubscriberId) {
+        self.take(id);
+    }
+
+    /// The server made the watch: it sends what happens after `revision`. Whoever listed before that lists again.
+    pub(crate) fn created(&mut self, revision: u64) {
+        self.complete_after = Some(revision);
+        let early: Vec<_> =
+            self.subscribers.iter().filter(|(_, waiter)| waiter.after < revision).map(|(&id, _)| id).collect();
+        for id in early {
+            self.tell(id, Seen::Look);
+        }
+    }
+
+    pub(crate) fn departed(&mut self, key: &[u8], revision: u64) {
+        for id in self.by_key.get(key).cloned().unwrap_or_default() {
+            // The key may have been made anew since: an earlier departure of its name says nothing.
+            if self.subscribers.get(&id).is_some_and(|waiter| revision > waiter.after) {
+                self.tell(id, Seen::Event);
+            }
+        }
+        self.departed.push_back((revision, key.to_vec()));
+        if self.departed.len() > REMEMBERED {
+            self.complete_after = self.departed.pop_front().map(|(at, _)| at);
+        }
+    }
+
+    /// The watch is over.
+    pub(crate) fn end(mut self) {
+        for (_, waiter) in self.subscribers.drain() {
+            let _ = waiter.sender.send(Seen::Look);
+        }
+    }
+
+    fn tell(&mut self, id: SubscriberId, seen: Seen) {
+        if let Some(waiter) = self.take(id) {
+            let _ = waiter.sender.send(seen);
+        }
+    }
+
+    fn take(&mut self, id: SubscriberId) -> Option<Subscriber> {
+        let waiter = self.subscribers.remove(&id)?;
+        for key in &waiter.keys {
+            if let Some(ids) = self.by_key.get_mut(key) {
+                ids.retain(|other| *other != id);
+                if ids.is_empty() {
+                    self.by_key.remove(key);
+                }
+            }
+        }
+        if self.subscribers.is_empty() {
+            self.idle_since = Some(Instant::now());
+        }
+        Some(waiter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subscribe(feed: &mut Feed, id: SubscriberId, key: &str, after: u64) -> oneshot::Receiver<Seen> {
+        let (sender, receiver) = oneshot::channel();
+        feed.subscribe(id, vec![key.into()], after, sender);
+        receiver
+    }
+
+    #[test]
+    fn a_departure_after_the_listing_is_told_once_and_to_its_waiter_only() {
+        let mut feed = Feed::default();
+        feed.created(10);
+        let (mut a, mut b) = (subscribe(&mut feed, 1, "a", 12), subscribe(&mut feed, 2, "b", 12));
+        feed.departed(b"a", 12);
+        assert!(a.try_recv().is_err(), "an earlier incarnation of the name");
+        feed.departed(b"a", 13);
+        assert_eq!(a.try_recv().unwrap(), Seen::Event);
+        assert!(b.try_recv().is_err() && feed.idle_since.is_none());
+        feed.unsubscribe(2);
+        assert!(feed.idle_since.is_some() && feed.by_key.is_empty());
+    }
+
+    #[test]
+    fn a_departure_between_listing_and_subscription_is_remembered() {
+        let mut feed = Feed::default();
+        feed.created(10);
+        feed.departed(b"a", 13);
+        assert_eq!(subscribe(&mut feed, 1, "a", 12).try_recv().unwrap(), Seen::Event);
+        assert!(subscribe(&mut feed, 2, "a", 13).try_recv().is_err());
+    }
+
+    #[test]
+    fn whoever_listed_before_the_watch_began_lists_again() {
+        let mut feed = Feed::default();
+        let (mut early, mut late) = (subscribe(&mut feed, 1, "a", 9), subscribe(&mut feed, 2, "a", 10));
+        feed.created(10);
+        assert_eq!(early.try_recv().unwrap(), Seen::Look);
+        assert!(late.try_recv().is_err());
+        assert_eq!(subscribe(&mut feed, 3, "a", 9).try_recv().unwrap(), Seen::Look);
+    }
+
+    #[test]
+    fn what_is_forgotten_is_not_missed() {
+        let mut feed = Feed::default();
+        feed.created(0);
+        for at in 1..=REMEMBERED as u64 + 1 {
+            feed.departed(b"x", at);
+        }
+        assert_eq!(subscribe(&mut feed, 1, "a", 0).try_recv().unwrap(), Seen::Look);
+        assert!(subscribe(&mut feed, 2, "a", 1).try_recv().is_err());
+    }
+
+    #[test]
+    fn the_end_of_the_watch_is_told() {
+        let mut feed = Feed::default();
+        let mut waiter = subscribe(&mut feed, 1, "a", 5);
+        feed.end();
+        assert_eq!(waiter.try_recv().unwrap(), Seen::Look);
+    }
+}

@@ -1,0 +1,271 @@
+//! Joining a queue, and taking back a join whose outcome is unknown.
+//!
+//! *Protocol.* A join is ONE transaction: IF neither the own key nor this attempt's tombstone exists THEN put the own key
+//! under the lease, and read its predecessor (or the queue, where claims differ); ELSE read both. The order
+//! of the queue, and the fencing token, is the key's create revision.
+//!
+//! *Why it is safe.* A revision is given out once, so whoever joins later stands behind. The key's name holds the attempt's id,
+//! so that a repeated request makes no second node; a request that lands after its attempt was abandoned meets the tombstone
+//! (RULES B9). Both hang on the lease.
+//!
+//! A try compares too that the queue is empty, or that nothing was written since it was seen to have room: it is admitted by
+//! its own transaction or leaves nothing behind.
+
+use std::sync::Arc;
+
+use latchwork_core::contracts::{Join, Joined, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::chain::Standing;
+use latchwork_core::{Error, ErrorKind, LostReason, Result};
+
+use crate::backend::Client;
+use crate::driver::{Found, Guard, Order, Outcome, Step};
+use crate::error::{Answer, Failure};
+use crate::keys::{NodeValue, Queue};
+use crate::lease::Session;
+use crate::nodes::EtcdNode;
+use crate::view::{self, View, stored_limit};
+
+/// How often a limit or a try is begun anew because others wrote meanwhile. Each time one of them got on.
+const ROUNDS: usize = 16;
+
+pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
+    let queue = client.layout.queue(&join.queue)?;
+    if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit)
+        && weight > limit
+    {
+        return Err(conflict(join, Some(limit)));
+    }
+    let session = client.leases.alive().await?;
+    let attempt = Attempt {
+        client,
+        join,
+        own: queue.node(session.id, join.id),
+        tombstone: client.layout.tombstone(session.id, join.id),
+        value: NodeValue::new(join.claim, &join.label),
+        session: Arc::clone(&session),
+        queue,
+    };
+    let joined = match join.patience {
+        Patience::Wait => attempt.enter().await,
+        Patience::Try => attempt.try_now().await,
+    };
+    joined.map_err(|failure| {
+        if matches!(failure, Failure::LeaseGone) {
+            session.lease.end(LostReason::Revoked);
+        }
+        failure.into()
+    })
+}
+
+pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
+    let queue = client.layout.queue(&join.queue)?;
+    let session = client.leases.current();
+    if session.lease.lost().is_some() {
+        // Its node and any late one go with the lease, which is given back.
+        return Ok(());
+    }
+    let (own, tombstone) = (queue.node(session.id, join.id), client.layout.tombstone(session.id, join.id));
+    client.watches.forget(own.as_bytes());
+    let steps = vec![Step::Put { key: tombstone, value: Vec::new(), lease: session.id }, Step::Delete(own)];
+    match client.driver.transact(Vec::new(), steps, Vec::new()).await {
+        Ok(_) => Ok(()),
+        Err(Failure::LeaseGone) => {
+            session.lease.end(LostReason::Revoked);
+            Ok(())
+        }
+        Err(Failure::Other(error)) => Err(error),
+    }
+}
+
+struct Attempt<'a> {
+    client: &'a Arc<Client>,
+    join: &'a Join,
+    queue: Queue,
+    session: Arc<Session>,
+    own: String,
+    tombstone: String,
+    value: NodeValue,
+}
+
+/// One transaction's parts.
+struct Parts {
+    guards: Vec<Guard>,
+    then: Vec<Step>,
+    otherwise: Vec<Step>,
+}
+
+impl Attempt<'_> {
+    /// Takes a place in the queue.
+    async fn enter(&self) -> Answer<Joined> {
+        let mut store_limit = false;
+        for _ in 0..ROUNDS {
+            let mut parts = self.parts(store_limit);
+            parts.then.push(Step::Range(view::range(&self.queue, self.join.claim, Order::Newest)));
+            let outcome = self.client.driver.transact(parts.guards, parts.then, parts.otherwise).await?;
+            if outcome.held {
+                return self.entered(&outcome).await;
+            }
+            if let Some(joined) = self.found_again(&outcome).await? {
+                return Ok(joined);
+            }
+            // Neither key was in the way, so the limit was: only permits come here.
+            store_limit = self.check_limit(outcome.reads.get(2))?.is_none();
+        }
+        Err(self.crowded())
+    }
+
+    /// Is admitted at once, or leaves nothing.
+    async fn try_now(&self) -> Answer<Joined> {
+        let (mut store_limit, mut seen) = (false, None);
+        for _ in 0..ROUNDS {
+            let mut parts = self.parts(store_limit);
+            let prefix = self.queue.prefix.clone();
+            parts.guards.push(match seen {
+                None => Guard::Empty(prefix),
+                Some(revision) => Guard::Unwritten(prefix, revision),
+            });
+            parts.otherwise.push(Step::Range(view::range(&self.queue, self.join.claim, Order::Newest)));
+            let outcome = self.client.driver.transact(parts.guards, parts.then, parts.otherwise).await?;
+            if outcome.held {
+                return Ok(self.made(outcome.revision, None, stored_limit(outcome.reads.last()), true));
+            }
+            if let Some(joined) = self.found_again(&outcome).await? {
+                return Ok(joined);
+            }
+            let mut limit = None;
+            if self.permits() {
+                limit = self.check_limit(outcome.reads.get(2))?.or(self.join.limit);
+                store_limit = stored_limit(outcome.reads.get(2)).is_none();
+            }
+            let last = outcome.reads.last().cloned().unwrap_or_default();
+            let view = match View::new(&self.queue, outcome.revision, &last) {
+                Some(view) => view,
+                None => view::read(&self.client.driver, &self.queue, Claim::Shared, Order::Oldest).await?.0,
+            };
+            if !view.admits(self.join.claim, limit.unwrap_or(0)) {
+                return Ok(Joined::Refused);
+            }
+            seen = Some(view.revision);
+        }
+        Err(self.crowded())
+    }
+
+    fn permits(&self) -> bool {
+        matches!(self.join.claim, Claim::Permits(_))
+    }
+
+    /// What every join compares, does, and reads where that fails: own key, tombstone, and a semaphore's limit.
+    fn parts(&self, store_limit: bool) -> Parts {
+        let (own, tombstone) = (self.own.clone(), self.tombstone.clone());
+        let put = Step::Put { key: own.clone(), value: self.value.encode(), lease: self.session.id };
+        let mut parts = Parts {
+            guards: vec![Guard::Absent(own.clone()), Guard::Absent(tombstone.clone())],
+            then: vec![put],
+            otherwise: vec![Step::Get(own), Step::Get(tombstone)],
+        };
+        if self.permits() {
+            let cell = self.queue.limit.clone();
+            parts.guards.push(match self.join.limit {
+                Some(limit) if store_limit => {
+                    let value = limit.to_string().into_bytes();
+                    // Without a lease: a stored limit stays.
+                    parts.then.push(Step::Put { key: cell.clone(), value, lease: 0 });
+                    Guard::Absent(cell.clone())
+                }
+                Some(limit) => Guard::Holds(cell.clone(), limit.to_string().into_bytes()),
+                None => Guard::Present(cell.clone()),
+            });
+            parts.then.push(Step::Get(cell.clone()));
+            parts.otherwise.push(Step::Get(cell));
+        }
+        parts
+    }
+
+    /// The stored limit that the join agrees with; `None` when it is to be stored.
+    fn check_limit(&self, read: Option<&Found>) -> Answer<Option<u32>> {
+        match (stored_limit(read), self.join.limit, self.join.claim) {
+            (None, Some(_), _) => Ok(None),
+            (Some(stored), Some(limit), _) if stored != limit => Err(conflict(self.join, Some(stored)).into()),
+            (Some(stored), _, Claim::Permits(weight)) if weight > stored => {
+                Err(conflict(self.join, Some(stored)).into())
+            }
+            (Some(stored), _, _) => Ok(Some(stored)),
+            (None, None, _) => Err(conflict(self.join, None).into()),
+        }
+    }
+
+    async fn entered(&self, outcome: &Outcome) -> Answer<Joined> {
+        let found = outcome.reads.last().cloned().unwrap_or_default();
+        let limit = if self.permits() { stored_limit(outcome.reads.first()) } else { None };
+        if let (Claim::Permits(weight), Some(limit)) = (self.join.claim, limit)
+            && weight > limit
+        {
+            // It followed a limit that it did not know, and can never be admitted.
+            self.client.driver.transact(Vec::new(), vec![Step::Delete(self.own.clone())], Vec::new()).await?;
+            return Err(conflict(self.join, Some(limit)).into());
+        }
+        let view = match View::new(&self.queue, outcome.revision, &found) {
+            Some(view) => view,
+            None => self.look(outcome.revision).await?.0,
+        };
+        Ok(self.made(outcome.revision, Some(view), limit, false))
+    }
+
+    /// What an earlier request of this attempt left: its node, or the tombstone of its end.
+    async fn found_again(&self, outcome: &Outcome) -> Answer<Option<Joined>> {
+        let entry = |at: usize| outcome.reads.get(at).and_then(|found| found.entries.first());
+        if entry(1).is_some() {
+            // The attempt is over. This is a late request of it, whose answer nobody waits for.
+            return Err(Error::lost(LostReason::Expired).into());
+        }
+        let Some(own) = entry(0) else { return Ok(None) };
+        // The key names the lease, so it hangs on this one.
+        let (view, limit) = self.look(own.created).await?;
+        Ok(Some(self.made(own.created, Some(view), limit, false)))
+    }
+
+    async fn look(&self, created: u64) -> Answer<(View, Option<u32>)> {
+        view::read(&self.client.driver, &self.queue, self.join.claim, Order::NewestUpTo(created)).await
+    }
+
+    /// The node that the server made. `alone`: it was admitted by the transaction itself.
+    fn made(&self, sequence: u64, view: Option<View>, limit: Option<u32>, alone: bool) -> Joined {
+        let limit = limit.or(self.join.limit).unwrap_or(0);
+        let standing = view.as_ref().and_then(|view| view.standing(self.own.as_bytes(), self.join.claim, limit));
+        let near = view.as_ref().is_some_and(|view| view.near);
+        let node = EtcdNode::register(
+            self.client,
+            &self.session,
+            self.queue.clone(),
+            self.own.clone(),
+            self.value.clone(),
+            sequence,
+            limit,
+            near,
+        );
+        // The own lease's deadline counts too (RULES B1): `admitted` will say that it passed.
+        let in_time = self.session.lease.lost().is_none();
+        match standing {
+            Some(Standing::Admitted { mark }) if in_time => node.settle(mark),
+            _ if alone && in_time => node.settle(false),
+            _ => {
+                node.start_from(view);
+                return Joined::Waiting(node);
+            }
+        }
+        Joined::Admitted(node)
+    }
+
+    fn crowded(&self) -> Failure {
+        Error::new(ErrorKind::Unavailable, format!("others were ahead {ROUNDS} times in a row")).into()
+    }
+}
+
+fn conflict(join: &Join, stored: Option<u32>) -> Error {
+    let asked = format!("asked for {:?} of {:?}", join.claim, join.limit);
+    Error::new(ErrorKind::Conflict, match stored {
+        Some(stored) => format!("the limit is {stored}, {asked}"),
+        None => format!("no limit is stored yet, {asked}"),
+    })
+}

@@ -1,0 +1,129 @@
+//! What is behind an address, before the client crate is let loose on it: it connects lazily and without
+//! complaint, even to a closed port or a Redis.
+
+use std::io;
+
+use latchwork_core::{Error, ErrorKind, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+/// HTTP/2's connection preface and an empty SETTINGS frame (RFC 9113, 3.4).
+const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+const SETTINGS: u8 = 4;
+
+enum Seen {
+    Http2,
+    Other(String),
+}
+
+/// Waits for the first of the hosts that speaks HTTP/2. The caller bounds the time.
+pub(crate) async fn find_server(hosts: &[String]) -> Result<()> {
+    let mut probes = JoinSet::new();
+    for host in hosts.iter().cloned() {
+        probes.spawn(async move {
+            let seen = probe(&host).await;
+            (host, seen)
+        });
+    }
+    let mut failure = None;
+    while let Some(probed) = probes.join_next().await {
+        let (host, seen) = probed.map_err(|error| Error::new(ErrorKind::Unavailable, "").because(error))?;
+        failure = Some(match seen {
+            Ok(Seen::Http2) => return Ok(()),
+            Ok(Seen::Other(saw)) => {
+                Error::new(ErrorKind::WrongServer { expected: "etcd", saw }, format!("at {host}"))
+            }
+            Err(error) => Error::new(ErrorKind::Unavailable, format!("cannot reach {host}")).because(error),
+        });
+    }
+    Err(failure.unwrap_or_else(|| Error::invalid("url", "etcd:// needs a host")))
+}
+
+async fn probe(host: &str) -> io::Result<Seen> {
+    let start = exchange(host, HELLO).await?;
+    Ok(match start.as_slice() {
+        // A frame: three bytes of length, then its type.
+        [_, _, _, SETTINGS, ..] => Seen::Http2,
+        [0x15, 0x03, ..] => Seen::Other("a TLS server (TLS comes in a later version)".to_owned()),
+        [b'-' | b'+' | b':' | b'$' | b'*', ..] => Seen::Other("Redis".to_owned()),
+        answer if answer.starts_with(b"HTTP/") => Seen::Other("an HTTP/1 server".to_owned()),
+        // ZooKeeper hangs up on a length that makes no sense; asked in four letters it says who it is.
+        [] if exchange(host, b"srvr").await.is_ok_and(|answer| is_zookeeper(&answer)) => {
+            Seen::Other("ZooKeeper".to_owned())
+        }
+        [] => Seen::Other("a server that hangs up on HTTP/2".to_owned()),
+        _ => Seen::Other("a server that does not speak HTTP/2".to_owned()),
+    })
+}
+
+fn is_zookeeper(answer: &[u8]) -> bool {
+    answer.starts_with(b"Zookeeper") || answer.starts_with(b"srvr is")
+}
+
+/// Sends a hello and reads the first bytes of the answer; none when the server hangs up.
+async fn exchange(host: &str, hello: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(host).await?;
+    stream.write_all(hello).await?;
+    let mut start = Vec::new();
+    // Nine bytes are a frame's header, and enough of any other greeting.
+    while start.len() < 9 {
+        match stream.read_buf(&mut start).await {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::TcpListener;
+
+    /// A server that hears one hello on each connection, and says `greetings` in turn.
+    async fn server(greetings: Vec<&'static [u8]>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let host = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            for greeting in greetings {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut hello = [0; 4];
+                stream.read_exact(&mut hello).await.unwrap();
+                stream.write_all(greeting).await.unwrap();
+            }
+        });
+        host
+    }
+
+    #[tokio::test]
+    async fn each_kind_of_server_is_told_by_name() {
+        for (greetings, expected) in [
+            (vec![&b"-ERR unknown command 'PRI'\r\n"[..]], "Redis"),
+            (vec![&b""[..], &b"Zookeeper version: 3.8.0"[..]], "ZooKeeper"),
+            (vec![&b"HTTP/1.1 400 Bad Request\r\n"[..]], "HTTP/1"),
+            (vec![&b"\x15\x03\x03\x00\x02\x02\x32\x00\x00"[..]], "TLS"),
+            (vec![&b""[..], &b""[..]], "hangs up"),
+        ] {
+            let error = find_server(&[server(greetings).await]).await.unwrap_err();
+            match error.kind() {
+                ErrorKind::WrongServer { expected: "etcd", saw } => assert!(saw.contains(expected), "{saw}"),
+                _ => panic!("{error}"),
+            }
+        }
+        find_server(&[server(vec![b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0@\0"]).await]).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn one_good_host_of_several_is_enough() {
+        let closed = {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            listener.local_addr().unwrap().to_string()
+        };
+        let error = find_server(std::slice::from_ref(&closed)).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Unavailable);
+        find_server(&[closed, server(vec![b"\0\0\x06\x04\0\0\0\0\0"]).await]).await.unwrap();
+    }
+}

@@ -1,0 +1,166 @@
+//! What a client saw of a queue at one revision.
+
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::chain::{Listed, Standing, standing};
+
+use crate::driver::{Found, Order, Range, Step};
+use crate::keys::{NodeValue, Queue};
+
+/// A waiter that joins among so many watches the whole queue, and is woken promptly; others watch their
+/// predecessor. So a departure wakes at most so many clients.
+const NEAR_HEAD: u64 = 16;
+
+/// The queue, or its part that matters to one node, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) revision: u64,
+    pub(crate) members: Vec<Member>,
+    /// There are others before the first.
+    pub(crate) more: bool,
+    /// Few enough stand in the queue.
+    pub(crate) near: bool,
+}
+
+/// One entry of the queue that counts.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) key: Vec<u8>,
+    pub(crate) created: u64,
+    pub(crate) modified: u64,
+    /// Its value; made up where only keys were read.
+    pub(crate) value: NodeValue,
+}
+
+/// What must be read to know where a node of this claim stands. An exclusive one needs its predecessor and no more.
+pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
+    match claim {
+        Claim::Exclusive => Range { prefix: queue.prefix.clone(), order, limit: 2, keys_only: true },
+        Claim::Shared | Claim::Permits(_) => everything(queue),
+    }
+}
+
+pub(crate) fn everything(queue: &Queue) -> Range {
+    Range { prefix: queue.prefix.clone(), order: Order::Oldest, limit: 0, keys_only: false }
+}
+
+impl View {
+    /// `None` when entries that do not count hide those that do: everything must be read.
+    pub(crate) fn new(queue: &Queue, revision: u64, found: &Found) -> Option<Self> {
+        let mut members: Vec<_> = found
+            .entries
+            .iter()
+            .filter(|entry| queue.counts(&entry.key))
+            .map(|entry| Member {
+                key: entry.key.clone(),
+                created: entry.created,
+                modified: entry.modified,
+                value: NodeValue::read(&entry.key, &entry.value),
+            })
+            .collect();
+        if found.more && members.len() < found.entries.len() {
+            return None;
+        }
+        members.sort_by_key(|member| member.created);
+        Some(Self { revision, members, more: found.more, near: found.count <= NEAR_HEAD })
+    }
+
+    /// Where the node with this key stands; `None` when it is not there (RULES B1).
+    pub(crate) fn standing(&self, key: &[u8], claim: Claim, limit: u32) -> Option<Standing> {
+        let own = self.members.iter().position(|member| member.key == key)?;
+        let mut listing = self.listing();
+        // Where only keys were read, the own claim is known all the same.
+        listing[own].claim = claim;
+        Some(match standing(&listing, own, limit) {
+            Standing::Behind { watch, sole } => Standing::Behind { watch, sole: sole && !self.more },
+            other => other,
+        })
+    }
+
+    /// Whether a newcomer would be admitted at once.
+    pub(crate) fn admits(&self, claim: Claim, limit: u32) -> bool {
+        let mut listing = self.listing();
+        listing.push(Listed { claim, marked: false });
+        matches!(standing(&listing, listing.len() - 1, limit), Standing::Admitted { .. })
+    }
+
+    fn listing(&self) -> Vec<Listed> {
+        let listed = |member: &Member| Listed { claim: member.value.claim, marked: member.value.marked };
+        self.members.iter().map(listed).collect()
+    }
+}
+
+/// Reads a view: one round trip, or two where foreign entries are in the way.
+pub(crate) async fn read(
+    driver: &crate::driver::Driver,
+    queue: &Queue,
+    claim: Claim,
+    order: Order,
+) -> crate::error::Answer<(View, Option<u32>)> {
+    let mut range = range(queue, claim, order);
+    loop {
+        let steps = vec![Step::Range(range), Step::Get(queue.limit.clone())];
+        let outcome = driver.read(steps).await?;
+        let found = outcome.reads.first().cloned().unwrap_or_default();
+        if let Some(view) = View::new(queue, outcome.revision, &found) {
+            return Ok((view, stored_limit(outcome.reads.get(1))));
+        }
+        range = everything(queue);
+    }
+}
+
+/// A semaphore's limit as it stands in its cell.
+pub(crate) fn stored_limit(read: Option<&Found>) -> Option<u32> {
+    std::str::from_utf8(&read?.entries.first()?.value).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::Entry;
+    use crate::keys::Layout;
+    use latchwork_core::contracts::NodeId;
+    use latchwork_core::{Address, Kind};
+
+    fn queue() -> Queue {
+        Layout::new("n").queue(&Address::new("n", Kind::Mutex, "k").unwrap()).unwrap()
+    }
+
+    fn found(keys: &[(&str, u64)], more: bool) -> Found {
+        let entries = keys.iter().map(|(key, created)| Entry {
+            key: key.as_bytes().to_vec(),
+            value: Vec::new(),
+            created: *created,
+            modified: *created,
+        });
+        Found { entries: entries.collect(), more, count: keys.len() as u64 + u64::from(more) }
+    }
+
+    #[test]
+    fn a_view_of_two_knows_that_there_are_more() {
+        let queue = queue();
+        let (a, b) = (queue.node(1, NodeId::random()), queue.node(2, NodeId::random()));
+        for (more, sole) in [(true, false), (false, true)] {
+            let view = View::new(&queue, 9, &found(&[(&b, 7), (&a, 5)], more)).unwrap();
+            let standing = view.standing(b.as_bytes(), Claim::Exclusive, 0);
+            assert_eq!(standing, Some(Standing::Behind { watch: 0, sole }));
+        }
+        let view = View::new(&queue, 9, &found(&[(&a, 5)], false)).unwrap();
+        assert_eq!(view.standing(b.as_bytes(), Claim::Exclusive, 0), None, "the own node is gone");
+    }
+
+    #[test]
+    fn foreign_entries_do_not_count_and_hide_nothing() {
+        let queue = queue();
+        let own = queue.node(1, NodeId::random());
+        let foreign = format!("{}notes", queue.prefix);
+        assert!(View::new(&queue, 9, &found(&[(&own, 7), (&foreign, 5)], true)).is_none());
+        let view = View::new(&queue, 9, &found(&[(&own, 7), (&foreign, 5)], false)).unwrap();
+        assert_eq!(view.standing(own.as_bytes(), Claim::Exclusive, 0), Some(Standing::Admitted { mark: false }));
+    }
+
+    #[test]
+    fn a_newcomer_is_judged_behind_all_others() {
+        let view = View::new(&queue(), 9, &Found::default()).unwrap();
+        assert!(view.admits(Claim::Permits(2), 2) && !view.admits(Claim::Permits(3), 2));
+    }
+}

@@ -1,0 +1,170 @@
+//! Waiting for admission.
+//!
+//! *Protocol.* Where a node stands is decided by core from a listing in which the own node must be. It watches what core names:
+//! its predecessor, the nearest earlier writer, or, at the head of a queue of permits, every node ahead and the limit. An
+//! event means "list again" (RULES B2), with one exception: when the listing showed nobody else ahead, the departure itself
+//! admits, since nobody can come in ahead. That holds only on the queue's own watch, which tells an earlier removal
+//! of the own node first (RULES B1).
+//!
+//! *Why it ends.* Every wait ends by an event, the loss of the lease or of the node, or the re-check once a TTL that heals an
+//! event which the server or the network lost (NODE-NO-LOST-WAKE).
+
+use std::sync::atomic::Ordering;
+
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::chain::Standing;
+use latchwork_core::{Error, ErrorKind, LostReason, Result};
+
+use crate::backoff::Backoff;
+use crate::driver::{Only, Order, Step};
+use crate::feed::Seen;
+use crate::nodes::EtcdNode;
+use crate::view::{self, Member, View};
+use crate::watch::Subscription;
+
+pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
+    let mut seen_at_join = node.take_view();
+    loop {
+        node.check_lost()?;
+        if node.is_admitted() {
+            return Ok(());
+        }
+        let view = match seen_at_join.take() {
+            Some(view) => view,
+            None => look(node).await?,
+        };
+        let (claim, limit) = (node.value.claim, node.limit.load(Ordering::Acquire));
+        match view.standing(&node.own.key, claim, limit) {
+            None => node.own.state.gone(LostReason::Revoked),
+            Some(Standing::Admitted { mark }) => {
+                // After the answer: the own deadline may have passed while it was under way.
+                node.check_lost()?;
+                node.settle(mark);
+            }
+            Some(_) if matches!(claim, Claim::Permits(weight) if weight > limit) => {
+                return Err(Error::new(ErrorKind::Conflict, format!("the limit was set to {limit}, below {claim:?}")));
+            }
+            Some(Standing::Behind { watch, sole }) => {
+                if sole {
+                    node.near.store(true, Ordering::Release);
+                }
+                let target = &view.members[watch];
+                if let Woken::Left = behind(node, &view, target).await?
+                    && sole
+                    && node.near.load(Ordering::Acquire)
+                {
+                    node.check_lost()?;
+                    node.settle(false);
+                }
+            }
+            Some(Standing::Head { ahead }) => at_head(node, &view, ahead).await?,
+        }
+    }
+}
+
+enum Woken {
+    /// What was watched has left.
+    Left,
+    /// Something happened, or may have.
+    Look,
+}
+
+/// Waits behind one node.
+async fn behind(node: &EtcdNode, view: &View, target: &Member) -> Result<Woken> {
+    let watches = &node.client.watches;
+    let mut departure = if node.near.load(Ordering::Acquire) {
+        watches.departure(&node.queue.prefix, vec![target.key.clone()], view.revision)
+    } else {
+        watches.far_from_head(&node.queue.prefix);
+        watches.key(target.key.clone(), Only::Deletes, view.revision)
+    };
+    // A writer may turn into a reader, and a holder of permits may be marked, in their places (RULES B6, B12).
+    let mut change = match node.value.claim {
+        Claim::Exclusive => None,
+        Claim::Shared | Claim::Permits(_) => Some(watches.key(target.key.clone(), Only::Puts, view.revision)),
+    };
+    let clock = node.own.state.lease().clock();
+    loop {
+        tokio::select! {
+            biased;
+            _ = node.own.state.until_lost() => return Ok(Woken::Look),
+            seen = departure.seen() => return Ok(match seen {
+                Seen::Event => Woken::Left,
+                Seen::Look => Woken::Look,
+            }),
+            () = seen(&mut change) => return Ok(Woken::Look),
+            () = clock.sleep_until(clock.now() + node.own.state.lease().ttl()) => {
+                if !still_behind(node, target).await {
+                    return Ok(Woken::Look);
+                }
+            }
+        }
+    }
+}
+
+/// Waits as the first that is not admitted: for any node ahead to leave, and for the limit to change.
+async fn at_head(node: &EtcdNode, view: &View, ahead: usize) -> Result<()> {
+    let watches = &node.client.watches;
+    let keys = view.members[..ahead].iter().map(|member| member.key.clone()).collect();
+    let mut departure = watches.departure(&node.queue.prefix, keys, view.revision);
+    let mut limit = watches.key(node.queue.limit.clone().into_bytes(), Only::Puts, view.revision);
+    let clock = node.own.state.lease().clock();
+    tokio::select! {
+        biased;
+        _ = node.own.state.until_lost() => {}
+        _ = departure.seen() => {}
+        _ = limit.seen() => {}
+        () = clock.sleep_until(clock.now() + node.own.state.lease().ttl()) => {}
+    }
+    Ok(())
+}
+
+async fn seen(subscription: &mut Option<Subscription>) {
+    match subscription {
+        Some(subscription) => {
+            subscription.seen().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// The re-check, by key: whether own and watched node are as they were. A listing costs the server a sort.
+async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
+    let key = |key: &[u8]| Step::Get(String::from_utf8_lossy(key).into_owned());
+    // What cannot be read is listed again, which goes on trying.
+    let Ok(outcome) = node.client.driver.read(vec![key(&node.own.key), key(&target.key)]).await else {
+        return false;
+    };
+    let entry = |at: usize| outcome.reads.get(at).and_then(|found| found.entries.first());
+    entry(0).is_some_and(|own| own.created == node.own.state.sequence())
+        && entry(1).is_some_and(|other| (other.created, other.modified) == (target.created, target.modified))
+}
+
+/// Lists, again and again until there is an answer or the lease is lost.
+async fn look(node: &EtcdNode) -> Result<View> {
+    let mut backoff = Backoff::new();
+    loop {
+        let order = Order::NewestUpTo(node.own.state.sequence());
+        let reading = view::read(&node.client.driver, &node.queue, node.value.claim, order);
+        let read = tokio::select! {
+            reason = node.own.state.until_lost() => return Err(Error::lost(reason)),
+            read = reading => read,
+        };
+        match read.map_err(Error::from) {
+            Ok((view, limit)) => {
+                if let Some(limit) = limit {
+                    node.limit.store(limit, Ordering::Release);
+                }
+                return Ok(view);
+            }
+            Err(error) if error.is_retryable() => {
+                tracing::debug!(%error, "a waiter could not list its queue");
+                tokio::select! {
+                    _ = node.own.state.until_lost() => {}
+                    () = backoff.pause() => {}
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! All watches of a client, on one stream.
+//!
+//! * *Near the head* of a queue a waiter subscribes to the queue's [`Feed`], which is prompt.
+//! * *Far from it* it watches its predecessor's key from its listing's revision + 1: it has time until the server's next
+//!   100 ms sync, and a departure wakes one client rather than all.
+//! * *Own nodes* are watched for as long as they live, so that one that is removed by another is told (NODE-GONE).
+//!
+//! When the stream ends, whoever waits lists again, and own nodes are watched anew (RULES B4).
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use latchwork_core::LostReason;
+use latchwork_core::contracts::NodeState;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::driver::{Notice, Only, Watch};
+use crate::feed::{Feed, Seen, SubscriberId};
+
+/// A hold that is over before this costs no watch. What happens meanwhile is not missed: the watch starts at the join.
+const OWN_WATCH_DELAY: Duration = Duration::from_millis(50);
+/// How long a queue's feed is kept when nobody near the head waits.
+const FEED_KEPT: Duration = Duration::from_secs(10);
+
+/// The client's watches.
+pub(crate) struct Watches {
+    state: Mutex<State>,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+/// For the task that owns the stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Command {
+    Start(i64),
+    Stop(i64),
+    /// A timer was set.
+    Timer,
+}
+
+/// An own node on the server.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub(crate) key: Vec<u8>,
+    pub(crate) state: NodeState,
+}
+
+#[derive(Default)]
+struct State {
+    last_id: i64,
+    last_subscriber: SubscriberId,
+    armed: HashMap<i64, Armed>,
+    feeds: HashMap<String, i64>,
+    own: HashMap<Vec<u8>, OwnWatch>,
+    // Each with one constant delay, so that the first is always the next.
+    own_due: VecDeque<(Instant, Arc<Own>)>,
+    feed_due: VecDeque<(Instant, i64)>,
+}
+
+struct Armed {
+    watch: Watch,
+    of: Of,
+}
+
+enum Of {
+    Feed(String, Feed),
+    Key(oneshot::Sender<Seen>),
+    Own(Arc<Own>),
+}
+
+struct OwnWatch {
+    node: Arc<Own>,
+    // The server's watch, once it is made.
+    id: Option<i64>,
+}
+
+/// A wait for one event. Dropping it ends the wait.
+pub(crate) struct Subscription {
+    receiver: oneshot::Receiver<Seen>,
+    watches: Arc<Watches>,
+    watch: i64,
+    subscriber: SubscriberId,
+}
+
+impl Subscription {
+    /// What it was told. Cancel-safe.
+    pub(crate) async fn seen(&mut self) -> Seen {
+        (&mut self.receiver).await.unwrap_or(Seen::Look)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.watches.unsubscribe(self.watch, self.subscriber);
+    }
+}
+
+impl Watches {
+    pub(crate) fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<Command>) {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        (Arc::new(Self { state: Mutex::default(), commands }), receiver)
+    }
+
+    /// Waits for the first departure of one of `keys` from a queue, in which they were listed at revision `after`.
+    pub(crate) fn departure(self: &Arc<Self>, prefix: &str, keys: Vec<Vec<u8>>, after: u64) -> Subscription {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state.lock();
+        let watch = match state.feeds.get(prefix) {
+            Some(&id) => id,
+            None => {
+                // From now on, not from the listing: a start in the past would be served late. What the
+                // gap may hide, `Feed::created` has listed again.
+                let watch = state.watch(prefix.into(), true, 0, Only::Deletes);
+                let id = watch.id;
+                state.feeds.insert(prefix.to_owned(), id);
+                state.armed.insert(id, Armed { watch, of: Of::Feed(prefix.to_owned(), Feed::default()) });
+                self.command(Command::Start(id));
+                id
+            }
+        };
+        state.last_subscriber += 1;
+        let subscriber = state.last_subscriber;
+        if let Some(Armed { of: Of::Feed(_, feed), .. }) = state.armed.get_mut(&watch) {
+            feed.subscribe(subscriber, keys, after, sender);
+        }
+        Subscription { receiver, watches: Arc::clone(self), watch, subscriber }
+    }
+
+    /// Waits for the first event of one kind on one key after revision `after`.
+    pub(crate) fn key(self: &Arc<Self>, key: Vec<u8>, only: Only, after: u64) -> Subscription {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state.lock();
+        let watch = state.watch(key, false, after + 1, only);
+        let id = watch.id;
+        state.armed.insert(id, Armed { watch, of: Of::Key(sender) });
+        self.command(Command::Start(id));
+        Subscription { receiver, watches: Arc::clone(self), watch: id, subscriber: 0 }
+    }
+
+    /// This client waits far from the head of this queue: a feed that nobody reads is not kept.
+    pub(crate) fn far_from_head(&self, prefix: &str) {
+        let mut state = self.state.lock();
+        if let Some(&id) = state.feeds.get(prefix) {
+            self.drop_feed_if(&mut state, id, |feed| feed.idle_since.is_some());
+        }
+    }
+
+    /// Watches an own node until it is [forgotten](Watches::forget), and tells it when it is gone.
+    pub(crate) fn keep_watch(&self, node: Arc<Own>) {
+        let mut state = self.state.lock();
+        let first = state.own_due.is_empty();
+        state.own_due.push_back((Instant::now() + OWN_WATCH_DELAY, Arc::clone(&node)));
+        state.own.insert(node.key.clone(), OwnWatch { node, id: None });
+        if first {
+            self.command(Command::Timer);
+        }
+    }
+
+    /// The node is given back: what happens to its key is no news.
+    pub(crate) fn forget(&self, key: &[u8]) {
+        self.forget_in(&mut self.state.lock(), key);
+    }
+
+    fn forget_in(&self, state: &mut State, key: &[u8]) {
+        if let Some(OwnWatch { id: Some(id), .. }) = state.own.remove(key) {
+            state.armed.remove(&id);
+            self.command(Command::Stop(id));
+        }
+    }
+
+    fn unsubscribe(&self, watch: i64, subscriber: SubscriberId) {
+        let mut state = self.state.lock();
+        match state.armed.get_mut(&watch).map(|armed| &mut armed.of) {
+            Some(Of::Feed(_, feed)) => {
+                feed.unsubscribe(subscriber);
+                if feed.idle_since.is_some() {
+                    let first = state.feed_due.is_empty();
+                    state.feed_due.push_back((Instant::now() + FEED_KEPT, watch));
+                    if first {
+                        self.command(Command::Timer);
+                    }
+                }
+            }
+            Some(Of::Key(_)) => {
+                state.armed.remove(&watch);
+                self.command(Command::Stop(watch));
+            }
+            Some(Of::Own(_)) | None => {}
+        }
+    }
+
+    fn drop_feed_if(&self, state: &mut State, id: i64, due: impl Fn(&Feed) -> bool) {
+        if !matches!(state.armed.get(&id), Some(Armed { of: Of::Feed(_, feed), .. }) if due(feed)) {
+            return;
+        }
+        if let Some(Armed { of: Of::Feed(prefix, feed), .. }) = state.armed.remove(&id) {
+            feed.end();
+            state.feeds.remove(&prefix);
+            self.command(Command::Stop(id));
+        }
+    }
+
+    // A failed send: the task is gone with the client, and all waits with it.
+    fn command(&self, command: Command) {
+        let _ = self.commands.send(command);
+    }
+
+    /// Stream: what is to be watched under an id, unless that is over.
+    pub(crate) fn armed(&self, id: i64) -> Option<Watch> {
+        self.state.lock().armed.get(&id).map(|armed| armed.watch.clone())
+    }
+
+    /// Stream: what the server said. Answers an own node whose watch the server ended: it must be looked for.
+    pub(crate) fn apply(&self, notice: Notice) -> Option<Arc<Own>> {
+        let mut state = self.state.lock();
+        match notice {
+            Notice::Created { id, revision } => {
+                if let Some(Armed { of: Of::Feed(_, feed), .. }) = state.armed.get_mut(&id) {
+                    feed.created(revision);
+                }
+            }
+            Notice::Changed { id, revision, keys } => self.changed(&mut state, id, revision, &keys),
+            Notice::Ended { id, why } => {
+                let armed = state.armed.remove(&id)?;
+                tracing::debug!(why, key = %String::from_utf8_lossy(&armed.watch.key), "etcd ended a watch");
+                match armed.of {
+                    Of::Feed(prefix, feed) => {
+                        feed.end();
+                        state.feeds.remove(&prefix);
+                    }
+                    Of::Key(sender) => {
+                        let _ = sender.send(Seen::Look);
+                    }
+                    Of::Own(node) => return Some(node),
+                }
+            }
+        }
+        None
+    }
+
+    fn changed(&self, state: &mut State, id: i64, revision: u64, keys: &[(Vec<u8>, u64)]) {
+        let Some(armed) = state.armed.get_mut(&id) else { return };
+        if keys.is_empty() {
+            // A sign that all up to here was sent: a new stream need not begin further back.
+            armed.watch.from = armed.watch.from.max(revision + 1);
+            return;
+        }
+        if armed.watch.only == Only::Deletes {
+            // Own nodes first: a waiter whose own node left before what it waits for must hear that first.
+            for (key, at) in keys {
+                if let Some(OwnWatch { node, .. }) = state.own.get(key)
+                    && *at > node.state.sequence()
+                {
+                    node.state.gone(LostReason::Revoked);
+                    self.forget_in(state, key);
+                }
+            }
+        }
+        match state.armed.get_mut(&id).map(|armed| &mut armed.of) {
+            Some(Of::Feed(_, feed)) => keys.iter().for_each(|(key, at)| feed.departed(key, *at)),
+            Some(Of::Key(_)) => {
+                if let Some(Armed { of: Of::Key(sender), .. }) = state.armed.remove(&id) {
+                    let _ = sender.send(Seen::Event);
+                    self.command(Command::Stop(id));
+                }
+            }
+            Some(Of::Own(_)) | None => {}
+        }
+    }
+
+    /// Stream: it is over. Answers the watches that go on in the next one.
+    pub(crate) fn stream_ended(&self) -> VecDeque<i64> {
+        let mut state = self.state.lock();
+        let over: Vec<_> = state.armed.extract_if(|_, armed| !matches!(armed.of, Of::Own(_))).collect();
+        state.feeds.clear();
+        for (_, armed) in over {
+            match armed.of {
+                Of::Feed(_, feed) => feed.end(),
+                Of::Key(sender) => {
+                    let _ = sender.send(Seen::Look);
+                }
+                Of::Own(_) => {}
+            }
+        }
+        state.armed.keys().copied().collect()
+    }
+
+    /// Stream: the own node was there at `revision`; watch it on from there.
+    pub(crate) fn watch_own_from(&self, node: &Arc<Own>, revision: u64) {
+        let mut state = self.state.lock();
+        if !state.own.contains_key(&node.key) {
+            return;
+        }
+        let watch = state.watch(node.key.clone(), false, revision + 1, Only::Deletes);
+        let id = watch.id;
+        state.armed.insert(id, Armed { watch, of: Of::Own(Arc::clone(node)) });
+        if let Some(own) = state.own.get_mut(&node.key) {
+            own.id = Some(id);
+        }
+        self.command(Command::Start(id));
+    }
+
+    /// Stream: whether a node is still to be watched.
+    pub(crate) fn is_own(&self, node: &Own) -> bool {
+        self.state.lock().own.contains_key(&node.key)
+    }
+
+    /// Stream: when the next timer is due.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        let (own, feed) = (state.own_due.front().map(|due| due.0), state.feed_due.front().map(|due| due.0));
+        own.into_iter().chain(feed).min()
+    }
+
+    /// Stream: a timer is due.
+    pub(crate) fn on_timer(&self, now: Instant) {
+        let mut state = self.state.lock();
+        let mut due = Vec::new();
+        while state.own_due.front().is_some_and(|(at, _)| *at <= now) {
+            due.extend(state.own_due.pop_front().map(|(_, node)| node));
+        }
+        while state.feed_due.front().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, id)) = state.feed_due.pop_front() {
+                let idle = |feed: &Feed| feed.idle_since.is_some_and(|since| since + FEED_KEPT <= now);
+                self.drop_feed_if(&mut state, id, idle);
+            }
+        }
+        drop(state);
+        for node in due {
+            self.watch_own_from(&node, node.state.sequence());
+        }
+    }
+}
+
+impl State {
+    fn watch(&mut self, key: Vec<u8>, prefix: bool, from: u64, only: Only) -> Watch {
+        self.last_id += 1;
+        Watch { id: self.last_id, key, prefix, from, only }
+    }
+}
+
+impl fmt::Debug for Watches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.lock();
+        f.debug_struct("Watches").field("armed", &state.armed.len()).field("own", &state.own.len()).finish()
+    }
+}
