@@ -1,0 +1,204 @@
+//! A connected client, and what connects it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use latchwork_core::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, SequentialNodes};
+use latchwork_core::{
+    Address, Capabilities, Config, Connector, Error, ErrorKind, Eviction, LostReason, Result,
+};
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use crate::config::Settings;
+use crate::lease::Session;
+use crate::{hello, nodes};
+
+const NAME: &str = "zookeeper";
+
+/// Connects to ZooKeeper: `zookeeper://[user:password@]host[:port],…[/chroot]`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ZooKeeperConnector;
+
+/// The connector of this backend, for [`latchwork_core::connect`].
+pub fn connector() -> Arc<dyn Connector> {
+    Arc::new(ZooKeeperConnector)
+}
+
+#[async_trait]
+impl Connector for ZooKeeperConnector {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn validate(&self, config: &Config) -> Result<()> {
+        Settings::read(config).map(drop)
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::new(ZooKeeperBackend::connect(config).await?))
+    }
+}
+
+/// A client of a ZooKeeper ensemble: one session at a time.
+pub struct ZooKeeperBackend {
+    settings: Arc<Settings>,
+    current: Mutex<Arc<Session>>,
+    // One session is opened at a time, however many joins ask for it.
+    opening: tokio::sync::Mutex<()>,
+    closing: AtomicBool,
+    closed: OnceCell<Result<()>>,
+}
+
+impl ZooKeeperBackend {
+    /// Connects. Must run on a tokio runtime, which then serves the session.
+    ///
+    /// # Errors
+    /// `Unavailable`, `WrongServer`, `Forbidden` or `Misconfigured`, as the connector.
+    ///
+    /// # Cancel safety
+    /// A dropped connect leaves nothing beyond a session that expires.
+    pub async fn connect(config: &Config) -> Result<Self> {
+        let settings = Arc::new(Settings::read(config)?);
+        let opened = async {
+            hello::greet(&settings.hosts).await?;
+            Session::open(&settings).await
+        };
+        let session = in_time(&settings, opened).await?;
+        Ok(Self {
+            settings,
+            current: Mutex::new(session),
+            opening: tokio::sync::Mutex::default(),
+            closing: AtomicBool::new(false),
+            closed: OnceCell::new(),
+        })
+    }
+
+    fn current(&self) -> Arc<Session> {
+        Arc::clone(&self.current.lock())
+    }
+
+    fn live(&self) -> Result<Option<Arc<Session>>> {
+        if self.closing.load(Ordering::Acquire) {
+            return Err(Error::closed());
+        }
+        let session = self.current();
+        Ok(session.lease().lost().is_none().then_some(session))
+    }
+
+    /// The session to work on: the current one, or a new one when that is lost (LEASE-REOPEN).
+    async fn session(&self) -> Result<Arc<Session>> {
+        if let Some(session) = self.live()? {
+            return Ok(session);
+        }
+        let _one = self.opening.lock().await;
+        if let Some(session) = self.live()? {
+            return Ok(session);
+        }
+        let old = self.current();
+        old.give_back(LostReason::Expired);
+        if old.driver.is_connected() {
+            // Our own old nodes are not to be in our way. Where it takes too long, they are, for a while.
+            let _ = tokio::time::timeout(self.settings.request_timeout, old.driver.closed()).await;
+        }
+        let fresh = in_time(&self.settings, Session::open(&self.settings)).await?;
+        let mut current = self.current.lock();
+        // Looked at under the lock that `close` takes behind the flag: one of the two sees the other.
+        if self.closing.load(Ordering::Acquire) {
+            fresh.give_back(LostReason::Closed);
+            return Err(Error::closed());
+        }
+        *current = Arc::clone(&fresh);
+        Ok(fresh)
+    }
+
+    async fn close_in_order(&self) -> Result<()> {
+        let session = self.current();
+        session.give_back(LostReason::Closed);
+        match tokio::time::timeout(self.settings.request_timeout, session.driver.closed()).await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Error::new(
+                ErrorKind::Unavailable,
+                "the server did not confirm the end of the session; it expires by itself",
+            )),
+        }
+    }
+}
+
+async fn in_time<T>(settings: &Settings, work: impl Future<Output = Result<T>>) -> Result<T> {
+    match tokio::time::timeout(settings.connect_timeout, work).await {
+        Ok(answer) => answer,
+        Err(_) => Err(Error::new(
+            ErrorKind::Unavailable,
+            format!("no session at {:?} within {:?}", settings.hosts, settings.connect_timeout),
+        )),
+    }
+}
+
+#[async_trait]
+impl SequentialNodes for ZooKeeperBackend {
+    async fn join(&self, join: &Join) -> Result<Joined> {
+        nodes::join(&self.session().await?, join).await
+    }
+
+    async fn abandon(&self, join: &Join) -> Result<()> {
+        // On the session as it is: what hung on a lost one goes with that.
+        nodes::abandon(&self.current(), join).await
+    }
+
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        nodes::list(&*self.session().await?, queue, page).await
+    }
+}
+
+#[async_trait]
+impl Backend for ZooKeeperBackend {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            lease_per_node: false,
+            // A refused try leaves a node for a moment, which may make another's try fail and wakes a follower.
+            clean_try: false,
+            prompt_revocation: true,
+            survives_failover: true,
+            exact_addresses: true,
+            eviction: Eviction::Never,
+        }
+    }
+
+    fn lease(&self) -> Lease {
+        self.current().lease().clone()
+    }
+
+    async fn close(&self, how: Close) -> Result<()> {
+        self.closing.store(true, Ordering::Release);
+        match how {
+            Close::Orderly => self.closed.get_or_init(|| self.close_in_order()).await.clone(),
+            Close::Abrupt => {
+                self.current().kill().await;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for ZooKeeperBackend {
+    fn drop(&mut self) {
+        // After an abrupt end there is nothing to give back any more, and this does nothing.
+        self.current.get_mut().give_back(LostReason::Closed);
+    }
+}
+
+impl fmt::Debug for ZooKeeperBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZooKeeperBackend")
+            .field("hosts", &self.settings.hosts)
+            .field("session", &*self.current.lock())
+            .finish_non_exhaustive()
+    }
+}

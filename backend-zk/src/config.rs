@@ -1,0 +1,179 @@
+//! What this backend reads from a configuration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::contracts::NodeId;
+use latchwork_core::{Address, Clock, Config, Error, ErrorKind, Result, encode};
+
+/// ZooKeeper's client port.
+const PORT: u16 = 2181;
+
+/// A client's settings, checked.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) clock: Clock,
+    pub(crate) hosts: Vec<String>,
+    /// `/a/b`, or `None` for the root.
+    pub(crate) chroot: Option<String>,
+    /// Coded.
+    pub(crate) namespace: String,
+    /// `user:password`, as the digest scheme takes it. Kept out of `Debug`.
+    pub(crate) login: Option<Login>,
+    pub(crate) label: Arc<str>,
+    pub(crate) ttl: Duration,
+    pub(crate) tick: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+}
+
+/// Credentials of the digest scheme.
+pub(crate) struct Login(pub(crate) String);
+
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Settings {
+    pub(crate) fn read(config: &Config) -> Result<Self> {
+        let hosts = config.hosts_with_port(PORT)?;
+        for host in &hosts {
+            let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+            if port.is_none_or(|port| port == 0) {
+                return Err(Error::invalid("url", format!("{host:?} has no usable port")));
+            }
+        }
+        let chroot = match config.path.trim_end_matches('/') {
+            "" => None,
+            path => {
+                let path = format!("/{path}");
+                check_path("url", &path)?;
+                Some(path)
+            }
+        };
+        let login = match (&config.user, &config.password) {
+            (Some(user), Some(password)) if !user.contains(':') => {
+                Some(Login(format!("{user}:{}", password.expose())))
+            }
+            (None, None) => None,
+            _ => return Err(Error::invalid("user", "digest login needs a user without a colon, and a password")),
+        };
+        let label = match &config.label {
+            Some(label) => label.as_str().into(),
+            None => format!("latchwork:{}:{}", std::process::id(), &NodeId::random().to_string()[..6]).into(),
+        };
+        Ok(Self {
+            clock: Clock::system(),
+            hosts,
+            chroot,
+            namespace: encode(&config.namespace),
+            login,
+            label,
+            ttl: config.ttl,
+            tick: config.tick,
+            connect_timeout: config.connect_timeout,
+            request_timeout: config.request_timeout,
+        })
+    }
+
+    /// The path of a queue's directory.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key` for an exact address that is no path.
+    pub(crate) fn queue_path(&self, address: &Address) -> Result<String> {
+        match address.namespace() {
+            Some(namespace) => Ok(format!("/{namespace}/{}/{}", address.kind().as_str(), address.coded())),
+            None => {
+                check_path("key", address.coded())?;
+                Ok(address.coded().to_owned())
+            }
+        }
+    }
+
+    /// The path of the plain node that stores a semaphore's limit: outside the queue's directory, which is a
+    /// container and goes when it is empty.
+    pub(crate) fn limit_path(&self, address: &Address) -> String {
+        match address.namespace() {
+            Some(namespace) => format!("/{namespace}/{LIMITS}/{}", address.coded()),
+            None => format!("{}-limit", address.coded()),
+        }
+    }
+}
+
+/// The directory of stored limits.
+pub(crate) const LIMITS: &str = "limits";
+/// The directory of clients.
+pub(crate) const CLIENTS: &str = "client";
+
+/// Checks what ZooKeeper asks of a path.
+fn check_path(argument: &'static str, path: &str) -> Result<()> {
+    let refuse = |why: &str| Err(Error::invalid(argument, format!("{path:?} is no ZooKeeper path: {why}")));
+    let Some(rest) = path.strip_prefix('/') else {
+        return refuse("it must begin with /");
+    };
+    if rest.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
+        return refuse("it has an empty, . or .. segment");
+    }
+    if rest.split('/').next() == Some("zookeeper") {
+        return refuse("/zookeeper is the server's own");
+    }
+    if path.chars().any(|c| c.is_control() || ('\u{fff0}'..='\u{ffff}').contains(&c)) {
+        return refuse("it has a control character");
+    }
+    Ok(())
+}
+
+/// A server that grants less than was asked: the granted value could not be trusted to be what the user meant.
+pub(crate) fn ttl_refused(asked: Duration, granted: Duration) -> Error {
+    Error::new(
+        ErrorKind::Misconfigured,
+        format!("the server grants sessions of at most {granted:?} (maxSessionTimeout), asked for a TTL of {asked:?}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use latchwork_core::Kind;
+
+    use super::*;
+
+    fn settings(url: &str) -> Result<Settings> {
+        Settings::read(&Config::from_url(url).unwrap())
+    }
+
+    #[test]
+    fn a_url_becomes_settings() {
+        let settings = settings("zookeeper://app:pw@a:2182,b,[::1]/x/y/?namespace=my ns").unwrap();
+        assert_eq!(settings.hosts, ["a:2182", "b:2181", "[::1]:2181"]);
+        assert_eq!(settings.chroot.as_deref(), Some("/x/y"));
+        assert_eq!(settings.login.as_ref().unwrap().0, "app:pw");
+        assert!(!format!("{settings:?}").contains("pw"));
+        let address = Address::new("my ns", Kind::Mutex, "a/b").unwrap();
+        assert_eq!(settings.queue_path(&address).unwrap(), "/my%20ns/mutex/a%2Fb");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (url, argument) in [
+            ("zookeeper://", "url"),
+            ("zookeeper://h:0", "url"),
+            ("zookeeper://h/a//b", "url"),
+            ("zookeeper://h/zookeeper/x", "url"),
+            ("zookeeper://app@h", "user"),
+        ] {
+            assert_eq!(settings(url).unwrap_err().argument(), Some(argument), "{url}");
+        }
+    }
+
+    #[test]
+    fn an_exact_address_is_a_path() {
+        let settings = settings("zookeeper://h").unwrap();
+        let exact = |path: &str| settings.queue_path(&Address::new("n", Kind::Mutex, Address::exact(path)).unwrap());
+        assert_eq!(exact("/app/locks/a").unwrap(), "/app/locks/a");
+        for bad in ["app", "/", "/a/", "/a//b", "/a/../b", "/zookeeper/quota", "/a\u{7}"] {
+            assert_eq!(exact(bad).unwrap_err().argument(), Some("key"), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! From the client crate's errors to ours.
+
+use latchwork_core::{Error, ErrorKind};
+use zookeeper_client::Error as Answer;
+
+/// Why a request came to nothing, as far as a caller must tell it apart.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// The node (or its parent) is not there.
+    NoNode,
+    /// It is there already.
+    NodeExists,
+    /// The server's access control refused it.
+    Forbidden(Answer),
+    /// The session is over, lost by our clock, or given back.
+    Gone,
+    /// There was no connection: surely not sent.
+    Unsent,
+    /// It may or may not have been carried out: the connection broke, or no answer came in time.
+    Unknown(Option<Answer>),
+    /// The server refuses it for good.
+    Refused(Answer),
+}
+
+/// The one place where an error of the client crate becomes ours. All that is not a definite answer of
+/// the server is unknown: a broken connection has many shapes.
+impl From<Answer> for Fault {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::NoNode => Fault::NoNode,
+            Answer::NodeExists => Fault::NodeExists,
+            Answer::NoAuth | Answer::AuthFailed | Answer::InvalidAcl => Fault::Forbidden(answer),
+            Answer::SessionExpired | Answer::ClientClosed => Fault::Gone,
+            Answer::BadVersion
+            | Answer::NotEmpty
+            | Answer::NoChildrenForEphemerals
+            | Answer::NotReadOnly
+            | Answer::QuotaExceeded
+            | Answer::MarshallingError
+            | Answer::Unimplemented
+            | Answer::ReconfigDisabled
+            | Answer::BadArguments(_) => Fault::Refused(answer),
+            other => Fault::Unknown(Some(other)),
+        }
+    }
+}
+
+impl Fault {
+    /// Our error, for what was being done. The cases that mean something there are to be handled before.
+    pub(crate) fn error(self, what: &str) -> Error {
+        match self {
+            Fault::Forbidden(answer) => {
+                Error::new(ErrorKind::Forbidden { what: what.to_owned() }, "check the ACLs and the credentials")
+                    .because(answer)
+            }
+            Fault::Unsent => Error::new(ErrorKind::Unavailable, format!("not connected, could not {what}")),
+            Fault::Unknown(None) => {
+                Error::new(ErrorKind::Unknown, format!("no answer in time to the request to {what}"))
+            }
+            Fault::Unknown(Some(answer)) => {
+                Error::new(ErrorKind::Unknown, format!("no answer to the request to {what}")).because(answer)
+            }
+            Fault::Gone => Error::new(ErrorKind::Unknown, format!("the session ended under a request to {what}")),
+            Fault::NoNode => Error::new(ErrorKind::Unavailable, format!("could not {what}: a parent was removed")),
+            Fault::NodeExists => Error::new(ErrorKind::Conflict, format!("could not {what}: it is there already")),
+            Fault::Refused(answer) => {
+                Error::new(ErrorKind::Misconfigured, format!("the server refused to {what}")).because(answer)
+            }
+        }
+    }
+
+    /// Whether the same request may pass later.
+    pub(crate) fn is_transient(&self) -> bool {
+        matches!(self, Fault::Unsent | Fault::Unknown(_))
+    }
+}

@@ -1,0 +1,172 @@
+//! A session as a lease: opened, proven by contacts, given back.
+//!
+//! # Why the deadline is safe
+//!
+//! The leader expires a session that it has not heard of for the granted timeout. A follower answers reads by
+//! itself, and tells the leader of its clients only in its ping answers, every half tick: so a read proves
+//! nothing, and an acknowledged write proves only that the leader heard of the contact *before* it, if that
+//! lies further back than the ping interval. The contacts here are quorum writes on the client's own member
+//! node, one period apart, and the deadline counts from the send of contact k-1 ([`ContactProof`], RULES C4).
+//! One write per client and period, however many locks it holds.
+
+use std::sync::Arc;
+
+use latchwork_core::contracts::{Lease, NodeId};
+use latchwork_core::decide::{ContactProof, contact_period};
+use latchwork_core::{Error, ErrorKind, Kind, LostReason, Moment, Result};
+use parking_lot::Mutex;
+
+use crate::config::{CLIENTS, LIMITS, Settings, ttl_refused};
+use crate::driver::{Connected, Driver, Mode};
+use crate::error::Fault;
+
+/// One session, shared by all nodes that hang on it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) driver: Driver,
+    pub(crate) settings: Arc<Settings>,
+    // The server's wall clock at a moment of ours: for the ages that listings show.
+    server_time: Mutex<(i64, Moment)>,
+    keeper: Mutex<Option<tokio::task::AbortHandle>>,
+}
+
+impl Session {
+    /// Opens a session, and starts to prove it.
+    pub(crate) async fn open(settings: &Arc<Settings>) -> Result<Arc<Self>> {
+        loop {
+            let Connected { driver, sent, answered } =
+                Driver::connect(settings).await.map_err(|fault| connect_error(fault, settings))?;
+            let lease = driver.lease();
+            let granted = lease.ttl();
+            if granted < settings.ttl {
+                return Err(ttl_refused(settings.ttl, granted));
+            }
+            let period = contact_period(granted, settings.tick);
+            if lease.deadline().since(answered) < period * 17 / 8 {
+                // Other hosts were tried in vain first, which used the lease up: before its first
+                // proof counted it would be lost. The next try begins elsewhere.
+                continue;
+            }
+            let proof = ContactProof::new(sent, answered, granted, period);
+            let member = format!("/{}/{CLIENTS}/{}", settings.namespace, NodeId::random().hyphenated());
+            let made = make_member(&driver, settings, &member).await?;
+            let server_time = Mutex::new((made, settings.clock.now()));
+            let session = Arc::new(Self {
+                driver,
+                settings: Arc::clone(settings),
+                server_time,
+                keeper: Mutex::default(),
+            });
+            let keeper = tokio::spawn(keep(Arc::clone(&session), proof, member));
+            *session.keeper.lock() = Some(keeper.abort_handle());
+            return Ok(session);
+        }
+    }
+
+    pub(crate) fn lease(&self) -> &Lease {
+        self.driver.lease()
+    }
+
+    /// Ends the lease and gives the session back, so that nobody waits behind our old nodes (RULES C6).
+    pub(crate) fn give_back(&self, reason: LostReason) {
+        self.lease().end(reason);
+        self.driver.give_back();
+    }
+
+    /// The client dies: nothing more is sent.
+    pub(crate) async fn kill(&self) {
+        if let Some(keeper) = self.keeper.lock().take() {
+            keeper.abort();
+        }
+        self.driver.kill().await;
+    }
+
+    /// The server's wall clock now, in milliseconds, as far as we know.
+    pub(crate) fn server_now(&self) -> i64 {
+        let (time, at) = *self.server_time.lock();
+        let passed = self.lease().clock().now().since(at).as_millis();
+        time.saturating_add(i64::try_from(passed).unwrap_or(i64::MAX))
+    }
+}
+
+/// Proves the session until it is lost, then gives it back.
+async fn keep(session: Arc<Session>, proof: ContactProof, member: String) {
+    tokio::select! {
+        () = contact(&session, proof, &member) => {}
+        () = session.driver.follow() => {}
+        _ = session.lease().until_lost() => {}
+    }
+    session.give_back(LostReason::Expired);
+}
+
+async fn contact(session: &Session, mut proof: ContactProof, member: &str) {
+    let (driver, lease, settings) = (&session.driver, session.lease(), &session.settings);
+    let clock = lease.clock();
+    let period = contact_period(lease.ttl(), settings.tick);
+    let label = settings.label.as_bytes();
+    let mut next = proof.next_send();
+    loop {
+        clock.sleep_until(next).await;
+        if driver.connected().await.is_err() {
+            return;
+        }
+        let sent = clock.now();
+        lease.awaiting(sent + period);
+        let written = match driver.write_until_lost(member, label).await {
+            // Removed by somebody: made again, which is a write as good as any.
+            Err(Fault::NoNode) => driver.create(member, label, Mode::Ephemeral).await,
+            written => written,
+        };
+        match written {
+            Ok(stat) => {
+                let answered = clock.now();
+                *session.server_time.lock() = (stat.mtime, answered);
+                if let Some(deadline) = proof.acknowledged(sent, answered) {
+                    lease.proven_until(deadline);
+                }
+                next = proof.next_send();
+            }
+            Err(Fault::Gone) => return,
+            Err(fault) => {
+                tracing::debug!(?fault, "a proof of contact failed");
+                lease.suspend();
+                // What is refused outright is not asked for in a tight loop.
+                next = clock.now() + period / 4;
+            }
+        }
+        lease.tick();
+    }
+}
+
+/// Makes the plain directories that are missing, and this client's own node. Answers the server's time.
+async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Result<i64> {
+    let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election].map(Kind::as_str);
+    let directories = kinds.into_iter().chain([LIMITS, CLIENTS]);
+    let paths: Vec<_> = directories.map(|name| format!("/{}/{name}", settings.namespace)).collect();
+    let found = driver.read_all(&paths).await.map_err(|fault| fault.error("read the namespace"))?;
+    for (path, _) in paths.iter().zip(found).filter(|(_, found)| found.is_none()) {
+        let made = driver.make_path(path, Mode::Persistent).await;
+        made.map_err(|fault| fault.error(&format!("create {path}")))?;
+    }
+    let made = driver.create(member, settings.label.as_bytes(), Mode::Ephemeral).await;
+    let stat = made.map_err(|fault| fault.error(&format!("create {member}")))?;
+    Ok(stat.ctime)
+}
+
+fn connect_error(fault: Fault, settings: &Settings) -> Error {
+    match fault {
+        Fault::Forbidden(_) => fault.error("log in, or create the chroot"),
+        Fault::Refused(_) => fault.error("use the chroot"),
+        Fault::NoNode | Fault::NodeExists => fault.error("create the chroot"),
+        other => {
+            let error = Error::new(
+                ErrorKind::Unavailable,
+                format!("no session could be opened at {:?}", settings.hosts),
+            );
+            match other {
+                Fault::Unknown(Some(answer)) => error.because(answer),
+                _ => error,
+            }
+        }
+    }
+}

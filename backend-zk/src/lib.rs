@@ -1,0 +1,41 @@
+//! Latchwork on ZooKeeper 3.5.3 and later.
+//!
+//! # Layout
+//!
+//! `/<namespace>/<kind>/<key>/<node>`: namespace and kind are plain nodes, made at connect; the key's is a
+//! container, which the server removes when it is empty. Each client has an ephemeral node
+//! `/<namespace>/client/<id>` with its label. Nodes of mutexes and read/write locks are named as Curator
+//! names them, so that [`Address::exact`](latchwork_core::Address::exact) of a queue's path shares a lock with
+//! `InterProcessMutex` and `InterProcessReadWriteLock`. With a login (`user:password@`, the digest scheme) what is
+//! made can be used by that login only, else by all.
+//!
+//! # Protocol, and why it is safe
+//!
+//! A join makes a sequential ephemeral node and lists the queue, pipelined: one round trip. On one connection the
+//! listing sees the own node, and so all that were made before it: it can only show too many ahead, never too few. The
+//! counter in the name orders the queue; the fencing token is the node's `czxid`, the ensemble's own transaction number,
+//! which goes on rising when an empty queue was removed and its counter began anew. A create whose reply was
+//! lost is looked for by the attempt's id behind a `sync`, and counts only if it hangs on this session.
+//!
+//! Nobody is admitted by a listing alone: the session may have expired at the leader, unseen by a server that lags. The
+//! lease's own deadline decides last; it counts from the contact *before* the last acknowledged write, since a
+//! follower tells its leader of its clients only at intervals.
+//!
+//! # Limits
+//!
+//! * A refused try leaves a node for a moment: another's try on a free lock may be refused for it.
+//! * The server grants sessions of 2 to 20 ticks unless configured otherwise. More than was asked is used as granted;
+//!   less is an error. A tick above 2 s must be told (`tick=…`).
+//! * No SASL, and no TLS yet.
+
+mod backend;
+mod config;
+mod driver;
+mod error;
+mod hello;
+mod lease;
+mod names;
+mod nodes;
+mod wait;
+
+pub use backend::{ZooKeeperBackend, ZooKeeperConnector, connector};

@@ -1,0 +1,175 @@
+//! The names of nodes in a queue's directory: ours are Curator's, so that the two share a queue.
+//!
+//! | kind and claim | name |
+//! |---|---|
+//! | mutex | `_c_<id>-lock-<N>` |
+//! | writer, reader | `_c_<id>-__WRIT__<N>`, `_c_<id>-__READ__<N>` |
+//! | permits | `_c_<id>-w<weight>-lease-<N>` |
+//!
+//! `<N>` is the server's counter of creations in that directory: it orders the queue. It is a signed 32-bit
+//! number that wraps to negative, so it is compared by serial-number arithmetic. Rule and weight stand in the
+//! name since a listing returns names and nothing else.
+
+use std::cmp::Reverse;
+
+use latchwork_core::Kind;
+use latchwork_core::contracts::NodeId;
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::chain::Listed;
+
+/// What stands before the counter in a name, and what such a node claims. `None`: permits, of the weight that the name says.
+type Marker = (&'static str, Option<Claim>);
+
+/// Curator's names first; kazoo's, which it does not tell from ours if it is told of Curator's
+/// (`extra_lock_patterns`), are honoured too.
+const MUTEX: &[Marker] = &[("lock-", Some(Claim::Exclusive)), ("__lock__", Some(Claim::Exclusive))];
+const RWLOCK: &[Marker] = &[
+    ("__WRIT__", Some(Claim::Exclusive)),
+    ("__READ__", Some(Claim::Shared)),
+    ("__lock__", Some(Claim::Exclusive)),
+    ("__rlock__", Some(Claim::Shared)),
+];
+const PERMITS: &[Marker] = &[("lease-", None)];
+
+fn markers(kind: Kind) -> &'static [Marker] {
+    match kind {
+        Kind::RwLock => RWLOCK,
+        Kind::Semaphore => PERMITS,
+        _ => MUTEX,
+    }
+}
+
+/// What every node of an attempt begins with, whatever it claims.
+pub(crate) fn id_prefix(id: NodeId) -> String {
+    format!("_c_{}-", id.hyphenated())
+}
+
+/// The name up to the counter, which the server appends.
+pub(crate) fn prefix(kind: Kind, id: NodeId, claim: Claim) -> String {
+    let tail = match (kind, claim) {
+        (_, Claim::Permits(weight)) => format!("w{weight}-lease-"),
+        (Kind::RwLock, Claim::Exclusive) => "__WRIT__".to_owned(),
+        (_, Claim::Shared) => "__READ__".to_owned(),
+        (_, Claim::Exclusive) => "lock-".to_owned(),
+    };
+    id_prefix(id) + &tail
+}
+
+/// One contender of a queue, as its name tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) name: String,
+    pub(crate) claim: Claim,
+    counter: i32,
+}
+
+impl Place {
+    /// Reads a name; `None` for a child that is no contender, which does no harm (NODE-FOREIGN).
+    pub(crate) fn parse(kind: Kind, name: String) -> Option<Self> {
+        markers(kind).iter().find_map(|&(marker, claim)| {
+            let at = name.rfind(marker)?;
+            let counter = name[at + marker.len()..].parse().ok()?;
+            let claim = claim.unwrap_or_else(|| Claim::Permits(weight(&name[..at])));
+            Some(Self { name: name.clone(), claim, counter })
+        })
+    }
+}
+
+/// The weight that stands before `lease-`: `…-w3-`. Curator's leases have none, and weigh 1.
+fn weight(before: &str) -> u32 {
+    before
+        .strip_suffix('-')
+        .and_then(|text| text.rsplit_once("-w"))
+        .and_then(|(_, digits)| digits.parse().ok())
+        .unwrap_or(1)
+}
+
+/// A queue as a listing shows it, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Queue(pub(crate) Vec<Place>);
+
+impl Queue {
+    /// The contenders among `children`, in queue order.
+    pub(crate) fn read(kind: Kind, children: Vec<String>) -> Self {
+        let mut places: Vec<_> = children.into_iter().filter_map(|name| Place::parse(kind, name)).collect();
+        // Counters of one queue lie within half their range of each other, so that any one of them is a
+        // reference from which the others are before or behind.
+        if let Some(reference) = places.first().map(|place| place.counter) {
+            places.sort_by_key(|place| {
+                // A writer that turns reader has both nodes for a moment, with one counter: the writer
+                // first, since its leaving is what changes something.
+                (place.counter.wrapping_sub(reference), Reverse(place.claim == Claim::Exclusive))
+            });
+        }
+        Self(places)
+    }
+
+    /// Where the node of this name stands.
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|place| place.name == name)
+    }
+
+    /// As core's decision takes it. `marked` tells of which nodes it is known that they are marked as admitted.
+    pub(crate) fn listed(&self, marked: impl Fn(&str) -> bool) -> Vec<Listed> {
+        self.0.iter().map(|place| Listed { claim: place.claim, marked: marked(&place.name) }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(queue: &Queue) -> Vec<&str> {
+        queue.0.iter().map(|place| place.name.as_str()).collect()
+    }
+
+    fn read(kind: Kind, children: &[&str]) -> Queue {
+        Queue::read(kind, children.iter().map(|&name| name.to_owned()).collect())
+    }
+
+    #[test]
+    fn our_names_read_back() {
+        let id = NodeId::random();
+        for (kind, claim) in [
+            (Kind::Mutex, Claim::Exclusive),
+            (Kind::RwLock, Claim::Exclusive),
+            (Kind::RwLock, Claim::Shared),
+            (Kind::Semaphore, Claim::Permits(7)),
+        ] {
+            let name = format!("{}0000000012", prefix(kind, id, claim));
+            assert!(name.starts_with(&id_prefix(id)));
+            assert_eq!(Place::parse(kind, name.clone()), Some(Place { name, claim, counter: 12 }));
+        }
+    }
+
+    #[test]
+    fn the_order_goes_on_where_the_counter_wraps() {
+        let queue = read(
+            Kind::Mutex,
+            &["a-lock--2147483648", "b-lock-2147483646", "c-lock-2147483647", "d-lock--2147483647"],
+        );
+        assert_eq!(
+            names(&queue),
+            ["b-lock-2147483646", "c-lock-2147483647", "a-lock--2147483648", "d-lock--2147483647"]
+        );
+        assert_eq!(names(&read(Kind::Mutex, &["b-lock-0000000000", "a-lock--000000001"]))[0], "a-lock--000000001");
+    }
+
+    #[test]
+    fn strangers_do_no_harm_and_peers_are_honoured() {
+        let queue = read(
+            Kind::Mutex,
+            &["note", "lock-abc", "_c_x-lock-0000000003", "7d793037__lock__0000000002", "x-lease-0000000001"],
+        );
+        assert_eq!(names(&queue), ["7d793037__lock__0000000002", "_c_x-lock-0000000003"]);
+        let permits = read(Kind::Semaphore, &["_c_x-lease-0000000002", "_c_y-w3-lease-0000000001"]);
+        let claims: Vec<_> = permits.0.iter().map(|place| place.claim).collect();
+        assert_eq!(claims, [Claim::Permits(3), Claim::Permits(1)]);
+    }
+
+    #[test]
+    fn a_writer_turning_reader_stands_before_its_own_reader() {
+        let queue = read(Kind::RwLock, &["_c_a-__READ__0000000004", "_c_a-__WRIT__0000000004"]);
+        assert_eq!(names(&queue)[0], "_c_a-__WRIT__0000000004");
+    }
+}

@@ -1,0 +1,495 @@
+//! Joining, leaving and listing a queue.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::{Entry, Join, Joined, Node, NodeState, Page, Patience};
+use latchwork_core::decide::chain::{Standing, standing};
+use latchwork_core::decide::{Claim, admitted_prefix};
+use latchwork_core::{Address, Error, ErrorKind, Kind, LostReason, Result};
+use parking_lot::Mutex;
+
+use crate::driver::{self, Joining, Mode, Stat};
+use crate::error::Fault;
+use crate::lease::Session;
+use crate::names::{Queue, id_prefix, prefix};
+use crate::wait::Armed;
+
+/// How often a join makes a queue's directory that the server removes under it (it does so with empty ones).
+const COLD_TRIES: usize = 5;
+
+/// Stands behind the label in the data of a node that is marked as admitted (permits, RULES B6).
+const MARK: &[u8] = b"\0admitted";
+
+/// Where a queue is on the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    pub(crate) path: String,
+    pub(crate) kind: Kind,
+    /// The stored limit's node, for permits.
+    pub(crate) limit: Option<String>,
+}
+
+impl Site {
+    pub(crate) fn of(session: &Session, queue: &Address) -> Result<Self> {
+        let limit = (queue.kind() == Kind::Semaphore).then(|| session.settings.limit_path(queue));
+        Ok(Self { path: session.settings.queue_path(queue)?, kind: queue.kind(), limit })
+    }
+}
+
+/// A listing, with the limit that counts for it (0 where none does).
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) queue: Queue,
+    pub(crate) limit: u32,
+}
+
+/// A node of this client.
+pub(crate) struct ZkNode {
+    pub(crate) session: Arc<Session>,
+    pub(crate) site: Site,
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) claim: Claim,
+    label: Arc<str>,
+    pub(crate) state: NodeState,
+    leaving: AtomicBool,
+    entered: AtomicBool,
+    // What the join saw: the first wait begins with it.
+    pub(crate) first: Mutex<Option<View>>,
+    me: Weak<ZkNode>,
+}
+
+/// Carries a join out: one try.
+pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> {
+    let site = Site::of(session, &join.queue)?;
+    if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit)
+        && weight > limit
+    {
+        return Err(Error::new(ErrorKind::Conflict, format!("weight {weight} does not fit the limit {limit}")));
+    }
+    let made = match adopt(session, &site, join).await {
+        Ok(Some(made)) => Ok(made),
+        Ok(None) => create(session, &site, join).await,
+        Err(fault) => Err(fault),
+    };
+    let Made { name, stat, children, limit } = made.map_err(|fault| overtaken(session, fault, "join"))?;
+    let state = NodeState::new(session.lease().clone(), u64::try_from(stat.czxid).unwrap_or(u64::MAX));
+    let node = Arc::new_cyclic(|me| ZkNode {
+        session: Arc::clone(session),
+        path: format!("{}/{name}", site.path),
+        name,
+        claim: join.claim,
+        label: Arc::clone(&join.label),
+        state,
+        leaving: AtomicBool::new(false),
+        entered: AtomicBool::new(false),
+        first: Mutex::default(),
+        me: me.clone(),
+        site,
+    });
+    let limit = match settle_limit(session, &node.site, join, limit).await {
+        Ok(limit) => limit,
+        Err(error) => {
+            node.take_back().await?;
+            return Err(error);
+        }
+    };
+    let queue = Queue::read(node.site.kind, children);
+    let Some(own) = queue.position(&node.name) else {
+        // Made and gone again before the listing: somebody's hand.
+        return Err(Error::lost(LostReason::Revoked));
+    };
+    match standing(&queue.listed(|_| false), own, limit) {
+        Standing::Admitted { mark } => {
+            node.enter(mark, None)?;
+            Ok(Joined::Admitted(node))
+        }
+        _ if join.patience == Patience::Try => {
+            node.take_back().await?;
+            Ok(Joined::Refused)
+        }
+        _ => {
+            *node.first.lock() = Some(View { queue, limit });
+            Ok(Joined::Waiting(node))
+        }
+    }
+}
+
+/// Removes whatever an attempt has left. A request of it that still waits to be sent on this session is
+/// carried out before the listing; one sent on a connection that broke is, too, by the `sync` (RULES B8).
+pub(crate) async fn abandon(session: &Arc<Session>, join: &Join) -> Result<()> {
+    let site = Site::of(session, &join.queue)?;
+    let work = async {
+        let children = match session.driver.sync_children(&site.path).await {
+            Ok(children) => children,
+            Err(Fault::NoNode) => return Ok(()),
+            Err(fault) => return Err(fault),
+        };
+        for name in of_attempt(&children, join) {
+            delete(session, &format!("{}/{name}", site.path)).await?;
+        }
+        Ok(())
+    };
+    match work.await {
+        // Whatever there is goes with the session.
+        Err(Fault::Gone) if session.lease().lost().is_some() => Ok(()),
+        Err(fault) => Err(overtaken(session, fault, "abandon a join")),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Lists a queue in order. Names come in one trip; what they do not say (label, age, sequence number) is read for
+/// the page only.
+pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Result<Vec<Entry>> {
+    let site = Site::of(session, address)?;
+    let fail = |fault: Fault| fault.error("list a queue");
+    let driver = &session.driver;
+    let children = match driver.children(&site.path).await {
+        Ok(children) => children,
+        Err(Fault::NoNode) => return Ok(Vec::new()),
+        Err(fault) => return Err(fail(fault)),
+    };
+    let queue = Queue::read(site.kind, children);
+    let path = |name: &str| format!("{}/{name}", site.path);
+    let limit = read_limit(session, &site).await.map_err(fail)?;
+
+    // The order of names is the order of sequence numbers: the page's begin is found by halving.
+    let (mut low, mut high) = (0, queue.0.len());
+    while page.after > 0 && low < high {
+        let middle = low + (high - low) / 2;
+        match driver.stat(&path(&queue.0[middle].name)).await.map_err(fail)? {
+            Some(stat) if sequence(&stat) > page.after => high = middle,
+            Some(_) => low = middle + 1,
+            // Gone meanwhile: looked for among those before it, which at worst reads a few entries more.
+            None => high = middle,
+        }
+    }
+    let shown = low..queue.0.len().min(low.saturating_add(page.most));
+    let paths: Vec<_> = queue.0[shown.clone()].iter().map(|place| path(&place.name)).collect();
+    let found = driver.read_all(&paths).await.map_err(fail)?;
+
+    let claims: Vec<_> = queue.0.iter().map(|place| place.claim).collect();
+    let last_marked = found.iter().rposition(|found| found.as_ref().is_some_and(|(data, _)| unmark(data).1));
+    let already = last_marked.map_or(0, |at| shown.start + at + 1);
+    let admitted = match site.kind {
+        Kind::Semaphore => admitted_prefix(&claims, already, limit.unwrap_or(0)),
+        _ => admitted_prefix(&claims, 0, 0),
+    };
+    let now = session.server_now();
+    let entries = shown.zip(found).filter_map(|(at, found)| {
+        let (data, stat) = found?;
+        Some(Entry {
+            sequence: sequence(&stat),
+            claim: claims[at],
+            admitted: at < admitted,
+            label: String::from_utf8_lossy(unmark(&data).0).into_owned(),
+            age: Some(Duration::from_millis(u64::try_from(now - stat.ctime).unwrap_or(0))),
+        })
+    });
+    Ok(entries.filter(|entry| entry.sequence > page.after).collect())
+}
+
+/// An own node that was made, and the listing behind it.
+struct Made {
+    name: String,
+    stat: Stat,
+    children: Vec<String>,
+    limit: Option<std::result::Result<Vec<u8>, Fault>>,
+}
+
+/// Finds the node of an earlier request of this attempt whose outcome was unknown. It counts only if it hangs
+/// on this session, and only the lowest: all others of this attempt are removed (RULES B8).
+async fn adopt(
+    session: &Arc<Session>,
+    site: &Site,
+    join: &Join,
+) -> std::result::Result<Option<Made>, Fault> {
+    if !join.repeated {
+        return Ok(None);
+    }
+    let children = match session.driver.sync_children(&site.path).await {
+        Ok(children) => children,
+        Err(Fault::NoNode) => return Ok(None),
+        Err(fault) => return Err(fault),
+    };
+    let mine = Queue::read(site.kind, of_attempt(&children, join).cloned().collect());
+    let paths: Vec<_> = mine.0.iter().map(|place| format!("{}/{}", site.path, place.name)).collect();
+    let found = session.driver.read_all(&paths).await?;
+    let mut kept = None;
+    for ((place, path), found) in mine.0.into_iter().zip(&paths).zip(found) {
+        match found {
+            Some((_, stat)) if kept.is_none() && stat.owner == session.driver.session() => {
+                kept = Some((place.name, stat));
+            }
+            Some(_) => delete(session, path).await?,
+            None => {}
+        }
+    }
+    let Some((name, stat)) = kept else { return Ok(None) };
+    let (children, limit) = tokio::join!(session.driver.children(&site.path), async {
+        match &site.limit {
+            Some(limit) => Some(session.driver.read(limit).await.map(|(data, _)| data)),
+            None => None,
+        }
+    });
+    Ok(Some(Made { name, stat, children: children?, limit }))
+}
+
+async fn create(session: &Arc<Session>, site: &Site, join: &Join) -> std::result::Result<Made, Fault> {
+    let prefix = prefix(site.kind, join.id, join.claim);
+    let mut joining = Joining {
+        queue: &site.path,
+        prefix: &prefix,
+        label: &join.label,
+        limit: site.limit.as_deref(),
+        cold: false,
+    };
+    for _ in 0..COLD_TRIES {
+        let driver::Joined { created, children, limit } = session.driver.join(joining).await?;
+        let (path, stat) = match created {
+            Ok(created) => created,
+            Err(Fault::NoNode) if joining.cold => {
+                // The directories above are missing too. Ours are made at connect, and plain: an
+                // operator removed them. Others' are made as Curator makes them.
+                let parent = site.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+                let mode = if join.queue.is_exact() { Mode::Container } else { Mode::Persistent };
+                if !parent.is_empty() {
+                    session.driver.make_path(parent, mode).await?;
+                }
+                continue;
+            }
+            Err(Fault::NoNode) => {
+                joining.cold = true;
+                continue;
+            }
+            Err(fault) => return Err(fault),
+        };
+        let name = path[site.path.len() + 1..].to_owned();
+        return match children {
+            Ok(children) => Ok(Made { name, stat, children, limit }),
+            // The create is known, the listing is not: told as unknown, so that the node is found again.
+            Err(fault) if fault.is_transient() => Err(Fault::Unknown(None)),
+            Err(fault) => {
+                // Not allowed to look, say: nothing is to be left behind then.
+                delete(session, &path).await.map_err(|_| Fault::Unknown(None))?;
+                Err(fault)
+            }
+        };
+    }
+    Err(Fault::NoNode)
+}
+
+/// The limit that counts, stored by the first who names one.
+async fn settle_limit(
+    session: &Session,
+    site: &Site,
+    join: &Join,
+    found: Option<std::result::Result<Vec<u8>, Fault>>,
+) -> Result<u32> {
+    let (Some(path), Claim::Permits(weight)) = (&site.limit, join.claim) else { return Ok(0) };
+    let fail = |fault: Fault| overtaken(session, fault, "read the stored limit");
+    let mut found = found;
+    let stored = loop {
+        match (found.take(), join.limit) {
+            (Some(Ok(data)), _) => break parse_limit(&data)?,
+            (Some(Err(Fault::NoNode)), Some(asked)) => {
+                match session.driver.create(path, asked.to_string().as_bytes(), Mode::Persistent).await {
+                    Ok(_) => break asked,
+                    Err(Fault::NodeExists) => {}
+                    Err(Fault::NoNode) => {
+                        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+                        session.driver.make_path(parent, Mode::Persistent).await.map_err(fail)?;
+                    }
+                    Err(fault) => return Err(fail(fault)),
+                }
+            }
+            (Some(Err(Fault::NoNode)), None) => {
+                return Err(Error::new(ErrorKind::Conflict, "no limit is stored, and none was given"));
+            }
+            (Some(Err(fault)), _) => return Err(fail(fault)),
+            (None, _) => {}
+        }
+        found = Some(session.driver.read(path).await.map(|(data, _)| data));
+    };
+    if join.limit.is_some_and(|asked| asked != stored) || weight > stored {
+        return Err(Error::new(
+            ErrorKind::Conflict,
+            format!("the stored limit is {stored}, asked for {:?} with weight {weight}", join.limit),
+        ));
+    }
+    Ok(stored)
+}
+
+/// The stored limit, `None` where there is none.
+pub(crate) async fn read_limit(session: &Session, site: &Site) -> std::result::Result<Option<u32>, Fault> {
+    let Some(path) = &site.limit else { return Ok(None) };
+    match session.driver.read(path).await {
+        // What is no number admits nobody.
+        Ok((data, _)) => Ok(Some(parse_limit(&data).unwrap_or(0))),
+        Err(Fault::NoNode) => Ok(None),
+        Err(fault) => Err(fault),
+    }
+}
+
+fn parse_limit(data: &[u8]) -> Result<u32> {
+    std::str::from_utf8(data).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
+        Error::new(ErrorKind::Conflict, format!("the stored limit {:?} is no number", String::from_utf8_lossy(data)))
+    })
+}
+
+fn of_attempt<'a>(children: &'a [String], join: &Join) -> impl Iterator<Item = &'a String> {
+    let prefix = id_prefix(join.id);
+    children.iter().filter(move |name| name.starts_with(&prefix))
+}
+
+async fn delete(session: &Session, path: &str) -> std::result::Result<(), Fault> {
+    match session.driver.delete(path).await {
+        Err(Fault::NoNode) => Ok(()),
+        answer => answer,
+    }
+}
+
+/// The error of a request under which the session may have ended.
+pub(crate) fn overtaken(session: &Session, fault: Fault, what: &str) -> Error {
+    match (fault, session.lease().lost()) {
+        (Fault::Gone, Some(LostReason::Closed)) => Error::closed(),
+        (Fault::Gone | Fault::Unknown(_), Some(reason)) => Error::lost(reason),
+        (Fault::Gone, None) => Error::closed(),
+        (fault, _) => fault.error(what),
+    }
+}
+
+fn sequence(stat: &Stat) -> u64 {
+    u64::try_from(stat.czxid).unwrap_or(u64::MAX)
+}
+
+/// A node's data without the mark, and whether it was there.
+pub(crate) fn unmark(data: &[u8]) -> (&[u8], bool) {
+    match data.strip_suffix(MARK) {
+        Some(label) => (label, true),
+        None => (data, false),
+    }
+}
+
+impl ZkNode {
+    /// The node is admitted as the listing says; it is, if the lease is not lost by now (RULES B1).
+    pub(crate) fn enter(&self, mark: bool, own: Option<Armed>) -> Result<()> {
+        if let Some(reason) = self.state.lost() {
+            return Err(Error::lost(reason));
+        }
+        if self.entered.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        if mark {
+            tokio::spawn(mark_admitted(self.me.clone()));
+        }
+        tokio::spawn(guard(self.me.clone(), own));
+        Ok(())
+    }
+
+    /// Leaves, within the join that made the node: where that is not confirmed, the join's outcome is unknown.
+    async fn take_back(&self) -> Result<()> {
+        self.leave().await.map_err(|error| {
+            Error::new(ErrorKind::Unknown, "its node could not be taken back").because(error)
+        })
+    }
+
+    pub(crate) fn has_entered(&self) -> bool {
+        self.entered.load(Ordering::Acquire)
+    }
+
+    /// The node was seen to be gone from the server (NODE-GONE).
+    pub(crate) fn removed(&self) {
+        if !self.leaving.load(Ordering::Acquire) {
+            self.state.gone(LostReason::Revoked);
+        }
+    }
+}
+
+/// Watches an admitted node, and tells its owner when somebody else removes it. Armed by a request of its own
+/// that nobody waits for; one that the wait has armed is taken over.
+async fn guard(node: Weak<ZkNode>, mut own: Option<Armed>) {
+    loop {
+        let armed = match own.take() {
+            Some(armed) => armed,
+            None => {
+                let Some(node) = node.upgrade() else { return };
+                match node.session.driver.watch(&node.path).await {
+                    Ok((_, _, watch)) => Box::pin(watch.event()),
+                    Err(Fault::NoNode) => return node.removed(),
+                    Err(fault) if fault.is_transient() => {
+                        if node.session.driver.connected().await.is_err() {
+                            return;
+                        }
+                        continue;
+                    }
+                    Err(fault) => {
+                        tracing::debug!(?fault, path = node.path, "an own node cannot be watched");
+                        return;
+                    }
+                }
+            }
+        };
+        match armed.await {
+            driver::Event::Deleted => {
+                if let Some(node) = node.upgrade() {
+                    node.removed();
+                }
+                return;
+            }
+            // Its data were written (a mark; a peer's wish for revocation): watched on.
+            driver::Event::Changed => {}
+            // The lease tells of that.
+            driver::Event::SessionOver => return,
+        }
+    }
+}
+
+/// Marks the own node, so that the next one knows that it is the head: until it is confirmed (RULES B7).
+async fn mark_admitted(node: Weak<ZkNode>) {
+    while let Some(node) = node.upgrade() {
+        let data = [node.label.as_bytes(), MARK].concat();
+        match node.session.driver.write(&node.path, &data).await {
+            Err(fault) if fault.is_transient() => {
+                if node.session.driver.connected().await.is_err() {
+                    return;
+                }
+            }
+            // Written; or gone, which the next one sees as well; or refused for good.
+            _ => return,
+        }
+    }
+}
+
+#[async_trait]
+impl Node for ZkNode {
+    fn state(&self) -> &NodeState {
+        &self.state
+    }
+
+    async fn admitted(&self) -> Result<()> {
+        self.wait().await
+    }
+
+    async fn leave(&self) -> Result<()> {
+        // Before the request is sent: the deletion is not somebody else's hand then.
+        self.leaving.store(true, Ordering::Release);
+        match delete(&self.session, &self.path).await {
+            Ok(()) => Ok(()),
+            // It goes with the session, which was given back.
+            Err(Fault::Gone) if self.session.lease().lost().is_some() => Ok(()),
+            Err(Fault::Gone) => Err(Error::closed()),
+            Err(fault) => Err(fault.error("leave")),
+        }
+    }
+}
+
+impl fmt::Debug for ZkNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZkNode").field("path", &self.path).field("state", &self.state).finish_non_exhaustive()
+    }
+}

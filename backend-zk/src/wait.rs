@@ -1,0 +1,282 @@
+//! Waiting to be admitted.
+//!
+//! # Why no wake-up is lost and nobody is admitted by mistake
+//!
+//! A watch event means "list again", never "admitted" (RULES B2), with one exception: where the last listing
+//! showed nobody ahead but the watched node, its deletion admits. Nobody can come in ahead, since counters only
+//! rise; the own node is watched on the same session, whose events come in the server's order, so that its removal would
+//! be seen first; the own deadline is compared last. The exception does not hold for writers of a read/write lock: a
+//! writer that turns reader makes a node with its own counter, ahead of us.
+//!
+//! A watch is armed by a read: a node that left between the listing and the read is not there, so the
+//! queue is listed again (B3); what the read shows (a mark) counts like the listing. A wait looks again once per
+//! TTL, in case the server or the network dropped the event.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_util::future::{join_all, select_all};
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::chain::{Standing, standing};
+use latchwork_core::{Error, ErrorKind, Kind, LostReason, Result};
+
+use crate::driver::Event;
+use crate::error::Fault;
+use crate::names::Queue;
+use crate::nodes::{View, ZkNode, overtaken, read_limit, unmark};
+
+/// A watch that was armed, as the future of its event.
+pub(crate) type Armed = Pin<Box<dyn Future<Output = Event> + Send>>;
+
+/// Up to so many nodes ahead the head waiter of permits watches each of them; beyond, the directory, which wakes
+/// it for joins too.
+const WATCHED_ONE_BY_ONE: usize = 4;
+
+/// Why a wait for events ended.
+enum Woken {
+    /// What was watched is gone.
+    Left,
+    /// Anything else: look again.
+    Look,
+}
+
+impl ZkNode {
+    /// Waits until admitted.
+    pub(crate) async fn wait(&self) -> Result<()> {
+        // Held over the whole wait: whichever event comes first on the session is seen first.
+        let mut own: Option<Armed> = None;
+        let mut view = self.first.lock().take();
+        let mut marked = HashSet::new();
+        loop {
+            if let Some(reason) = self.state.lost() {
+                return Err(Error::lost(reason));
+            }
+            if self.has_entered() {
+                return Ok(());
+            }
+            let View { queue, limit } = match view.take() {
+                Some(view) => view,
+                None => match self.look().await {
+                    Ok(view) => view,
+                    Err(fault) => {
+                        self.heal(fault).await?;
+                        continue;
+                    }
+                },
+            };
+            if let Claim::Permits(weight) = self.claim
+                && weight > limit
+            {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    format!("the limit was lowered to {limit}, weight {weight} cannot be admitted any more"),
+                ));
+            }
+            let Some(at) = queue.position(&self.name) else {
+                self.removed();
+                continue;
+            };
+            let woken = match standing(&queue.listed(|name| marked.contains(name)), at, limit) {
+                Standing::Admitted { mark } => return self.enter(mark, own),
+                Standing::Behind { watch, sole } => {
+                    let name = &queue.0[watch].name;
+                    let path = format!("{}/{name}", self.site.path);
+                    let (own_armed, armed) =
+                        tokio::join!(self.arm_own(&mut own), self.session.driver.watch(&path));
+                    match own_armed.and(armed) {
+                        Ok((data, _, _)) if self.is_permits() && unmark(&data).1 => {
+                            marked.insert(name.clone());
+                            view = Some(View { queue, limit });
+                            continue;
+                        }
+                        Ok((_, _, watch)) => {
+                            let woken = self.until(&mut own, Box::pin(watch.event()), Some(&path)).await;
+                            let alone = sole && !(self.site.kind == Kind::RwLock && self.claim == Claim::Exclusive);
+                            match woken {
+                                Ok(Woken::Left) if alone => return self.enter(false, own),
+                                woken => woken,
+                            }
+                        }
+                        Err(fault) => Err(fault),
+                    }
+                }
+                Standing::Head { ahead } => {
+                    match self.arm_head(&queue, ahead, &mut own).await {
+                        Ok(Ahead::Same(armed)) => self.until(&mut own, armed, None).await,
+                        Ok(Ahead::Moved(queue)) => {
+                            view = Some(View { queue, limit });
+                            continue;
+                        }
+                        Err(fault) => Err(fault),
+                    }
+                }
+            };
+            if let Err(fault) = woken {
+                self.heal(fault).await?;
+            }
+        }
+    }
+
+    fn is_permits(&self) -> bool {
+        matches!(self.claim, Claim::Permits(_))
+    }
+
+    async fn look(&self) -> std::result::Result<View, Fault> {
+        let (children, limit) = tokio::join!(
+            self.session.driver.children(&self.site.path),
+            read_limit(&self.session, &self.site)
+        );
+        let queue = Queue::read(self.site.kind, children?);
+        Ok(View { queue, limit: limit?.unwrap_or(0) })
+    }
+
+    /// Arms the watch on the own node, unless it is.
+    async fn arm_own(&self, own: &mut Option<Armed>) -> std::result::Result<(), Fault> {
+        if own.is_none() {
+            match self.session.driver.watch(&self.path).await {
+                Ok((_, _, watch)) => *own = Some(Box::pin(watch.event())),
+                Err(Fault::NoNode) => self.removed(),
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(())
+    }
+
+    /// The head waiter of permits waits for ANY node ahead to leave, and for the limit to change (RULES B6, B6b).
+    async fn arm_head(
+        &self,
+        queue: &Queue,
+        ahead: usize,
+        own: &mut Option<Armed>,
+    ) -> std::result::Result<Ahead, Fault> {
+        let driver = &self.session.driver;
+        let limit = async {
+            match &self.site.limit {
+                Some(path) => match driver.watch(path).await {
+                    Ok((_, _, watch)) => Ok(Some(watch)),
+                    // Removed by somebody: nothing to watch; the re-check goes on.
+                    Err(Fault::NoNode) => Ok(None),
+                    Err(fault) => Err(fault),
+                },
+                None => Ok(None),
+            }
+        };
+        let mut watches = Vec::new();
+        if ahead <= WATCHED_ONE_BY_ONE {
+            let paths: Vec<_> =
+                queue.0[..ahead].iter().map(|place| format!("{}/{}", self.site.path, place.name)).collect();
+            let (own, limit, armed) = tokio::join!(
+                self.arm_own(own),
+                limit,
+                join_all(paths.iter().map(|path| driver.watch(path)))
+            );
+            own?;
+            watches.extend(limit?);
+            for armed in armed {
+                watches.push(armed?.2);
+            }
+        } else {
+            let (own, limit, listed) =
+                tokio::join!(self.arm_own(own), limit, driver.children_watched(&self.site.path));
+            own?;
+            watches.extend(limit?);
+            let (children, watch) = listed?;
+            let now = Queue::read(self.site.kind, children);
+            // Joins behind us are none of our business; who left ahead of us is.
+            if now.position(&self.name) != Some(ahead) {
+                return Ok(Ahead::Moved(now));
+            }
+            watches.push(watch);
+        }
+        let events = watches.into_iter().map(|watch| Box::pin(watch.event()) as Armed);
+        let any = select_all(events);
+        Ok(Ahead::Same(Box::pin(async move { any.await.0 })))
+    }
+
+    /// Waits for an event of what is watched (at `path`, where that is one node), of the own node, for the loss of
+    /// the lease, or for the re-check.
+    async fn until(
+        &self,
+        own: &mut Option<Armed>,
+        mut watched: Armed,
+        path: Option<&str>,
+    ) -> std::result::Result<Woken, Fault> {
+        let clock = self.state.lease().clock();
+        loop {
+            let again = clock.now() + self.state.lease().ttl();
+            let own_event = async {
+                match own.as_mut() {
+                    Some(armed) => armed.await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                event = own_event => {
+                    *own = None;
+                    if event == Event::Deleted {
+                        self.removed();
+                    }
+                    return Ok(Woken::Look);
+                }
+                event = &mut watched => {
+                    return Ok(if event == Event::Deleted { Woken::Left } else { Woken::Look });
+                }
+                _ = self.state.until_lost() => return Ok(Woken::Look),
+                () = clock.sleep_until(again) => {}
+            }
+            let Some(path) = path.filter(|_| !self.is_permits()) else { return Ok(Woken::Look) };
+            let driver = &self.session.driver;
+            let (own_node, watched_node) = tokio::join!(driver.stat(&self.path), driver.stat(path));
+            if own_node?.is_none() {
+                self.removed();
+                return Ok(Woken::Look);
+            }
+            if watched_node?.is_none() {
+                return Ok(Woken::Look);
+            }
+        }
+    }
+
+    /// After a request that came to nothing: waits until it makes sense to ask again.
+    async fn heal(&self, fault: Fault) -> Result<()> {
+        match fault {
+            // What was listed is not there any more: list again.
+            Fault::NoNode => {
+                if self.session.driver.stat(&self.path).await.is_ok_and(|stat| stat.is_none()) {
+                    self.removed();
+                }
+                Ok(())
+            }
+            fault if fault.is_transient() => {
+                // An end of the session shows as the lease's loss at the top of the loop.
+                match self.session.driver.connected().await {
+                    Ok(()) => Ok(()),
+                    Err(fault) => self.over(fault),
+                }
+            }
+            fault => self.over(fault),
+        }
+    }
+
+    fn over(&self, fault: Fault) -> Result<()> {
+        match (&fault, self.state.lost()) {
+            (_, Some(reason)) => Err(Error::lost(reason)),
+            // The crate says that the session is over, before our clock does.
+            (Fault::Gone, None) => {
+                self.state.lease().end(LostReason::Expired);
+                Err(Error::lost(LostReason::Expired))
+            }
+            _ => Err(overtaken(&self.session, fault, "wait")),
+        }
+    }
+}
+
+/// What arming the head's watches showed.
+enum Ahead {
+    /// The same nodes are ahead; any of the watches ends the wait.
+    Same(Armed),
+    /// The queue moved on.
+    Moved(Queue),
+}

@@ -1,0 +1,110 @@
+//! What the tests share: one server, clients of it in a namespace of their own, and a foreign client.
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_core::contracts::{Backend, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Config, Coordinator, Name, Result};
+use latchwork_zookeeper::connector;
+use tokio::sync::OnceCell;
+use zookeeper_client::{Acls, Client, CreateMode};
+
+/// Only what never ends meets this bound.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+static SHARED: OnceCell<Server> = OnceCell::const_new();
+
+/// The server that all tests of a file share.
+pub async fn server() -> &'static Server {
+    SHARED.get_or_init(own_server).await
+}
+
+/// A server of a test's own, with fast clocks.
+pub async fn own_server() -> Server {
+    Server::start(Kind::Zookeeper, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The configuration of a client in a namespace that no other test has.
+pub fn config(addr: &str) -> Config {
+    let namespace = format!("t{}", &NodeId::random().to_string()[..12]);
+    let url = format!("zookeeper://{addr}?namespace={namespace}&ttl=10s&tick=100ms&request_timeout=5s&connect_timeout=15s");
+    url.parse().unwrap()
+}
+
+pub async fn backend(config: &Config) -> Arc<dyn Backend> {
+    try_backend(config).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub async fn try_backend(config: &Config) -> Result<Arc<dyn Backend>> {
+    connector().connect(config).await
+}
+
+pub async fn coordinator(config: &Config) -> Coordinator {
+    Coordinator::new(backend(config).await, config)
+}
+
+/// A client of another program.
+pub async fn stranger(addr: &str) -> Client {
+    Client::connector().with_session_timeout(Duration::from_secs(20)).connect(addr).await.unwrap()
+}
+
+/// Makes a node as another program would; answers its path.
+pub async fn put(stranger: &Client, path: &str, mode: CreateMode) -> String {
+    let (_, counter) = stranger.create(path, b"stranger", &mode.with_acls(Acls::anyone_all())).await.unwrap();
+    if counter.into_i64() < 0 { path.to_owned() } else { format!("{path}{counter}") }
+}
+
+pub fn address(config: &Config, kind: latchwork_core::Kind, name: impl Into<Name>) -> Address {
+    Address::new(&config.namespace, kind, name).unwrap()
+}
+
+pub fn join(queue: &Address, claim: Claim) -> Join {
+    Join {
+        queue: queue.clone(),
+        id: NodeId::random(),
+        claim,
+        limit: matches!(claim, Claim::Permits(_)).then_some(2),
+        label: "tester".into(),
+        patience: Patience::Wait,
+        repeated: false,
+    }
+}
+
+/// The node of a join that must be admitted at once.
+pub fn admitted(joined: Result<Joined>) -> Arc<dyn Node> {
+    match joined {
+        Ok(Joined::Admitted(node)) => node,
+        other => panic!("not admitted: {other:?}"),
+    }
+}
+
+/// The node of a join that must wait.
+pub fn waiting(joined: Result<Joined>) -> Arc<dyn Node> {
+    match joined {
+        Ok(Joined::Waiting(node)) => node,
+        other => panic!("not waiting: {other:?}"),
+    }
+}
+
+/// Awaits what must come.
+pub async fn soon<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, work).await.expect("it never came")
+}
+
+/// Whether the node's wait goes on: it was polled through everything that has happened, proved by a
+/// round trip of another request on its client.
+pub async fn still_waits(backend: &Arc<dyn Backend>, queue: &Address, node: &Arc<dyn Node>) -> bool {
+    let page = latchwork_core::contracts::Page { after: 0, most: 1 };
+    tokio::select! {
+        biased;
+        _ = node.admitted() => false,
+        () = async {
+            for _ in 0..5 {
+                backend.list(queue, page).await.unwrap();
+            }
+        } => true,
+    }
+}

@@ -1,0 +1,144 @@
+//! Connecting: what is wrong is told apart.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{config, own_server, put, server, stranger, try_backend};
+use latchwork_core::contracts::Close;
+use latchwork_core::{Config, ErrorKind};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpListener;
+use zookeeper_client::{Acls, Client, CreateMode};
+
+async fn kind(config: &Config) -> ErrorKind {
+    match try_backend(config).await {
+        Ok(backend) => panic!("it connected: {backend:?}"),
+        Err(error) => error.kind().clone(),
+    }
+}
+
+#[tokio::test]
+async fn a_redis_is_named_a_wrong_server_within_the_deadline() {
+    // What a Redis does: it answers whole lines.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut stream = BufReader::new(stream);
+                let mut line = String::new();
+                while stream.read_line(&mut line).await.is_ok_and(|length| length > 0) {
+                    let answer = format!("-ERR unknown command '{}'\r\n", line.trim());
+                    if stream.write_all(answer.as_bytes()).await.is_err() {
+                        return;
+                    }
+                    line.clear();
+                }
+            });
+        }
+    });
+    let started = Instant::now();
+    let ErrorKind::WrongServer { expected: "zookeeper", saw } = kind(&config(&addr)).await else {
+        panic!("not told as a wrong server");
+    };
+    assert!(saw.starts_with("-ERR unknown command"), "{saw}");
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_closed_port_is_unavailable_at_once() {
+    let addr = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let started = Instant::now();
+    assert_eq!(kind(&config(&addr)).await, ErrorKind::Unavailable);
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_silent_port_is_unavailable_at_the_deadline() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = config(&listener.local_addr().unwrap().to_string());
+    config.connect_timeout = Duration::from_secs(1);
+    let started = Instant::now();
+    assert_eq!(kind(&config).await, ErrorKind::Unavailable);
+    assert!(started.elapsed() < Duration::from_secs(4));
+}
+
+#[tokio::test]
+async fn a_dead_host_beside_a_live_one_does_no_harm() {
+    let dead = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+    let mut config = config(server().await.addr());
+    config.hosts.insert(0, dead);
+    try_backend(&config).await.unwrap().close(Close::Orderly).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_missing_chroot_is_made_and_holds_all_of_it() {
+    let addr = server().await.addr();
+    let mut config = config(addr);
+    config.path = format!("made/for/{}", config.namespace);
+    let backend = try_backend(&config).await.unwrap();
+    let stranger = stranger(addr).await;
+    let inside = stranger.list_children(&format!("/{}/{}", config.path, config.namespace)).await.unwrap();
+    assert!(inside.contains(&"mutex".to_owned()), "{inside:?}");
+    assert!(stranger.check_stat(&format!("/{}", config.namespace)).await.unwrap().is_none());
+    backend.close(Close::Orderly).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_does_not_grant_is_misconfigured() {
+    // The server's own bound is 60 s.
+    let mut config = config(own_server().await.addr());
+    let server = own_server().await;
+    config.hosts = vec![server.addr().to_owned()];
+    config.ttl = Duration::from_secs(120);
+    let error = try_backend(&config).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured);
+    assert!(error.to_string().contains("60s"), "{error}");
+}
+
+#[tokio::test]
+async fn a_namespace_under_anothers_acl_is_forbidden_without_its_login() {
+    let addr = server().await.addr();
+    let mut config = config(addr);
+    let root = format!("owned-{}", config.namespace);
+    let owner = Client::connector().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
+    let mode = CreateMode::Persistent.with_acls(Acls::creator_all());
+    owner.create(&format!("/{root}"), b"", &mode).await.unwrap();
+    config.path = root;
+    assert!(matches!(kind(&config).await, ErrorKind::Forbidden { .. }));
+
+    config.user = Some("app".to_owned());
+    config.password = Some(latchwork_core::Secret::new("secret"));
+    try_backend(&config).await.unwrap().close(Close::Orderly).await.unwrap();
+}
+
+#[tokio::test]
+async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
+    let addr = server().await.addr();
+    let (orderly, mut abrupt) = (config(addr), config(addr));
+    abrupt.ttl = Duration::from_secs(2);
+    let stranger = stranger(addr).await;
+    let clients = |config: &Config| {
+        let path = format!("/{}/client", config.namespace);
+        let stranger = stranger.clone();
+        async move { stranger.list_children(&path).await.unwrap().len() }
+    };
+    // An entry of a stranger beside them is nobody's business.
+    let (one, other) = (try_backend(&orderly).await.unwrap(), try_backend(&abrupt).await.unwrap());
+    assert_eq!((clients(&orderly).await, clients(&abrupt).await), (1, 1));
+    put(&stranger, &format!("/{}/note", orderly.namespace), CreateMode::Persistent).await;
+
+    one.close(Close::Orderly).await.unwrap();
+    other.close(Close::Abrupt).await.unwrap();
+    assert_eq!(clients(&orderly).await, 0);
+    assert_eq!(clients(&abrupt).await, 1, "the server still counts on it");
+    // The granted session, a tick for its expiry, and as much for a busy machine.
+    common::soon(async {
+        while clients(&abrupt).await > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+    one.close(Close::Orderly).await.unwrap();
+}

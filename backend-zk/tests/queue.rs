@@ -1,0 +1,286 @@
+//! The queue on a real server: order, tokens, peers' nodes, permits.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use common::{address, admitted, backend, config, coordinator, join, put, server, soon, still_waits, stranger, waiting};
+use latchwork_core::contracts::{Close, Joined, Page, Patience};
+use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
+use latchwork_core::{Address, ErrorKind, Kind, LostReason};
+use zookeeper_client::CreateMode;
+
+const ALL: Page = Page { after: 0, most: 100 };
+
+#[tokio::test]
+async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_removed() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let coordinator = coordinator(&config).await;
+    let mutex = coordinator.mutex("a").unwrap();
+    let stranger = stranger(addr).await;
+    let mut last = None;
+    for _ in 0..3 {
+        let guard = soon(mutex.acquire()).await.unwrap();
+        assert!(Some(guard.token()) > last);
+        last = Some(guard.token());
+        let queue = format!("/{}/mutex/a", config.namespace);
+        let names = stranger.list_children(&queue).await.unwrap();
+        assert!(names.len() == 1 && names[0].ends_with("-lock-0000000000"), "{names:?}");
+        guard.release().await.unwrap();
+        // What the server does with a container that was empty for a minute.
+        stranger.delete(&queue, None).await.unwrap();
+    }
+    coordinator.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn waiters_are_admitted_in_order_each_by_its_predecessors_departure() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::Mutex, "a");
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    let first = admitted(one.join(&join(&queue, Exclusive)).await);
+    let second = waiting(other.join(&join(&queue, Exclusive)).await);
+    let third = waiting(one.join(&join(&queue, Exclusive)).await);
+    let listed = one.list(&queue, ALL).await.unwrap();
+    let sequences: Vec<_> = listed.iter().map(|entry| entry.sequence).collect();
+    assert_eq!(sequences, [&first, &second, &third].map(|node| node.state().sequence()));
+    assert_eq!(listed.iter().map(|entry| entry.admitted).collect::<Vec<_>>(), [true, false, false]);
+    assert!(listed.iter().all(|entry| entry.label == "tester" && entry.age.is_some()));
+    // By pages, too.
+    let page = one.list(&queue, Page { after: sequences[0], most: 1 }).await.unwrap();
+    assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [sequences[1]]);
+
+    assert!(still_waits(&other, &queue, &second).await);
+    first.leave().await.unwrap();
+    soon(second.admitted()).await.unwrap();
+    assert!(still_waits(&one, &queue, &third).await);
+    second.leave().await.unwrap();
+    soon(third.admitted()).await.unwrap();
+    third.leave().await.unwrap();
+    // Leaving again, and what is gone, is no error.
+    third.leave().await.unwrap();
+    assert!(one.list(&queue, ALL).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_waiter_that_leaves_in_mid_queue_admits_nobody() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::Mutex, "a");
+    let backend = backend(&config).await;
+    let first = admitted(backend.join(&join(&queue, Exclusive)).await);
+    let second = waiting(backend.join(&join(&queue, Exclusive)).await);
+    let third = waiting(backend.join(&join(&queue, Exclusive)).await);
+    assert!(still_waits(&backend, &queue, &third).await);
+    second.leave().await.unwrap();
+    assert!(still_waits(&backend, &queue, &third).await);
+    first.leave().await.unwrap();
+    soon(third.admitted()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_refused_try_leaves_nothing() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::Mutex, "a");
+    let backend = backend(&config).await;
+    let held = admitted(backend.join(&join(&queue, Exclusive)).await);
+    let attempt = latchwork_core::contracts::Join { patience: Patience::Try, ..join(&queue, Exclusive) };
+    assert!(matches!(backend.join(&attempt).await, Ok(Joined::Refused)));
+    assert_eq!(backend.list(&queue, ALL).await.unwrap().len(), 1);
+    held.leave().await.unwrap();
+}
+
+#[tokio::test]
+async fn curators_contenders_are_honoured_at_an_exact_address_and_other_children_do_no_harm() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let stranger = stranger(addr).await;
+    let path = format!("/{}-app/locks/invoices", config.namespace);
+    let coordinator = coordinator(&config).await;
+    let mutex = coordinator.mutex(Address::exact(path.as_str())).unwrap();
+    // The directories are made as Curator makes them.
+    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    put(&stranger, &format!("{path}/note"), CreateMode::Persistent).await;
+    let foreign = put(
+        &stranger,
+        &format!("{path}/_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-lock-"),
+        CreateMode::EphemeralSequential,
+    )
+    .await;
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    let waiting = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire().await }
+    });
+    soon(async {
+        while mutex.queue(0, 10).await.unwrap().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(!waiting.is_finished());
+    stranger.delete(&foreign, None).await.unwrap();
+    let guard = soon(waiting).await.unwrap().unwrap();
+    // A Curator behind us sees our node as one of its own.
+    let names = stranger.list_children(&path).await.unwrap();
+    assert!(names.iter().any(|name| name.starts_with("_c_") && name.contains("-lock-")), "{names:?}");
+    guard.release().await.unwrap();
+    coordinator.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn readers_share_and_wait_for_the_nearest_earlier_writer() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::RwLock, "a");
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    let reader = admitted(one.join(&join(&queue, Shared)).await);
+    let beside = admitted(other.join(&join(&queue, Shared)).await);
+    let writer = waiting(one.join(&join(&queue, Exclusive)).await);
+    let behind = waiting(other.join(&join(&queue, Shared)).await);
+    let last = waiting(one.join(&join(&queue, Shared)).await);
+    reader.leave().await.unwrap();
+    assert!(still_waits(&one, &queue, &writer).await);
+    beside.leave().await.unwrap();
+    soon(writer.admitted()).await.unwrap();
+    assert!(still_waits(&other, &queue, &behind).await);
+    writer.leave().await.unwrap();
+    soon(behind.admitted()).await.unwrap();
+    soon(last.admitted()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_writer_is_not_admitted_beside_a_writer_that_turned_reader() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let backend = backend(&config).await;
+    let stranger = stranger(addr).await;
+    let path = format!("/{}-app/rw", config.namespace);
+    put(&stranger, &format!("/{}-app", config.namespace), CreateMode::Container).await;
+    put(&stranger, &path, CreateMode::Container).await;
+    let id = "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-";
+    let writing = put(&stranger, &format!("{path}/{id}__WRIT__"), CreateMode::EphemeralSequential).await;
+    let queue = address(&config, Kind::RwLock, Address::exact(path.as_str()));
+    let writer = waiting(backend.join(&join(&queue, Exclusive)).await);
+    assert!(still_waits(&backend, &queue, &writer).await);
+    // As Curator downgrades: the reader takes the writer's counter, then the writer goes.
+    let reading = writing.replace("__WRIT__", "__READ__");
+    put(&stranger, &reading, CreateMode::Ephemeral).await;
+    stranger.delete(&writing, None).await.unwrap();
+    assert!(still_waits(&backend, &queue, &writer).await);
+    stranger.delete(&reading, None).await.unwrap();
+    soon(writer.admitted()).await.unwrap();
+}
+
+/// Whoever of two holders leaves first, the next is admitted: no single watched node would do (RULES B6).
+#[tokio::test]
+async fn permits_are_given_on_whichever_departure_and_pass_down_the_queue() {
+    let config = config(server().await.addr());
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    for (key, first_to_leave) in [("a", 0), ("b", 1)] {
+        let queue = address(&config, Kind::Semaphore, key);
+        let holders = [
+            admitted(one.join(&join(&queue, Permits(1))).await),
+            admitted(other.join(&join(&queue, Permits(1))).await),
+        ];
+        let head = waiting(one.join(&join(&queue, Permits(1))).await);
+        let next = waiting(other.join(&join(&queue, Permits(1))).await);
+        let last = waiting(one.join(&join(&queue, Permits(2))).await);
+        let (head_waits, next_waits, last_waits) = (
+            tokio::spawn({ let node = head.clone(); async move { node.admitted().await } }),
+            tokio::spawn({ let node = next.clone(); async move { node.admitted().await } }),
+            tokio::spawn({ let node = last.clone(); async move { node.admitted().await } }),
+        );
+        holders[first_to_leave].leave().await.unwrap();
+        soon(head_waits).await.unwrap().unwrap();
+        assert!(still_waits(&other, &queue, &next).await);
+        holders[1 - first_to_leave].leave().await.unwrap();
+        soon(next_waits).await.unwrap().unwrap();
+        head.leave().await.unwrap();
+        assert!(still_waits(&one, &queue, &last).await);
+        next.leave().await.unwrap();
+        soon(last_waits).await.unwrap().unwrap();
+        last.leave().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn many_permits_go_round_without_a_sleeper() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::Semaphore, "a");
+    let backends = [backend(&config).await, backend(&config).await];
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..24 {
+        let (backend, queue) = (backends[n % 2].clone(), queue.clone());
+        tasks.spawn(async move {
+            let request = latchwork_core::contracts::Join {
+                limit: Some(7),
+                ..join(&queue, Permits(1 + u32::try_from(n % 3).unwrap()))
+            };
+            let node = match backend.join(&request).await.unwrap() {
+                Joined::Admitted(node) => node,
+                Joined::Waiting(node) => {
+                    // Well within the re-check, which would hide a lost wake-up.
+                    tokio::time::timeout(Duration::from_secs(8), node.admitted()).await.unwrap().unwrap();
+                    node
+                }
+                Joined::Refused => panic!("it was no try"),
+            };
+            node.leave().await.unwrap();
+        });
+    }
+    soon(async {
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_limit_is_a_conflict_and_leaves_nothing() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::Semaphore, "a");
+    let backend = backend(&config).await;
+    let with = |limit: Option<u32>, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
+    let conflict = |joined: latchwork_core::Result<Joined>| *joined.unwrap_err().kind() == ErrorKind::Conflict;
+    assert!(conflict(backend.join(&with(None, Permits(1))).await), "none is stored yet");
+    let held = admitted(backend.join(&with(Some(2), Permits(1))).await);
+    assert!(conflict(backend.join(&with(Some(3), Permits(1))).await));
+    assert!(conflict(backend.join(&with(None, Permits(3))).await));
+    let followed = admitted(backend.join(&with(None, Permits(1))).await);
+    assert_eq!(backend.list(&queue, ALL).await.unwrap().len(), 2);
+    for node in [held, followed] {
+        node.leave().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_holder_and_a_waiter_whose_nodes_are_deleted_hear_revoked_at_once() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let backend = backend(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    let stranger = stranger(addr).await;
+    let holder = admitted(backend.join(&join(&queue, Exclusive)).await);
+    let waiter = waiting(backend.join(&join(&queue, Exclusive)).await);
+    let waits = tokio::spawn({ let node = waiter.clone(); async move { node.admitted().await } });
+    assert!(still_waits(&backend, &queue, &waiter).await);
+    let path = format!("/{}/mutex/a", config.namespace);
+    let names: BTreeSet<_> = stranger
+        .list_children(&path)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|name| (name[name.len() - 10..].to_owned(), name))
+        .collect();
+    let [holding, waiting]: [_; 2] = names.into_iter().map(|(_, name)| name).collect::<Vec<_>>().try_into().unwrap();
+    // The waiter first: it must not take the holder's end for its turn.
+    stranger.delete(&format!("{path}/{waiting}"), None).await.unwrap();
+    stranger.delete(&format!("{path}/{holding}"), None).await.unwrap();
+    let told = tokio::time::timeout(backend.lease().ttl(), holder.state().until_lost()).await;
+    assert_eq!(told, Ok(LostReason::Revoked));
+    assert_eq!(soon(waits).await.unwrap().unwrap_err().lost_reason(), Some(LostReason::Revoked));
+    assert_eq!(backend.lease().lost(), None, "the lease is none the worse");
+    backend.close(Close::Orderly).await.unwrap();
+}

@@ -1,0 +1,206 @@
+//! The session as a lease: kept, lost, opened anew; and requests whose replies are lost.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{address, admitted, backend, config, coordinator, join, own_server, server, soon, stranger, try_backend};
+use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_core::contracts::{Close, Join, Joined, LeaseState, Page};
+use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::{Config, ErrorKind, Kind, LostReason};
+
+const ALL: Page = Page { after: 0, most: 100 };
+/// ZooKeeper's number of the request that makes a node and answers its stat.
+const CREATE2: i32 = 15;
+
+/// Whether a chunk from the client holds a request of this kind: length, xid, then its number.
+fn holds(chunk: &[u8], wanted: i32) -> bool {
+    let mut rest = chunk;
+    while let Some((length, tail)) = rest.split_first_chunk::<4>() {
+        let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        if tail.get(4..8) == Some(&wanted.to_be_bytes()) {
+            return true;
+        }
+        rest = tail.get(length..).unwrap_or_default();
+    }
+    false
+}
+
+async fn through(proxy: &Proxy) -> Config {
+    config(&proxy.addr().to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_healthy_lease_of_one_second_lives_for_five() {
+    let mut config = config(server().await.addr());
+    config.ttl = Duration::from_secs(1);
+    let backend = backend(&config).await;
+    let lease = backend.lease();
+    assert_eq!(lease.ttl(), Duration::from_secs(1));
+    let lost = tokio::time::timeout(lease.ttl() * 5, lease.until_lost()).await;
+    assert!(lost.is_err(), "it was lost: {lost:?}");
+    assert!(backend.lease().same_as(&lease));
+    backend.close(Close::Orderly).await.unwrap();
+    assert_eq!(lease.lost(), Some(LostReason::Closed));
+}
+
+#[tokio::test]
+async fn a_create_whose_reply_was_lost_is_adopted_and_makes_no_second_node() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let config = through(&proxy).await;
+    let backend = backend(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    // Warm, so that the next create is not refused for a missing directory.
+    admitted(backend.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+    let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, CREATE2));
+    let request = join(&queue, Exclusive);
+    let error = backend.join(&request).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+    soon(cut.fired()).await.unwrap();
+    let node = admitted(soon(backend.join(&Join { repeated: true, ..request })).await);
+    let listed = backend.list(&queue, ALL).await.unwrap();
+    assert_eq!(listed.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [node.state().sequence()]);
+    node.leave().await.unwrap();
+    assert!(backend.list(&queue, ALL).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_create_whose_reply_was_lost_is_taken_back_when_it_is_abandoned() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let config = through(&proxy).await;
+    let backend = backend(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    admitted(backend.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+    let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, CREATE2));
+    let request = join(&queue, Exclusive);
+    backend.join(&request).await.unwrap_err();
+    soon(cut.fired()).await.unwrap();
+    soon(backend.abandon(&request)).await.unwrap();
+    assert!(backend.list(&queue, ALL).await.unwrap().is_empty());
+    // Harmless to repeat.
+    backend.abandon(&request).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_mutex_survives_a_cut_that_is_shorter_than_its_lease() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let config = through(&proxy).await;
+    let coordinator = coordinator(&config).await;
+    let mutex = coordinator.mutex("a").unwrap();
+    let guard = soon(mutex.acquire()).await.unwrap();
+    let lease = coordinator.lease();
+    proxy.sever();
+    soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+    assert!(guard.is_held(), "held until the deadline");
+    proxy.resume();
+    soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
+    guard.release().await.unwrap();
+    coordinator.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_cut_off_is_lost_before_another_is_admitted_and_a_new_one_is_opened_later() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let mut config = through(&proxy).await;
+    config.ttl = Duration::from_secs(2);
+    let direct = Config { hosts: vec![server().await.addr().to_owned()], ..config.clone() };
+    let (cut_off, other) = (coordinator(&config).await, coordinator(&direct).await);
+    let guard = soon(cut_off.mutex("a").unwrap().acquire()).await.unwrap();
+    let token = guard.token();
+    let waits = tokio::spawn({
+        let mutex = other.mutex("a").unwrap();
+        async move { mutex.acquire().await }
+    });
+    soon(async {
+        while other.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    proxy.hold(Direction::ToServer);
+    proxy.hold(Direction::ToClient);
+    let next = tokio::select! {
+        biased;
+        lost = guard.lost() => {
+            assert_eq!(lost.reason(), LostReason::Expired);
+            soon(waits).await.unwrap().unwrap()
+        }
+        _ = tokio::time::sleep(common::PATIENCE) => panic!("neither was told"),
+    };
+    assert!(!guard.is_held());
+    assert!(next.token() > token);
+    next.release().await.unwrap();
+    // Nobody waits behind our own old node when the server is back.
+    proxy.resume();
+    proxy.cut();
+    let again = soon(cut_off.mutex("a").unwrap().acquire()).await.unwrap();
+    assert!(again.token() > token);
+    assert_eq!(guard.check().unwrap_err().lost_reason(), Some(LostReason::Expired), "the old hold stays lost");
+    again.release().await.unwrap();
+    cut_off.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_server_suspends_and_a_restart_within_the_lease_loses_nothing() {
+    let server = own_server().await;
+    let mut config = config(server.addr());
+    config.ttl = Duration::from_secs(30);
+    let coordinator = coordinator(&config).await;
+    let guard = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
+    server.restart().await.unwrap();
+    let lease = coordinator.lease();
+    let member = stranger(server.addr()).await;
+    soon(async {
+        while lease.state() != LeaseState::Live {
+            lease.changed(lease.state()).await;
+        }
+    })
+    .await;
+    assert!(guard.is_held());
+    let names = member.list_children(&format!("/{}/mutex/a", config.namespace)).await.unwrap();
+    assert_eq!(names.len(), 1);
+    guard.release().await.unwrap();
+    coordinator.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_joins_request_is_unavailable_while_it_is_cut_off_and_closed_after_the_end() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let mut config = through(&proxy).await;
+    config.request_timeout = Duration::from_millis(300);
+    let backend = try_backend(&config).await.unwrap();
+    let queue = address(&config, Kind::Mutex, "a");
+    proxy.refuse();
+    proxy.cut();
+    let lease = backend.lease();
+    soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+    let request = join(&queue, Exclusive);
+    assert_eq!(*backend.join(&request).await.unwrap_err().kind(), ErrorKind::Unavailable);
+    let error = backend.close(Close::Orderly).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "the server could not be told");
+    assert_eq!(*backend.join(&request).await.unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(backend.close(Close::Orderly).await.unwrap_err().kind(), error.kind());
+}
+
+#[tokio::test]
+async fn a_clients_node_that_was_deleted_is_made_again_by_its_next_proof() {
+    let addr = server().await.addr();
+    let mut config = config(addr);
+    config.ttl = Duration::from_secs(2);
+    let backend = backend(&config).await;
+    let stranger = stranger(addr).await;
+    let clients = format!("/{}/client", config.namespace);
+    let names = stranger.list_children(&clients).await.unwrap();
+    stranger.delete(&format!("{clients}/{}", names[0]), None).await.unwrap();
+    soon(async {
+        while stranger.list_children(&clients).await.unwrap() != names {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert!(tokio::time::timeout(Duration::from_secs(3), backend.lease().until_lost()).await.is_err());
+    let queue = address(&config, Kind::Mutex, "a");
+    assert!(matches!(backend.join(&join(&queue, Exclusive)).await, Ok(Joined::Admitted(_))));
+}
