@@ -31,8 +31,8 @@ use std::sync::Arc;
 
 pub use latchwork_core::recipes::{Acquire, Mutex, MutexGuard};
 pub use latchwork_core::{
-    Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold, Kind,
-    Loss, Lost, LostReason, Moment, Name, Release, Result, Secret, Token, contracts, decide, memory,
+    Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold,
+    Kind, Loss, Lost, LostReason, Moment, Name, Release, Result, Secret, Token, contracts, decide, memory,
 };
 
 /// Connects to the coordinator that a URL (or a [`Config`]) names.

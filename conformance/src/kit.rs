@@ -1,5 +1,6 @@
 //! What cases are made of: a stage, its clients, and the waits that assert a bound.
 
+use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
@@ -26,6 +27,12 @@ pub struct Scene {
     pub(crate) bed: &'static dyn Testbed,
     /// The case's own stage.
     pub(crate) stage: Box<dyn Stage>,
+}
+
+impl fmt::Debug for Scene {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scene").field("bed", &self.bed.name()).finish_non_exhaustive()
+    }
 }
 
 impl Scene {

@@ -1,4 +1,21 @@
 //! The suite that every Latchwork backend passes, and the servers and faults it needs.
+//!
+//! A backend crate adds a test target with `harness = false` that calls [`main`] with its testbed; each
+//! case is then a test of its own, named after the clause of the contract that it checks. A case plays on a
+//! [`Stage`](testbed::Stage): a place of its own on the server, with clients whose links can be cut. At its end nothing may be
+//! left on the server.
 
+pub mod beds;
+mod case;
+pub mod cases;
+pub mod contender;
+mod harness;
+mod kit;
 pub mod proxy;
+pub mod report;
 pub mod servers;
+pub mod testbed;
+
+pub use case::Case;
+pub use harness::{contender_main, main, play, run};
+pub use kit::Scene;

@@ -177,7 +177,9 @@ fn check_length(argument: &'static str, text: &str) -> Result<()> {
     match text.len() {
         0 => Err(Error::invalid(argument, "must not be empty")),
         1..=MAX_KEY_BYTES => Ok(()),
-        long => Err(Error::invalid(argument, format!("has {long} bytes, at most {MAX_KEY_BYTES} are allowed"))),
+        long => {
+            Err(Error::invalid(argument, format!("has {long} bytes, at most {MAX_KEY_BYTES} are allowed")))
+        }
     }
 }
 

@@ -111,7 +111,10 @@ enum Progress {
     Refused,
     /// The lease was lost under the attempt: a new attempt is due.
     Again,
-    Node { sent: Moment, admitted: bool },
+    Node {
+        sent: Moment,
+        admitted: bool,
+    },
 }
 
 /// An attempt under way. Dropping it takes back what it may have left.
@@ -131,7 +134,12 @@ enum Left {
 }
 
 impl<'a> Attempt<'a> {
-    fn new(backend: &'a Arc<dyn Backend>, departures: &'a Departures, request: &Request, clock: &'a Clock) -> Self {
+    fn new(
+        backend: &'a Arc<dyn Backend>,
+        departures: &'a Departures,
+        request: &Request,
+        clock: &'a Clock,
+    ) -> Self {
         let join = Join {
             queue: request.queue.clone(),
             id: NodeId::random(),
@@ -190,7 +198,9 @@ impl<'a> Attempt<'a> {
             }
             // A try answers within the request timeout; and nobody waits for a dead server for ever.
             if self.join.patience == Patience::Try || self.clock.now() >= give_up {
-                return Err(Error::new(ErrorKind::Unavailable, "the coordinator does not answer").because(error));
+                return Err(
+                    Error::new(ErrorKind::Unavailable, "the coordinator does not answer").because(error)
+                );
             }
             if self.backend.lease().state() == LeaseState::Lost(LostReason::Closed) {
                 return Err(Error::closed());

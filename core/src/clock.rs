@@ -88,9 +88,7 @@ impl Clock {
     pub fn now(&self) -> Moment {
         let reading = match self.source {
             Source::System => boottime(),
-            Source::Tokio(origin) => {
-                u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX)
-            }
+            Source::Tokio(origin) => u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX),
         };
         Moment(reading + self.ahead.load(Ordering::Acquire))
     }

@@ -264,8 +264,9 @@ impl TryFrom<&Config> for Config {
 }
 
 fn duration(name: &'static str, text: &str) -> Result<Duration> {
-    humantime::parse_duration(text)
-        .map_err(|error| Error::invalid(name, format!("{text:?} is no duration such as 10s or 500ms: {error}")))
+    humantime::parse_duration(text).map_err(|error| {
+        Error::invalid(name, format!("{text:?} is no duration such as 10s or 500ms: {error}"))
+    })
 }
 
 /// A host is checked by parsing it alone, as the url crate does for the schemes it knows.
@@ -321,7 +322,8 @@ mod tests {
         let config = Config::from_url("redis://u:hunter2@h").unwrap();
         let json = serde_json::to_string(&config).unwrap();
         assert!(!json.contains("hunter2") && !format!("{config:?}").contains("hunter2"));
-        let read: Config = serde_json::from_str(r#"{"backend":"redis","hosts":["h"],"password":"x","ttl":"5s"}"#).unwrap();
+        let read: Config =
+            serde_json::from_str(r#"{"backend":"redis","hosts":["h"],"password":"x","ttl":"5s"}"#).unwrap();
         assert_eq!((read.password.unwrap().expose(), read.ttl), ("x", Duration::from_secs(5)));
     }
 }

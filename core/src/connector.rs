@@ -63,7 +63,10 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
         Ok(answer) => answer.map_err(|error| error.in_operation("connect")),
         Err(_) => Err(Error::new(
             crate::ErrorKind::Unavailable,
-            format!("no {} answered at {:?} within {:?}", config.backend, config.hosts, config.connect_timeout),
+            format!(
+                "no {} answered at {:?} within {:?}",
+                config.backend, config.hosts, config.connect_timeout
+            ),
         )
         .in_operation("connect")),
     }
@@ -71,13 +74,18 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
 
 fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Arc<dyn Connector>> {
     config.validate()?;
-    let connector = connectors.iter().find(|connector| connector.name() == config.backend).ok_or_else(|| {
-        let known: Vec<_> = connectors.iter().map(|connector| connector.name()).collect();
-        Error::invalid(
-            "backend",
-            format!("{:?} is not compiled in (cargo features choose backends; here: {})", config.backend, known.join(", ")),
-        )
-    })?;
+    let connector =
+        connectors.iter().find(|connector| connector.name() == config.backend).ok_or_else(|| {
+            let known: Vec<_> = connectors.iter().map(|connector| connector.name()).collect();
+            Error::invalid(
+                "backend",
+                format!(
+                    "{:?} is not compiled in (cargo features choose backends; here: {})",
+                    config.backend,
+                    known.join(", ")
+                ),
+            )
+        })?;
     connector.validate(config)?;
     Ok(Arc::clone(connector))
 }

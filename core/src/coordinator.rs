@@ -93,10 +93,12 @@ impl Coordinator {
     /// # Cancel safety
     /// May be called again.
     pub async fn close(&self) -> Result<()> {
-        let settled = tokio::time::timeout(self.inner.request_timeout, self.inner.departures.all_settled()).await;
+        let settled =
+            tokio::time::timeout(self.inner.request_timeout, self.inner.departures.all_settled()).await;
         self.inner.backend.close(Close::Orderly).await.map_err(|error| error.in_operation("close"))?;
         settled.map_err(|_| {
-            Error::new(ErrorKind::Unavailable, "what was given back was not confirmed in time").in_operation("close")
+            Error::new(ErrorKind::Unavailable, "what was given back was not confirmed in time")
+                .in_operation("close")
         })
     }
 
@@ -126,7 +128,11 @@ impl Coordinator {
     }
 
     pub(crate) async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
-        self.inner.backend.list(queue, page).await.map_err(|error| error.in_operation("list").on(queue.name()))
+        self.inner
+            .backend
+            .list(queue, page)
+            .await
+            .map_err(|error| error.in_operation("list").on(queue.name()))
     }
 }
 

@@ -132,7 +132,11 @@ impl Pending {
     }
 }
 
-async fn work(backend: Arc<dyn Backend>, mut receiver: mpsc::UnboundedReceiver<Departure>, pending: Weak<Pending>) {
+async fn work(
+    backend: Arc<dyn Backend>,
+    mut receiver: mpsc::UnboundedReceiver<Departure>,
+    pending: Weak<Pending>,
+) {
     let mut running = tokio::task::JoinSet::new();
     loop {
         tokio::select! {

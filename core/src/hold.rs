@@ -264,7 +264,11 @@ impl Drop for Holding {
 impl fmt::Debug for Holding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tenure { queue, node, ended, .. } = &*self.tenure;
-        f.debug_struct("Holding").field("queue", queue).field("node", node.state()).field("ended", ended).finish()
+        f.debug_struct("Holding")
+            .field("queue", queue)
+            .field("node", node.state())
+            .field("ended", ended)
+            .finish()
     }
 }
 

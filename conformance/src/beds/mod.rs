@@ -3,5 +3,5 @@
 mod memory;
 mod proxied;
 
-pub use memory::MemoryBed;
-pub use proxied::{Admin, ServerBed};
+pub use memory::{MemoryBed, Wrap};
+pub use proxied::{Admin, OpenAdmin, ServerBed};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::{Address, Capabilities, Config, Connector, Coordinator, Error, ErrorKind, Result, connect};
+use latchwork_core::{Address, Capabilities, Config, Connector, Error, ErrorKind, Result, connect};
 
 use crate::proxy::{Event, Parked, Proxy};
 use crate::testbed::{Armed, Client, Fault, Link, Stage, Testbed};
@@ -119,7 +119,8 @@ impl Stage for ServerStage {
     }
 
     async fn contents(&self) -> Result<Vec<String>> {
-        let names: Vec<_> = (1..=self.last_name.load(Ordering::Acquire)).map(|number| self.exact(number)).collect();
+        let names: Vec<_> =
+            (1..=self.last_name.load(Ordering::Acquire)).map(|number| self.exact(number)).collect();
         self.admin.contents(&self.config.namespace, &names).await
     }
 

@@ -9,7 +9,9 @@ use latchwork_core::{ErrorKind, Hold, LostReason, Release};
 use tokio::time::Instant;
 
 use crate::case::cases;
-use crate::kit::{NOISE, SHORT_TTL, acquire, lease_state, listing, mutex, queue_up, soon, try_acquire, until, within};
+use crate::kit::{
+    NOISE, SHORT_TTL, acquire, lease_state, listing, mutex, queue_up, soon, try_acquire, until, within,
+};
 use crate::testbed::Fault;
 
 cases! {

@@ -7,12 +7,17 @@ use latchwork_core::{Fenced, Hold, Kind, LostReason, Token};
 
 use crate::case::cases;
 use crate::kit::{
-    NOISE, Scene, acquire, entries, join, listing, mutex, queue_of, queue_up, soon, try_acquire, until, within,
+    NOISE, Scene, acquire, entries, join, listing, mutex, queue_of, queue_up, soon, try_acquire, until,
+    within,
 };
 use crate::testbed::{Client, Fault};
 
 /// Joins and says how: admitted or waiting.
-async fn enters(client: &Client, queue: &latchwork_core::Address, claim: Claim) -> (bool, std::sync::Arc<dyn latchwork_core::contracts::Node>) {
+async fn enters(
+    client: &Client,
+    queue: &latchwork_core::Address,
+    claim: Claim,
+) -> (bool, std::sync::Arc<dyn latchwork_core::contracts::Node>) {
     match join(client, queue, claim).await {
         Joined::Admitted(node) => (true, node),
         Joined::Waiting(node) => (false, node),

@@ -149,7 +149,9 @@ pub trait Node: fmt::Debug + Send + Sync {
     /// bounded by the request timeout. A node that is gone already is `Ok`. Core retries what fails, until it is
     /// confirmed or the lease is lost.
     ///
-    /// The node is taken out of renewal before the request is sent (RULES A16).
+    /// The node is taken out of renewal before the request is sent (RULES A16). Where a request of its join
+    /// had an unknown outcome (`Join::repeated`), the leave leaves a tombstone, as an abandon does: the
+    /// lost request may still be on its way, and would make a ghost after the leave (RULES A11, B9).
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the request or its reply was lost.

@@ -51,7 +51,9 @@ pub fn standing(listing: &[Listed], own: usize, limit: u32) -> Standing {
             let exclusive = |node: &Listed| node.claim == Claim::Exclusive;
             match ahead.iter().rposition(exclusive) {
                 None => Standing::Admitted { mark: false },
-                Some(watch) => Standing::Behind { watch, sole: ahead.iter().filter(|n| exclusive(n)).count() == 1 },
+                Some(watch) => {
+                    Standing::Behind { watch, sole: ahead.iter().filter(|n| exclusive(n)).count() == 1 }
+                }
             }
         }
         Claim::Permits(_) => {

@@ -7,4 +7,6 @@ mod deadline;
 pub mod queue;
 
 pub use admission::{Claim, admitted_prefix, fits};
-pub use deadline::{ContactProof, MAX_TTL, MIN_TTL, check_ttl, contact_period, margin, recheck, renewal_period, valid_until};
+pub use deadline::{
+    ContactProof, MAX_TTL, MIN_TTL, check_ttl, contact_period, margin, recheck, renewal_period, valid_until,
+};

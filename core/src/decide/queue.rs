@@ -194,8 +194,12 @@ impl Queue {
             slot.expires = slot.expires.min(now + slot.ttl);
         }
         self.tombstones.retain(|_, until| *until > now);
-        let mut expired: Vec<_> =
-            self.nodes.iter().filter(|(_, slot)| slot.expires <= now).map(|(&seq, slot)| (slot.expires, seq)).collect();
+        let mut expired: Vec<_> = self
+            .nodes
+            .iter()
+            .filter(|(_, slot)| slot.expires <= now)
+            .map(|(&seq, slot)| (slot.expires, seq))
+            .collect();
         expired.sort_unstable();
         for (_, sequence) in expired.into_iter().take(PRUNE_AT_MOST) {
             self.nodes.remove(&sequence);

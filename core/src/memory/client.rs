@@ -1,6 +1,7 @@
 //! One client of a store: its lease, and the task that renews it.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -35,7 +36,8 @@ impl MemoryBackend {
         let lease = Lease::new(store.clock().clone(), config.ttl, store.clock().now());
         let id = store.open_lease();
         link.set_lease(id);
-        let shared = Arc::new(Shared { store, link: link.clone(), ttl: config.ttl, current: Mutex::new((id, lease)) });
+        let shared =
+            Arc::new(Shared { store, link: link.clone(), ttl: config.ttl, current: Mutex::new((id, lease)) });
         shared.keep();
         (Arc::new(Self { shared }), link)
     }
@@ -123,6 +125,9 @@ impl SequentialNodes for MemoryBackend {
                 })
             })
             .await?;
+        if let Some((_, Some(node))) = &answered {
+            node.repeated.fetch_or(join.repeated, Ordering::AcqRel);
+        }
         match answered {
             Some((Answer::Admitted { .. }, Some(node))) => Ok(Joined::Admitted(node)),
             Some((Answer::Waiting { .. }, Some(node))) => Ok(Joined::Waiting(node)),

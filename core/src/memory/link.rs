@@ -33,6 +33,9 @@ struct State {
     closed: bool,
     // Requests that wait in the network: carried out on resume, whether or not anybody still waits for the reply.
     holding: Option<VecDeque<Box<dyn FnOnce() + Send>>>,
+    // The next request is caught (`Some(None)`) or was (`Some(Some)`), to be delivered late.
+    parked: Option<Option<Box<dyn FnOnce() + Send>>>,
+    requests: u64,
     delay: Duration,
     replies_to_drop: u32,
     lease: LeaseId,
@@ -69,11 +72,15 @@ impl Link {
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn held(&self) {
+        self.until(|state| state.holding.as_ref().is_some_and(|requests| !requests.is_empty())).await;
+    }
+
+    async fn until(&self, done: impl Fn(&State) -> bool) {
         loop {
             let notified = self.0.held.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
-            if self.0.state.lock().holding.as_ref().is_some_and(|requests| !requests.is_empty()) {
+            if done(&self.0.state.lock()) {
                 return;
             }
             notified.await;
@@ -88,6 +95,31 @@ impl Link {
         }
     }
 
+    /// The next request is caught in the network while its sender loses the connection;
+    /// [`deliver_parked`](Link::deliver_parked) carries it out later, after others that were sent since.
+    pub fn park_next_request(&self) {
+        self.0.state.lock().parked = Some(None);
+    }
+
+    /// Waits until that request was caught.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn parked(&self) {
+        self.until(|state| matches!(state.parked, Some(Some(_)))).await;
+    }
+
+    /// Carries out the request that was caught. Answers whether there was one.
+    pub fn deliver_parked(&self) -> bool {
+        let request = self.0.state.lock().parked.take().flatten();
+        request.map(|request| request()).is_some()
+    }
+
+    /// How many requests were sent, the lease's renewals among them.
+    pub fn requests(&self) -> u64 {
+        self.0.state.lock().requests
+    }
+
     /// Every request takes so long from now on.
     pub fn delay(&self, delay: Duration) {
         self.0.state.lock().delay = delay;
@@ -96,6 +128,14 @@ impl Link {
     /// The reply to the next request is lost: it is carried out, and its outcome is unknown to the client.
     pub fn drop_next_reply(&self) {
         self.0.state.lock().replies_to_drop += 1;
+    }
+
+    /// Waits until no reply is to be dropped any more: the request came and was carried out.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn reply_dropped(&self) {
+        self.until(|state| state.replies_to_drop == 0).await;
     }
 
     /// The next wake-up to the waiter at `sequence` is lost. Answers whether it waits.
@@ -133,7 +173,10 @@ impl Link {
     ///
     /// # Errors
     /// `Unavailable` when it was not sent, `Unknown` when its reply was lost, `Closed`.
-    pub(super) async fn request<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    pub(super) async fn request<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
         let clock = self.0.store.clock();
         match self.route(work)? {
             Route::Held(answer) => self.await_held(clock, answer).await,
@@ -145,6 +188,8 @@ impl Link {
                 let mut state = self.0.state.lock();
                 if state.replies_to_drop > 0 {
                     state.replies_to_drop -= 1;
+                    drop(state);
+                    self.0.held.notify_waiters();
                     return Err(Error::new(ErrorKind::Unknown, "the reply was lost"));
                 }
                 Ok(reply)
@@ -159,6 +204,13 @@ impl Link {
         }
         if state.cut {
             return Err(Error::new(ErrorKind::Unavailable, "the link is cut"));
+        }
+        state.requests += 1;
+        if let Some(parked @ None) = &mut state.parked {
+            *parked = Some(Box::new(move || drop(work())));
+            drop(state);
+            self.0.held.notify_waiters();
+            return Err(Error::new(ErrorKind::Unknown, "the connection was lost"));
         }
         let Some(requests) = &mut state.holding else { return Ok(Route::Through(work, state.delay)) };
         let (reply, answer) = oneshot::channel();
@@ -189,6 +241,9 @@ enum Route<T, W> {
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.0.state.lock();
-        f.debug_struct("Link").field("cut", &state.cut).field("held", &state.holding.is_some()).finish_non_exhaustive()
+        f.debug_struct("Link")
+            .field("cut", &state.cut)
+            .field("held", &state.holding.is_some())
+            .finish_non_exhaustive()
     }
 }

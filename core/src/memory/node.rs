@@ -1,6 +1,7 @@
 //! A node of one client in a store.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
@@ -21,6 +22,8 @@ pub(super) struct MemoryNode {
     pub(super) lease: LeaseId,
     pub(super) label: Arc<str>,
     pub(super) joined: Moment,
+    // A request of its join may still be on its way: it must meet a tombstone.
+    pub(super) repeated: AtomicBool,
     state: NodeState,
     woken: Notify,
     // Weak: the store keeps the node, and must not keep the client of a dead handle alive.
@@ -37,7 +40,17 @@ impl MemoryNode {
         client: Weak<Shared>,
     ) -> Self {
         let joined = state.lease().clock().now();
-        Self { queue, id, lease, label, joined, state, woken: Notify::new(), client }
+        Self {
+            queue,
+            id,
+            lease,
+            label,
+            joined,
+            repeated: AtomicBool::new(false),
+            state,
+            woken: Notify::new(),
+            client,
+        }
     }
 
     pub(super) fn sequence(&self) -> u64 {
@@ -71,12 +84,15 @@ impl Node for MemoryNode {
                 return Err(Error::lost(reason));
             }
             let client = self.client()?;
-            let (store, queue, id, sequence) = (client.store.clone(), self.queue.clone(), self.id, self.sequence());
+            let (store, queue, id, sequence) =
+                (client.store.clone(), self.queue.clone(), self.id, self.sequence());
             let looked = client.link.request(move || store.look(&queue, id, sequence)).await;
             let period = renewal_period(self.state.lease().ttl());
             let next = match looked {
                 Ok(Answer::Admitted { .. }) => return Ok(()),
-                Ok(Answer::Waiting { ahead_expires, .. }) => recheck(clock.now() + period, moment(ahead_expires)),
+                Ok(Answer::Waiting { ahead_expires, .. }) => {
+                    recheck(clock.now() + period, moment(ahead_expires))
+                }
                 Ok(_) => {
                     // Not by its own lease's end, or the look at the top would have seen it.
                     self.state.gone(LostReason::Revoked);
@@ -95,13 +111,23 @@ impl Node for MemoryNode {
 
     async fn leave(&self) -> Result<()> {
         let client = self.client()?;
-        let (store, queue, id, sequence) = (client.store.clone(), self.queue.clone(), self.id, self.sequence());
-        client.link.request(move || store.leave(&queue, id, sequence)).await
+        let (store, queue, id, sequence) =
+            (client.store.clone(), self.queue.clone(), self.id, self.sequence());
+        let tombstone = self.repeated.load(Ordering::Acquire);
+        let leave = move || match tombstone {
+            true => store.abandon(&queue, id),
+            false => store.leave(&queue, id, sequence),
+        };
+        client.link.request(leave).await
     }
 }
 
 impl fmt::Debug for MemoryNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryNode").field("queue", &self.queue).field("id", &self.id).field("state", &self.state).finish()
+        f.debug_struct("MemoryNode")
+            .field("queue", &self.queue)
+            .field("id", &self.id)
+            .field("state", &self.state)
+            .finish()
     }
 }

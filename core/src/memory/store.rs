@@ -12,7 +12,7 @@ use super::node::MemoryNode;
 use crate::address::Address;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
-use crate::contracts::{Entry, NodeId, Page};
+use crate::contracts::{Backend, Entry, NodeId, Page};
 use crate::coordinator::Coordinator;
 use crate::decide::queue::{Answer, Ask, Micros, Queue, Told};
 use crate::error::{Error, ErrorKind, LostReason, Result};
@@ -88,9 +88,20 @@ impl Memory {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn connect(&self, config: &Config) -> Result<(Coordinator, Link)> {
-        config.validate()?;
-        let (backend, link) = MemoryBackend::open(self.clone(), config);
+        let (backend, link) = self.client(config)?;
         Ok((Coordinator::new(backend, config), link))
+    }
+
+    /// As [`connect`](Memory::connect), below the recipes: the backend alone.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the field of `config`.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn client(&self, config: &Config) -> Result<(Arc<dyn Backend>, Link)> {
+        config.validate()?;
+        Ok(MemoryBackend::open(self.clone(), config))
     }
 
     /// The store's clock.
@@ -116,7 +127,9 @@ impl Memory {
             let (mut contents, mut told) = (Vec::new(), Vec::new());
             for (address, queue) in &mut state.queues {
                 told.extend(queue.prune(now));
-                contents.extend(queue.iter().map(|(sequence, slot, _)| format!("{address:?}/{sequence} {:?}", slot.id)));
+                contents.extend(
+                    queue.iter().map(|(sequence, slot, _)| format!("{address:?}/{sequence} {:?}", slot.id)),
+                );
             }
             state.tell(told);
             contents
@@ -148,7 +161,8 @@ impl Memory {
     /// Renews every node of a lease at one instant. `None`: there is no such lease any more.
     pub(super) fn renew(&self, lease: LeaseId) -> Option<()> {
         self.with(|state, now| {
-            let nodes: Vec<_> = state.leases.get(&lease)?.iter().map(|(id, place)| (*id, place.clone())).collect();
+            let nodes: Vec<_> =
+                state.leases.get(&lease)?.iter().map(|(id, place)| (*id, place.clone())).collect();
             for (id, (address, sequence)) in nodes {
                 let (answer, told) = match state.queues.get_mut(&address) {
                     Some(queue) => queue.renew(now, id, sequence),
@@ -249,7 +263,8 @@ impl Memory {
     /// The next wake-up to this waiter is lost: a fault.
     pub(super) fn deafen(&self, address: &Address, sequence: u64) -> bool {
         self.with(|state, _| {
-            let slot = state.queues.get(address).and_then(|queue| queue.iter().find(|(at, ..)| *at == sequence));
+            let slot =
+                state.queues.get(address).and_then(|queue| queue.iter().find(|(at, ..)| *at == sequence));
             let Some(id) = slot.map(|(_, slot, _)| slot.id) else { return false };
             state.deaf.insert(id)
         })
@@ -266,7 +281,9 @@ impl Memory {
 impl State {
     fn tell(&mut self, told: Told) {
         for (id, _) in told {
-            if !self.deaf.remove(&id) && let Some(node) = self.live.get(&id) {
+            if !self.deaf.remove(&id)
+                && let Some(node) = self.live.get(&id)
+            {
                 node.wake();
             }
         }

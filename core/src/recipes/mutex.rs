@@ -252,6 +252,9 @@ impl Fenced for MutexGuard {
 
 impl fmt::Debug for MutexGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MutexGuard").field("key", &self.key()).field("token", &self.token).finish_non_exhaustive()
+        f.debug_struct("MutexGuard")
+            .field("key", &self.key())
+            .field("token", &self.token)
+            .finish_non_exhaustive()
     }
 }

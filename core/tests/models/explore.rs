@@ -99,7 +99,8 @@ pub(crate) fn assert_sound<P: Protocol>(name: &str, model: P) {
 
 /// Asserts that the planted fault is found as one of `as_any_of`, and prints the trace.
 pub(crate) fn assert_found<P: Protocol>(name: &str, faulty: P, as_any_of: &[Broken]) {
-    let found = exhaustively(name, faulty).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
+    let found =
+        exhaustively(name, faulty).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
     println!("  {}", found.trace.join("\n  "));
     assert!(as_any_of.contains(&found.broken), "{name}: found as {:?}, not {as_any_of:?}", found.broken);
 }
@@ -113,7 +114,8 @@ pub(crate) fn walk<P: Protocol>(name: &str, model: &P, run: usize, steps: usize)
         now.as_secs() ^ u64::from(now.subsec_nanos())
     });
     let factor = if long() { 30 } else { 1 };
-    let steps = number("LATCHWORK_STEPS").map_or(steps * factor, |steps| usize::try_from(steps).expect("fits"));
+    let steps =
+        number("LATCHWORK_STEPS").map_or(steps * factor, |steps| usize::try_from(steps).expect("fits"));
     println!("{name}: walking {steps} steps, LATCHWORK_SEED={seed}");
     let mut random = Random(seed);
     let mut taken = 0;

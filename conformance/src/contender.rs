@@ -1,0 +1,187 @@
+//! A client process: it takes one lock, reports what it believes, and does what it is told, line by line.
+//!
+//! The suite starts one by running its own executable again with [`VARIABLE`] set, so that a third party's
+//! suite has processes too, with no other binary. People use it as `latchwork-conformance hold`.
+
+use std::process::Stdio;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use latchwork_core::recipes::MutexGuard;
+use latchwork_core::{Address, Config, Connector, Fenced, Hold, LostReason, Result, Token, connect};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::kit::soon;
+use crate::testbed::Testbed;
+
+/// The environment variable that makes an executable of the suite a contender.
+pub const VARIABLE: &str = "LATCHWORK_CONTENDER";
+
+/// What a contender is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// Where to connect.
+    pub config: Config,
+    /// The mutex's key.
+    pub key: String,
+    /// Whether the key is another program's name, used as it is.
+    #[serde(default)]
+    pub exact: bool,
+}
+
+/// What a contender says, one JSON line each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// It holds.
+    Held {
+        /// With this token.
+        token: Token,
+        /// After so many milliseconds.
+        waited_ms: u64,
+    },
+    /// What it saw when it was told to look.
+    Looked {
+        /// `is_held()`.
+        is_held: bool,
+        /// Why `check()` failed.
+        check: Option<String>,
+        /// Whether `lost()` was ready at its first poll.
+        lost_at_first_poll: bool,
+    },
+    /// It lost what it held.
+    Lost {
+        /// Why.
+        reason: LostReason,
+    },
+    /// It has released and closed.
+    Released,
+}
+
+/// The contender's side: takes the lock, reports, obeys `look` and `release` (or the end of its input).
+///
+/// # Errors
+/// What connecting, acquiring or releasing answers.
+pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<()> {
+    let coordinator = connect(connectors, &order.config).await?;
+    let mutex = match order.exact {
+        true => coordinator.mutex(Address::exact(order.key))?,
+        false => coordinator.mutex(order.key)?,
+    };
+    let guard = mutex.acquire().await?;
+    let waited_ms = u64::try_from(guard.waited().as_millis()).unwrap_or(u64::MAX);
+    say(&Event::Held { token: guard.token(), waited_ms });
+    obey(&guard, BufReader::new(tokio::io::stdin()).lines()).await;
+    guard.release().await?;
+    coordinator.close().await?;
+    say(&Event::Released);
+    Ok(())
+}
+
+async fn obey(guard: &MutexGuard, mut lines: Lines<BufReader<Stdin>>) {
+    let mut lost = Some(guard.lost());
+    loop {
+        let watching = async {
+            match &mut lost {
+                Some(lost) => lost.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            // What it is told comes first: a look must be the first thing that a continued process does.
+            biased;
+            line = lines.next_line() => match line {
+                Ok(Some(line)) if line == "look" => say(&look(guard)),
+                Ok(Some(line)) if line == "release" => return,
+                Ok(Some(line)) => eprintln!("unknown order {line:?}: look or release"),
+                Ok(None) | Err(_) => return,
+            },
+            loss = watching => {
+                lost = None;
+                say(&Event::Lost { reason: loss.reason() });
+            }
+        }
+    }
+}
+
+fn look(guard: &MutexGuard) -> Event {
+    let is_held = guard.is_held();
+    let check = guard.check().err().map(|error| match error.lost_reason() {
+        Some(LostReason::Expired) => "expired".to_owned(),
+        _ => error.to_string(),
+    });
+    Event::Looked { is_held, check, lost_at_first_poll: guard.lost().now_or_never().is_some() }
+}
+
+fn say(event: &Event) {
+    // println! flushes at the line's end: stdout is line-buffered.
+    println!("{}", serde_json::to_string(event).expect("an event is JSON"));
+}
+
+/// The suite's side of a contender.
+#[derive(Debug)]
+pub(crate) struct Contender {
+    child: Child,
+    orders: ChildStdin,
+    events: Lines<BufReader<ChildStdout>>,
+}
+
+impl Contender {
+    pub(crate) async fn start(bed: &dyn Testbed, config: &Config, key: &str) -> Self {
+        assert!(!bed.connectors().is_empty(), "a contender needs a connector");
+        let order = Order { config: config.clone(), key: key.to_owned(), exact: false };
+        let executable = std::env::current_exe().expect("the own executable is known");
+        let mut child = Command::new(executable)
+            .env(VARIABLE, serde_json::to_string(&order).expect("an order is JSON"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the own executable runs");
+        let orders = child.stdin.take().expect("piped");
+        let events = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Self { child, orders, events }
+    }
+
+    /// The next event.
+    pub(crate) async fn next(&mut self) -> Event {
+        let line =
+            soon("the process says something", self.events.next_line()).await.expect("its output is read");
+        let line = line.expect("the process lives");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?} is no event: {error}"))
+    }
+
+    pub(crate) async fn ask_look(&mut self) {
+        self.orders.write_all(b"look\n").await.expect("told");
+    }
+
+    /// Tells it to release, and waits for its end in order.
+    pub(crate) async fn release(mut self) {
+        self.orders.write_all(b"release\n").await.expect("told");
+        while self.next().await != Event::Released {}
+        let status = soon("the process ends", self.child.wait()).await.expect("waited");
+        assert!(status.success(), "{status}");
+    }
+
+    /// SIGKILL.
+    pub(crate) async fn kill(&mut self) {
+        self.child.kill().await.expect("killed");
+    }
+
+    /// SIGSTOP.
+    pub(crate) fn stop(&self) {
+        self.signal(rustix::process::Signal::STOP);
+    }
+
+    /// SIGCONT.
+    pub(crate) fn cont(&self) {
+        self.signal(rustix::process::Signal::CONT);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = self.child.id().and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()));
+        rustix::process::kill_process(pid.expect("the process lives"), signal).expect("signalled");
+    }
+}

@@ -1,0 +1,151 @@
+//! Runs the cases of a testbed, each as its own reported test.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
+
+use latchwork_core::Connector;
+use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::case::Case;
+use crate::cases;
+use crate::contender::{self, Order, contend};
+use crate::kit::Scene;
+use crate::report::{self, Row};
+use crate::testbed::Testbed;
+
+/// No case may take longer.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Runs the suite against one testbed, as the `main` of a test target with `harness = false`: the whole of what a backend
+/// crate adds. Understands the arguments of `cargo test`; runs as a client process when the suite asks for one.
+///
+/// ```no_run
+/// // tests/conformance.rs
+/// fn main() -> std::process::ExitCode {
+///     latchwork_conformance::main(vec![latchwork_core::memory::connector()], |_runtime| {
+///         Ok(Box::new(latchwork_conformance::beds::MemoryBed::new()))
+///     })
+/// }
+/// ```
+pub fn main(
+    connectors: Vec<Arc<dyn Connector>>,
+    open: impl FnOnce(&Runtime) -> Result<Box<dyn Testbed>, String>,
+) -> ExitCode {
+    if let Some(code) = contender_main(&connectors) {
+        return code;
+    }
+    let arguments = Arguments::from_args();
+    let runtime = runtime(false);
+    let bed = match open(&runtime) {
+        Ok(bed) => bed,
+        Err(error) => {
+            eprintln!("the backend under test cannot be had: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let (conclusion, rows) = run(arguments, Box::leak(bed), cases::all());
+    if let Err(error) = report::store(&rows) {
+        eprintln!("the results cannot be stored: {error}");
+        return ExitCode::FAILURE;
+    }
+    conclusion.exit_code()
+}
+
+/// Acts as a contender when the suite started this process as one.
+pub fn contender_main(connectors: &[Arc<dyn Connector>]) -> Option<ExitCode> {
+    let order = std::env::var(contender::VARIABLE).ok()?;
+    let order: Order = match serde_json::from_str(&order) {
+        Ok(order) => order,
+        Err(error) => {
+            eprintln!("{}: {error}", contender::VARIABLE);
+            return Some(ExitCode::FAILURE);
+        }
+    };
+    Some(match runtime(false).block_on(contend(connectors, order)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("contender: {error}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// Runs `cases` against a testbed, and answers what became of each that was not filtered out.
+pub fn run(
+    mut arguments: Arguments,
+    bed: &'static dyn Testbed,
+    cases: Vec<Case>,
+) -> (libtest_mimic::Conclusion, Vec<Row>) {
+    // Cases wait most of the time: more of them than cores run side by side.
+    arguments.test_threads.get_or_insert(if bed.is_paused() { 2 } else { 6 });
+    let rows = Arc::new(Mutex::new(Vec::new()));
+    let quiet = Arc::new(RwLock::new(()));
+    let trials = cases
+        .into_iter()
+        .map(|case| {
+            let (rows, quiet) = (Arc::clone(&rows), Arc::clone(&quiet));
+            Trial::test(format!("{}::{}", bed.name(), case.name), move || {
+                let started = Instant::now();
+                let outcome = match case.alone {
+                    true => {
+                        let _alone = quiet.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+                        play(bed, &case)
+                    }
+                    false => {
+                        let _beside = quiet.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+                        play(bed, &case)
+                    }
+                };
+                let row = Row::new(bed.name(), &case, outcome.as_ref().err(), started.elapsed());
+                rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(row);
+                outcome.map_err(Failed::from)
+            })
+        })
+        .collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    let rows = std::mem::take(&mut *rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    (conclusion, rows)
+}
+
+/// Plays one case on a runtime of its own.
+///
+/// # Errors
+/// The message of the failed assertion.
+pub fn play(bed: &'static dyn Testbed, case: &Case) -> Result<(), String> {
+    let runtime = runtime(bed.is_paused());
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        runtime.block_on(async {
+            let scene = Scene::open(bed).await.map_err(|error| format!("no stage: {error}"))?;
+            let whole = async {
+                (case.play)(&scene).await;
+                scene.assert_nothing_left().await;
+            };
+            tokio::time::timeout(LIMIT, whole).await.map_err(|_| format!("took longer than {LIMIT:?}"))
+        })
+    }));
+    // What a case leaves running (a backend's tasks after a crash) must not hold up the next.
+    runtime.shutdown_background();
+    played.unwrap_or_else(|panic| Err(message(&*panic)))
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
+        (Some(text), _) => text.clone(),
+        (_, Some(text)) => (*text).to_owned(),
+        _ => "a panic without a message".to_owned(),
+    }
+}
+
+fn runtime(paused: bool) -> Runtime {
+    let mut builder = if paused { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    if paused {
+        builder.start_paused(true);
+    } else {
+        builder.worker_threads(2);
+    }
+    builder.enable_all().build().expect("a runtime starts")
+}

@@ -1,0 +1,126 @@
+//! What became of the cases: stored by each run, merged into one summary of backends x cases.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+use crate::cases;
+
+/// The environment variable that names the folder in which a run stores its results.
+pub const VARIABLE: &str = "LATCHWORK_RESULTS";
+
+/// What became of one case on one backend.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// The backend.
+    pub backend: String,
+    /// The case.
+    pub case: String,
+    /// Its clause.
+    pub clause: String,
+    /// The failure, or `None` when it passed.
+    pub failure: Option<String>,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+}
+
+impl Row {
+    pub(crate) fn new(backend: &str, case: &Case, failure: Option<&String>, took: Duration) -> Self {
+        Self {
+            backend: backend.to_owned(),
+            case: case.name.to_owned(),
+            clause: case.clause.to_owned(),
+            failure: failure.cloned(),
+            seconds: took.as_secs_f64(),
+        }
+    }
+}
+
+/// Stores the rows of a run where [`VARIABLE`] says; nowhere when it is not set.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub fn store(rows: &[Row]) -> io::Result<()> {
+    let (Some(folder), Some(first)) = (std::env::var_os(VARIABLE), rows.first()) else { return Ok(()) };
+    let folder = PathBuf::from(folder);
+    fs::create_dir_all(&folder)?;
+    let file = folder.join(format!("{}.json", first.backend));
+    fs::write(file, serde_json::to_string_pretty(rows)?)
+}
+
+/// The summary of all rows stored in a folder.
+#[derive(Debug)]
+pub struct Summary {
+    rows: BTreeMap<(String, String), Row>,
+    backends: BTreeSet<String>,
+    left_out: BTreeSet<String>,
+}
+
+impl Summary {
+    /// Reads a folder. `expected` backends must each have a result for every case; `left_out` ones are shown as left out.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub fn read(folder: &Path, expected: &[String], left_out: &[String]) -> io::Result<Self> {
+        let mut summary = Self {
+            rows: BTreeMap::new(),
+            backends: expected.iter().cloned().collect(),
+            left_out: left_out.iter().cloned().collect(),
+        };
+        for file in fs::read_dir(folder)? {
+            let path = file?.path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            let rows: Vec<Row> = serde_json::from_str(&fs::read_to_string(&path)?)?;
+            for row in rows {
+                summary.backends.insert(row.backend.clone());
+                summary.rows.insert((row.case.clone(), row.backend.clone()), row);
+            }
+        }
+        Ok(summary)
+    }
+
+    /// How many passed and failed; a missing result is a failure (nothing is left out in silence).
+    pub fn counts(&self) -> (usize, usize) {
+        let wanted = cases::all().len() * self.backends.len();
+        let passed = self.rows.values().filter(|row| row.failure.is_none()).count();
+        (passed, wanted - passed.min(wanted))
+    }
+
+    /// A table of cases x backends, and the failures.
+    pub fn render(&self) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
+        let mut header = vec!["clause".to_owned(), "case".to_owned()];
+        header.extend(self.backends.iter().cloned());
+        header.extend(self.left_out.iter().cloned());
+        table.set_header(header);
+        let mut failures = String::new();
+        for case in cases::all() {
+            let mut cells = vec![case.clause.to_owned(), case.name.to_owned()];
+            for backend in &self.backends {
+                cells.push(match self.rows.get(&(case.name.to_owned(), backend.clone())) {
+                    Some(Row { failure: None, seconds, .. }) => format!("ok {seconds:.1}s"),
+                    Some(Row { failure: Some(why), .. }) => {
+                        failures.push_str(&format!("\n{backend}::{}: {why}\n", case.name));
+                        "FAILED".to_owned()
+                    }
+                    None => "MISSING".to_owned(),
+                });
+            }
+            cells.extend(self.left_out.iter().map(|_| "left out".to_owned()));
+            table.add_row(cells);
+        }
+        let (passed, failed) = self.counts();
+        format!(
+            "{table}\n{failures}\n{} backends x {} cases: {passed} passed, {failed} failed\n",
+            self.backends.len(),
+            cases::all().len()
+        )
+    }
+}

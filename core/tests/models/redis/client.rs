@@ -1,0 +1,247 @@
+//! What a client of model A does: the rules that live in the backend's shell, with the rule that each is.
+
+use latchwork_core::Moment;
+use latchwork_core::decide::{recheck, renewal_period};
+
+use super::{Asked, Attempt, Fault, Message, Redis, State, Told};
+use crate::{TICK, ttl_of};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Phase {
+    Idle,
+    /// `wait` is false for a try.
+    Joining {
+        wait: bool,
+    },
+    Waiting,
+    Holding,
+    /// By sequence number, or (`None`) the whole attempt, with a tombstone.
+    Leaving {
+        sequence: Option<u64>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Client {
+    pub(crate) alive: bool,
+    pub(crate) phase: Phase,
+    /// How many attempts there were: a new id for each (A9).
+    pub(crate) number: u8,
+    pub(crate) sequence: u64,
+    pub(crate) deadline: Moment,
+    /// When it renews, or looks again.
+    pub(crate) look_at: Moment,
+    renew_at: Moment,
+    /// JOINs of this attempt that were not answered.
+    unanswered: u8,
+    pub(crate) repeats: u8,
+    /// A hand-off message that overtook the reply of JOIN (A7).
+    latched: Option<u64>,
+    /// Ticks that its clock missed.
+    pub(crate) lag: u8,
+}
+
+impl Client {
+    pub(crate) fn new() -> Self {
+        Self {
+            alive: true,
+            phase: Phase::Idle,
+            number: 0,
+            sequence: 0,
+            deadline: Moment::PAST,
+            look_at: Moment::PAST,
+            renew_at: Moment::PAST,
+            unanswered: 0,
+            repeats: 0,
+            latched: None,
+            lag: 0,
+        }
+    }
+
+    pub(crate) fn dead() -> Self {
+        Self { alive: false, ..Self::new() }
+    }
+
+    /// Back to where nothing is known, so that equal situations are equal states.
+    pub(crate) fn idle(&mut self) {
+        *self = Self { alive: self.alive, number: self.number, lag: self.lag, ..Self::new() };
+    }
+}
+
+impl State {
+    /// A hold is a function of the clock at the call (C2).
+    pub(crate) fn believes(&self, index: usize) -> bool {
+        let client = &self.clients[index];
+        client.alive && client.phase == Phase::Holding && self.local_moment(index) < client.deadline
+    }
+
+    pub(crate) fn attempt(&self, index: usize) -> Attempt {
+        Attempt { client: u8::try_from(index).expect("few"), number: self.clients[index].number }
+    }
+
+    pub(crate) fn join(&mut self, index: usize, wait: bool) {
+        let client = &mut self.clients[index];
+        client.idle();
+        client.number += 1;
+        client.unanswered = 1;
+        client.phase = Phase::Joining { wait };
+        let (by, sent) = (self.attempt(index), self.local(index));
+        self.send(Message::Join { by, sent, wait });
+    }
+
+    pub(crate) fn join_again(&mut self, index: usize) {
+        let Phase::Joining { wait } = self.clients[index].phase else { return };
+        self.clients[index].unanswered += 1;
+        self.clients[index].repeats += 1;
+        let (by, sent) = (self.attempt(index), self.local(index));
+        self.send(Message::Join { by, sent, wait });
+    }
+
+    pub(crate) fn renew(&mut self, model: &Redis, index: usize) {
+        let (by, sent, now) = (self.attempt(index), self.local(index), self.local_moment(index));
+        let client = &mut self.clients[index];
+        client.renew_at = now + renewal_period(ttl_of(model.ttl));
+        client.look_at = client.renew_at;
+        let sequence = client.sequence;
+        self.send(Message::Renew { by, sequence, sent });
+    }
+
+    /// Cancel, release, or giving back what was lost: by (id, seq), unless a JOIN is unknown (A10, A11).
+    pub(crate) fn leave(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let known = matches!(client.phase, Phase::Waiting | Phase::Holding) && client.unanswered == 0;
+        let phase = Phase::Leaving { sequence: known.then_some(client.sequence) };
+        client.idle();
+        client.phase = phase;
+        self.send_leave(index);
+    }
+
+    pub(crate) fn leave_again(&mut self, index: usize) {
+        self.clients[index].repeats += 1;
+        self.send_leave(index);
+    }
+
+    fn send_leave(&mut self, index: usize) {
+        let by = self.attempt(index);
+        let Phase::Leaving { sequence } = self.clients[index].phase else { return };
+        self.send(match sequence {
+            Some(sequence) => Message::Leave { by, sequence },
+            None => Message::Abandon { by },
+        });
+    }
+
+    /// A client processes a message.
+    pub(crate) fn hear(&mut self, model: &Redis, message: Message) {
+        match message {
+            Message::Left { to } => {
+                let index = usize::from(to.client);
+                let current = to == self.attempt(index);
+                if current && matches!(self.clients[index].phase, Phase::Leaving { .. }) {
+                    self.clients[index].idle();
+                }
+            }
+            Message::HandOff { to, sequence } => self.hear_hand_off(model, to, sequence),
+            Message::Answer { to, asked, at, told } if to == self.attempt(usize::from(to.client)) => {
+                self.hear_answer(model, usize::from(to.client), asked, at, told);
+            }
+            _ => {}
+        }
+    }
+
+    /// Accepted for the attempt that waits now and before its own deadline; never moves the deadline (A6).
+    fn hear_hand_off(&mut self, model: &Redis, to: Attempt, sequence: u64) {
+        let index = usize::from(to.client);
+        let mine = to == self.attempt(index) || model.has(Fault::HandOffByQueueOnly);
+        let (now, at) = (self.local_moment(index), self.local(index));
+        let client = &mut self.clients[index];
+        match client.phase {
+            Phase::Joining { .. } if mine && !model.has(Fault::NoLatch) => client.latched = Some(sequence),
+            Phase::Waiting if model.has(Fault::HandOffRenews) && mine && sequence == client.sequence => {
+                client.deadline = model.deadline(at);
+                self.hold(index);
+            }
+            Phase::Waiting
+                if mine
+                    && (sequence == client.sequence || model.has(Fault::HandOffByQueueOnly))
+                    && now < client.deadline =>
+            {
+                self.hold(index);
+            }
+            _ => {}
+        }
+    }
+
+    fn hear_answer(&mut self, model: &Redis, index: usize, asked: Asked, sent: u8, told: Told) {
+        let (now, local) = (self.local_moment(index), self.local(index));
+        let lost = now >= self.clients[index].deadline;
+        let late = model.has(Fault::LateRepliesAndNamesById);
+        let counts_from = if model.has(Fault::FromArrival) { local } else { sent };
+        let client = &mut self.clients[index];
+        if asked == Asked::Join {
+            client.unanswered = client.unanswered.saturating_sub(1);
+        }
+        match (client.phase, told) {
+            (Phase::Joining { .. }, Told::Admitted { sequence } | Told::Waiting { sequence, .. }) => {
+                let latched = client.latched.take() == Some(sequence);
+                client.sequence = sequence;
+                client.repeats = 0;
+                client.deadline = model.deadline(counts_from);
+                self.schedule(model, index, sent, told);
+                // A reply that leaves no time: leave the node, do not hold (A3).
+                if now >= self.clients[index].deadline {
+                    self.leave(index);
+                } else if latched || matches!(told, Told::Admitted { .. }) {
+                    self.hold(index);
+                } else {
+                    self.clients[index].phase = Phase::Waiting;
+                }
+            }
+            (Phase::Joining { .. }, Told::Refused) if client.unanswered == 0 => client.idle(),
+            (Phase::Joining { .. }, Told::Refused | Told::Gone) => self.leave(index),
+            // The node of this attempt is another one by now, or none: what was held is lost.
+            (Phase::Waiting | Phase::Holding, Told::Gone) => self.leave(index),
+            (
+                Phase::Waiting | Phase::Holding,
+                Told::Admitted { sequence } | Told::Waiting { sequence, .. },
+            ) if sequence != client.sequence && !late => {
+                // By id: by sequence number it would stay.
+                client.unanswered += 1;
+                self.leave(index);
+            }
+            (Phase::Waiting | Phase::Holding, Told::Admitted { .. } | Told::Waiting { .. })
+                if !lost || late =>
+            {
+                client.deadline = client.deadline.max(model.deadline(counts_from));
+                let admitted = matches!(told, Told::Admitted { .. });
+                self.schedule(model, index, sent, told);
+                let waits = self.clients[index].phase == Phase::Waiting;
+                if waits && admitted && !model.has(Fault::RenewalTellsNothing) {
+                    self.hold(index);
+                }
+            }
+            // Lost is final, whatever a reply says (A5, C5); leaving goes on whatever is heard.
+            _ => {}
+        }
+    }
+
+    /// The next renewal, and when what it waits for may have expired (A13).
+    fn schedule(&mut self, model: &Redis, index: usize, sent: u8, told: Told) {
+        let now = self.local_moment(index);
+        let client = &mut self.clients[index];
+        client.renew_at = client.renew_at.max(crate::moment(sent) + renewal_period(ttl_of(model.ttl)));
+        client.look_at = client.renew_at;
+        if let Told::Waiting { ahead, .. } = told {
+            // What has expired and is still in the answer was not dropped: no reason to ask again at once.
+            if ahead > 0 && !model.has(Fault::LooksAtRenewalsOnly) {
+                client.look_at = recheck(client.renew_at, now + TICK * u32::from(ahead));
+            }
+        }
+    }
+
+    fn hold(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        client.phase = Phase::Holding;
+        client.look_at = client.renew_at;
+        self.highest_token = self.highest_token.max(client.sequence);
+    }
+}

@@ -1,0 +1,70 @@
+//! From every state, a fault-free run: every message arrives in the tick it is sent in, nobody fails any more, holders
+//! release at once. All who wait must be served within one TTL of the state, and nothing may be left on the server.
+
+use super::client::Phase;
+use super::{Redis, State};
+use crate::explore::Broken;
+
+/// Long enough that who is not served by then never is.
+const FOREVER: u8 = 5;
+
+pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
+    let mut state = state.clone();
+    let mut wants: Vec<bool> = state
+        .clients
+        .iter()
+        .map(|client| client.alive && matches!(client.phase, Phase::Joining { wait: true } | Phase::Waiting))
+        .collect();
+    for ticks in 0..=model.ttl * FOREVER {
+        while state.act(model, &mut wants) {}
+        if state.broken.is_some() {
+            return state.broken;
+        }
+        if wants.iter().all(|wants| !wants) && state.clients.iter().all(|client| client.phase == Phase::Idle)
+        {
+            if ticks > model.ttl {
+                return Some(Broken::Slow);
+            }
+            state.now += model.ttl;
+            let now = state.server_time();
+            let left = state.server.nodes().iter().any(|node| node.expires > now);
+            return left.then_some(Broken::Stuck);
+        }
+        state.now += 1;
+    }
+    Some(Broken::Stuck)
+}
+
+impl State {
+    /// All that happens at once; answers whether anything did.
+    fn act(&mut self, model: &Redis, wants: &mut [bool]) -> bool {
+        let mut acted = false;
+        while let Some(&message) = self.net.first() {
+            self.deliver(model, message);
+            acted = true;
+        }
+        for index in 0..self.clients.len() {
+            let client = &self.clients[index];
+            if !client.alive {
+                continue;
+            }
+            let now = self.local_moment(index);
+            match client.phase {
+                Phase::Idle if wants[index] => self.join(index, true),
+                Phase::Idle => continue,
+                // The network is empty: what is not answered was lost.
+                Phase::Joining { .. } => self.join_again(index),
+                Phase::Leaving { .. } => self.leave_again(index),
+                Phase::Holding => {
+                    wants[index] &= !self.believes(index);
+                    self.leave(index);
+                }
+                Phase::Waiting if now >= client.deadline => self.leave(index),
+                Phase::Waiting if now >= client.look_at => self.renew(model, index),
+                Phase::Waiting => continue,
+            }
+            acted = true;
+        }
+        acted
+    }
+}

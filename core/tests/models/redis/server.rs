@@ -1,0 +1,286 @@
+//! The server of model A: core's own queue, or a plain list written a second time, which a fault can be planted in.
+
+use std::collections::BTreeSet;
+
+use latchwork_core::contracts::{NodeId, Patience};
+use latchwork_core::decide::queue::{Answer, Ask, Micros, Queue, Told};
+use latchwork_core::decide::{Claim, fits};
+
+use super::Fault;
+
+/// A node as an onlooker sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) sequence: u64,
+    pub(crate) id: NodeId,
+    pub(crate) expires: Micros,
+    pub(crate) admitted: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Server {
+    Core(Queue),
+    Second(Second),
+}
+
+impl Server {
+    pub(crate) fn join(&mut self, now: Micros, ask: &Ask) -> (Answer, Told) {
+        match self {
+            Server::Core(queue) => queue.join(now, ask),
+            Server::Second(second) => second.join(now, ask),
+        }
+    }
+
+    pub(crate) fn renew(&mut self, now: Micros, id: NodeId, sequence: u64) -> (Answer, Told) {
+        match self {
+            Server::Core(queue) => queue.renew(now, id, sequence),
+            Server::Second(second) => second.renew(now, id, sequence),
+        }
+    }
+
+    pub(crate) fn leave(&mut self, now: Micros, id: NodeId, sequence: u64) -> Told {
+        match self {
+            Server::Core(queue) => queue.leave(now, id, sequence).1,
+            Server::Second(second) => second.leave(now, id, Some(sequence)).1,
+        }
+    }
+
+    pub(crate) fn abandon(&mut self, now: Micros, id: NodeId) -> Told {
+        match self {
+            Server::Core(queue) => queue.abandon(now, id).1,
+            Server::Second(second) => second.leave(now, id, None).1,
+        }
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<Seen> {
+        match self {
+            Server::Core(queue) => queue
+                .iter()
+                .map(|(sequence, slot, admitted)| Seen {
+                    sequence,
+                    id: slot.id,
+                    expires: slot.expires,
+                    admitted,
+                })
+                .collect(),
+            Server::Second(second) => second
+                .rows
+                .iter()
+                .map(|row| Seen {
+                    sequence: row.sequence,
+                    id: row.id,
+                    expires: row.expires,
+                    admitted: row.admitted,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// The queue as a list, every rule in its plainest form; without a fault it answers as core does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Second {
+    pub(crate) fault: Option<Fault>,
+    last: u64,
+    rows: Vec<Row>,
+    closed: BTreeSet<NodeId>,
+    limit: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Row {
+    sequence: u64,
+    id: NodeId,
+    claim: Claim,
+    ttl: Micros,
+    expires: Micros,
+    admitted: bool,
+}
+
+impl Second {
+    pub(crate) fn new(fault: Option<Fault>) -> Self {
+        Self { fault, ..Self::default() }
+    }
+
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+
+    fn join(&mut self, now: Micros, ask: &Ask) -> (Answer, Told) {
+        let mut told = self.prune(now);
+        if self.closed.contains(&ask.id) {
+            return (Answer::Gone, without(told, ask.id));
+        }
+        let known = self.rows.iter_mut().find(|row| row.id == ask.id);
+        let sequence = match known {
+            Some(row) if self.fault != Some(Fault::NoLookUpById) => {
+                row.expires = now + ask.ttl;
+                row.sequence
+            }
+            _ => {
+                self.limit = ask.limit.unwrap_or(self.limit);
+                let free = self.rows.iter().all(|row| row.admitted) && self.lets_in(ask.claim);
+                if ask.patience == Patience::Try && !free {
+                    return (Answer::Refused, without(told, ask.id));
+                }
+                let sequence = now.max(self.last + 1);
+                self.last = sequence;
+                let (id, claim, ttl, expires) = (ask.id, ask.claim, ask.ttl, now + ask.ttl);
+                self.rows.push(Row { sequence, id, claim, ttl, expires, admitted: false });
+                told.extend(self.admit(now));
+                sequence
+            }
+        };
+        let answer = self.answer(sequence);
+        if self.has(Fault::OnlyLeavesPublish) {
+            told.clear();
+        }
+        (answer, without(told, ask.id))
+    }
+
+    fn renew(&mut self, now: Micros, id: NodeId, sequence: u64) -> (Answer, Told) {
+        let mut told = if self.has(Fault::RenewDoesNotPrune) { Told::new() } else { self.prune(now) };
+        let by_id = self.has(Fault::LateRepliesAndNamesById);
+        let row = self.rows.iter_mut().find(|row| row.id == id && (by_id || row.sequence == sequence));
+        let answer = match row {
+            None => Answer::Gone,
+            Some(row) => {
+                row.expires = now + row.ttl;
+                let sequence = row.sequence;
+                self.answer(sequence)
+            }
+        };
+        if self.has(Fault::OnlyLeavesPublish) {
+            told.clear();
+        }
+        (answer, without(told, id))
+    }
+
+    /// With a sequence number: that node alone. Without: the attempt is over, whatever it made.
+    fn leave(&mut self, now: Micros, id: NodeId, sequence: Option<u64>) -> (bool, Told) {
+        let mut told = self.prune(now);
+        let one_id = self.has(Fault::OneIdForAllAttempts);
+        if sequence.is_none() && !one_id && !self.has(Fault::NoTombstone) {
+            self.closed.insert(id);
+        }
+        let own = |row: &Row| match self.fault {
+            Some(Fault::LeaveByClient) => super::client_of(row.id) == super::client_of(id),
+            Some(Fault::OneIdForAllAttempts) => row.id == id,
+            _ => row.id == id && sequence.is_none_or(|sequence| row.sequence == sequence),
+        };
+        let found = self.rows.iter().position(own);
+        if let Some(index) = found {
+            self.rows.remove(index);
+            told.extend(self.admit(now));
+        }
+        (found.is_some(), without(told, id))
+    }
+
+    fn prune(&mut self, now: Micros) -> Told {
+        if !self.has(Fault::NoClamp) {
+            for row in &mut self.rows {
+                row.expires = row.expires.min(now + row.ttl);
+            }
+        }
+        if self.has(Fault::PruneFirstOnly) {
+            if self.rows.first().is_some_and(|row| row.expires <= now) {
+                self.rows.remove(0);
+            }
+        } else {
+            self.rows.retain(|row| row.expires > now);
+        }
+        self.admit(now)
+    }
+
+    fn admit(&mut self, now: Micros) -> Told {
+        let mut told = Told::new();
+        for index in 0..self.rows.len() {
+            if self.rows[index].admitted {
+                continue;
+            }
+            if self.lets_in(self.rows[index].claim) {
+                let extends = self.has(Fault::AdmissionExtends);
+                let row = &mut self.rows[index];
+                row.admitted = true;
+                if extends {
+                    row.expires = now + row.ttl;
+                }
+                told.push((row.id, row.sequence));
+            } else if !self.has(Fault::AgainstHoldersOnly) {
+                break;
+            }
+        }
+        told
+    }
+
+    /// Whether a claim fits beside the holders, which is the whole rule only if nobody waits before it.
+    fn lets_in(&self, claim: Claim) -> bool {
+        fits(self.rows.iter().filter(|row| row.admitted).map(|row| row.claim), claim, self.limit)
+    }
+
+    fn answer(&self, sequence: u64) -> Answer {
+        let Some(index) = self.rows.iter().position(|row| row.sequence == sequence) else {
+            return Answer::Gone;
+        };
+        let row = &self.rows[index];
+        if row.admitted {
+            return Answer::Admitted { sequence };
+        }
+        let mut ahead = self.rows[..index].iter().rev();
+        let blocker = match row.claim {
+            Claim::Exclusive => ahead.next().map(|row| row.expires),
+            Claim::Shared => ahead.find(|row| row.claim == Claim::Exclusive).map(|row| row.expires),
+            Claim::Permits(_) => self.rows.iter().map(|row| row.expires).min(),
+        };
+        Answer::Waiting { sequence, ahead_expires: blocker.unwrap_or(row.expires) }
+    }
+}
+
+fn without(mut told: Told, id: NodeId) -> Told {
+    told.retain(|(other, _)| *other != id);
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::Random;
+
+    /// Both were written from RULES A, apart: what they differ in is a bug in one of them.
+    #[test]
+    fn core_and_the_plain_list_answer_the_same_histories_alike() {
+        let seed = std::env::var("LATCHWORK_SEED").map_or(1, |text| text.parse().expect("a number"));
+        println!("LATCHWORK_SEED={seed}");
+        let mut random = Random(seed);
+        let histories = if crate::explore::long() { 200_000 } else { 20_000 };
+        for history in 0..histories {
+            let (mut core, mut second) = (Server::Core(Queue::new()), Server::Second(Second::new(None)));
+            let (kinds, mut now) = (random.below(3), 1_000);
+            for step in 0..60 {
+                // The clock may also step back (A17).
+                now = if random.below(20) == 0 { now - now.min(300) } else { now + random.next() % 60 };
+                let id = NodeId::from_bytes([u8::try_from(random.below(6)).expect("small"); 16]);
+                let known = core.nodes().iter().find(|node| node.id == id).map_or(7, |node| node.sequence);
+                let claim = match kinds {
+                    0 => Claim::Exclusive,
+                    1 if random.below(2) == 0 => Claim::Exclusive,
+                    1 => Claim::Shared,
+                    _ => Claim::Permits(u32::try_from(1 + random.below(3)).expect("small")),
+                };
+                let patience = if random.below(4) == 0 { Patience::Try } else { Patience::Wait };
+                let ask = Ask { id, claim, limit: Some(3), ttl: 150, patience };
+                let choice = random.below(12);
+                let answers = [&mut core, &mut second].map(|server| match choice {
+                    0..6 => server.join(now, &ask),
+                    6..9 => server.renew(now, id, known),
+                    9..11 => (Answer::Gone, server.leave(now, id, known)),
+                    _ => (Answer::Gone, server.abandon(now, id)),
+                });
+                let case =
+                    format!("LATCHWORK_SEED={seed}, history {history}, step {step}, choice {choice} {ask:?}");
+                assert_eq!(answers[0], answers[1], "{case}");
+                assert_eq!(core.nodes(), second.nodes(), "{case}");
+            }
+        }
+    }
+}
