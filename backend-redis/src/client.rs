@@ -1,0 +1,180 @@
+//! What the parts of one client share: the connection, its nodes, and the end of both.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use latchwork_core::contracts::{Close, Lease};
+use latchwork_core::{Clock, Error, ErrorKind, LostReason, Moment, Result};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::driver::Driver;
+use crate::inbox::{Inbox, Slot};
+use crate::layout::Queue;
+use crate::lease::ClientLease;
+use crate::scripts::{self, Call, Flags, Reply};
+
+/// How long an abandoned attempt's tombstone stands: longer than a request can live.
+pub(crate) const TOMBSTONE: Duration = latchwork_core::decide::queue::TOMBSTONE;
+/// Scripts in one burst, so that a join never waits behind more than that.
+pub(crate) const BURST: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) driver: Driver,
+    pub(crate) clock: Clock,
+    pub(crate) ttl: Duration,
+    pub(crate) request_timeout: Duration,
+    /// The channel of the own inbox.
+    pub(crate) channel: String,
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) lease: ClientLease,
+    closing: watch::Sender<bool>,
+    // The answer of the one close that there is.
+    closed: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
+    warned: AtomicBool,
+}
+
+impl Client {
+    pub(crate) fn new(
+        driver: Driver,
+        clock: Clock,
+        inbox: Arc<Inbox>,
+        lease: ClientLease,
+        settings: &crate::config::Settings,
+    ) -> Self {
+        Self {
+            driver,
+            clock,
+            ttl: settings.ttl,
+            request_timeout: settings.request_timeout,
+            channel: settings.inbox.clone(),
+            inbox,
+            lease,
+            closing: watch::Sender::new(false),
+            closed: Mutex::default(),
+            warned: AtomicBool::new(false),
+        }
+    }
+
+    /// Ready when the client is being closed. Dropping the client drops the sender.
+    pub(crate) fn closing(&self) -> watch::Receiver<bool> {
+        self.closing.subscribe()
+    }
+
+    /// Runs a script unless the client is closed, or gets closed meanwhile.
+    pub(crate) async fn run(&self, call: &Call) -> Result<(Moment, Reply)> {
+        let mut closing = self.closing();
+        tokio::select! {
+            biased;
+            _ = closing.wait_for(|closing| *closing) => Err(Error::closed()),
+            answer = self.driver.run(call, self.request_timeout) => answer,
+        }
+    }
+
+    /// Acts upon what a script says beside its result.
+    pub(crate) fn heed(self: &Arc<Self>, flags: Flags, queue: &Queue) {
+        if flags.untold() && !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the server refused to publish to another client's inbox: hand-offs wait for the re-check (see its ACL)"
+            );
+        }
+        if flags.more() {
+            tokio::spawn(sweep(Arc::clone(self), queue.clone()));
+        }
+    }
+
+    /// Ends the client once; every caller gets the one answer.
+    pub(crate) async fn close(self: &Arc<Self>, how: Close) -> Result<()> {
+        let mut answer = {
+            let mut closed = self.closed.lock();
+            match &*closed {
+                Some(answer) => answer.clone(),
+                None => {
+                    let (sender, answer) = watch::channel(None);
+                    *closed = Some(answer.clone());
+                    self.closing.send_replace(true);
+                    let client = Arc::clone(self);
+                    if how == Close::Abrupt {
+                        // Nothing may be sent from here on, not even by a task that runs beside us.
+                        client.driver.cut();
+                    }
+                    tokio::spawn(async move {
+                        let result = client.end(how).await;
+                        sender.send_replace(Some(result));
+                    });
+                    answer
+                }
+            }
+        };
+        match answer.wait_for(Option::is_some).await {
+            Ok(answer) => answer.clone().unwrap_or(Ok(())),
+            Err(_) => {
+                Err(Error::new(ErrorKind::Unavailable, "the runtime ended before the client was closed"))
+            }
+        }
+    }
+
+    async fn end(&self, how: Close) -> Result<()> {
+        let slots = self.inbox.all();
+        for slot in &slots {
+            slot.leave();
+            if let Some(state) = slot.state() {
+                state.gone(LostReason::Closed);
+            }
+        }
+        let until = self.clock.now() + self.request_timeout;
+        let mut result = Ok(());
+        if how == Close::Orderly {
+            let calls: Vec<_> = slots.iter().map(|slot| farewell(slot)).collect();
+            for burst in calls.chunks(BURST * 8) {
+                let left = until.since(self.clock.now());
+                for answer in self.driver.run_all(burst, left).await {
+                    if let Err(error) = answer {
+                        tracing::debug!(%error, "a node was not given back at close");
+                        result = Err(Error::new(
+                            ErrorKind::Unavailable,
+                            "closed, but the server did not confirm every node: the rest runs out with its lease",
+                        )
+                        .because(error));
+                    }
+                }
+            }
+            self.driver.close(until.since(self.clock.now())).await;
+        }
+        self.driver.cut();
+        self.lease.current().end(LostReason::Closed);
+        result
+    }
+
+    /// The lease that the client as a whole has now.
+    pub(crate) fn lease(&self) -> Lease {
+        self.lease.current()
+    }
+}
+
+/// How a slot is given back: by name and sequence, or, while its join is out, by name alone.
+pub(crate) fn farewell(slot: &Slot) -> Call {
+    match slot.state() {
+        Some(state) => scripts::leave(&slot.queue, slot.id, state.sequence(), None),
+        None => scripts::abandon(&slot.queue, slot.id, TOMBSTONE, None),
+    }
+}
+
+/// More had expired, or was to be told, than one script looks at: goes on until nothing is left. Should this
+/// client die meanwhile, the waiters' own re-checks do it.
+async fn sweep(client: Arc<Client>, queue: Queue) {
+    let call = scripts::renew([(&queue, Vec::new())], client.ttl, None);
+    loop {
+        let answer = client.run(&call).await.and_then(|(_, reply)| scripts::renewed(reply));
+        match answer {
+            Ok((_, queues)) if matches!(queues.first(), Some(Ok((flags, _))) if flags.more()) => {}
+            Ok(_) => return,
+            Err(error) => {
+                tracing::debug!(%error, "a queue was not swept to its end");
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! From a [`Config`] to what a Redis client needs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::{Backend, NodeId};
+use latchwork_core::{Config, Connector, Error, ErrorKind, Result, Secret, encode};
+
+use crate::backend::RedisBackend;
+
+/// Redis' own port.
+const PORT: u16 = 6379;
+
+/// Opens clients of Redis and Valkey: `redis://[user[:password]@]host[:port][/database]`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RedisConnector;
+
+/// The connector, as a list of connectors wants it.
+pub fn connector() -> Arc<dyn Connector> {
+    Arc::new(RedisConnector)
+}
+
+#[async_trait]
+impl Connector for RedisConnector {
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    fn validate(&self, config: &Config) -> Result<()> {
+        Settings::of(config).map(|_| ())
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        let settings = Settings::of(config)?;
+        let within = config.connect_timeout;
+        match tokio::time::timeout(within, RedisBackend::connect(settings)).await {
+            Ok(backend) => Ok(Arc::new(backend?)),
+            Err(_) => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("no Redis answered at {:?} within {within:?}", config.hosts),
+            )),
+        }
+    }
+}
+
+/// What this client needs of a configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) database: i64,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<Secret>,
+    pub(crate) ttl: Duration,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) strict: bool,
+    /// Shown by CLIENT LIST.
+    pub(crate) client_name: String,
+    /// The channel on which this client is told of its admissions.
+    pub(crate) inbox: String,
+    /// The keys that the self-test writes.
+    pub(crate) scratch: [String; 3],
+}
+
+impl Settings {
+    pub(crate) fn of(config: &Config) -> Result<Self> {
+        let hosts = config.hosts_with_port(PORT)?;
+        let [address] = hosts.as_slice() else {
+            return Err(Error::invalid(
+                "url",
+                "redis:// takes one host: Redis Cluster and Sentinel are not supported yet",
+            ));
+        };
+        let bad_port = || Error::invalid("url", format!("{address:?} has no valid port"));
+        let (host, port) = address.rsplit_once(':').ok_or_else(bad_port)?;
+        let database = match config.path.as_str() {
+            "" => 0,
+            path => path.parse().ok().filter(|database| *database >= 0).ok_or_else(|| {
+                Error::invalid("url", format!("{path:?} is no database number: redis://host/2"))
+            })?,
+        };
+        let (namespace, client) = (encode(&config.namespace), NodeId::random());
+        Ok(Self {
+            host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
+            port: port.parse().map_err(|_| bad_port())?,
+            database,
+            user: config.user.clone(),
+            password: config.password.clone(),
+            ttl: config.ttl,
+            connect_timeout: config.connect_timeout,
+            request_timeout: config.request_timeout,
+            strict: config.strict,
+            client_name: format!("latchwork:{client}"),
+            inbox: format!("{namespace}:inbox:{client}"),
+            scratch: ["z", "h", "s"].map(|part| format!("{namespace}:selftest:{{{client}}}:{part}")),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(url: &str) -> Result<Settings> {
+        Settings::of(&url.parse()?)
+    }
+
+    #[test]
+    fn host_port_and_database() {
+        let read = settings("redis://u:p@[::1]:7000/3?namespace=a/b").unwrap();
+        assert_eq!((read.host.as_str(), read.port, read.database), ("::1", 7000, 3));
+        assert!(read.inbox.starts_with("a%2Fb:inbox:"));
+        assert_eq!(settings("redis://h").unwrap().port, 6379);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        for url in ["redis://", "redis://a,b", "redis://h/x", "redis://h/-1"] {
+            assert_eq!(settings(url).unwrap_err().argument(), Some("url"), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        assert!(!format!("{:?}", settings("redis://u:hunter2@h").unwrap()).contains("hunter2"));
+    }
+}

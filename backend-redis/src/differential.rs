@@ -1,0 +1,321 @@
+//! The same random histories for the scripts on a real server and for their twin in core: every answer, every
+//! message and every listing must agree. That is what lets the models explore core's function in the scripts' place.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_conformance::servers::{self, Options, Server};
+use latchwork_core::contracts::{Join, NodeId, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::queue::{Answer, Ask, Queue as Twin, Told};
+use latchwork_core::{Address, Clock, Config, Kind};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::client::TOMBSTONE;
+use crate::config::Settings;
+use crate::driver::Driver;
+use crate::layout::Queue;
+use crate::scripts::{self, JoinAnswer, RenewAnswer, Reply};
+
+const SECOND: u64 = 1_000_000;
+const LIMIT: u32 = 4;
+/// The TTLs of the clients of a history, in microseconds.
+const TTLS: [u64; 3] = [SECOND, 3 * SECOND, 10 * SECOND];
+
+/// SplitMix64: a history is told by its seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % sides
+    }
+
+    fn pick<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
+        let sides = u64::try_from(of.len()).ok().filter(|sides| *sides > 0)?;
+        of.get(usize::try_from(self.roll(sides)).ok()?)
+    }
+}
+
+/// One attempt of a history, and what the server said its sequence number is.
+#[derive(Clone, Debug)]
+struct Attempt {
+    join: Join,
+    ttl: u64,
+    sequence: u64,
+}
+
+struct Bench {
+    driver: Driver,
+    channel: String,
+    heard: Arc<Mutex<Vec<u8>>>,
+    raw: redis::aio::MultiplexedConnection,
+}
+
+impl Bench {
+    async fn new(url: &str) -> Self {
+        let config: Config = url.parse().unwrap();
+        let settings = Settings::of(&config).unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let ear = Arc::clone(&heard);
+        let on_message = Arc::new(move |message: &[u8]| {
+            let mut heard = ear.lock();
+            heard.extend_from_slice(message);
+            heard.push(b' ');
+        });
+        let channel = settings.inbox.clone();
+        let connected = Driver::connect(settings, Clock::system(), on_message, Arc::new(Notify::new())).await;
+        let (driver, _) = connected.map_err(|failure| failure.error).unwrap();
+        let raw = redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
+        let bench = Self { driver, channel, heard, raw };
+        // What the self-test published.
+        bench.told().await;
+        bench
+    }
+
+    async fn run(&self, call: scripts::Call) -> Reply {
+        self.driver.run(&call, Duration::from_secs(10)).await.unwrap().1
+    }
+
+    /// Whom the last script told. A message may come behind the script's reply, but not behind the next one's.
+    async fn told(&self) -> BTreeSet<(String, u64)> {
+        self.driver.ping(Duration::from_secs(10)).await.unwrap();
+        let heard = std::mem::take(&mut *self.heard.lock());
+        let text = String::from_utf8(heard).unwrap();
+        let words: Vec<_> = text.split_ascii_whitespace().collect();
+        words.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap())).collect()
+    }
+}
+
+fn expected(told: Told) -> BTreeSet<(String, u64)> {
+    told.into_iter().map(|(id, sequence)| (id.to_string(), sequence)).collect()
+}
+
+/// One history.
+struct History<'a> {
+    bench: &'a mut Bench,
+    queue: Queue,
+    twin: Twin,
+    dice: Dice,
+    now: u64,
+    attempts: Vec<Attempt>,
+    address: Address,
+    log: Vec<String>,
+}
+
+impl History<'_> {
+    async fn step(&mut self) {
+        match self.dice.roll(20) {
+            0..=5 => self.join_new().await,
+            6 => self.join_again().await,
+            7..=10 => self.renew().await,
+            11..=14 => self.leave().await,
+            15 => self.abandon().await,
+            16 => self.list().await,
+            17 => self.remove().await,
+            _ => self.pass_time(),
+        }
+    }
+
+    fn pass_time(&mut self) {
+        match self.dice.roll(12) {
+            // The server's clock is set back.
+            0 => self.now -= self.dice.roll(3 * SECOND),
+            1 => self.now += self.dice.roll(12 * SECOND),
+            _ => self.now += self.dice.roll(SECOND),
+        }
+        self.log.push(format!("now {}", self.now));
+    }
+
+    fn claim(&mut self) -> Claim {
+        match (self.address.kind(), self.dice.roll(3)) {
+            (Kind::Semaphore, _) => Claim::Permits(u32::try_from(1 + self.dice.roll(5)).unwrap()),
+            (Kind::RwLock, 1..) => Claim::Shared,
+            _ => Claim::Exclusive,
+        }
+    }
+
+    async fn join_new(&mut self) {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.dice.roll(u64::MAX).to_be_bytes());
+        let limit = match self.dice.roll(8) {
+            0 => None,
+            1 => Some(LIMIT + 1),
+            _ => Some(LIMIT),
+        };
+        let join = Join {
+            queue: self.address.clone(),
+            id: NodeId::from_bytes(bytes),
+            claim: self.claim(),
+            limit,
+            label: "a label: with spaces\nand lines".into(),
+            patience: if self.dice.roll(4) == 0 { Patience::Try } else { Patience::Wait },
+            repeated: false,
+        };
+        let ttl = *self.dice.pick(&TTLS).unwrap();
+        self.join(Attempt { join, ttl, sequence: 0 }).await;
+    }
+
+    async fn join_again(&mut self) {
+        if let Some(attempt) = self.dice.pick(&self.attempts).cloned() {
+            self.join(attempt).await;
+        }
+    }
+
+    async fn join(&mut self, mut attempt: Attempt) {
+        let Join { id, claim, limit, patience, .. } = attempt.join;
+        self.log.push(format!("join {id} {claim:?} {limit:?} {patience:?} ttl {}", attempt.ttl));
+        let ttl = Duration::from_micros(attempt.ttl);
+        let call = scripts::join(&self.queue, &attempt.join, ttl, &self.bench.channel, Some(self.now));
+        let (answer, _, time) = scripts::joined(self.bench.run(call).await).unwrap();
+        let ask = Ask { id, claim, limit, ttl: attempt.ttl, patience };
+        let (twin, told) = self.twin.join(self.now, &ask);
+        self.check(
+            match answer {
+                JoinAnswer::Admitted { sequence } => Answer::Admitted { sequence },
+                JoinAnswer::Waiting { sequence, ahead } => self.waiting(sequence, ahead),
+                JoinAnswer::Refused => Answer::Refused,
+                JoinAnswer::Abandoned => Answer::Gone,
+                JoinAnswer::Conflict { stored } => Answer::Conflict { stored },
+            },
+            twin,
+            told,
+        )
+        .await;
+        assert_eq!(time, i64::try_from(self.now).unwrap());
+        if let Answer::Admitted { sequence } | Answer::Waiting { sequence, .. } = twin {
+            self.attempts.retain(|known| known.join.id != id);
+            attempt.sequence = sequence;
+        }
+        self.attempts.push(attempt);
+    }
+
+    async fn renew(&mut self) {
+        let Some(attempt) = self.dice.pick(&self.attempts).cloned() else { return };
+        let (id, sequence) = (attempt.join.id, self.sequence(&attempt));
+        self.log.push(format!("renew {id} {sequence}"));
+        let ttl = Duration::from_micros(attempt.ttl);
+        let call = scripts::renew([(&self.queue, vec![(id, sequence)])], ttl, Some(self.now));
+        let (_, queues) = scripts::renewed(self.bench.run(call).await).unwrap();
+        let (twin, told) = self.twin.renew(self.now, id, sequence);
+        let (_, answers) = queues.into_iter().next().unwrap().unwrap();
+        self.check(
+            match answers[..] {
+                [RenewAnswer::Held] => Answer::Admitted { sequence },
+                [RenewAnswer::Waiting { ahead }] => self.waiting(sequence, ahead),
+                [RenewAnswer::Gone] => Answer::Gone,
+                _ => panic!("one node, one answer: {answers:?}"),
+            },
+            twin,
+            told,
+        )
+        .await;
+    }
+
+    async fn leave(&mut self) {
+        let Some(attempt) = self.dice.pick(&self.attempts).cloned() else { return };
+        let (id, sequence) = (attempt.join.id, self.sequence(&attempt));
+        self.log.push(format!("leave {id} {sequence}"));
+        let call = scripts::leave(&self.queue, id, sequence, Some(self.now));
+        let (there, _) = scripts::left(self.bench.run(call).await).unwrap();
+        let (twin, told) = self.twin.leave(self.now, id, sequence);
+        self.check(there, twin, told).await;
+    }
+
+    async fn abandon(&mut self) {
+        let Some(attempt) = self.dice.pick(&self.attempts).cloned() else { return };
+        let id = attempt.join.id;
+        self.log.push(format!("abandon {id}"));
+        let call = scripts::abandon(&self.queue, id, TOMBSTONE, Some(self.now));
+        let (there, _) = scripts::left(self.bench.run(call).await).unwrap();
+        let (twin, told) = self.twin.abandon(self.now, id);
+        self.check(there, twin, told).await;
+    }
+
+    async fn list(&mut self) {
+        self.log.push("list".to_owned());
+        let call = scripts::list(&self.queue, 0, 1000, Some(self.now));
+        let (_, entries) = scripts::listed(self.bench.run(call).await).unwrap();
+        let told = self.twin.prune(self.now);
+        let listed: Vec<_> =
+            entries.iter().map(|entry| (entry.sequence, entry.claim, entry.admitted)).collect();
+        let twin =
+            self.twin.iter().map(|(sequence, slot, admitted)| (sequence, slot.claim, admitted)).collect();
+        self.check(listed, twin, told).await;
+    }
+
+    /// An operator removes a node by hand; the next script notices.
+    async fn remove(&mut self) {
+        let Some(attempt) = self.dice.pick(&self.attempts).cloned() else { return };
+        let id = attempt.join.id;
+        if self.twin.find(id) != Some(attempt.sequence) {
+            return;
+        }
+        self.log.push(format!("remove {id}"));
+        let key = self.queue.keys().next().unwrap();
+        redis::cmd("ZREM").arg(key).arg(id.to_string()).exec_async(&mut self.bench.raw).await.unwrap();
+        let sweep = scripts::renew([(&self.queue, Vec::new())], Duration::from_secs(1), Some(self.now));
+        self.bench.run(sweep).await;
+        let (_, mut told) = self.twin.remove(self.now, attempt.sequence);
+        // The twin looks before it removes, and may have admitted the node for a moment.
+        told.retain(|(other, _)| *other != id);
+        self.check((), (), told).await;
+    }
+
+    /// Mostly the right one.
+    fn sequence(&mut self, attempt: &Attempt) -> u64 {
+        attempt.sequence + u64::from(self.dice.roll(10) == 0)
+    }
+
+    fn waiting(&self, sequence: u64, ahead: Duration) -> Answer {
+        Answer::Waiting { sequence, ahead_expires: self.now + u64::try_from(ahead.as_micros()).unwrap() }
+    }
+
+    async fn check<T: PartialEq + std::fmt::Debug>(&mut self, script: T, twin: T, told: Told) {
+        let history = || self.log.join("\n");
+        assert_eq!(script, twin, "script (left) and twin differ after:\n{}", history());
+        let heard = self.bench.told().await;
+        assert_eq!(heard, expected(told), "told by script (left) and twin differ after:\n{}", history());
+    }
+}
+
+async fn histories(kind: Kind, seeds: std::ops::Range<u64>, steps: usize) {
+    let server = Server::start(servers::Kind::Redis, Options::new()).await.unwrap();
+    let mut bench = Bench::new(server.url()).await;
+    for seed in seeds {
+        let address = Address::new("differential", kind, format!("{seed}-{}", NodeId::random())).unwrap();
+        let mut history = History {
+            bench: &mut bench,
+            queue: Queue::of(&address).unwrap(),
+            twin: Twin::new(),
+            dice: Dice(seed),
+            now: 1_763_690_000_000_000,
+            attempts: Vec::new(),
+            address,
+            log: vec![format!("seed {seed}")],
+        };
+        for _ in 0..steps {
+            history.step().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn exclusive_histories_agree_with_the_twin() {
+    histories(Kind::Mutex, 0..40, 150).await;
+}
+
+#[tokio::test]
+async fn shared_histories_agree_with_the_twin() {
+    histories(Kind::RwLock, 1000..1040, 150).await;
+}
+
+#[tokio::test]
+async fn permit_histories_agree_with_the_twin() {
+    histories(Kind::Semaphore, 2000..2040, 150).await;
+}

@@ -1,0 +1,73 @@
+//! The client crate's errors become ours here, and nowhere else.
+
+use latchwork_core::{Error, ErrorKind};
+use redis::RedisError;
+
+/// A request that failed: the error, and what the driver must do about it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    /// The connection is of no use any more (broken, or its server is no master now): dial again.
+    pub(crate) redial: bool,
+    /// The server does not know the script: send its text.
+    pub(crate) noscript: bool,
+    /// The server said so itself: nothing is to be found out about who it is.
+    pub(crate) answered: bool,
+}
+
+impl Failure {
+    fn new(kind: ErrorKind, context: &'static str) -> Self {
+        Self { error: Error::new(kind, context), redial: false, noscript: false, answered: true }
+    }
+
+    fn redial(self) -> Self {
+        Self { redial: true, ..self }
+    }
+}
+
+/// `sent`: the request may have reached the server. What the server answered was refused before anything was
+/// written (the scripts check first), so that only a missing answer leaves the outcome unknown.
+pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
+    // Redis 6.2 wraps the code of an error inside a script into words, so the text is searched.
+    let text = error.to_string();
+    let says = |code: &str| text.contains(code);
+    let failure = if says("NOSCRIPT") {
+        Failure { noscript: true, ..Failure::new(ErrorKind::Unavailable, "the server forgot a script") }
+    } else if says("READONLY") || says("MASTERDOWN") || says("UNBLOCKED") {
+        Failure::new(ErrorKind::Unavailable, "the server is no master now").redial()
+    } else if says("LOADING") {
+        Failure::new(ErrorKind::Unavailable, "the server is loading its data").redial()
+    } else if says("NOAUTH") || says("WRONGPASS") || error.kind() == redis::ErrorKind::AuthenticationFailed {
+        Failure::new(ErrorKind::Forbidden { what: "to log in".to_owned() }, "user or password").redial()
+    } else if says("NOPERM") || says("can't run this command or subcommand") {
+        Failure::new(
+            ErrorKind::Forbidden { what: "a command, key or channel".to_owned() },
+            "see the ACL of this user",
+        )
+    } else if says("OOM command not allowed") {
+        Failure::new(ErrorKind::Unavailable, "the server is out of memory")
+    } else if says("BUSY ") || says("TRYAGAIN") || says("CLUSTERDOWN") {
+        Failure::new(ErrorKind::Unavailable, "the server is busy")
+    } else if says("WRONGTYPE") {
+        Failure::new(ErrorKind::Conflict, "a key of this queue belongs to another program")
+    } else if says("MOVED ") || says("CROSSSLOT") {
+        Failure::new(
+            ErrorKind::Misconfigured,
+            "the server belongs to a Redis Cluster, which is not supported yet",
+        )
+    } else if error.kind() == redis::ErrorKind::RESP3NotSupported || says("unknown command `HELLO`") {
+        Failure::new(ErrorKind::Misconfigured, "the server is older than Redis 6.2")
+    } else if matches!(error.kind(), redis::ErrorKind::Server(_) | redis::ErrorKind::Extension) {
+        Failure::new(ErrorKind::Misconfigured, "the server refused the request")
+    } else {
+        let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
+        Failure { answered: false, ..Failure::new(kind, "no answer").redial() }
+    };
+    Failure { error: failure.error.because(error), ..failure }
+}
+
+/// No answer in time.
+pub(crate) fn timed_out(sent: bool) -> Failure {
+    let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
+    Failure { answered: false, ..Failure::new(kind, "no answer within the request timeout").redial() }
+}

@@ -1,0 +1,115 @@
+//! Where a queue lives on the server: its keys, and the shape that its kind gives it.
+
+use std::sync::Arc;
+
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Error, Kind, Result};
+
+/// Which claims a queue takes, and so which keys it has. The scripts know it by its letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Shape {
+    /// Exclusive claims only.
+    Exclusive,
+    /// Exclusive and shared claims: the writers have a sorted set of their own.
+    ReadWrite,
+    /// Permits of a stored limit.
+    Permits,
+}
+
+impl Shape {
+    fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Mutex | Kind::Election => Shape::Exclusive,
+            Kind::Semaphore => Shape::Permits,
+            // What is to come is at most as wide as this.
+            _ => Shape::ReadWrite,
+        }
+    }
+
+    pub(crate) fn letter(self) -> &'static str {
+        match self {
+            Shape::Exclusive => "x",
+            Shape::ReadWrite => "rw",
+            Shape::Permits => "p",
+        }
+    }
+}
+
+/// One queue's place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Queue {
+    pub(crate) shape: Shape,
+    // All of its keys but the part's name.
+    prefix: Arc<str>,
+}
+
+impl Queue {
+    /// # Errors
+    /// `InvalidArgument` naming `key` for an exact name with a brace: it would end the hash tag.
+    pub(crate) fn of(address: &Address) -> Result<Self> {
+        let (kind, key) = (address.kind().as_str(), address.coded());
+        let prefix = match address.namespace() {
+            Some(namespace) => format!("{namespace}:{kind}:{{{key}}}:"),
+            None if key.contains(['{', '}']) => {
+                return Err(Error::invalid("key", "an exact address on Redis must not hold a brace"));
+            }
+            None => format!("{kind}:{{{key}}}:"),
+        };
+        Ok(Self { shape: Shape::of(address.kind()), prefix: prefix.into() })
+    }
+
+    /// # Errors
+    /// `InvalidArgument` naming `claim` for one that this kind of queue does not take.
+    pub(crate) fn check(&self, claim: Claim) -> Result<()> {
+        let fits = match claim {
+            Claim::Exclusive => self.shape != Shape::Permits,
+            Claim::Shared => self.shape == Shape::ReadWrite,
+            Claim::Permits(_) => self.shape == Shape::Permits,
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(Error::invalid("claim", format!("{claim:?} does not belong into {}", self.prefix)))
+        }
+    }
+
+    /// The keys in the order of the scripts' headers.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = String> {
+        let extra = match self.shape {
+            Shape::Exclusive => None,
+            Shape::ReadWrite => Some("writers"),
+            Shape::Permits => Some("limit"),
+        };
+        ["seq", "exp", "node", "meta"].into_iter().chain(extra).map(|part| format!("{}{part}", self.prefix))
+    }
+
+    /// The key of the tombstones.
+    pub(crate) fn left(&self) -> String {
+        format!("{}left", self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_share_a_hash_tag_and_kinds_never_meet() {
+        let queue = Queue::of(&Address::new("n/s", Kind::RwLock, "a}b").unwrap()).unwrap();
+        let keys: Vec<_> = queue.keys().collect();
+        assert_eq!(keys[0], "n%2Fs:rwlock:{a%7Db}:seq");
+        assert_eq!((keys.len(), keys[4].as_str()), (5, "n%2Fs:rwlock:{a%7Db}:writers"));
+        let exact = |kind| Queue::of(&Address::new("n", kind, Address::exact("app/lock")).unwrap()).unwrap();
+        assert_eq!(exact(Kind::Mutex).left(), "mutex:{app/lock}:left");
+        assert_ne!(exact(Kind::Mutex).left(), exact(Kind::Semaphore).left());
+    }
+
+    #[test]
+    fn a_brace_in_an_exact_name_and_a_foreign_claim_are_refused_by_name() {
+        let address = Address::new("n", Kind::Mutex, Address::exact("a{b")).unwrap();
+        assert_eq!(Queue::of(&address).unwrap_err().argument(), Some("key"));
+        let mutex = Queue::of(&Address::new("n", Kind::Mutex, "a").unwrap()).unwrap();
+        assert_eq!(mutex.check(Claim::Permits(1)).unwrap_err().argument(), Some("claim"));
+        assert!(mutex.check(Claim::Exclusive).is_ok());
+    }
+}

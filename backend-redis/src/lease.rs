@@ -1,0 +1,355 @@
+//! Renewal: every node has a lease of its own, and one task renews them all in batches (LEASE-ALIVE).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use latchwork_core::contracts::{Lease, LeaseState, NodeId};
+use latchwork_core::decide::{margin, recheck, renewal_period};
+use latchwork_core::{Clock, LostReason, Moment, Result};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::client::{BURST, Client, farewell};
+use crate::inbox::Slot;
+use crate::layout::Queue;
+use crate::scripts::{self, Call, RenewAnswer, ServerTime};
+
+/// Queues in one renewal script: fewer cost the server more, more would let other requests wait. (In a cluster
+/// it would be those of one slot.)
+const QUEUES: usize = 32;
+/// Nodes of one queue in one renewal script.
+const NODES: usize = 256;
+/// How soon a round that failed is repeated.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// The lease of the client as a whole: live while every node was renewed in time (with no node: while the server
+/// answers), lost when the deadlines of all nodes have passed.
+#[derive(Debug)]
+pub(crate) struct ClientLease {
+    clock: Clock,
+    ttl: Duration,
+    now: Mutex<(Lease, Moment)>,
+}
+
+impl ClientLease {
+    pub(crate) fn new(clock: Clock, ttl: Duration, sent: Moment) -> Self {
+        let lease = Lease::new(clock.clone(), ttl, sent);
+        Self { clock, ttl, now: Mutex::new((lease, Moment::NEVER)) }
+    }
+
+    pub(crate) fn current(&self) -> Lease {
+        self.now.lock().0.clone()
+    }
+
+    /// A node was joined by a request sent at `sent`. After a loss that opens a new lease (LEASE-REOPEN).
+    pub(crate) fn joined(&self, sent: Moment) {
+        let mut now = self.now.lock();
+        if now.0.lost() == Some(LostReason::Expired) {
+            *now = (Lease::new(self.clock.clone(), self.ttl, sent), Moment::NEVER);
+        } else {
+            Self::extend(&now, sent);
+        }
+    }
+
+    fn awaiting(&self, due: Moment) {
+        let mut now = self.now.lock();
+        now.0.awaiting(due);
+        now.1 = now.1.min(due);
+    }
+
+    /// A round is over: all nodes were renewed by requests sent at `sent` or later.
+    fn proven(&self, sent: Moment) {
+        let mut now = self.now.lock();
+        now.0.proven(sent);
+        now.1 = Moment::NEVER;
+    }
+
+    /// Some were renewed, others not: it lives on with those, and stays late.
+    fn partly_proven(&self, sent: Moment) {
+        Self::extend(&self.now.lock(), sent);
+    }
+
+    fn extend((lease, due): &(Lease, Moment), sent: Moment) {
+        let suspended = lease.state() == LeaseState::Suspended;
+        if lease.proven(sent) {
+            if suspended {
+                lease.suspend();
+            } else {
+                lease.awaiting(*due);
+            }
+        }
+    }
+}
+
+/// The task: a round every third of the TTL, at once when the connection was renewed, and soon again after one that
+/// failed. Ends with the client.
+pub(crate) async fn keep(client: Weak<Client>, reconnected: Arc<Notify>) {
+    let Some((clock, mut closing, period)) =
+        client.upgrade().map(|client| (client.clock.clone(), client.closing(), renewal_period(client.ttl)))
+    else {
+        return;
+    };
+    let mut steps = ClockSteps::default();
+    let mut next = clock.now() + period;
+    loop {
+        tokio::select! {
+            () = clock.sleep_until(next) => {}
+            () = reconnected.notified() => {}
+            _ = closing.wait_for(|closing| *closing) => return,
+        }
+        let Some(client) = client.upgrade() else { return };
+        let started = clock.now();
+        let round = tokio::select! {
+            round = client.renew_all(&mut steps) => round,
+            _ = closing.wait_for(|closing| *closing) => return,
+        };
+        next = match round {
+            Ok(()) => started + period,
+            Err(error) => {
+                tracing::debug!(%error, "not everything was renewed; again soon");
+                clock.now() + AGAIN
+            }
+        };
+    }
+}
+
+impl Client {
+    /// A renewal that takes longer than its period is late anyway.
+    fn renewal_bound(&self) -> Duration {
+        self.request_timeout.min(renewal_period(self.ttl))
+    }
+
+    async fn renew_all(self: &Arc<Self>, steps: &mut ClockSteps) -> Result<()> {
+        let started = self.clock.now();
+        let due = started + renewal_period(self.ttl);
+        let mut queues: HashMap<Queue, Vec<Arc<Slot>>> = HashMap::new();
+        for slot in self.inbox.all() {
+            let Some(state) = slot.state().filter(|_| !slot.has_left()) else { continue };
+            // Timers do not count a machine's sleep: whoever waits on it reads the clock again (RULES C2).
+            state.lease().tick();
+            // Lost is final, and a fixed end is never renewed past.
+            if state.lost().is_none() {
+                state.lease().awaiting(due);
+                queues.entry(slot.queue.clone()).or_default().push(slot);
+            }
+        }
+        self.lease.awaiting(due);
+        if queues.is_empty() {
+            let sent = self.driver.ping(self.renewal_bound()).await?;
+            self.lease.proven(sent);
+            return Ok(());
+        }
+        let batches = batches(queues);
+        let mut result = Ok(());
+        for burst in batches.chunks(BURST) {
+            let calls: Vec<_> = burst.iter().map(|batch| renewal(batch, self.ttl)).collect();
+            let answers = self.driver.run_all(&calls, self.renewal_bound()).await;
+            for (batch, answer) in burst.iter().zip(answers) {
+                let applied = answer.and_then(|(sent, reply)| {
+                    let (time, answers) = scripts::renewed(reply)?;
+                    steps.observe(self, sent, time);
+                    self.apply(batch, sent, answers).map(|()| sent)
+                });
+                match applied {
+                    Ok(sent) => self.lease.partly_proven(sent),
+                    Err(error) => result = Err(error),
+                }
+            }
+            // A server that does not answer is not asked for the rest: the next round begins with everything.
+            if result.is_err() {
+                return result;
+            }
+        }
+        self.lease.proven(started);
+        Ok(())
+    }
+
+    /// Renews one waiting node by itself: its re-check (RULES A13).
+    pub(crate) async fn renew_one(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<()> {
+        let batch: Batch = vec![(slot.queue.clone(), vec![Arc::clone(slot)])];
+        let (sent, reply) = self.run(&renewal(&batch, self.ttl)).await?;
+        let (_, answers) = scripts::renewed(reply)?;
+        self.apply(&batch, sent, answers)
+    }
+
+    fn apply(self: &Arc<Self>, batch: &Batch, sent: Moment, answers: scripts::Renewed) -> Result<()> {
+        let mut result = Ok(());
+        for ((queue, slots), answer) in batch.iter().zip(answers) {
+            match answer {
+                Ok((flags, answers)) => {
+                    self.heed(flags, queue);
+                    for (slot, answer) in slots.iter().zip(answers) {
+                        self.renewed(slot, sent, answer);
+                    }
+                }
+                Err(words) => {
+                    result = Err(latchwork_core::Error::new(latchwork_core::ErrorKind::Conflict, words));
+                }
+            }
+        }
+        result
+    }
+
+    fn renewed(self: &Arc<Self>, slot: &Arc<Slot>, sent: Moment, answer: RenewAnswer) {
+        let Some(state) = slot.state().filter(|_| !slot.has_left()) else { return };
+        if answer == RenewAnswer::Gone {
+            return state.gone(LostReason::Revoked);
+        }
+        if !state.lease().proven(sent) {
+            // Too late for us, though the server has renewed it: given back, or our own next acquire would wait
+            // behind it (RULES A5, C6).
+            self.give_back(slot);
+            return;
+        }
+        match answer {
+            RenewAnswer::Held => slot.admit(self.clock.now()),
+            // Admitted before this was asked, and not any more: somebody has changed the queue by hand.
+            RenewAnswer::Waiting { .. } if slot.admitted_at().is_some_and(|admitted| admitted < sent) => {
+                state.gone(LostReason::Revoked);
+                self.give_back(slot);
+            }
+            RenewAnswer::Waiting { ahead } => slot.recheck_at(self.next_look(ahead)),
+            RenewAnswer::Gone => {}
+        }
+    }
+
+    /// When a waiter looks again, if what it waits for expires `ahead` from now.
+    pub(crate) fn next_look(&self, ahead: Duration) -> Moment {
+        let now = self.clock.now();
+        // The keeper's next round comes within a period; this timer is for what expires before it.
+        recheck(now + 2 * renewal_period(self.ttl), now + ahead)
+    }
+
+    /// Sends a leave that nobody waits for: at worst the node runs out with its lease.
+    fn give_back(self: &Arc<Self>, slot: &Arc<Slot>) {
+        slot.leave();
+        self.inbox.forget(slot);
+        let (client, call, queue) = (Arc::clone(self), farewell(slot), slot.queue.clone());
+        tokio::spawn(async move {
+            match client.run(&call).await.and_then(|(_, reply)| scripts::left(reply)) {
+                Ok((_, flags)) => client.heed(flags, &queue),
+                Err(error) => tracing::debug!(%error, "a lost node was not given back; it runs out"),
+            }
+        });
+    }
+}
+
+/// The nodes of one script: per queue at most NODES.
+type Batch = Vec<(Queue, Vec<Arc<Slot>>)>;
+
+fn batches(queues: HashMap<Queue, Vec<Arc<Slot>>>) -> Vec<Batch> {
+    let mut batches = vec![Batch::new()];
+    let mut nodes = 0;
+    for (queue, slots) in queues {
+        for part in slots.chunks(NODES) {
+            let full =
+                batches.last().is_some_and(|batch| batch.len() == QUEUES || nodes + part.len() > NODES);
+            if full {
+                batches.push(Batch::new());
+                nodes = 0;
+            }
+            nodes += part.len();
+            if let Some(batch) = batches.last_mut() {
+                batch.push((queue.clone(), part.to_vec()));
+            }
+        }
+    }
+    batches
+}
+
+fn renewal(batch: &Batch, ttl: Duration) -> Call {
+    let named =
+        |slot: &Arc<Slot>| -> Option<(NodeId, u64)> { slot.state().map(|state| (slot.id, state.sequence())) };
+    scripts::renew(
+        batch.iter().map(|(queue, slots)| (queue, slots.iter().filter_map(named).collect())),
+        ttl,
+        None,
+    )
+}
+
+/// Compares the server's clock, a wall clock that may be set, with our monotonic one: a step forward expires locks
+/// early, which no client can prevent, but which is said.
+#[derive(Debug, Default)]
+struct ClockSteps {
+    before: Option<(Moment, Moment, ServerTime)>,
+}
+
+impl ClockSteps {
+    fn observe(&mut self, client: &Client, sent: Moment, time: ServerTime) {
+        let received = client.clock.now();
+        if let Some(step) = self.step(sent, received, time, margin(client.ttl)) {
+            tracing::warn!(
+                step_ms = step / 1000,
+                "the server's clock was set: leases may have expired early, and their holders learn it late"
+            );
+        }
+    }
+
+    /// The step in microseconds, when it is more than `tolerated` and more than the round trips explain.
+    fn step(&mut self, sent: Moment, received: Moment, time: ServerTime, tolerated: Duration) -> Option<i64> {
+        let before = self.before.replace((sent, received, time))?;
+        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        let (least, most) = (micros(sent.since(before.1)), micros(received.since(before.0)));
+        let passed = time - before.2;
+        let step = if passed < least { passed - least } else { (passed - most).max(0) };
+        (step.abs() > micros(tolerated)).then_some(step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latchwork_core::{Address, Kind};
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_step_of_the_servers_clock_is_seen_and_a_slow_reply_is_none() {
+        let tolerated = Duration::from_millis(200);
+        let mut steps = ClockSteps::default();
+        assert_eq!(steps.step(at(0), at(1), 1_000_000, tolerated), None);
+        assert_eq!(steps.step(at(1_000), at(1_500), 2_400_000, tolerated), None);
+        assert_eq!(steps.step(at(2_000), at(2_001), 3_000_000, tolerated), None);
+        assert_eq!(steps.step(at(3_000), at(3_001), 9_000_000, tolerated), Some(4_999_000));
+        assert_eq!(steps.step(at(4_000), at(4_001), 5_000_000, tolerated), Some(-4_999_000));
+    }
+
+    #[test]
+    fn batches_hold_every_node_once_and_are_bounded() {
+        let mut queues = HashMap::new();
+        for (name, count) in [("a", 1), ("b", 600), ("c", 1)].into_iter().chain([("d", 0)]) {
+            let queue = Queue::of(&Address::new("n", Kind::Mutex, name).unwrap()).unwrap();
+            let slots = (0..count).map(|_| Slot::new(queue.clone(), NodeId::random())).collect();
+            queues.insert(queue, slots);
+        }
+        for i in 0..70 {
+            let queue = Queue::of(&Address::new("n", Kind::Mutex, format!("q{i}")).unwrap()).unwrap();
+            queues.insert(queue.clone(), vec![Slot::new(queue, NodeId::random())]);
+        }
+        let batches = batches(queues);
+        let nodes = |batch: &Batch| batch.iter().map(|(_, slots)| slots.len()).sum::<usize>();
+        assert_eq!(batches.iter().map(nodes).sum::<usize>(), 672);
+        assert!(batches.iter().all(|batch| batch.len() <= QUEUES && nodes(batch) <= NODES));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_clients_lease_stays_suspended_until_every_node_was_renewed() {
+        let (clock, ttl) = (Clock::tokio(), Duration::from_secs(10));
+        let lease = ClientLease::new(clock.clone(), ttl, clock.now());
+        lease.awaiting(clock.now() + Duration::from_secs(3));
+        tokio::time::advance(Duration::from_secs(4)).await;
+        assert_eq!(lease.current().state(), LeaseState::Suspended);
+        lease.partly_proven(clock.now());
+        assert_eq!(lease.current().state(), LeaseState::Suspended);
+        lease.proven(clock.now());
+        assert_eq!(lease.current().state(), LeaseState::Live);
+        tokio::time::advance(ttl).await;
+        let old = lease.current();
+        assert_eq!(old.state(), LeaseState::Lost(LostReason::Expired));
+        lease.joined(clock.now());
+        assert_eq!((lease.current().state(), old.lost()), (LeaseState::Live, Some(LostReason::Expired)));
+    }
+}

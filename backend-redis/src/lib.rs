@@ -1,0 +1,54 @@
+//! Latchwork on Redis and Valkey.
+//!
+//! # The protocol, and why it is safe
+//! A queue is a sorted set of nodes by sequence number, beside one by expiry and a hash with each node's data. Every
+//! operation is one Lua script, which the server runs alone, and every script works in one order: drop all that has
+//! expired, wherever it stands; act; admit by the rule over the whole queue, never by looking at the holders
+//! alone. So nobody overtakes a waiter, and a crash in mid-queue delays nobody behind it.
+//!
+//! *Admission.* Exclusive and shared claims are admitted by their place (the first; no writer before me). Permits are
+//! stored (the sum that is taken, and the frontier up to which nodes are admitted), since a limit that is lowered
+//! revokes nobody. The admitted are always a prefix of the queue.
+//!
+//! *Leases.* Each node expires by itself, so each has a deadline of its own: the moment at which the join or renewal
+//! was sent whose reply is in, plus the TTL, less the margin. One reply about one node never moves the
+//! deadline of another. Nodes are renewed in batches every third of the TTL, and the answer is also each waiter's
+//! re-check: held, waiting (and until when what it waits for may expire), or gone.
+//!
+//! *Hand-off.* The script of a leave admits the next and publishes `id sequence` to the inbox of its client. The
+//! message moves no deadline and counts only for the attempt that waits, so that a late or repeated one does
+//! no harm; a lost one is healed by the re-check. The winner sends nothing.
+//!
+//! *Tokens* are sequence numbers: the server's microseconds, or one more than the last, whichever is higher. The
+//! last is kept for 24 hours after a queue's last use; a server clock that is set back by more than the idle time
+//! after that is the one case in which order is not kept.
+//!
+//! *What Redis cannot give.* A failover of an asynchronous replica may forget a lock, and a server that evicts
+//! keys throws locks away: see [`Capabilities`](latchwork_core::Capabilities). The fencing token is the answer.
+//!
+//! # Names on the server
+//! `<namespace>:<kind>:{<key>}:<part>` with the parts `seq exp node meta`, `writers` (read/write locks), `limit`
+//! (semaphores) and `left` (tombstones), and the channel `<namespace>:inbox:<client id>`. An exact address has no
+//! namespace: `<kind>:{<name>}:<part>`; a name with a brace is refused. To remove a node by hand:
+//! `ZREM <…>:seq <node id>`; its owner hears `Revoked` at its next renewal, and the next one is admitted.
+//!
+//! # What the server must allow
+//! Redis 6.2 or newer (tested: 7.0), or Valkey (expected). This ACL is enough:
+//! `+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info` on `~<namespace>:* &<namespace>:*`.
+
+mod backend;
+mod client;
+mod config;
+#[cfg(test)]
+mod differential;
+mod driver;
+mod error;
+mod inbox;
+mod layout;
+mod lease;
+mod nodes;
+mod probe;
+mod scripts;
+
+pub use backend::RedisBackend;
+pub use config::{RedisConnector, connector};

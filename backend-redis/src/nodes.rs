@@ -1,0 +1,184 @@
+//! Joining, waiting and leaving.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::{Entry, Join, Joined, Lease, Node, NodeState, Page};
+use latchwork_core::decide::renewal_period;
+use latchwork_core::{Address, Error, ErrorKind, LostReason, Moment, Result, Token};
+
+use crate::client::{Client, TOMBSTONE};
+use crate::inbox::Slot;
+use crate::layout::Queue;
+use crate::scripts::{self, JoinAnswer};
+
+/// Nodes that one listing script reads.
+const LISTED_AT_ONCE: usize = 500;
+
+impl Client {
+    pub(crate) async fn join(self: &Arc<Self>, join: &Join) -> Result<Joined> {
+        let queue = Queue::of(&join.queue)?;
+        queue.check(join.claim)?;
+        let registered = Registered::new(self, queue, join);
+        let slot = &registered.slot;
+        let (sent, reply) =
+            self.run(&scripts::join(&slot.queue, join, self.ttl, &self.channel, None)).await?;
+        let (answer, flags, _) = scripts::joined(reply)?;
+        self.heed(flags, &slot.queue);
+        let (sequence, admitted, recheck) = match answer {
+            JoinAnswer::Admitted { sequence } => (sequence, true, Moment::NEVER),
+            JoinAnswer::Waiting { sequence, ahead } => (sequence, false, self.next_look(ahead)),
+            JoinAnswer::Refused => return Ok(Joined::Refused),
+            JoinAnswer::Abandoned => return Err(Error::lost(LostReason::Revoked)),
+            JoinAnswer::Conflict { stored } => return Err(conflict(join, stored)),
+        };
+        let lease = Lease::new(self.clock.clone(), self.ttl, sent);
+        if let Some(reason) = lease.lost() {
+            // The reply came too late to leave any time: whoever asked abandons the attempt (RULES A3).
+            return Err(Error::lost(reason));
+        }
+        self.lease.joined(sent);
+        slot.settle(NodeState::new(lease, sequence), admitted, recheck);
+        let node = Arc::new(RedisNode { client: Arc::clone(self), slot: registered.keep() });
+        Ok(if admitted { Joined::Admitted(node) } else { Joined::Waiting(node) })
+    }
+
+    pub(crate) async fn abandon(self: &Arc<Self>, join: &Join) -> Result<()> {
+        let queue = Queue::of(&join.queue)?;
+        let (_, reply) = self.run(&scripts::abandon(&queue, join.id, TOMBSTONE, None)).await?;
+        let (_, flags) = scripts::left(reply)?;
+        self.heed(flags, &queue);
+        Ok(())
+    }
+
+    pub(crate) async fn list(self: &Arc<Self>, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        let queue = Queue::of(queue)?;
+        let (mut entries, mut after) = (Vec::new(), page.after);
+        while entries.len() < page.most {
+            let most = (page.most - entries.len()).min(LISTED_AT_ONCE);
+            let (_, reply) = self.run(&scripts::list(&queue, after, most, None)).await.map_err(only_read)?;
+            let (flags, part) = scripts::listed(reply)?;
+            self.heed(flags, &queue);
+            let Some(last) = part.last() else { break };
+            after = last.sequence;
+            entries.extend(part);
+        }
+        Ok(entries)
+    }
+}
+
+/// A listing that got no answer can simply be asked again.
+fn only_read(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, "no answer to a listing").because(error),
+        _ => error,
+    }
+}
+
+fn conflict(join: &Join, stored: Option<u32>) -> Error {
+    let why = match (stored, join.limit) {
+        (None, _) => "no limit is stored yet, and none was given".to_owned(),
+        (Some(stored), Some(asked)) if stored != asked => {
+            format!("the stored limit is {stored}, not {asked}")
+        }
+        (Some(stored), _) => format!("{:?} does not fit the stored limit of {stored}", join.claim),
+    };
+    Error::new(ErrorKind::Conflict, why).on(join.queue.name())
+}
+
+/// An attempt that is registered before its join is sent (RULES A7), and forgotten unless the join makes a node.
+struct Registered<'a> {
+    client: &'a Arc<Client>,
+    slot: Arc<Slot>,
+    kept: bool,
+}
+
+impl<'a> Registered<'a> {
+    fn new(client: &'a Arc<Client>, queue: Queue, join: &Join) -> Self {
+        let slot = Slot::new(queue, join.id);
+        client.inbox.register(&slot);
+        Self { client, slot, kept: false }
+    }
+
+    fn keep(mut self) -> Arc<Slot> {
+        self.kept = true;
+        Arc::clone(&self.slot)
+    }
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.client.inbox.forget(&self.slot);
+        }
+    }
+}
+
+/// One node. Whoever drops it without leaving gives up its renewal, so that it runs out.
+struct RedisNode {
+    client: Arc<Client>,
+    slot: Arc<Slot>,
+}
+
+impl Drop for RedisNode {
+    fn drop(&mut self) {
+        self.client.inbox.forget(&self.slot);
+    }
+}
+
+impl fmt::Debug for RedisNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisNode").field("id", &self.slot.id).field("state", &self.slot.state()).finish()
+    }
+}
+
+#[async_trait]
+impl Node for RedisNode {
+    fn state(&self) -> &NodeState {
+        self.slot.state().expect("a node is made of a slot that its join has settled")
+    }
+
+    async fn admitted(&self) -> Result<()> {
+        let (slot, state, clock) = (&self.slot, self.state(), &self.client.clock);
+        loop {
+            let changed = slot.changed().notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            // The own deadline first: an admission of a node that has expired is none (RULES A6, C5).
+            let seen = state.state();
+            if let Some(reason) = state.lost() {
+                return Err(Error::lost(reason));
+            }
+            if slot.admitted_at().is_some() {
+                return Token::new(0, state.sequence()).map(|_| ());
+            }
+            tokio::select! {
+                () = changed => {}
+                _ = state.changed(seen) => {}
+                () = clock.sleep_until(slot.recheck()) => {
+                    // Set first, so that a server that does not answer is not asked in a loop.
+                    slot.recheck_at(clock.now() + renewal_period(self.client.ttl));
+                    tokio::select! {
+                        looked = self.client.renew_one(slot) => {
+                            if let Err(error) = looked {
+                                tracing::debug!(%error, "a waiter could not look; the next renewal does");
+                            }
+                        }
+                        _ = state.changed(seen) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    async fn leave(&self) -> Result<()> {
+        // Out of renewal before the leave is sent, or it would be renewed for ever (RULES A16).
+        self.slot.leave();
+        self.client.inbox.forget(&self.slot);
+        let (_, reply) = self.client.run(&crate::client::farewell(&self.slot)).await?;
+        let (_, flags) = scripts::left(reply)?;
+        self.client.heed(flags, &self.slot.queue);
+        Ok(())
+    }
+}

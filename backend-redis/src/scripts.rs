@@ -1,0 +1,285 @@
+//! The scripts: what each is asked and what it answers, as types. The protocol itself is in `scripts/*.lua`.
+
+use latchwork_core::contracts::{Entry, Join, NodeId, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Error, ErrorKind, Result};
+use std::time::Duration;
+
+use crate::layout::Queue;
+
+/// One script.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) name: &'static str,
+    pub(crate) code: &'static str,
+}
+
+macro_rules! script {
+    ($name:literal) => {
+        Script {
+            name: $name,
+            code: concat!(
+                include_str!("scripts/queue.lua"),
+                include_str!(concat!("scripts/", $name, ".lua"))
+            ),
+        }
+    };
+}
+
+pub(crate) static JOIN: Script = script!("join");
+pub(crate) static RENEW: Script = script!("renew");
+pub(crate) static LEAVE: Script = script!("leave");
+pub(crate) static ABANDON: Script = script!("abandon");
+pub(crate) static LIST: Script = script!("list");
+pub(crate) static SELFTEST: Script = Script { name: "selftest", code: include_str!("scripts/selftest.lua") };
+
+/// What is loaded when a client connects.
+pub(crate) static ALL: [&Script; 6] = [&JOIN, &RENEW, &LEAVE, &ABANDON, &LIST, &SELFTEST];
+
+/// One invocation.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) script: &'static Script,
+    pub(crate) keys: Vec<String>,
+    pub(crate) args: Vec<Vec<u8>>,
+}
+
+impl Call {
+    fn new(script: &'static Script, keys: impl IntoIterator<Item = String>) -> Self {
+        Self { script, keys: keys.into_iter().collect(), args: Vec::with_capacity(10) }
+    }
+
+    fn arg(mut self, arg: impl ToString) -> Self {
+        self.args.push(arg.to_string().into_bytes());
+        self
+    }
+}
+
+/// A reply, free of the client crate's types.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    Nil,
+    Int(i64),
+    Text(Vec<u8>),
+    List(Vec<Reply>),
+}
+
+/// What every script answers beside its result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(i64);
+
+impl Flags {
+    /// More may have expired, or may have to be told, than one call looks at.
+    pub(crate) fn more(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// A PUBLISH was refused.
+    pub(crate) fn untold(self) -> bool {
+        self.0 & 2 != 0
+    }
+}
+
+/// The server's time in a reply, in microseconds.
+pub(crate) type ServerTime = i64;
+
+/// Overrides the server's time: for the test that feeds histories to the scripts and to their twin in core.
+pub(crate) type Now = Option<u64>;
+
+fn now(now: Now) -> String {
+    now.map(|now| now.to_string()).unwrap_or_default()
+}
+
+/// The outcome of a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JoinAnswer {
+    Admitted { sequence: u64 },
+    Waiting { sequence: u64, ahead: Duration },
+    Refused,
+    Abandoned,
+    Conflict { stored: Option<u32> },
+}
+
+/// Where a renewed node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RenewAnswer {
+    Gone,
+    Held,
+    /// What it waits for expires so long from now.
+    Waiting {
+        ahead: Duration,
+    },
+}
+
+pub(crate) fn join(queue: &Queue, join: &Join, ttl: Duration, inbox: &str, time: Now) -> Call {
+    let (claim, weight) = match join.claim {
+        Claim::Exclusive => ("x", 1),
+        Claim::Shared => ("s", 1),
+        Claim::Permits(weight) => ("p", weight),
+    };
+    Call::new(&JOIN, queue.keys().chain([queue.left()]))
+        .arg(now(time))
+        .arg(queue.shape.letter())
+        .arg(join.id)
+        .arg(claim)
+        .arg(weight)
+        .arg(ttl.as_micros())
+        .arg(join.limit.map(|limit| limit.to_string()).unwrap_or_default())
+        .arg(inbox)
+        .arg(&join.label)
+        .arg(u8::from(join.patience == Patience::Try))
+}
+
+pub(crate) fn joined(reply: Reply) -> Result<(JoinAnswer, Flags, ServerTime)> {
+    let mut reply = Fields::of(reply)?;
+    let (code, a, b) = (reply.int()?, reply.int()?, reply.int()?);
+    let answer = match code {
+        1 => JoinAnswer::Admitted { sequence: unsigned(a)? },
+        2 => JoinAnswer::Waiting { sequence: unsigned(a)?, ahead: Duration::from_micros(unsigned(b)?) },
+        0 => JoinAnswer::Refused,
+        -1 => JoinAnswer::Abandoned,
+        -2 => JoinAnswer::Conflict { stored: u32::try_from(a).ok() },
+        _ => return Err(malformed()),
+    };
+    Ok((answer, Flags(reply.int()?), reply.int()?))
+}
+
+/// Renews nodes, grouped by queue. A queue without a node is only swept: what has expired is dropped, who is
+/// next is admitted and told.
+pub(crate) fn renew<'a>(
+    groups: impl IntoIterator<Item = (&'a Queue, Vec<(NodeId, u64)>)>,
+    ttl: Duration,
+    time: Now,
+) -> Call {
+    let mut call = Call::new(&RENEW, []).arg(now(time)).arg(ttl.as_micros());
+    for (queue, nodes) in groups {
+        call.keys.extend(queue.keys());
+        call = call.arg(queue.shape.letter()).arg(nodes.len());
+        for (id, sequence) in nodes {
+            call = call.arg(id).arg(sequence);
+        }
+    }
+    call
+}
+
+/// Per queue its flags and nodes, or why the server refused that queue.
+pub(crate) type Renewed = Vec<std::result::Result<(Flags, Vec<RenewAnswer>), String>>;
+
+pub(crate) fn renewed(reply: Reply) -> Result<(ServerTime, Renewed)> {
+    let mut reply = Fields::of(reply)?;
+    let time = reply.int()?;
+    let mut queues = Vec::new();
+    for queue in reply.0 {
+        queues.push(match queue {
+            Reply::Text(error) => Err(String::from_utf8_lossy(&error).into_owned()),
+            queue => {
+                let mut fields = Fields::of(queue)?;
+                let flags = Flags(fields.int()?);
+                let nodes = fields.0.map(renew_answer).collect::<Result<_>>()?;
+                Ok((flags, nodes))
+            }
+        });
+    }
+    Ok((time, queues))
+}
+
+fn renew_answer(reply: Reply) -> Result<RenewAnswer> {
+    match reply {
+        Reply::Int(-1) => Ok(RenewAnswer::Gone),
+        Reply::Int(0) => Ok(RenewAnswer::Held),
+        Reply::Int(wait) => Ok(RenewAnswer::Waiting { ahead: Duration::from_micros(unsigned(wait - 1)?) }),
+        _ => Err(malformed()),
+    }
+}
+
+pub(crate) fn leave(queue: &Queue, id: NodeId, sequence: u64, time: Now) -> Call {
+    Call::new(&LEAVE, queue.keys()).arg(now(time)).arg(queue.shape.letter()).arg(id).arg(sequence)
+}
+
+pub(crate) fn abandon(queue: &Queue, id: NodeId, stands: Duration, time: Now) -> Call {
+    Call::new(&ABANDON, queue.keys().chain([queue.left()]))
+        .arg(now(time))
+        .arg(queue.shape.letter())
+        .arg(id)
+        .arg(stands.as_micros())
+}
+
+/// The answer of leave and abandon: whether the node was there.
+pub(crate) fn left(reply: Reply) -> Result<(bool, Flags)> {
+    let mut reply = Fields::of(reply)?;
+    Ok((reply.int()? == 1, Flags(reply.int()?)))
+}
+
+pub(crate) fn list(queue: &Queue, after: u64, most: usize, time: Now) -> Call {
+    Call::new(&LIST, queue.keys()).arg(now(time)).arg(queue.shape.letter()).arg(after).arg(most)
+}
+
+pub(crate) fn listed(reply: Reply) -> Result<(Flags, Vec<Entry>)> {
+    let mut reply = Fields::of(reply)?;
+    let (flags, now) = (Flags(reply.int()?), reply.int()?);
+    let entries = reply.0.map(|entry| {
+        let mut entry = Fields::of(entry)?;
+        let (sequence, claim, weight) = (unsigned(entry.int()?)?, entry.text()?, entry.int()?);
+        let admitted = entry.int()? == 1;
+        let age = u64::try_from(now - entry.int()?).ok().map(Duration::from_micros);
+        let claim = match claim.as_str() {
+            "x" => Claim::Exclusive,
+            "s" => Claim::Shared,
+            "p" => Claim::Permits(u32::try_from(weight).map_err(|_| malformed())?),
+            _ => return Err(malformed()),
+        };
+        Ok(Entry { sequence, claim, admitted, label: entry.text()?, age })
+    });
+    Ok((flags, entries.collect::<Result<_>>()?))
+}
+
+pub(crate) fn selftest(keys: [String; 3], inbox: &str) -> Call {
+    Call::new(&SELFTEST, keys).arg(inbox)
+}
+
+/// The command that the self-test could not use, and the server's words.
+pub(crate) fn selftested(reply: Reply) -> Result<Option<(String, String)>> {
+    match reply {
+        Reply::List(list) if list.is_empty() => Ok(None),
+        reply => {
+            let mut reply = Fields::of(reply)?;
+            Ok(Some((reply.text()?, reply.text()?)))
+        }
+    }
+}
+
+struct Fields(std::vec::IntoIter<Reply>);
+
+impl Fields {
+    fn of(reply: Reply) -> Result<Self> {
+        match reply {
+            Reply::List(fields) => Ok(Self(fields.into_iter())),
+            _ => Err(malformed()),
+        }
+    }
+
+    fn int(&mut self) -> Result<i64> {
+        match self.0.next() {
+            Some(Reply::Int(value)) => Ok(value),
+            _ => Err(malformed()),
+        }
+    }
+
+    fn text(&mut self) -> Result<String> {
+        match self.0.next() {
+            Some(Reply::Text(text)) => Ok(String::from_utf8_lossy(&text).into_owned()),
+            _ => Err(malformed()),
+        }
+    }
+}
+
+fn unsigned(value: i64) -> Result<u64> {
+    u64::try_from(value).map_err(|_| malformed())
+}
+
+fn malformed() -> Error {
+    Error::new(
+        ErrorKind::Misconfigured,
+        "the server answered a script with something else than the script says",
+    )
+}

@@ -1,0 +1,78 @@
+-- Joins a queue, or finds the node that an earlier request of the same attempt made, and renews it.
+--
+-- KEYS  seq exp node meta [extra] left
+-- ARGV  now (empty: the server's) | shape | id | claim x/s/p | weight | ttl, us | expected limit (empty: the
+--       stored one) | inbox | label | 1 for a try
+-- ->    { answer, a, b, flags, now }
+--       1 admitted (a: sequence) | 2 waiting (a: sequence, b: us until what it waits for may have expired)
+--       0 a try that was not admitted | -1 abandoned before | -2 another limit (a: the stored one, -1: none)
+-- Cost  O(log n), and what it drops and admits.
+local now, shape, id = time(ARGV[1]), ARGV[2], ARGV[3]
+local claim, ttl, label = ARGV[4], tonumber(ARGV[6]), ARGV[9]
+local want, asked = tonumber(ARGV[5]), tonumber(ARGV[7])
+local left = KEYS[#KEYS]
+
+local abandoned = call('ZSCORE', left, id)
+local q = open(shape, 1, now, { [id] = true }, true)
+
+local function answer(code, a, b)
+  return { code, a or 0, b or 0, close(q), now }
+end
+
+if abandoned and tonumber(abandoned) > now then
+  return answer(-1)
+end
+
+local seq = find(q, id)
+if seq then
+  call('ZADD', q.exp, num(now + ttl), id)
+  keep(q, ttl)
+  local wait = stands(q, id, seq)
+  if wait == 0 then
+    return answer(1, seq)
+  end
+  return answer(2, seq, wait - 1)
+end
+
+local free
+if shape == 'x' then
+  free = call('ZCARD', q.seq) == 0
+elseif shape == 'rw' then
+  free = claim == 's' and call('ZCARD', q.extra) == 0 or call('ZCARD', q.seq) == 0
+else
+  local limit = q.limit or asked
+  if not limit or (asked and asked ~= limit) then
+    return answer(-2, q.limit or -1)
+  end
+  if want > limit then
+    return answer(-2, limit)
+  end
+  if not q.limit then
+    call('SET', q.extra, num(limit))
+  end
+  free = call('ZCOUNT', q.seq, '(' .. num(q.front), '+inf') == 0 and q.sum + want <= limit
+end
+if ARGV[10] == '1' and not free then
+  return answer(0)
+end
+
+seq = math.max(now, q.last + 1)
+q.last = seq
+call('ZADD', q.seq, num(seq), id)
+call('ZADD', q.exp, num(now + ttl), id)
+call('HSET', q.node, id, table.concat({ claim, num(want), num(ttl), num(now), ARGV[8], label }, ' '))
+if shape == 'rw' and claim == 'x' then
+  call('ZADD', q.extra, num(seq), id)
+end
+keep(q, ttl)
+if not free then
+  return answer(2, seq, stands(q, id, seq) - 1)
+end
+-- With readers still to be told ("more") the mark must not jump over them.
+if shape ~= 'rw' or not q.more then
+  q.front = seq
+end
+if shape == 'p' then
+  q.sum = q.sum + want
+end
+return answer(1, seq)

@@ -1,0 +1,278 @@
+-- What all scripts share: one queue, and the order of work of every operation: drop what has expired, act, admit.
+--
+-- The layout of a queue (all keys in one hash slot):
+--   seq   sorted set   node id -> sequence number          the order of the queue
+--   exp   sorted set   node id -> expiry, microseconds     what has run out
+--   node  hash         node id -> "claim weight ttl joined inbox label"
+--   meta  hash         last: the last sequence number; front: the highest that was admitted and told;
+--                      sum: permits taken by the admitted; seen: the server's time at the last call
+--   extra rw: sorted set of the writers, id -> sequence number; p: the stored limit, a string; x: absent
+--   left  sorted set   id of an abandoned attempt -> until when a late join of it is refused
+--
+-- Shapes: x (exclusive claims only), rw (exclusive and shared), p (permits).
+-- No operation loops over the queue: it looks at the nodes that it drops and at those it admits, at most BATCH of
+-- each, and says "more" when there may be others. Two rare exceptions read it once, in repair() and clamp().
+-- A time is a whole number of microseconds, below 2^53 and so exact; tostring() would round it: see num().
+
+local call = redis.call
+local BATCH = 256
+local META_LIFE = 24 * 3600 * 1000
+local MORE, UNTOLD = 1, 2
+
+local function num(n)
+  return string.format('%.0f', n)
+end
+
+-- The server's time, unless a test gives its own.
+local function time(override)
+  if override ~= '' then
+    return tonumber(override)
+  end
+  local t = call('TIME')
+  return tonumber(t[1]) * 1000000 + tonumber(t[2])
+end
+
+-- A node's data: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label. Nothing for what is no node of ours.
+local function data(q, id)
+  local text = call('HGET', q.node, id)
+  if not text then
+    return nil
+  end
+  return string.match(text, '^([xsp]) (%d+) (%d+) (%d+) (%S+) (.*)$')
+end
+
+local function weight(q, id)
+  local _, w = data(q, id)
+  return tonumber(w or 0)
+end
+
+-- Removes nodes wherever they stand; at most BATCH at once, since unpack() has a limit.
+local function drop(q, ids)
+  if q.shape == 'p' then
+    for _, id in ipairs(ids) do
+      local s = call('ZSCORE', q.seq, id)
+      if s and tonumber(s) <= q.front then
+        q.sum = q.sum - weight(q, id)
+      end
+    end
+  end
+  call('ZREM', q.seq, unpack(ids))
+  call('ZREM', q.exp, unpack(ids))
+  call('HDEL', q.node, unpack(ids))
+  if q.shape == 'rw' then
+    call('ZREM', q.extra, unpack(ids))
+  end
+end
+
+-- Somebody else had a hand in the keys (an operator's ZREM, an eviction, a foreign member): what is not in all
+-- three parts goes, and the sum is counted anew. Reads the whole queue, once per such event.
+local function repair(q)
+  local whole = {}
+  for _, id in ipairs(call('ZRANGE', q.seq, 0, -1)) do
+    if data(q, id) and call('ZSCORE', q.exp, id) then
+      whole[id] = true
+    else
+      call('ZREM', q.seq, id)
+    end
+  end
+  for _, id in ipairs(call('ZRANGE', q.exp, 0, -1)) do
+    if not whole[id] then
+      call('ZREM', q.exp, id)
+    end
+  end
+  for _, id in ipairs(call('HKEYS', q.node)) do
+    if not whole[id] then
+      call('HDEL', q.node, id)
+    end
+  end
+  if q.shape == 'rw' then
+    call('DEL', q.extra)
+    for id in pairs(whole) do
+      if data(q, id) == 'x' then
+        call('ZADD', q.extra, call('ZSCORE', q.seq, id), id)
+      end
+    end
+    call('PEXPIRE', q.extra, math.max(1, call('PTTL', q.exp)))
+  elseif q.shape == 'p' then
+    q.sum = 0
+    for id in pairs(whole) do
+      if tonumber(call('ZSCORE', q.seq, id)) <= q.front then
+        q.sum = q.sum + weight(q, id)
+      end
+    end
+  end
+end
+
+-- The server's clock was stepped back: nobody may be delayed beyond its own TTL. Reads the whole queue, once per step.
+local function clamp(q)
+  local late = call('ZRANGEBYSCORE', q.exp, '(' .. num(q.now), '+inf', 'WITHSCORES')
+  for i = 1, #late, 2 do
+    local _, _, ttl = data(q, late[i])
+    if ttl and tonumber(late[i + 1]) > q.now + tonumber(ttl) then
+      call('ZADD', q.exp, num(q.now + tonumber(ttl)), late[i])
+    end
+  end
+end
+
+-- Remembers that a node is to be told of its admission, unless it is the caller's own.
+local function tell(q, id, seq)
+  if q.callers[id] then
+    return
+  end
+  local _, _, _, _, inbox = data(q, id)
+  if inbox then
+    local told = q.told[inbox] or {}
+    told[#told + 1] = id .. ' ' .. num(seq)
+    q.told[inbox] = told
+  end
+end
+
+-- rw: the sequence number of the first writer, or nil. A writer that is no node any more is an operator's doing.
+local function first_writer(q)
+  local first = call('ZRANGE', q.extra, 0, 0, 'WITHSCORES')
+  if first[1] and not call('ZSCORE', q.seq, first[1]) then
+    repair(q)
+    first = call('ZRANGE', q.extra, 0, 0, 'WITHSCORES')
+  end
+  return tonumber(first[2] or nil), first[1]
+end
+
+-- Admits, in order, whom the rule lets in over the whole queue, and remembers whom to tell. The admitted are always a
+-- prefix of the queue. Only permits are stored (front, sum); else "front" says how far the wake-ups were sent.
+local function admit(q)
+  if q.shape == 'x' then
+    local first = call('ZRANGE', q.seq, 0, 0, 'WITHSCORES')
+    if first[1] and tonumber(first[2]) > q.front then
+      q.front = tonumber(first[2])
+      tell(q, first[1], q.front)
+    end
+  elseif q.shape == 'rw' then
+    local writer, id = first_writer(q)
+    local upto = '+inf'
+    if writer then
+      upto = (call('ZRANK', q.seq, id) == 0 and '' or '(') .. num(writer)
+    end
+    local next = call('ZRANGEBYSCORE', q.seq, '(' .. num(q.front), upto, 'WITHSCORES', 'LIMIT', 0, BATCH)
+    for i = 1, #next, 2 do
+      q.front = tonumber(next[i + 1])
+      tell(q, next[i], q.front)
+    end
+    q.more = q.more or #next == 2 * BATCH
+  else
+    q.limit = tonumber(call('GET', q.extra) or nil)
+    for _ = 1, BATCH do
+      local next = call('ZRANGEBYSCORE', q.seq, '(' .. num(q.front), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+      local w = next[1] and weight(q, next[1])
+      if not w or q.sum + w > (q.limit or 0) then
+        return
+      end
+      q.sum = q.sum + w
+      q.front = tonumber(next[2])
+      tell(q, next[1], q.front)
+    end
+    q.more = true
+  end
+end
+
+-- Opens the queue whose keys begin at KEYS[first]: reads it, drops what has expired, admits. `callers` are the ids
+-- that the operation itself answers. With `grow` the operation needs memory and is refused when there is
+-- none; else it begins with a command that the server lets through, and so the whole script passes.
+local function open(shape, first, now, callers, grow)
+  local q = {
+    shape = shape, now = now, callers = callers, told = {}, more = false,
+    seq = KEYS[first], exp = KEYS[first + 1], node = KEYS[first + 2], meta = KEYS[first + 3],
+    extra = KEYS[first + 4],
+  }
+  -- Reads come first: a key of a foreign type ends the script before anything is written.
+  local count = call('ZCARD', q.seq)
+  local whole = count == call('ZCARD', q.exp) and count == call('HLEN', q.node)
+  local meta = call('HMGET', q.meta, 'last', 'front', 'sum', 'seen')
+  q.last, q.front = tonumber(meta[1] or 0), tonumber(meta[2] or 0)
+  q.sum, q.seen = tonumber(meta[3] or 0), tonumber(meta[4] or 0)
+  if shape == 'rw' then
+    call('ZCARD', q.extra)
+  elseif shape == 'p' then
+    q.limit = tonumber(call('GET', q.extra) or nil)
+  end
+  if grow then
+    call('HSET', q.meta, 'seen', num(now))
+  end
+  call('PEXPIRE', q.meta, META_LIFE)
+  if not whole then
+    repair(q)
+  end
+  if now < q.seen then
+    clamp(q)
+  end
+  local dead = call('ZRANGEBYSCORE', q.exp, '-inf', num(now), 'LIMIT', 0, BATCH)
+  if #dead > 0 then
+    drop(q, dead)
+    q.more = #dead == BATCH
+  end
+  admit(q)
+  return q
+end
+
+-- Lets the keys live a while longer than the node that was written, and never less than before.
+local function keep(q, ttl)
+  local life = math.ceil(ttl / 1000) + 1000
+  if call('PTTL', q.exp) < life then
+    call('PEXPIRE', q.seq, 2 * life)
+    call('PEXPIRE', q.exp, 2 * life)
+    call('PEXPIRE', q.node, 2 * life)
+  end
+  if q.shape == 'rw' and call('PTTL', q.extra) < life then
+    call('PEXPIRE', q.extra, 2 * life)
+  end
+end
+
+-- The sequence number of a node that has not expired (one may wait to be dropped when many have), or nil.
+local function find(q, id)
+  local s = call('ZSCORE', q.seq, id)
+  if not s then
+    return nil
+  end
+  if tonumber(call('ZSCORE', q.exp, id) or 0) <= q.now then
+    drop(q, { id })
+    return nil
+  end
+  return tonumber(s)
+end
+
+-- Where a node stands: 0 when admitted, else 1 + the microseconds until what it waits for may have expired.
+local function stands(q, id, seq)
+  local ahead
+  if q.shape == 'p' then
+    if seq <= q.front then
+      return 0
+    end
+    ahead = call('ZRANGE', q.exp, 0, 0, 'WITHSCORES')[2]
+  else
+    local before = q.seq
+    if q.shape == 'rw' and data(q, id) == 's' then
+      before = q.extra
+    end
+    local nearest = call('ZREVRANGEBYSCORE', before, '(' .. num(seq), '-inf', 'LIMIT', 0, 1)[1]
+    if not nearest then
+      return 0
+    end
+    ahead = call('ZSCORE', q.exp, nearest)
+  end
+  return 1 + math.max(0, tonumber(ahead or q.now) - q.now)
+end
+
+-- Writes what is remembered between calls, tells who was admitted (one message per client), and answers the flags.
+-- A PUBLISH that is refused (an ACL without the channel) must not undo half of the work: it is only reported.
+local function close(q)
+  if call('ZCARD', q.seq) == 0 then
+    q.sum = 0
+  end
+  call('HSET', q.meta, 'last', num(q.last), 'front', num(q.front), 'sum', num(q.sum), 'seen', num(q.now))
+  call('PEXPIRE', q.meta, META_LIFE)
+  local untold = false
+  for inbox, told in pairs(q.told) do
+    local answer = redis.pcall('PUBLISH', inbox, table.concat(told, ' '))
+    untold = untold or type(answer) == 'table' and answer.err ~= nil
+  end
+  return (q.more and MORE or 0) + (untold and UNTOLD or 0)
+end

@@ -1,0 +1,27 @@
+-- Uses every command of the other scripts once, on scratch keys and the client's own inbox, so that a missing
+-- permission shows when the client connects and not in the middle of an operation.
+--
+-- KEYS  a sorted set | a hash | a string, all of this client alone
+-- ARGV  the client's inbox
+-- ->    {} or { the command that failed, its error }
+-- Cost  constant; nothing stays.
+local z, h, s = KEYS[1], KEYS[2], KEYS[3]
+local steps = {
+  { 'TIME' },
+  { 'PEXPIRE', z, 1000 }, { 'PTTL', z },
+  { 'ZADD', z, 1, 'a' }, { 'ZSCORE', z, 'a' }, { 'ZCARD', z }, { 'ZCOUNT', z, 0, 1 }, { 'ZRANK', z, 'a' },
+  { 'ZRANGE', z, 0, 0 }, { 'ZRANGEBYSCORE', z, 0, 1 }, { 'ZREVRANGEBYSCORE', z, 1, 0 },
+  { 'ZREM', z, 'b' }, { 'ZREMRANGEBYSCORE', z, 0, 0 },
+  { 'HSET', h, 'a', '1' }, { 'HGET', h, 'a' }, { 'HMGET', h, 'a' }, { 'HKEYS', h }, { 'HLEN', h }, { 'HDEL', h, 'b' },
+  { 'SET', s, '1' }, { 'GET', s },
+  { 'DEL', z, h, s },
+  { 'PUBLISH', ARGV[1], '' },
+}
+for _, step in ipairs(steps) do
+  local answer = redis.pcall(unpack(step))
+  if type(answer) == 'table' and answer.err then
+    redis.pcall('DEL', z, h, s)
+    return { step[1], answer.err }
+  end
+end
+return {}
