@@ -1,0 +1,87 @@
+//! Connecting: what is told apart, and how long it takes.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{config, server};
+use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_core::{Config, Error, ErrorKind, connect};
+use tokio::net::TcpListener;
+
+async fn refused(url: &str) -> Error {
+    let config = Config::from_url(url).unwrap();
+    connect(&[latchwork_etcd::connector()], &config).await.expect_err("connected")
+}
+
+#[tokio::test]
+async fn another_server_is_told_by_name() {
+    for (kind, name) in [(Kind::Redis, "Redis"), (Kind::Zookeeper, "ZooKeeper")] {
+        let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
+        let error = refused(&format!("etcd://{}", other.addr())).await;
+        let expected = ErrorKind::WrongServer { expected: "etcd", saw: name.to_owned() };
+        assert_eq!(*error.kind(), expected, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    // Silent: it accepts into the backlog and says nothing.
+    let started = Instant::now();
+    let error = refused(&format!("etcd://{addr}?connect_timeout=500ms")).await;
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(started.elapsed() >= Duration::from_millis(500));
+    drop(listener);
+    let error = refused(&format!("etcd://{addr}")).await;
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains(&addr.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
+    let server = server().await;
+    for arguments in [
+        &["user", "add", "root:secret"][..],
+        &["user", "add", "app:word"],
+        &["user", "add", "stranger:word"],
+        &["role", "add", "locks"],
+        &["role", "grant-permission", "locks", "--prefix=true", "readwrite", "latchwork/"],
+        &["user", "grant-role", "app", "locks"],
+        &["user", "grant-role", "root", "root"],
+        &["auth", "enable"],
+    ] {
+        common::etcdctl(&server, arguments).await;
+    }
+    for (login, what) in [("app:wrong@", "log in"), ("", "anonymous"), ("stranger:word@", "latchwork/")] {
+        let error = refused(&format!("etcd://{login}{}", server.addr())).await;
+        match error.kind() {
+            ErrorKind::Forbidden { what: said } => assert!(said.contains(what), "{error}"),
+            _ => panic!("{error}"),
+        }
+    }
+    let url = format!("etcd://app:word@{}", server.addr());
+    let client = connect(&[latchwork_etcd::connector()], &Config::from_url(&url).unwrap()).await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    mutex.acquire().await.unwrap();
+    // The token dies with the server, and a release must pass all the same.
+    let hold = mutex.acquire().await.unwrap();
+    server.kill().await.unwrap();
+    server.launch().await.unwrap();
+    use latchwork_core::{Hold, Release};
+    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_granted_ttl_rules_and_may_be_more() {
+    let server = server().await;
+    // Whole seconds, rounded up.
+    let coordinator = connect(&[latchwork_etcd::connector()], &config(&server, "ttl=1500ms")).await.unwrap();
+    assert_eq!(coordinator.lease().ttl(), Duration::from_secs(2));
+    coordinator.close().await.unwrap();
+    let (error, answer) = (coordinator.mutex("a").unwrap().acquire().await.unwrap_err(), coordinator.close().await);
+    assert_eq!(*error.kind(), ErrorKind::Closed);
+    answer.unwrap();
+}

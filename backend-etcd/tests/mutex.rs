@@ -1,0 +1,299 @@
+//! The mutex on a real etcd: hand-off, interoperation, removal, faults.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{client, etcdctl, etcdctl_running, keys, server, soon, until_keys};
+use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Coordinator, Fenced, Hold, Kind, LostReason, Release};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::sync::mpsc;
+
+const TICK: Duration = Duration::from_millis(100);
+
+/// `count` contenders on clients of their own take the lock in turn; answers how long each hand-off took, from the
+/// send of the release to the return of the next acquire.
+async fn hand_offs(clients: &[Coordinator], rounds: usize, held: Duration) -> Vec<Duration> {
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    for client in clients {
+        let (mutex, sender) = (client.mutex("contended").unwrap(), sender.clone());
+        tokio::spawn(async move {
+            for _ in 0..rounds {
+                let hold = mutex.acquire().await.unwrap();
+                let acquired = Instant::now();
+                tokio::time::sleep(held).await;
+                let (token, released) = (hold.token(), Instant::now());
+                hold.release().await.unwrap();
+                sender.send((token, acquired, released)).unwrap();
+            }
+        });
+    }
+    drop(sender);
+    let mut turns = Vec::new();
+    while let Some(turn) = soon(receiver.recv()).await {
+        turns.push(turn);
+    }
+    assert_eq!(turns.len(), clients.len() * rounds);
+    turns.sort_by_key(|turn| turn.0);
+    turns.windows(2).map(|pair| {
+        let (released, acquired) = (pair[0].2, pair[1].1);
+        assert!(acquired > released, "two held at once");
+        acquired - released
+    }).collect()
+}
+
+fn show(what: &str, hand_offs: &[Duration]) -> Duration {
+    let mut sorted = hand_offs.to_vec();
+    sorted.sort();
+    let at = |part: f64| sorted[((sorted.len() - 1) as f64 * part) as usize];
+    println!(
+        "{what}: {} hand-offs, p50 {:?}, p90 {:?}, p99 {:?}, max {:?}",
+        sorted.len(),
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        at(1.0)
+    );
+    at(0.99)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_hand_off_between_two_contenders_waits_for_the_servers_tick() {
+    let server = server().await;
+    for held in [Duration::ZERO, Duration::from_millis(3), Duration::from_millis(30)] {
+        let clients = [client(&server, "").await, client(&server, "").await];
+        let all = hand_offs(&clients, if held < TICK / 10 { 200 } else { 40 }, held).await;
+        let late = show(&format!("2 contenders, held {held:?}"), &all);
+        assert!(late < TICK, "{late:?}: hand-offs wait for the server's sync");
+        for client in clients {
+            client.close().await.unwrap();
+        }
+    }
+    assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_queue_is_served_in_order() {
+    let server = server().await;
+    let mut clients = Vec::new();
+    for _ in 0..40 {
+        clients.push(client(&server, "").await);
+    }
+    let started = Instant::now();
+    let all = hand_offs(&clients, 10, Duration::ZERO).await;
+    show("40 contenders", &all);
+    println!("{:.0} grants/s", all.len() as f64 / started.elapsed().as_secs_f64());
+}
+
+#[tokio::test]
+async fn etcdctl_lock_waits_for_us_and_we_for_it() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let mutex = client.mutex(Address::exact("jobs/nightly")).unwrap();
+    let hold = mutex.acquire().await.unwrap();
+
+    let mut other = etcdctl_running(&server, &["lock", "jobs/nightly"]);
+    let mut lines = BufReader::new(other.stdout.take().unwrap()).lines();
+    let waiting = until_keys(&server, "jobs/nightly/", 2).await;
+    assert!(tokio::time::timeout(Duration::from_millis(300), lines.next_line()).await.is_err(), "both hold");
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    assert_eq!(keys(&server, "jobs/nightly/").await, waiting, "a refused try leaves nothing");
+
+    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    let taken = soon(lines.next_line()).await.unwrap().expect("etcdctl names its key");
+    assert!(waiting.contains(&taken), "{taken}");
+
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    let acquiring = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire().await }
+    });
+    until_keys(&server, "jobs/nightly/", 2).await;
+    assert!(!acquiring.is_finished());
+    // SIGINT is how an operator ends it: it gives its lock back.
+    let pid = other.id().unwrap().to_string();
+    assert!(tokio::process::Command::new("kill").args(["-INT", &pid]).status().await.unwrap().success());
+    let next = soon(acquiring).await.unwrap().unwrap();
+    assert!(next.token() > hold.token() && next.is_held());
+    soon(other.wait()).await.unwrap();
+    client.close().await.unwrap();
+    assert_eq!(keys(&server, "jobs/").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_key_deleted_by_an_operator_is_told_to_holder_and_waiter() {
+    let server = server().await;
+    let (a, b) = (client(&server, "").await, client(&server, "").await);
+    let hold = a.mutex("a").unwrap().acquire().await.unwrap();
+    let held = until_keys(&server, "latchwork/mutex/a/", 1).await.remove(0);
+    let waiting = tokio::spawn({
+        let mutex = b.mutex("a").unwrap();
+        async move { mutex.acquire().await }
+    });
+    let queue = until_keys(&server, "latchwork/mutex/a/", 2).await;
+    let waits = queue.iter().find(|key| **key != held).unwrap();
+    let started = Instant::now();
+    etcdctl(&server, &["del", waits]).await;
+    assert_eq!(soon(waiting).await.unwrap().unwrap_err().lost_reason(), Some(LostReason::Revoked));
+    assert!(hold.is_held());
+    etcdctl(&server, &["del", &held]).await;
+    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
+    assert!(started.elapsed() < a.lease().ttl(), "told within one TTL");
+    assert_eq!(hold.release().await.unwrap(), Release::AlreadyLost(LostReason::Revoked));
+    assert!(a.lease().lost().is_none(), "the lease lives");
+    let _next = soon(a.mutex("a").unwrap().acquire()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_revoked_lease_is_told_and_the_next_acquire_opens_another() {
+    let server = server().await;
+    let client = client(&server, "ttl=3s").await;
+    let mutex = client.mutex("a").unwrap();
+    let (hold, lease) = (mutex.acquire().await.unwrap(), client.lease());
+    let key = until_keys(&server, "latchwork/mutex/a/", 1).await.remove(0);
+    let id = key.rsplit('/').next().unwrap().split('-').next().unwrap().to_owned();
+    etcdctl(&server, &["lease", "revoke", &id]).await;
+    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
+    let next = soon(mutex.acquire()).await.unwrap();
+    assert!(next.token() > hold.token() && !client.lease().same_as(&lease) && lease.lost().is_some());
+}
+
+#[tokio::test]
+async fn compaction_while_waiting_and_holding_loses_nobody() {
+    let server = server().await;
+    let (a, b) = (client(&server, "ttl=2s").await, client(&server, "ttl=2s").await);
+    let hold = a.mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = b.mutex("a").unwrap();
+        async move { mutex.acquire().await }
+    });
+    until_keys(&server, "latchwork/mutex/a/", 2).await;
+    for n in 0..50 {
+        etcdctl(&server, &["put", "noise", &n.to_string()]).await;
+    }
+    let revision = hold.token().sequence() + 40;
+    etcdctl(&server, &["compact", &revision.to_string()]).await;
+    // The streams are opened anew, from revisions that are gone.
+    server.kill().await.unwrap();
+    server.launch().await.unwrap();
+    assert!(hold.is_held() && !waiting.is_finished());
+    hold.release().await.unwrap();
+    let next = soon(waiting).await.unwrap().unwrap();
+    assert!(next.token() > hold.token());
+    let key = until_keys(&server, "latchwork/mutex/a/", 1).await.remove(0);
+    etcdctl(&server, &["del", &key]).await;
+    assert_eq!(soon(next.lost()).await.reason(), LostReason::Revoked);
+}
+
+#[tokio::test]
+async fn a_crash_of_the_server_is_survived_by_holder_and_waiter() {
+    let server = server().await;
+    let (a, b) = (client(&server, "ttl=10s").await, client(&server, "ttl=10s").await);
+    let hold = a.mutex("a").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = b.mutex("a").unwrap();
+        async move { mutex.acquire().await }
+    });
+    until_keys(&server, "latchwork/mutex/a/", 2).await;
+    server.kill().await.unwrap();
+    assert!(hold.is_held(), "held until the deadline");
+    server.launch().await.unwrap();
+    assert!(hold.is_held() && !waiting.is_finished());
+    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    let next = soon(waiting).await.unwrap().unwrap();
+    assert!(next.token() > hold.token() && next.is_held());
+    // Longer than a TTL: renewal goes on over the new streams.
+    let until = a.lease().clock().now() + Duration::from_secs(11);
+    a.lease().clock().sleep_until(until).await;
+    assert!(next.is_held());
+}
+
+#[tokio::test]
+async fn a_frozen_server_suspends_then_loses_and_the_next_acquire_recovers() {
+    let server = server().await;
+    let client = client(&server, "ttl=2s&request_timeout=1s").await;
+    let mutex = client.mutex("a").unwrap();
+    let hold = mutex.acquire().await.unwrap();
+    server.pause().await.unwrap();
+    let started = Instant::now();
+    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Expired);
+    let lost_after = started.elapsed();
+    assert!(lost_after < Duration::from_secs(2), "{lost_after:?}: later than the server may give it up");
+    server.resume().await.unwrap();
+    let next = soon(mutex.acquire()).await.unwrap();
+    assert!(next.token() > hold.token());
+}
+
+#[tokio::test]
+async fn a_late_join_of_an_abandoned_attempt_meets_its_tombstone() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let backend = client.backend();
+    let queue = Address::new("latchwork", Kind::Mutex, "a").unwrap();
+    for patience in [Patience::Wait, Patience::Try] {
+        let join = Join {
+            queue: queue.clone(),
+            id: NodeId::random(),
+            claim: Claim::Exclusive,
+            limit: None,
+            label: Arc::from("late"),
+            patience,
+            repeated: false,
+        };
+        // The abandon overtakes the join, as requests of one connection may on etcd.
+        backend.abandon(&join).await.unwrap();
+        let late = backend.join(&join).await;
+        assert!(late.is_err(), "{late:?}");
+        backend.abandon(&join).await.unwrap();
+    }
+    assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
+    assert_eq!(keys(&server, "latchwork/client/").await.len(), 2, "one tombstone for each attempt");
+    client.close().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/").await, [""; 0], "they went with the lease");
+}
+
+#[tokio::test]
+async fn a_repeated_join_finds_its_own_node() {
+    let server = server().await;
+    let (a, b) = (client(&server, "").await, client(&server, "").await);
+    let queue = Address::new("latchwork", Kind::Mutex, "a").unwrap();
+    let mut join = Join {
+        queue: queue.clone(),
+        id: NodeId::random(),
+        claim: Claim::Exclusive,
+        limit: None,
+        label: Arc::from("again"),
+        patience: Patience::Wait,
+        repeated: false,
+    };
+    let Ok(Joined::Admitted(first)) = a.backend().join(&join).await else { panic!("not admitted") };
+    join.repeated = true;
+    let Ok(Joined::Admitted(again)) = a.backend().join(&join).await else { panic!("not adopted") };
+    assert_eq!(first.state().sequence(), again.state().sequence());
+    let other = Join { id: NodeId::random(), ..join.clone() };
+    let Ok(Joined::Waiting(waiting)) = b.backend().join(&other).await else { panic!("two hold") };
+    let Ok(Joined::Waiting(again)) = b.backend().join(&other).await else { panic!("two hold") };
+    assert_eq!(waiting.state().sequence(), again.state().sequence());
+    first.leave().await.unwrap();
+    soon(again.admitted()).await.unwrap();
+    again.leave().await.unwrap();
+    again.leave().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_foreign_entry_in_our_own_layout_does_no_harm() {
+    let server = server().await;
+    let (a, b) = (client(&server, "").await, client(&server, "").await);
+    etcdctl(&server, &["put", "latchwork/mutex/a/notes", "written by hand"]).await;
+    let (first, second) = (a.mutex("a").unwrap(), b.mutex("a").unwrap());
+    let hold = first.try_acquire().await.unwrap().expect("it is free");
+    assert!(second.try_acquire().await.unwrap().is_none());
+    let waiting = tokio::spawn(async move { second.acquire().await });
+    until_keys(&server, "latchwork/mutex/a/", 3).await;
+    hold.release().await.unwrap();
+    soon(waiting).await.unwrap().unwrap();
+}
