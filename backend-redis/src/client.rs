@@ -120,7 +120,8 @@ impl Client {
         let slots = self.inbox.all();
         for slot in &slots {
             slot.leave();
-            if let Some(state) = slot.state() {
+            // A client that died does not know it: what it held is lost at its deadline.
+            if let (Close::Orderly, Some(state)) = (how, slot.state()) {
                 state.gone(LostReason::Closed);
             }
         }

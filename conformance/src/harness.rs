@@ -10,11 +10,13 @@ use latchwork_core::Connector;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::beds::ServerBed;
 use crate::case::Case;
 use crate::cases;
 use crate::contender::{self, Order, contend};
 use crate::kit::Scene;
 use crate::report::{self, Row};
+use crate::servers::{Kind, Options, Server};
 use crate::testbed::Testbed;
 
 /// No case may take longer.
@@ -53,6 +55,18 @@ pub fn main(
         return ExitCode::FAILURE;
     }
     conclusion.exit_code()
+}
+
+/// As [`main`], with a server of this kind: from the environment, a container, or this machine.
+pub fn main_with_server(
+    connectors: Vec<Arc<dyn Connector>>,
+    kind: Kind,
+    bed: impl FnOnce(Server) -> latchwork_core::Result<ServerBed>,
+) -> ExitCode {
+    main(connectors, |runtime| {
+        let server = runtime.block_on(Server::start(kind, Options::new())).map_err(|error| error.to_string())?;
+        Ok(Box::new(bed(server).map_err(|error| error.to_string())?))
+    })
 }
 
 /// Acts as a contender when the suite started this process as one.

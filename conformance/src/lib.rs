@@ -17,5 +17,5 @@ pub mod servers;
 pub mod testbed;
 
 pub use case::Case;
-pub use harness::{contender_main, main, play, run};
+pub use harness::{contender_main, main, main_with_server, play, run};
 pub use kit::Scene;

@@ -1,6 +1,7 @@
 //! Memory, under tokio's paused clock.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,10 +14,9 @@ use latchwork_core::{
 use crate::testbed::{Armed, Client, Fault, Link, Stage, Testbed};
 
 /// What is done to a backend before the suite sees it: for deliberately broken ones.
-pub type Wrap = fn(Arc<dyn Backend>) -> Arc<dyn Backend>;
+pub type Wrap = Arc<dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync>;
 
 /// The memory backend, each case with a store of its own.
-#[derive(Debug)]
 pub struct MemoryBed {
     name: &'static str,
     wrap: Wrap,
@@ -25,12 +25,21 @@ pub struct MemoryBed {
 impl MemoryBed {
     /// The backend as it is.
     pub fn new() -> Self {
-        Self { name: "memory", wrap: |backend| backend }
+        Self { name: "memory", wrap: Arc::new(|backend| backend) }
     }
 
     /// A backend with something broken: a control that the case for it fails.
-    pub fn broken(name: &'static str, wrap: Wrap) -> Self {
-        Self { name, wrap }
+    pub fn broken(
+        name: &'static str,
+        wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, wrap: Arc::new(wrap) }
+    }
+}
+
+impl fmt::Debug for MemoryBed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryBed").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -62,7 +71,11 @@ impl Testbed for MemoryBed {
     }
 
     async fn stage(&self) -> Result<Box<dyn Stage>> {
-        Ok(Box::new(MemoryStage { store: Memory::new(Clock::tokio()), wrap: self.wrap }))
+        Ok(Box::new(MemoryStage {
+            store: Memory::new(Clock::tokio()),
+            wrap: Arc::clone(&self.wrap),
+            links: Mutex::default(),
+        }))
     }
 
     fn connectors(&self) -> Vec<Arc<dyn Connector>> {
@@ -73,12 +86,14 @@ impl Testbed for MemoryBed {
 struct MemoryStage {
     store: Memory,
     wrap: Wrap,
+    // Of all clients: a store counts no requests, its links do.
+    links: Mutex<Vec<memory::Link>>,
 }
 
 #[async_trait]
 impl Stage for MemoryStage {
     fn can(&self, fault: Fault) -> bool {
-        !matches!(fault, Fault::Plant | Fault::Processes | Fault::CountRequests)
+        !matches!(fault, Fault::Plant | Fault::Processes)
     }
 
     fn config(&self) -> Config {
@@ -87,6 +102,7 @@ impl Stage for MemoryStage {
 
     async fn client(&self, config: &Config) -> Result<Client> {
         let (backend, link) = self.store.client(config)?;
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).push(link.clone());
         let coordinator = Coordinator::new((self.wrap)(backend), config);
         Ok(Client { coordinator, link: Arc::new(MemoryLink(link)) })
     }
@@ -107,7 +123,7 @@ impl Stage for MemoryStage {
     }
 
     async fn requests(&self) -> Result<u64> {
-        Err(Error::new(ErrorKind::Unsupported { capability: "requests" }, "there is no server that counts"))
+        Ok(self.links.lock().unwrap_or_else(PoisonError::into_inner).iter().map(memory::Link::requests).sum())
     }
 
     fn expiry_bound(&self) -> Duration {
@@ -147,6 +163,14 @@ impl Link for MemoryLink {
     fn park(&self, _key: &str) -> Box<dyn Armed> {
         self.0.park_next_request();
         Box::new(Parked(self.0.clone()))
+    }
+
+    fn delay(&self, delay: Duration) {
+        self.0.delay(delay);
+    }
+
+    fn drop_wake(&self, queue: &Address, sequence: u64) -> bool {
+        self.0.drop_next_wake(queue, sequence)
     }
 
     fn kill_keeper(&self) -> bool {

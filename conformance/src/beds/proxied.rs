@@ -1,14 +1,15 @@
 //! A real server behind one fault proxy per client.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::{Address, Capabilities, Config, Connector, Error, ErrorKind, Result, connect};
 
-use crate::proxy::{Event, Parked, Proxy};
+use crate::proxy::{Direction, Event, Parked, Proxy};
+use crate::servers::Server;
 use crate::testbed::{Armed, Client, Fault, Link, Stage, Testbed};
 
 /// An operator's hands on a server, past the library: written with the client crate or the server's own tools.
@@ -50,6 +51,40 @@ pub struct ServerBed {
     pub admin: OpenAdmin,
     /// What a name for `Address::exact` begins with.
     pub exact_prefix: &'static str,
+    // Ends with the bed.
+    server: Server,
+}
+
+impl ServerBed {
+    /// A testbed on `server`, of the kind that `connector` connects to.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the server's URL is none of ours.
+    pub fn new(
+        server: Server,
+        connector: Arc<dyn Connector>,
+        capabilities: Capabilities,
+        expiry_bound: Duration,
+        exact_prefix: &'static str,
+        admin: OpenAdmin,
+    ) -> Result<Self> {
+        Ok(Self {
+            name: connector.name(),
+            connector,
+            capabilities,
+            addr: server.addr().to_owned(),
+            config: Config::from_url(server.url())?,
+            expiry_bound,
+            admin,
+            exact_prefix,
+            server,
+        })
+    }
+
+    /// The server.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
 }
 
 #[async_trait]
@@ -73,6 +108,7 @@ impl Testbed for ServerBed {
             expiry_bound: self.expiry_bound,
             exact_prefix: self.exact_prefix,
             last_name: AtomicU64::new(0),
+            proxies: Mutex::default(),
         }))
     }
 
@@ -89,6 +125,8 @@ struct ServerStage {
     expiry_bound: Duration,
     exact_prefix: &'static str,
     last_name: AtomicU64,
+    // They outlive the clients, whose last words are said after a case has dropped them.
+    proxies: Mutex<Vec<Arc<Proxy>>>,
 }
 
 impl ServerStage {
@@ -100,8 +138,9 @@ impl ServerStage {
 #[async_trait]
 impl Stage for ServerStage {
     fn can(&self, fault: Fault) -> bool {
-        // The task that renews cannot be killed alone, from outside.
-        fault != Fault::KillKeeper
+        // The task that renews cannot be killed alone, from outside; and a proxy that reads no protocol can lose a
+        // message only with its connection.
+        !matches!(fault, Fault::KillKeeper | Fault::DropWake)
     }
 
     fn config(&self) -> Config {
@@ -113,6 +152,8 @@ impl Stage for ServerStage {
             .await
             .map_err(|error| Error::new(ErrorKind::Unavailable, "no port for a proxy").because(error))?;
         let mut config = config.clone();
+        let proxy = Arc::new(proxy);
+        self.proxies.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&proxy));
         config.hosts = vec![proxy.addr().to_string()];
         let coordinator = connect(&[Arc::clone(&self.connector)], &config).await?;
         Ok(Client { coordinator, link: Arc::new(ProxyLink(proxy)) })
@@ -151,7 +192,7 @@ impl Stage for ServerStage {
     }
 }
 
-struct ProxyLink(Proxy);
+struct ProxyLink(Arc<Proxy>);
 
 #[async_trait]
 impl Link for ProxyLink {
@@ -171,6 +212,15 @@ impl Link for ProxyLink {
     fn park(&self, key: &str) -> Box<dyn Armed> {
         let key = key.as_bytes().to_vec();
         Box::new(ArmedPark(self.0.park_request(move |chunk| names(chunk, &key))))
+    }
+
+    fn delay(&self, delay: Duration) {
+        self.0.delay(Direction::ToServer, delay / 2);
+        self.0.delay(Direction::ToClient, delay / 2);
+    }
+
+    fn drop_wake(&self, _queue: &Address, _sequence: u64) -> bool {
+        false
     }
 
     fn kill_keeper(&self) -> bool {

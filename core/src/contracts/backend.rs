@@ -14,7 +14,8 @@ use crate::error::Result;
 pub enum Close {
     /// Everything is given back at once, with an answer.
     Orderly,
-    /// The client dies: nothing more is sent, and what it has is left to its lease. For tests of crashes.
+    /// The client dies: nothing more is sent, and what it has is left to its lease. Its
+    /// holds are lost as `Expired` when their deadline comes. For tests of crashes.
     Abrupt,
 }
 

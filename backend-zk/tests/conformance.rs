@@ -1,0 +1,10 @@
+//! The suite against this backend, on a server from the environment, a container, or this machine.
+
+use std::process::ExitCode;
+
+use latchwork_conformance::beds::zookeeper_bed;
+use latchwork_conformance::{main_with_server, servers::Kind};
+
+fn main() -> ExitCode {
+    main_with_server(vec![latchwork_zookeeper::connector()], Kind::Zookeeper, zookeeper_bed)
+}

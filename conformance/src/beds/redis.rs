@@ -1,0 +1,98 @@
+//! Redis.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+
+use super::proxied::{Admin, ServerBed};
+use crate::servers::Server;
+
+/// The testbed of a Redis server.
+///
+/// # Errors
+/// `InvalidArgument` when the server's URL is none of ours.
+pub fn redis_bed(server: Server) -> Result<ServerBed> {
+    let capabilities = Capabilities {
+        lease_per_node: true,
+        clean_try: true,
+        prompt_revocation: false,
+        survives_failover: false,
+        exact_addresses: true,
+        eviction: Eviction::Never,
+    };
+    // Every script drops what has expired, and a waiter looks when what it waits for expires (RULES A13).
+    let expiry_bound = Duration::from_millis(100);
+    ServerBed::new(server, latchwork_redis::connector(), capabilities, expiry_bound, "exact-", |addr| {
+        Box::pin(async move {
+            let client = redis::Client::open(format!("redis://{addr}")).map_err(unavailable)?;
+            let connection = client.get_multiplexed_async_connection().await.map_err(unavailable)?;
+            Ok(Box::new(RedisAdmin(connection)) as Box<dyn Admin>)
+        })
+    })
+}
+
+#[derive(Debug)]
+struct RedisAdmin(MultiplexedConnection);
+
+fn prefix(queue: &Address) -> String {
+    let (kind, key) = (queue.kind().as_str(), queue.coded());
+    match queue.namespace() {
+        Some(namespace) => format!("{namespace}:{kind}:{{{key}}}:"),
+        None => format!("{kind}:{{{key}}}:"),
+    }
+}
+
+#[async_trait]
+impl Admin for RedisAdmin {
+    async fn contents(&self, namespace: &str, names: &[String]) -> Result<Vec<String>> {
+        let mut patterns = vec![format!("{namespace}:*"), format!("{namespace}-2:*")];
+        patterns.extend(names.iter().map(|name| format!("*:{{{name}}}:*")));
+        let mut contents = Vec::new();
+        for pattern in patterns {
+            let mut connection = self.0.clone();
+            let mut keys = connection.scan_match::<_, String>(pattern).await.map_err(unavailable)?;
+            while let Some(key) = keys.next_item().await {
+                contents.push(key.map_err(unavailable)?);
+            }
+        }
+        // The meta hash and tombstones go by themselves; a limit is what a documented call stores; the
+        // foreign entry is the suite's own.
+        contents.retain(|key| ![":meta", ":left", ":limit", ":foreign"].iter().any(|part| key.ends_with(part)));
+        Ok(contents)
+    }
+
+    async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
+        let (mut connection, key) = (self.0.clone(), format!("{}seq", prefix(queue)));
+        let removed: u32 = connection.zrembyscore(key, sequence, sequence).await.map_err(unavailable)?;
+        if removed == 1 { Ok(()) } else { Err(Error::invalid("sequence", "no such node")) }
+    }
+
+    async fn plant(&self, queue: &Address) -> Result<()> {
+        let (mut connection, prefix) = (self.0.clone(), prefix(queue));
+        let mut pipeline = redis::pipe();
+        pipeline.set(format!("{prefix}foreign"), "what is this").ignore();
+        // In front of everybody, without the data and the expiry that a node has.
+        pipeline.zadd(format!("{prefix}seq"), "foreign", 1).ignore();
+        pipeline.query_async::<()>(&mut connection).await.map_err(unavailable)
+    }
+
+    async fn requests(&self) -> Result<u64> {
+        let mut connection = self.0.clone();
+        let stats: String =
+            redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await.map_err(unavailable)?;
+        // What runs inside a script is counted there under its own name too: only what a client sends counts here.
+        let sent = ["evalsha", "eval", "fcall", "script|load", "ping", "subscribe", "wait"];
+        let calls = |line: &str| {
+            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            sent.contains(&name).then(|| rest.split(',').next()?.parse::<u64>().ok())?
+        };
+        Ok(stats.lines().filter_map(calls).sum())
+    }
+}
+
+fn unavailable(error: redis::RedisError) -> Error {
+    Error::new(ErrorKind::Unavailable, "the operator's connection").because(error)
+}

@@ -1,0 +1,136 @@
+//! ZooKeeper.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zookeeper_client::{Acls, Client, CreateMode};
+
+use super::proxied::{Admin, ServerBed};
+use crate::servers::Server;
+
+/// The testbed of a ZooKeeper server.
+///
+/// # Errors
+/// `InvalidArgument` when the server's URL is none of ours.
+pub fn zookeeper_bed(server: Server) -> Result<ServerBed> {
+    let capabilities = Capabilities {
+        lease_per_node: false,
+        clean_try: false,
+        prompt_revocation: true,
+        survives_failover: true,
+        exact_addresses: true,
+        eviction: Eviction::Never,
+    };
+    let tick = server.clocks().zookeeper_tick();
+    // Sessions are expired in buckets of a tick, and the buckets are looked at every tick.
+    let expiry_bound = tick * 2;
+    let mut bed =
+        ServerBed::new(server, latchwork_zookeeper::connector(), capabilities, expiry_bound, "/exact-", |addr| {
+            Box::pin(async move {
+                let client = Client::connector()
+                    .with_session_timeout(Duration::from_secs(30))
+                    .connect(&addr)
+                    .await
+                    .map_err(unavailable)?;
+                Ok(Box::new(ZooKeeperAdmin { client, addr }) as Box<dyn Admin>)
+            })
+        })?;
+    bed.config.tick = tick;
+    Ok(bed)
+}
+
+struct ZooKeeperAdmin {
+    client: Client,
+    addr: String,
+}
+
+impl std::fmt::Debug for ZooKeeperAdmin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ZooKeeperAdmin").field("addr", &self.addr).finish_non_exhaustive()
+    }
+}
+
+fn path(queue: &Address) -> String {
+    match queue.namespace() {
+        Some(namespace) => format!("/{namespace}/{}/{}", queue.kind().as_str(), queue.coded()),
+        None => queue.coded().to_owned(),
+    }
+}
+
+impl ZooKeeperAdmin {
+    async fn children(&self, path: &str) -> Result<Vec<String>> {
+        match self.client.list_children(path).await {
+            Ok(names) => Ok(names),
+            Err(zookeeper_client::Error::NoNode) => Ok(Vec::new()),
+            Err(error) => Err(unavailable(error)),
+        }
+    }
+}
+
+#[async_trait]
+impl Admin for ZooKeeperAdmin {
+    async fn contents(&self, namespace: &str, names: &[String]) -> Result<Vec<String>> {
+        let mut queues = names.to_vec();
+        for namespace in [namespace.to_owned(), format!("{namespace}-2")] {
+            for kind in self.children(&format!("/{namespace}")).await? {
+                let kind = format!("/{namespace}/{kind}");
+                if kind.ends_with("/client") {
+                    queues.push(kind);
+                    continue;
+                }
+                let keys = self.children(&kind).await?;
+                queues.extend(keys.into_iter().map(|key| format!("{kind}/{key}")));
+            }
+        }
+        let mut contents = Vec::new();
+        for queue in queues {
+            let nodes = self.children(&queue).await?;
+            contents.extend(nodes.into_iter().map(|node| format!("{queue}/{node}")));
+        }
+        // The foreign entry is the suite's own.
+        contents.retain(|path| !path.ends_with("/foreign"));
+        Ok(contents)
+    }
+
+    async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
+        let queue = path(queue);
+        for name in self.children(&queue).await? {
+            let node = format!("{queue}/{name}");
+            let stat = self.client.check_stat(&node).await.map_err(unavailable)?;
+            if stat.is_some_and(|stat| u64::try_from(stat.czxid) == Ok(sequence)) {
+                return self.client.delete(&node, None).await.map_err(unavailable);
+            }
+        }
+        Err(Error::invalid("sequence", "no such node"))
+    }
+
+    async fn plant(&self, queue: &Address) -> Result<()> {
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        let node = format!("{}/foreign", path(queue));
+        self.client.create(&node, b"what is this", &options).await.map(drop).map_err(unavailable)
+    }
+
+    async fn requests(&self) -> Result<u64> {
+        let answer = async {
+            let mut stream = TcpStream::connect(&self.addr).await?;
+            stream.write_all(b"mntr").await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await?;
+            std::io::Result::Ok(answer)
+        };
+        let answer = answer
+            .await
+            .map_err(|error| Error::new(ErrorKind::Unavailable, "mntr is not answered").because(error))?;
+        let packets = answer.lines().find_map(|line| line.strip_prefix("zk_packets_received"));
+        packets
+            .and_then(|count| count.trim().parse().ok())
+            .ok_or_else(|| Error::new(ErrorKind::Misconfigured, "mntr is not allowed on this server"))
+    }
+}
+
+fn unavailable(error: zookeeper_client::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, "the operator's session").because(error)
+}
