@@ -58,7 +58,12 @@ impl Settings {
                 Some(Login(format!("{user}:{}", password.expose())))
             }
             (None, None) => None,
-            _ => return Err(Error::invalid("user", "digest login needs a user without a colon, and a password")),
+            _ => {
+                return Err(Error::invalid(
+                    "user",
+                    "digest login needs a user without a colon, and a password",
+                ));
+            }
         };
         let label = match &config.label {
             Some(label) => label.as_str().into(),
@@ -129,7 +134,9 @@ fn check_path(argument: &'static str, path: &str) -> Result<()> {
 pub(crate) fn ttl_refused(asked: Duration, granted: Duration) -> Error {
     Error::new(
         ErrorKind::Misconfigured,
-        format!("the server grants sessions of at most {granted:?} (maxSessionTimeout), asked for a TTL of {asked:?}"),
+        format!(
+            "the server grants sessions of at most {granted:?} (maxSessionTimeout), asked for a TTL of {asked:?}"
+        ),
     )
 }
 
@@ -170,7 +177,8 @@ mod tests {
     #[test]
     fn an_exact_address_is_a_path() {
         let settings = settings("zookeeper://h").unwrap();
-        let exact = |path: &str| settings.queue_path(&Address::new("n", Kind::Mutex, Address::exact(path)).unwrap());
+        let exact =
+            |path: &str| settings.queue_path(&Address::new("n", Kind::Mutex, Address::exact(path)).unwrap());
         assert_eq!(exact("/app/locks/a").unwrap(), "/app/locks/a");
         for bad in ["app", "/", "/a/", "/a//b", "/a/../b", "/zookeeper/quota", "/a\u{7}"] {
             assert_eq!(exact(bad).unwrap_err().argument(), Some("key"), "{bad:?}");

@@ -16,9 +16,7 @@ use latchwork_core::Moment;
 use latchwork_core::contracts::Lease;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
-use zookeeper_client::{
-    Acls, Client, CreateMode, Error as Answer, EventType, OneshotWatcher, SessionState,
-};
+use zookeeper_client::{Acls, Client, CreateMode, Error as Answer, EventType, OneshotWatcher, SessionState};
 
 use crate::config::Settings;
 use crate::error::Fault;
@@ -417,6 +415,8 @@ impl Driver {
 
 impl std::fmt::Debug for Driver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Driver").field("session", &format_args!("{:#x}", self.session)).finish_non_exhaustive()
+        f.debug_struct("Driver")
+            .field("session", &format_args!("{:#x}", self.session))
+            .finish_non_exhaustive()
     }
 }

@@ -49,10 +49,11 @@ impl Fault {
     /// Our error, for what was being done. The cases that mean something there are to be handled before.
     pub(crate) fn error(self, what: &str) -> Error {
         match self {
-            Fault::Forbidden(answer) => {
-                Error::new(ErrorKind::Forbidden { what: what.to_owned() }, "check the ACLs and the credentials")
-                    .because(answer)
-            }
+            Fault::Forbidden(answer) => Error::new(
+                ErrorKind::Forbidden { what: what.to_owned() },
+                "check the ACLs and the credentials",
+            )
+            .because(answer),
             Fault::Unsent => Error::new(ErrorKind::Unavailable, format!("not connected, could not {what}")),
             Fault::Unknown(None) => {
                 Error::new(ErrorKind::Unknown, format!("no answer in time to the request to {what}"))
@@ -60,9 +61,15 @@ impl Fault {
             Fault::Unknown(Some(answer)) => {
                 Error::new(ErrorKind::Unknown, format!("no answer to the request to {what}")).because(answer)
             }
-            Fault::Gone => Error::new(ErrorKind::Unknown, format!("the session ended under a request to {what}")),
-            Fault::NoNode => Error::new(ErrorKind::Unavailable, format!("could not {what}: a parent was removed")),
-            Fault::NodeExists => Error::new(ErrorKind::Conflict, format!("could not {what}: it is there already")),
+            Fault::Gone => {
+                Error::new(ErrorKind::Unknown, format!("the session ended under a request to {what}"))
+            }
+            Fault::NoNode => {
+                Error::new(ErrorKind::Unavailable, format!("could not {what}: a parent was removed"))
+            }
+            Fault::NodeExists => {
+                Error::new(ErrorKind::Conflict, format!("could not {what}: it is there already"))
+            }
             Fault::Refused(answer) => {
                 Error::new(ErrorKind::Misconfigured, format!("the server refused to {what}")).because(answer)
             }

@@ -122,7 +122,10 @@ mod tests {
         assert_eq!(kind(modern), None);
         assert_eq!(kind("srvr is not executed because it is not in the whitelist.\n"), None);
         assert_eq!(kind("Zookeeper version: 3.4.14-4c25d48, built on x\n"), Some(ErrorKind::Misconfigured));
-        assert_eq!(kind("Zookeeper version: 3.9.1, built on\nMode: read-only\n"), Some(ErrorKind::Unavailable));
+        assert_eq!(
+            kind("Zookeeper version: 3.9.1, built on\nMode: read-only\n"),
+            Some(ErrorKind::Unavailable)
+        );
         let redis = kind("-ERR unknown command 'srvr', with args beginning with: \r\n");
         assert!(matches!(redis, Some(ErrorKind::WrongServer { expected: "zookeeper", .. })), "{redis:?}");
     }

@@ -152,7 +152,10 @@ mod tests {
             names(&queue),
             ["b-lock-2147483646", "c-lock-2147483647", "a-lock--2147483648", "d-lock--2147483647"]
         );
-        assert_eq!(names(&read(Kind::Mutex, &["b-lock-0000000000", "a-lock--000000001"]))[0], "a-lock--000000001");
+        assert_eq!(
+            names(&read(Kind::Mutex, &["b-lock-0000000000", "a-lock--000000001"]))[0],
+            "a-lock--000000001"
+        );
     }
 
     #[test]

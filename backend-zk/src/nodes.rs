@@ -69,7 +69,10 @@ pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> 
     if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit)
         && weight > limit
     {
-        return Err(Error::new(ErrorKind::Conflict, format!("weight {weight} does not fit the limit {limit}")));
+        return Err(Error::new(
+            ErrorKind::Conflict,
+            format!("weight {weight} does not fit the limit {limit}"),
+        ));
     }
     let made = match adopt(session, &site, join).await {
         Ok(Some(made)) => Ok(made),
@@ -203,11 +206,7 @@ struct Made {
 
 /// Finds the node of an earlier request of this attempt whose outcome was unknown. It counts only if it hangs
 /// on this session, and only the lowest: all others of this attempt are removed (RULES B8).
-async fn adopt(
-    session: &Arc<Session>,
-    site: &Site,
-    join: &Join,
-) -> std::result::Result<Option<Made>, Fault> {
+async fn adopt(session: &Arc<Session>, site: &Site, join: &Join) -> std::result::Result<Option<Made>, Fault> {
     if !join.repeated {
         return Ok(None);
     }
@@ -337,7 +336,10 @@ pub(crate) async fn read_limit(session: &Session, site: &Site) -> std::result::R
 
 fn parse_limit(data: &[u8]) -> Result<u32> {
     std::str::from_utf8(data).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
-        Error::new(ErrorKind::Conflict, format!("the stored limit {:?} is no number", String::from_utf8_lossy(data)))
+        Error::new(
+            ErrorKind::Conflict,
+            format!("the stored limit {:?} is no number", String::from_utf8_lossy(data)),
+        )
     })
 }
 

@@ -92,7 +92,8 @@ impl ZkNode {
                         }
                         Ok((_, _, watch)) => {
                             let woken = self.until(&mut own, Box::pin(watch.event()), Some(&path)).await;
-                            let alone = sole && !(self.site.kind == Kind::RwLock && self.claim == Claim::Exclusive);
+                            let alone =
+                                sole && !(self.site.kind == Kind::RwLock && self.claim == Claim::Exclusive);
                             match woken {
                                 Ok(Woken::Left) if alone => return self.enter(false, own),
                                 woken => woken,
@@ -101,16 +102,14 @@ impl ZkNode {
                         Err(fault) => Err(fault),
                     }
                 }
-                Standing::Head { ahead } => {
-                    match self.arm_head(&queue, ahead, &mut own).await {
-                        Ok(Ahead::Same(armed)) => self.until(&mut own, armed, None).await,
-                        Ok(Ahead::Moved(queue)) => {
-                            view = Some(View { queue, limit });
-                            continue;
-                        }
-                        Err(fault) => Err(fault),
+                Standing::Head { ahead } => match self.arm_head(&queue, ahead, &mut own).await {
+                    Ok(Ahead::Same(armed)) => self.until(&mut own, armed, None).await,
+                    Ok(Ahead::Moved(queue)) => {
+                        view = Some(View { queue, limit });
+                        continue;
                     }
-                }
+                    Err(fault) => Err(fault),
+                },
             };
             if let Err(fault) = woken {
                 self.heal(fault).await?;
@@ -166,11 +165,8 @@ impl ZkNode {
         if ahead <= WATCHED_ONE_BY_ONE {
             let paths: Vec<_> =
                 queue.0[..ahead].iter().map(|place| format!("{}/{}", self.site.path, place.name)).collect();
-            let (own, limit, armed) = tokio::join!(
-                self.arm_own(own),
-                limit,
-                join_all(paths.iter().map(|path| driver.watch(path)))
-            );
+            let (own, limit, armed) =
+                tokio::join!(self.arm_own(own), limit, join_all(paths.iter().map(|path| driver.watch(path))));
             own?;
             watches.extend(limit?);
             for armed in armed {

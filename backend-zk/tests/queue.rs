@@ -5,10 +5,12 @@ mod common;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use common::{address, admitted, backend, config, coordinator, join, put, server, soon, still_waits, stranger, waiting};
+use common::{
+    address, admitted, backend, config, coordinator, join, put, server, soon, still_waits, stranger, waiting,
+};
 use latchwork_core::contracts::{Close, Joined, Page, Patience};
 use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
-use latchwork_core::{Address, ErrorKind, Kind, LostReason};
+use latchwork_core::{Address, ErrorKind, Fenced, Hold, Kind, LostReason};
 use zookeeper_client::CreateMode;
 
 const ALL: Page = Page { after: 0, most: 100 };
@@ -187,9 +189,18 @@ async fn permits_are_given_on_whichever_departure_and_pass_down_the_queue() {
         let next = waiting(other.join(&join(&queue, Permits(1))).await);
         let last = waiting(one.join(&join(&queue, Permits(2))).await);
         let (head_waits, next_waits, last_waits) = (
-            tokio::spawn({ let node = head.clone(); async move { node.admitted().await } }),
-            tokio::spawn({ let node = next.clone(); async move { node.admitted().await } }),
-            tokio::spawn({ let node = last.clone(); async move { node.admitted().await } }),
+            tokio::spawn({
+                let node = head.clone();
+                async move { node.admitted().await }
+            }),
+            tokio::spawn({
+                let node = next.clone();
+                async move { node.admitted().await }
+            }),
+            tokio::spawn({
+                let node = last.clone();
+                async move { node.admitted().await }
+            }),
         );
         holders[first_to_leave].leave().await.unwrap();
         soon(head_waits).await.unwrap().unwrap();
@@ -242,8 +253,10 @@ async fn another_limit_is_a_conflict_and_leaves_nothing() {
     let config = config(server().await.addr());
     let queue = address(&config, Kind::Semaphore, "a");
     let backend = backend(&config).await;
-    let with = |limit: Option<u32>, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
-    let conflict = |joined: latchwork_core::Result<Joined>| *joined.unwrap_err().kind() == ErrorKind::Conflict;
+    let with =
+        |limit: Option<u32>, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
+    let conflict =
+        |joined: latchwork_core::Result<Joined>| *joined.unwrap_err().kind() == ErrorKind::Conflict;
     assert!(conflict(backend.join(&with(None, Permits(1))).await), "none is stored yet");
     let held = admitted(backend.join(&with(Some(2), Permits(1))).await);
     assert!(conflict(backend.join(&with(Some(3), Permits(1))).await));
@@ -264,7 +277,10 @@ async fn a_holder_and_a_waiter_whose_nodes_are_deleted_hear_revoked_at_once() {
     let stranger = stranger(addr).await;
     let holder = admitted(backend.join(&join(&queue, Exclusive)).await);
     let waiter = waiting(backend.join(&join(&queue, Exclusive)).await);
-    let waits = tokio::spawn({ let node = waiter.clone(); async move { node.admitted().await } });
+    let waits = tokio::spawn({
+        let node = waiter.clone();
+        async move { node.admitted().await }
+    });
     assert!(still_waits(&backend, &queue, &waiter).await);
     let path = format!("/{}/mutex/a", config.namespace);
     let names: BTreeSet<_> = stranger
@@ -274,7 +290,8 @@ async fn a_holder_and_a_waiter_whose_nodes_are_deleted_hear_revoked_at_once() {
         .into_iter()
         .map(|name| (name[name.len() - 10..].to_owned(), name))
         .collect();
-    let [holding, waiting]: [_; 2] = names.into_iter().map(|(_, name)| name).collect::<Vec<_>>().try_into().unwrap();
+    let [holding, waiting]: [_; 2] =
+        names.into_iter().map(|(_, name)| name).collect::<Vec<_>>().try_into().unwrap();
     // The waiter first: it must not take the holder's end for its turn.
     stranger.delete(&format!("{path}/{waiting}"), None).await.unwrap();
     stranger.delete(&format!("{path}/{holding}"), None).await.unwrap();

@@ -13,55 +13,57 @@ use tokio::sync::OnceCell;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 /// Only what never ends meets this bound.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 static SHARED: OnceCell<Server> = OnceCell::const_new();
 
 /// The server that all tests of a file share.
-pub async fn server() -> &'static Server {
+pub(crate) async fn server() -> &'static Server {
     SHARED.get_or_init(own_server).await
 }
 
 /// A server of a test's own, with fast clocks.
-pub async fn own_server() -> Server {
+pub(crate) async fn own_server() -> Server {
     Server::start(Kind::Zookeeper, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The configuration of a client in a namespace that no other test has.
-pub fn config(addr: &str) -> Config {
+pub(crate) fn config(addr: &str) -> Config {
     let namespace = format!("t{}", &NodeId::random().to_string()[..12]);
-    let url = format!("zookeeper://{addr}?namespace={namespace}&ttl=10s&tick=100ms&request_timeout=5s&connect_timeout=15s");
+    let url = format!(
+        "zookeeper://{addr}?namespace={namespace}&ttl=10s&tick=100ms&request_timeout=5s&connect_timeout=15s"
+    );
     url.parse().unwrap()
 }
 
-pub async fn backend(config: &Config) -> Arc<dyn Backend> {
+pub(crate) async fn backend(config: &Config) -> Arc<dyn Backend> {
     try_backend(config).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-pub async fn try_backend(config: &Config) -> Result<Arc<dyn Backend>> {
+pub(crate) async fn try_backend(config: &Config) -> Result<Arc<dyn Backend>> {
     connector().connect(config).await
 }
 
-pub async fn coordinator(config: &Config) -> Coordinator {
+pub(crate) async fn coordinator(config: &Config) -> Coordinator {
     Coordinator::new(backend(config).await, config)
 }
 
 /// A client of another program.
-pub async fn stranger(addr: &str) -> Client {
+pub(crate) async fn stranger(addr: &str) -> Client {
     Client::connector().with_session_timeout(Duration::from_secs(20)).connect(addr).await.unwrap()
 }
 
 /// Makes a node as another program would; answers its path.
-pub async fn put(stranger: &Client, path: &str, mode: CreateMode) -> String {
+pub(crate) async fn put(stranger: &Client, path: &str, mode: CreateMode) -> String {
     let (_, counter) = stranger.create(path, b"stranger", &mode.with_acls(Acls::anyone_all())).await.unwrap();
     if counter.into_i64() < 0 { path.to_owned() } else { format!("{path}{counter}") }
 }
 
-pub fn address(config: &Config, kind: latchwork_core::Kind, name: impl Into<Name>) -> Address {
+pub(crate) fn address(config: &Config, kind: latchwork_core::Kind, name: impl Into<Name>) -> Address {
     Address::new(&config.namespace, kind, name).unwrap()
 }
 
-pub fn join(queue: &Address, claim: Claim) -> Join {
+pub(crate) fn join(queue: &Address, claim: Claim) -> Join {
     Join {
         queue: queue.clone(),
         id: NodeId::random(),
@@ -74,7 +76,7 @@ pub fn join(queue: &Address, claim: Claim) -> Join {
 }
 
 /// The node of a join that must be admitted at once.
-pub fn admitted(joined: Result<Joined>) -> Arc<dyn Node> {
+pub(crate) fn admitted(joined: Result<Joined>) -> Arc<dyn Node> {
     match joined {
         Ok(Joined::Admitted(node)) => node,
         other => panic!("not admitted: {other:?}"),
@@ -82,7 +84,7 @@ pub fn admitted(joined: Result<Joined>) -> Arc<dyn Node> {
 }
 
 /// The node of a join that must wait.
-pub fn waiting(joined: Result<Joined>) -> Arc<dyn Node> {
+pub(crate) fn waiting(joined: Result<Joined>) -> Arc<dyn Node> {
     match joined {
         Ok(Joined::Waiting(node)) => node,
         other => panic!("not waiting: {other:?}"),
@@ -90,13 +92,13 @@ pub fn waiting(joined: Result<Joined>) -> Arc<dyn Node> {
 }
 
 /// Awaits what must come.
-pub async fn soon<T>(work: impl Future<Output = T>) -> T {
+pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("it never came")
 }
 
 /// Whether the node's wait goes on: it was polled through everything that has happened, proved by a
 /// round trip of another request on its client.
-pub async fn still_waits(backend: &Arc<dyn Backend>, queue: &Address, node: &Arc<dyn Node>) -> bool {
+pub(crate) async fn still_waits(backend: &Arc<dyn Backend>, queue: &Address, node: &Arc<dyn Node>) -> bool {
     let page = latchwork_core::contracts::Page { after: 0, most: 1 };
     tokio::select! {
         biased;
