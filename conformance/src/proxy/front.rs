@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::sleep;
 
 use super::faults::{Direction, Faults};
 use super::link;
@@ -206,8 +207,11 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                // An error here concerns a connection that broke before it was accepted, or a shortage that passes.
-                let Ok((stream, _)) = accepted else { continue };
+                let Ok((stream, _)) = accepted else {
+                    // A connection that broke before it was accepted, or a shortage of files, which only time can mend.
+                    sleep(Duration::from_millis(10)).await;
+                    continue;
+                };
                 if let Some(client) = Client::admit(stream, Arc::clone(&shared)) {
                     links.spawn(link::run(client, Arc::clone(&shared)));
                 }

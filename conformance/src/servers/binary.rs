@@ -1,8 +1,10 @@
 //! Servers started from programs on the machine.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -76,10 +78,18 @@ impl Binary {
         format!("127.0.0.1:{}", self.port)
     }
 
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// The last lines of its log.
+    pub(super) fn log_tail(&self) -> String {
+        tail(&self.log()).unwrap_or_else(|error| format!("(the log cannot be read: {error})"))
+    }
+
     /// Starts the program without waiting for it.
-    pub(super) fn spawn(&self) -> Result<Process, ServerError> {
-        let folder = self.folder.path();
-        Process::spawn(&self.program, &self.args, folder, folder.join("log"))
+    fn spawn(&self) -> Result<Process, ServerError> {
+        Process::spawn(&self.program, &self.args, self.folder.path(), &self.log())
     }
 
     /// Starts the program and waits until it serves.
@@ -91,17 +101,13 @@ impl Binary {
         let deadline = Instant::now() + READY;
         while !probe::serves(self.kind, &addr, Some(&identity)).await {
             if Instant::now() > deadline {
-                return Err(ServerError::NotReady {
-                    kind: self.kind,
-                    waited: READY,
-                    log: process.log_tail(),
-                });
+                return Err(ServerError::NotReady { kind: self.kind, waited: READY, log: self.log_tail() });
             }
             // Nothing announces that a server serves: it is asked again and again. Its end is an event.
             tokio::select! {
                 ended = process.ended() => {
                     let status = ended?.to_string();
-                    return Err(ServerError::Died { kind: self.kind, status, log: process.log_tail() });
+                    return Err(ServerError::Died { kind: self.kind, status, log: self.log_tail() });
                 }
                 () = sleep(AGAIN) => {}
             }
@@ -203,4 +209,14 @@ fn zookeeper_args(program: &Program, folder: &Path, config: &str) -> Result<Vec<
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
     ];
     Ok(fixed.into_iter().map(str::to_owned).chain([file.to_string_lossy().into_owned()]).collect())
+}
+
+fn tail(log: &Path) -> std::io::Result<String> {
+    const BYTES: i64 = 3_000;
+    let mut file = File::open(log)?;
+    let length = file.metadata()?.len().cast_signed();
+    file.seek(SeekFrom::End(-length.min(BYTES)))?;
+    let mut end = Vec::new();
+    file.read_to_end(&mut end)?;
+    Ok(String::from_utf8_lossy(&end).into_owned())
 }

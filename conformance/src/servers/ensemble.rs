@@ -252,7 +252,7 @@ impl Ensemble {
     async fn states(&self) -> String {
         let mut states = String::new();
         for (server, role) in self.roles().await.into_iter().enumerate() {
-            let log = self.servers[server].log_tail().unwrap_or_default();
+            let log = self.servers[server].log_tail();
             // Writing to a String cannot fail.
             let _ = writeln!(states, "\nserver {server}: {role:?}\n{log}");
         }

@@ -22,8 +22,13 @@ impl Local {
         Local { process: Mutex::new(Some(process)), binary, kind }
     }
 
+    /// The process, unless it has ended, be it by itself.
     fn process(&self) -> MutexGuard<'_, Option<Process>> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        if process.as_mut().is_some_and(Process::has_ended) {
+            *process = None;
+        }
+        process
     }
 
     fn take(&self) -> Result<Process, ServerError> {
@@ -34,8 +39,8 @@ impl Local {
         self.process().as_ref().map(Process::pid)
     }
 
-    pub(super) fn log_tail(&self) -> Option<String> {
-        self.process().as_ref().map(Process::log_tail)
+    pub(super) fn log_tail(&self) -> String {
+        self.binary.log_tail()
     }
 
     pub(super) fn signal(&self, signal: Signal) -> Result<(), ServerError> {

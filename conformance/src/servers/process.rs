@@ -1,8 +1,8 @@
 //! A server program that runs, and cannot outlive us.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -21,14 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const WATCHDOG: &str =
     "trap '' INT TERM HUP; read -r _ && exit 0; kill -KILL \"$1\"; sleep 1; rm -rf -- \"$2\"";
 
-/// A running program, its log, and the watchdog that ends it if we cannot.
+/// A running program, and the watchdog that ends it if we cannot.
 ///
 /// Dropping it kills the program, and waits the moment that takes.
 #[derive(Debug)]
 pub(super) struct Process {
     child: Child,
     pid: Pid,
-    log: PathBuf,
     watchdog: std::process::Child,
 }
 
@@ -38,10 +37,10 @@ impl Process {
         program: &Program,
         args: &[String],
         folder: &Path,
-        log: PathBuf,
+        log: &Path,
     ) -> Result<Process, ServerError> {
         let what = || format!("starting {}", program.command.display());
-        let output = File::options().create(true).append(true).open(&log).map_err(ServerError::io(what()))?;
+        let output = File::options().create(true).append(true).open(log).map_err(ServerError::io(what()))?;
         let errors = output.try_clone().map_err(ServerError::io(what()))?;
         let mut command = Command::new(&program.command);
         command.args(args).current_dir(folder);
@@ -57,11 +56,16 @@ impl Process {
             ServerError::Io { what: what(), source: std::io::Error::other("it has no process id") }
         })?;
         let watchdog = watch_over(pid, folder).map_err(ServerError::io("starting sh"))?;
-        Ok(Process { child, pid, log, watchdog })
+        Ok(Process { child, pid, watchdog })
     }
 
     pub(super) fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().cast_unsigned()
+    }
+
+    /// Whether the program has ended.
+    pub(super) fn has_ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
     /// Waits for the program's end.
@@ -89,11 +93,6 @@ impl Process {
     /// Kills the program: what a crash looks like.
     pub(super) async fn kill(mut self) -> Result<(), ServerError> {
         self.child.kill().await.map_err(ServerError::io("killing a server"))
-    }
-
-    /// The last lines of the log.
-    pub(super) fn log_tail(&self) -> String {
-        tail(&self.log).unwrap_or_else(|error| format!("(the log cannot be read: {error})"))
     }
 }
 
@@ -125,14 +124,4 @@ fn watch_over(pid: Pid, folder: &Path) -> std::io::Result<std::process::Child> {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()
-}
-
-fn tail(log: &Path) -> std::io::Result<String> {
-    const BYTES: i64 = 3_000;
-    let mut file = File::open(log)?;
-    let length = file.metadata()?.len().cast_signed();
-    file.seek(SeekFrom::End(-length.min(BYTES)))?;
-    let mut end = Vec::new();
-    file.read_to_end(&mut end)?;
-    Ok(String::from_utf8_lossy(&end).into_owned())
 }

@@ -159,10 +159,10 @@ impl Server {
         }
     }
 
-    /// The last lines of its log, where it is a program of ours that runs.
+    /// The last lines of its log, where it is a program of ours.
     pub fn log_tail(&self) -> Option<String> {
         match &self.backing {
-            Backing::Binary(local) => local.log_tail(),
+            Backing::Binary(local) => Some(local.log_tail()),
             _ => None,
         }
     }
