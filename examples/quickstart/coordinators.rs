@@ -1,0 +1,136 @@
+//! The coordinators at hand.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use latchwork_conformance::servers::{Clocks, Kind, Options, Origin, Server, ServerError};
+use tokio::task::JoinHandle;
+
+use crate::worker::TTL;
+
+/// Where the show can be played, or why it cannot.
+pub(crate) enum Place {
+    Here(Stage),
+    /// There is no such coordinator, and this is how to get one.
+    Absent {
+        backend: &'static str,
+        why: String,
+    },
+    /// There is one, and it does not work.
+    Broken {
+        backend: &'static str,
+        why: String,
+    },
+}
+
+/// A coordinator on which the show is played.
+pub(crate) struct Stage {
+    backend: &'static str,
+    url: String,
+    whereabouts: String,
+    key: String,
+    // Kept for as long as it is needed: dropping it ends a server that was started here.
+    _server: Option<Server>,
+}
+
+impl Place {
+    /// The memory backend, which is always there.
+    pub(crate) fn memory() -> Place {
+        Place::Here(Stage {
+            backend: "memory",
+            url: format!("memory://quickstart?ttl={}s", TTL.as_secs()),
+            whereabouts: "this process".to_owned(),
+            key: key(),
+            _server: None,
+        })
+    }
+
+    pub(crate) fn backend(&self) -> &'static str {
+        match self {
+            Place::Here(stage) => stage.backend,
+            Place::Absent { backend, .. } | Place::Broken { backend, .. } => backend,
+        }
+    }
+}
+
+impl Stage {
+    fn of(server: Server) -> Stage {
+        let whereabouts = match server.origin() {
+            Origin::Environment => format!("{}, from {}", server.addr(), server.kind().url_variable()),
+            _ => format!("{}, started here", server.addr()),
+        };
+        // The last word of a URL counts, so this outranks a TTL in a URL that was given.
+        let separator = if server.url().contains('?') { '&' } else { '?' };
+        let mut url = format!("{}{separator}ttl={}s", server.url(), TTL.as_secs());
+        if server.kind() == Kind::Zookeeper && server.clocks() == Clocks::Fast {
+            url.push_str(&format!("&tick={}ms", server.clocks().zookeeper_tick().as_millis()));
+        }
+        Stage { backend: server.kind().name(), url, whereabouts, key: key(), _server: Some(server) }
+    }
+
+    pub(crate) fn backend(&self) -> &'static str {
+        self.backend
+    }
+
+    /// For people: without whatever secret the URL holds.
+    pub(crate) fn whereabouts(&self) -> &str {
+        &self.whereabouts
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The lock's key, which nobody else uses.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Whether the workers can be processes: the memory backend is shared within one.
+    pub(crate) fn has_processes(&self) -> bool {
+        self.backend != "memory"
+    }
+}
+
+/// A search under way for a coordinator of one kind.
+pub(crate) struct Search {
+    backend: &'static str,
+    place: JoinHandle<Place>,
+}
+
+impl Search {
+    pub(crate) async fn found(self) -> Place {
+        let backend = self.backend;
+        self.place.await.unwrap_or_else(|error| Place::Broken { backend, why: error.to_string() })
+    }
+}
+
+/// Looks for all kinds at once, and starts those that are found as programs.
+pub(crate) fn search() -> Vec<Search> {
+    let search = |kind: Kind| Search { backend: kind.name(), place: tokio::spawn(look_for(kind)) };
+    Kind::ALL.into_iter().map(search).collect()
+}
+
+async fn look_for(kind: Kind) -> Place {
+    let backend = kind.name();
+    if !latchwork::compiled_backends().contains(&backend) {
+        let protoc = if kind == Kind::Etcd { " (needs protoc)" } else { "" };
+        return Place::Absent { backend, why: format!("not run: build with --features {backend}{protoc}") };
+    }
+    match Server::start(kind, Options::new()).await {
+        Ok(server) => Place::Here(Stage::of(server)),
+        Err(ServerError::NotFound { .. }) => Place::Absent {
+            backend,
+            why: format!(
+                "not run: no server found; name one in {} or install one (Debian: apt-get install {})",
+                kind.url_variable(),
+                kind.packages()
+            ),
+        },
+        Err(error) => Place::Broken { backend, why: error.to_string() },
+    }
+}
+
+fn key() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    format!("quickstart-{}-{now}", std::process::id())
+}

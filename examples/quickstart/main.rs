@@ -1,0 +1,85 @@
+//! Workers share one lock: on memory, and as processes on every coordinator that is at hand.
+//!
+//! ```text
+//! cargo run --example quickstart                   # memory, Redis, ZooKeeper
+//! cargo run --example quickstart --features etcd   # and etcd, which needs protoc to build
+//! ```
+//!
+//! A coordinator is one that `LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL` or `LATCHWORK_ETCD_URL` names, or a server
+//! program of this machine, started on a free port for this run. One that happens to run on a default port is
+//! never touched. What to read first: `worker.rs`, the program that uses the library. The rest runs it and
+//! watches it.
+
+mod coordinators;
+mod crew;
+mod event;
+mod paint;
+mod show;
+mod summary;
+mod tally;
+mod timeline;
+mod worker;
+
+use std::process::ExitCode;
+
+use coordinators::Place;
+use paint::Paint;
+use summary::{Outcome, Row, Summary};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    if let Some(plan) = worker::Plan::of_this_process() {
+        return worker::main(plan).await;
+    }
+    tokio::select! {
+        healthy = run() => if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE },
+        // Leaving by this door drops, and so ends, every process and server that was started.
+        _ = tokio::signal::ctrl_c() => ExitCode::from(130),
+    }
+}
+
+/// The whole show. Answers whether everything that was seen is as it must be.
+async fn run() -> bool {
+    let paint = Paint::for_stdout();
+    println!("{}\n", introduction());
+    // Servers start while the memory backend plays.
+    let searches = coordinators::search();
+    let mut summary = Summary::default();
+    summary.add(play(Place::memory(), paint).await);
+    for search in searches {
+        summary.add(play(search.found().await, paint).await);
+    }
+    summary.print(paint)
+}
+
+async fn play(place: Place, paint: Paint) -> Row {
+    let backend = place.backend();
+    match place {
+        Place::Absent { why, .. } => Row { backend, whereabouts: why, outcome: Outcome::NotRun },
+        Place::Broken { why, .. } => {
+            Row { backend, whereabouts: "does not work".to_owned(), outcome: Outcome::Failed(why) }
+        }
+        Place::Here(stage) => {
+            let outcome = match show::play(&stage, paint).await {
+                Ok(tally) => Outcome::Seen(tally.judge()),
+                Err(error) => Outcome::Failed(error),
+            };
+            // The stage is dropped here, and its server, if it was started for it, ends.
+            Row { backend, whereabouts: stage.whereabouts().to_owned(), outcome }
+        }
+    }
+}
+
+fn introduction() -> String {
+    format!(
+        "{} workers ({}) share one lock, {} turns each, first in this process, then as\n\
+         processes on each coordinator at hand. {} is killed in its {} turn, while it holds the lock. Nobody\n\
+         else gets it until the lease of the dead, {} s long, has run out; then the next in line does.",
+        event::WORKERS.len(),
+        event::WORKERS.join(", "),
+        worker::TURNS,
+        event::WORKERS[worker::VICTIM],
+        ["first", "second", "third"][worker::FATAL_TURN as usize - 1],
+        worker::TTL.as_secs(),
+    )
+}

@@ -1,0 +1,135 @@
+//! One worker: the program that uses the library.
+
+use std::future::Future;
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use latchwork::{Coordinator, Fenced, Hold, Release, Result};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::event::{Event, What};
+
+/// How often each worker takes the lock.
+pub(crate) const TURNS: u32 = 3;
+/// The worker that is killed …
+pub(crate) const VICTIM: usize = 2;
+/// … and the turn in which it gets stuck, holding, until it is.
+pub(crate) const FATAL_TURN: u32 = 2;
+/// The lease that is asked for: short, so that nobody has to watch a dead worker's lock for long.
+pub(crate) const TTL: Duration = Duration::from_secs(2);
+/// What a turn's work takes.
+const WORK: Duration = Duration::from_millis(60);
+
+/// Takes the lock again and again, and tells what happens.
+pub(crate) async fn work(coordinator: &Coordinator, plan: &Plan, tell: impl Fn(What)) -> Result<()> {
+    let lock = coordinator.mutex(&plan.key)?;
+    for turn in 1..=TURNS {
+        tell(What::Waits);
+        let hold = lock.acquire().await?;
+        let waited_us = hold.waited().as_micros().try_into().unwrap_or(u64::MAX);
+        tell(What::Holds { turn, token: hold.token(), waited_us });
+        // What nobody else may do meanwhile. Were the hold lost, the work would be dropped.
+        hold.run(one_turn(plan.worker, turn)).await?;
+        tell(What::Releases);
+        if let Release::AlreadyLost(reason) = hold.release().await? {
+            tell(What::Fails { error: format!("the hold was lost before its release: {reason}") });
+        }
+    }
+    coordinator.close().await
+}
+
+async fn one_turn(worker: usize, turn: u32) {
+    if worker == VICTIM && turn == FATAL_TURN {
+        // Its lease is renewed all the while, so it would hold for ever: only its death ends this.
+        std::future::pending::<()>().await;
+    }
+    tokio::time::sleep(WORK).await;
+}
+
+/// Everything that a worker has to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) worker: usize,
+    pub(crate) url: String,
+    pub(crate) key: String,
+}
+
+impl Plan {
+    /// Set for worker processes. In the environment and not an argument, since a URL may hold a password.
+    pub(crate) const VARIABLE: &str = "LATCHWORK_QUICKSTART_WORKER";
+
+    /// The plan, if this process is a worker.
+    pub(crate) fn of_this_process() -> Option<Plan> {
+        let plan = std::env::var(Self::VARIABLE).ok()?;
+        Some(serde_json::from_str(&plan).expect("only the quickstart itself sets this variable"))
+    }
+
+    /// From the connected coordinator to the last turn. Errors are told, too.
+    pub(crate) async fn carry_out(
+        &self,
+        coordinator: &Coordinator,
+        start: impl Future<Output = ()>,
+        tell: impl Fn(What),
+    ) -> bool {
+        let ttl_ms = coordinator.lease().ttl().as_millis().try_into().unwrap_or(u64::MAX);
+        tell(What::Ready { ttl_ms });
+        start.await;
+        let end = match work(coordinator, self, &tell).await {
+            Ok(()) => What::Leaves,
+            Err(error) => What::Fails { error: error.to_string() },
+        };
+        let well = matches!(end, What::Leaves);
+        tell(end);
+        well
+    }
+}
+
+/// The `main` of a worker process.
+pub(crate) async fn main(plan: Plan) -> ExitCode {
+    let tell = |what| {
+        // Nobody reads any more: there is nobody to work for.
+        if say(&Event::now(plan.worker, what)).is_err() {
+            std::process::exit(1);
+        }
+    };
+    let start = signal_to_start();
+    let coordinator = match latchwork::connect(&plan.url).await {
+        Ok(coordinator) => coordinator,
+        Err(error) => {
+            tell(What::Fails { error: error.to_string() });
+            return ExitCode::FAILURE;
+        }
+    };
+    let start = async {
+        // The thread that could say it has ended the process otherwise.
+        start.await.expect("the reader of standard input lives as long as the process");
+    };
+    if plan.carry_out(&coordinator, start, tell).await { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A line in one write: the pipe is shared, and lines of several processes must not mix.
+fn say(event: &Event) -> io::Result<()> {
+    let mut line = serde_json::to_vec(event)?;
+    line.push(b'\n');
+    let mut out = io::stdout().lock();
+    out.write_all(&line)?;
+    out.flush()
+}
+
+/// The first line of standard input starts the work, its end says that the parent is gone: then this process goes too.
+fn signal_to_start() -> oneshot::Receiver<()> {
+    let (tell, started) = oneshot::channel();
+    let mut tell = Some(tell);
+    std::thread::spawn(move || {
+        for _ in io::stdin().lock().lines().map_while(io::Result::ok) {
+            if let Some(tell) = tell.take() {
+                // Nobody listens when connecting has failed; then the process is ending anyway.
+                let _ = tell.send(());
+            }
+        }
+        std::process::exit(1);
+    });
+    started
+}
