@@ -11,10 +11,11 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::driver::{Driver, Order};
+use crate::driver::Driver;
 use crate::error::Failure;
 use crate::keys::Layout;
 use crate::lease::Leases;
+use crate::terms::Order;
 use crate::watch::Watches;
 use crate::{join, stream, view};
 
@@ -136,7 +137,9 @@ impl Backend for EtcdBackend {
         };
         let told = answer.wait_for(Option::is_some).await.map(|answer| answer.clone());
         // The task that tells is gone with its runtime: the lease runs out.
-        told.ok().flatten().unwrap_or_else(|| Err(Error::new(ErrorKind::Unavailable, "the runtime ended while closing")))
+        told.ok()
+            .flatten()
+            .unwrap_or_else(|| Err(Error::new(ErrorKind::Unavailable, "the runtime ended while closing")))
     }
 }
 
@@ -153,6 +156,9 @@ async fn give_back(driver: &Driver, lease: i64) -> Result<()> {
 
 impl fmt::Debug for EtcdBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdBackend").field("lease", &self.lease()).field("watches", &self.client.watches).finish()
+        f.debug_struct("EtcdBackend")
+            .field("lease", &self.lease())
+            .field("watches", &self.client.watches)
+            .finish()
     }
 }

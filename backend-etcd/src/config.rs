@@ -8,10 +8,11 @@ use latchwork_core::contracts::{Backend, NodeId};
 use latchwork_core::{Config, Connector, Error, ErrorKind, Result, Secret};
 
 use crate::backend::EtcdBackend;
-use crate::driver::{Driver, Guard, Order, Range, Step};
+use crate::driver::Driver;
 use crate::keys::Layout;
 use crate::lease::Leases;
 use crate::probe;
+use crate::terms::{Guard, Order, Range, Step};
 
 /// The oldest etcd that has what is used here: client-chosen watch ids, comparisons over ranges.
 const OLDEST: (u32, u32) = (3, 4);
@@ -46,8 +47,18 @@ impl Settings {
         let login = match (&config.user, &config.password) {
             (Some(user), Some(password)) => Some((user.clone(), password.clone())),
             (None, None) => None,
-            (Some(_), None) => return Err(Error::invalid("password", "etcd logs in with user and password: the password is missing")),
-            (None, Some(_)) => return Err(Error::invalid("user", "etcd logs in with user and password: the user is missing")),
+            (Some(_), None) => {
+                return Err(Error::invalid(
+                    "password",
+                    "etcd logs in with user and password: the password is missing",
+                ));
+            }
+            (None, Some(_)) => {
+                return Err(Error::invalid(
+                    "user",
+                    "etcd logs in with user and password: the user is missing",
+                ));
+            }
         };
         if !config.path.is_empty() {
             return Err(Error::invalid("url", "etcd:// takes no path; use the option namespace"));
@@ -95,14 +106,15 @@ async fn open(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>> 
 }
 
 async fn check_server(driver: &Driver) -> Result<()> {
-    let (version, has_leader) = driver.status().await.map_err(Error::from).map_err(|error| match error.kind() {
-        // It speaks gRPC, and does not know etcd's methods.
-        ErrorKind::Misconfigured => {
-            let saw = "a gRPC server that is no etcd".to_owned();
-            Error::new(ErrorKind::WrongServer { expected: "etcd", saw }, "").because(error)
-        }
-        _ => not_yet(error),
-    })?;
+    let (version, has_leader) =
+        driver.status().await.map_err(Error::from).map_err(|error| match error.kind() {
+            // It speaks gRPC, and does not know etcd's methods.
+            ErrorKind::Misconfigured => {
+                let saw = "a gRPC server that is no etcd".to_owned();
+                Error::new(ErrorKind::WrongServer { expected: "etcd", saw }, "").because(error)
+            }
+            _ => not_yet(error),
+        })?;
     if !has_leader {
         return Err(Error::new(ErrorKind::Unavailable, "the etcd servers have no leader"));
     }
@@ -120,17 +132,18 @@ async fn check_server(driver: &Driver) -> Result<()> {
 async fn check_permissions(driver: &Driver, layout: &Layout) -> Result<()> {
     let scratch = layout.scratch();
     let all = Range { prefix: layout.root(), order: Order::ByKey, limit: 1, keys_only: true };
-    let never = vec![Guard::Present(scratch.clone()), Guard::Present(format!("{scratch}-{}", NodeId::random()))];
+    let never =
+        vec![Guard::Present(scratch.clone()), Guard::Present(format!("{scratch}-{}", NodeId::random()))];
     let then = vec![Step::Put { key: scratch.clone(), value: Vec::new(), lease: 0 }, Step::Range(all)];
-    driver.transact(never, then, vec![Step::Delete(scratch)]).await.map_err(Error::from).map_err(|error| {
-        match error.kind() {
+    driver.transact(never, then, vec![Step::Delete(scratch)]).await.map_err(Error::from).map_err(
+        |error| match error.kind() {
             ErrorKind::Forbidden { what } => {
                 let what = format!("{what}: reading and writing all keys under {:?}", layout.root());
                 Error::new(ErrorKind::Forbidden { what }, "").because(error)
             }
             _ => not_yet(error),
-        }
-    })?;
+        },
+    )?;
     Ok(())
 }
 
@@ -148,11 +161,7 @@ mod tests {
 
     #[test]
     fn a_url_that_etcd_has_no_use_for_is_refused_by_name() {
-        for (url, argument) in [
-            ("etcd://", "url"),
-            ("etcd://h/path", "url"),
-            ("etcd://user@h", "password"),
-        ] {
+        for (url, argument) in [("etcd://", "url"), ("etcd://h/path", "url"), ("etcd://user@h", "password")] {
             let config = Config::from_url(url).unwrap();
             assert_eq!(EtcdConnector.validate(&config).unwrap_err().argument(), Some(argument), "{url}");
         }

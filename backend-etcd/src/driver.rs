@@ -4,14 +4,15 @@ use std::future::Future;
 use std::time::Duration;
 
 use etcd_client::{
-    Client, Compare, CompareOp, ConnectOptions, DeleteOptions, EventType, GetOptions, KvClient, LeaseKeepAliveStream,
-    LeaseKeeper, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse, WatchFilterType, WatchOptions,
-    WatchResponse,
+    Client, Compare, CompareOp, ConnectOptions, DeleteOptions, EventType, GetOptions, KvClient,
+    LeaseKeepAliveStream, LeaseKeeper, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse,
+    WatchFilterType, WatchOptions, WatchResponse,
 };
 use tokio::sync::mpsc;
 
 use crate::config::Settings;
 use crate::error::{Answer, as_read, late};
+use crate::terms::{Entry, Found, Guard, Notice, Only, Order, Outcome, Step, Watch};
 
 /// A whole queue of the design's size, labels at their longest.
 const LARGEST_ANSWER: usize = 64 << 20;
@@ -22,78 +23,6 @@ pub(crate) struct Driver {
     client: Client,
     kv: KvClient,
     request_timeout: Duration,
-}
-
-/// One entry of the key space.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) key: Vec<u8>,
-    pub(crate) value: Vec<u8>,
-    pub(crate) created: u64,
-    pub(crate) modified: u64,
-}
-
-/// What a read found.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) entries: Vec<Entry>,
-    /// There is more than the limit let through.
-    pub(crate) more: bool,
-    /// How many keys the range has, whatever was filtered.
-    pub(crate) count: u64,
-}
-
-/// What a transaction compares.
-#[derive(Clone, Debug)]
-pub(crate) enum Guard {
-    Absent(String),
-    Present(String),
-    Created(String, u64),
-    Holds(String, Vec<u8>),
-    /// No key has the prefix.
-    Empty(String),
-    /// No key with the prefix was written after the revision.
-    Unwritten(String, u64),
-}
-
-/// What a transaction does.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Put { key: String, value: Vec<u8>, lease: i64 },
-    Delete(String),
-    Get(String),
-    Range(Range),
-}
-
-/// A read of all keys with a prefix, ordered by create revision.
-#[derive(Clone, Debug)]
-pub(crate) struct Range {
-    pub(crate) prefix: String,
-    pub(crate) order: Order,
-    /// Zero for all.
-    pub(crate) limit: i64,
-    pub(crate) keys_only: bool,
-}
-
-/// In which order, and up to where, a range is read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Order {
-    /// By create revision.
-    Oldest,
-    /// By create revision descending, from this one down.
-    NewestUpTo(u64),
-    /// By create revision descending.
-    Newest,
-    /// As the server stores them: costs it no sort.
-    ByKey,
-}
-
-/// What came of a transaction: the reads in the order of the steps.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) held: bool,
-    pub(crate) revision: u64,
-    pub(crate) reads: Vec<Found>,
 }
 
 impl Driver {
@@ -127,7 +56,8 @@ impl Driver {
         // Whole seconds, rounded up.
         let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
         let mut client = self.client.clone();
-        let granted = self.bounded(client.lease_grant(i64::try_from(seconds).unwrap_or(i64::MAX), None)).await?;
+        let granted =
+            self.bounded(client.lease_grant(i64::try_from(seconds).unwrap_or(i64::MAX), None)).await?;
         Ok((granted.id(), Duration::from_secs(u64::try_from(granted.ttl()).unwrap_or(0))))
     }
 
@@ -144,7 +74,12 @@ impl Driver {
         Ok(Renewals { keeper, stream })
     }
 
-    pub(crate) async fn transact(&self, guards: Vec<Guard>, then: Vec<Step>, otherwise: Vec<Step>) -> Answer<Outcome> {
+    pub(crate) async fn transact(
+        &self,
+        guards: Vec<Guard>,
+        then: Vec<Step>,
+        otherwise: Vec<Step>,
+    ) -> Answer<Outcome> {
         let txn = Txn::new()
             .when(guards.into_iter().map(compare).collect::<Vec<_>>())
             .and_then(then.into_iter().map(operation).collect::<Vec<_>>())
@@ -178,7 +113,9 @@ impl Driver {
             let mut requests = requests;
             while let Some(request) = receiver.recv().await {
                 let sent = match request {
-                    WatchRequest::Start(watch) => requests.watch(watch.key.clone(), Some(watch_options(&watch))).await,
+                    WatchRequest::Start(watch) => {
+                        requests.watch(watch.key.clone(), Some(watch_options(&watch))).await
+                    }
                     WatchRequest::Stop(id) => requests.cancel(id).await,
                 };
                 if sent.is_err() {
@@ -216,25 +153,6 @@ impl Renewals {
     }
 }
 
-/// What is watched.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Watch {
-    /// Chosen by us, never reused within a stream.
-    pub(crate) id: i64,
-    pub(crate) key: Vec<u8>,
-    pub(crate) prefix: bool,
-    /// The first revision of interest; zero for "from now on".
-    pub(crate) from: u64,
-    pub(crate) only: Only,
-}
-
-/// Which events are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Only {
-    Deletes,
-    Puts,
-}
-
 enum WatchRequest {
     Start(Watch),
     Stop(i64),
@@ -252,17 +170,6 @@ impl WatchRequests {
     pub(crate) fn stop(&self, id: i64) {
         let _ = self.0.send(WatchRequest::Stop(id));
     }
-}
-
-/// What the server says on a stream of watches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
-    /// Events after `revision` are sent, or after the watch's own start if that is later.
-    Created { id: i64, revision: u64 },
-    /// Keys that changed, each with the revision of the change. None: all until `revision` was sent.
-    Changed { id: i64, revision: u64, keys: Vec<(Vec<u8>, u64)> },
-    /// The watch is over.
-    Ended { id: i64, why: String },
 }
 
 /// What a stream of watches brings.
@@ -371,4 +278,3 @@ impl std::fmt::Debug for Driver {
         f.debug_struct("Driver").field("request_timeout", &self.request_timeout).finish_non_exhaustive()
     }
 }
-

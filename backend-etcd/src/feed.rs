@@ -44,7 +44,13 @@ struct Subscriber {
 
 impl Feed {
     /// Tells `sender` of the first departure of one of `keys` after the revision at which they were listed.
-    pub(crate) fn subscribe(&mut self, id: SubscriberId, keys: Vec<Vec<u8>>, after: u64, sender: oneshot::Sender<Seen>) {
+    pub(crate) fn subscribe(
+        &mut self,
+        id: SubscriberId,
+        keys: Vec<Vec<u8>>,
+        after: u64,
+        sender: oneshot::Sender<Seen>,
+    ) {
         let seen = match self.complete_after {
             // Told when the watch is created.
             None => None,
@@ -73,8 +79,12 @@ impl Feed {
     /// The server made the watch: it sends what happens after `revision`. Whoever listed before that lists again.
     pub(crate) fn created(&mut self, revision: u64) {
         self.complete_after = Some(revision);
-        let early: Vec<_> =
-            self.subscribers.iter().filter(|(_, waiter)| waiter.after < revision).map(|(&id, _)| id).collect();
+        let early: Vec<_> = self
+            .subscribers
+            .iter()
+            .filter(|(_, waiter)| waiter.after < revision)
+            .map(|(&id, _)| id)
+            .collect();
         for id in early {
             self.tell(id, Seen::Look);
         }

@@ -19,11 +19,11 @@ use latchwork_core::decide::chain::Standing;
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
 
 use crate::backend::Client;
-use crate::driver::{Found, Guard, Order, Outcome, Step};
 use crate::error::{Answer, Failure};
 use crate::keys::{NodeValue, Queue};
 use crate::lease::Session;
 use crate::nodes::EtcdNode;
+use crate::terms::{Found, Guard, Order, Outcome, Step};
 use crate::view::{self, View, stored_limit};
 
 /// How often a limit or a try is begun anew because others wrote meanwhile. Each time one of them got on.
@@ -186,7 +186,9 @@ impl Attempt<'_> {
     fn check_limit(&self, read: Option<&Found>) -> Answer<Option<u32>> {
         match (stored_limit(read), self.join.limit, self.join.claim) {
             (None, Some(_), _) => Ok(None),
-            (Some(stored), Some(limit), _) if stored != limit => Err(conflict(self.join, Some(stored)).into()),
+            (Some(stored), Some(limit), _) if stored != limit => {
+                Err(conflict(self.join, Some(stored)).into())
+            }
             (Some(stored), _, Claim::Permits(weight)) if weight > stored => {
                 Err(conflict(self.join, Some(stored)).into())
             }
@@ -232,7 +234,8 @@ impl Attempt<'_> {
     /// The node that the server made. `alone`: it was admitted by the transaction itself.
     fn made(&self, sequence: u64, view: Option<View>, limit: Option<u32>, alone: bool) -> Joined {
         let limit = limit.or(self.join.limit).unwrap_or(0);
-        let standing = view.as_ref().and_then(|view| view.standing(self.own.as_bytes(), self.join.claim, limit));
+        let standing =
+            view.as_ref().and_then(|view| view.standing(self.own.as_bytes(), self.join.claim, limit));
         let near = view.as_ref().is_some_and(|view| view.near);
         let node = EtcdNode::register(
             self.client,
@@ -245,10 +248,12 @@ impl Attempt<'_> {
             near,
         );
         // The own lease's deadline counts too (RULES B1): `admitted` will say that it passed.
+        // A try's own transaction compared the limit.
+        let revision = view.as_ref().map_or(sequence, |view| view.revision);
         let in_time = self.session.lease.lost().is_none();
         match standing {
-            Some(Standing::Admitted { mark }) if in_time => node.settle(mark),
-            _ if alone && in_time => node.settle(false),
+            Some(Standing::Admitted { mark }) if in_time => node.settle(mark, revision),
+            _ if alone && in_time => node.settle(false, revision),
             _ => {
                 node.start_from(view);
                 return Joined::Waiting(node);
@@ -264,8 +269,11 @@ impl Attempt<'_> {
 
 fn conflict(join: &Join, stored: Option<u32>) -> Error {
     let asked = format!("asked for {:?} of {:?}", join.claim, join.limit);
-    Error::new(ErrorKind::Conflict, match stored {
-        Some(stored) => format!("the limit is {stored}, {asked}"),
-        None => format!("no limit is stored yet, {asked}"),
-    })
+    Error::new(
+        ErrorKind::Conflict,
+        match stored {
+            Some(stored) => format!("the limit is {stored}, {asked}"),
+            None => format!("no limit is stored yet, {asked}"),
+        },
+    )
 }

@@ -55,9 +55,16 @@ impl Layout {
                 // Our own tombstones and limits would stand in such a queue as holders that never leave.
                 let own = [format!("{root}client/"), format!("{root}limit/")];
                 if own.iter().any(|own| own.starts_with(&prefix) || prefix.starts_with(own.as_str())) {
-                    return Err(Error::invalid("key", "this exact address holds keys that this library keeps for itself"));
+                    return Err(Error::invalid(
+                        "key",
+                        "this exact address holds keys that this library keeps for itself",
+                    ));
                 }
-                Ok(Queue { prefix, exact: true, limit: format!("{root}limit/exact/{kind}/{}", encode(coded)) })
+                Ok(Queue {
+                    prefix,
+                    exact: true,
+                    limit: format!("{root}limit/exact/{kind}/{}", encode(coded)),
+                })
             }
         }
     }

@@ -66,7 +66,8 @@ impl Leases {
         let old = self.current();
         // The old lease is given back first, or the next join would wait behind our own old nodes (RULES C6).
         // Its keeper goes on trying where this fails.
-        let (_, granted) = tokio::join!(self.driver.revoke(old.id), grant(&self.driver, &self.clock, self.ttl));
+        let (_, granted) =
+            tokio::join!(self.driver.revoke(old.id), grant(&self.driver, &self.clock, self.ttl));
         let session = Arc::new(granted?);
         let keeper = start_keeper(&self.driver, &session);
         let mut current = self.current.lock();

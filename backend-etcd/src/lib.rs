@@ -32,6 +32,7 @@ mod lease;
 mod nodes;
 mod probe;
 mod stream;
+mod terms;
 mod view;
 mod wait;
 mod watch;

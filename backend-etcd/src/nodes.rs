@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{Node, NodeState};
+use latchwork_core::decide::Claim;
 use latchwork_core::{Error, Result};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::backend::Client;
 use crate::backoff::Backoff;
-use crate::driver::{Guard, Step};
 use crate::error::Failure;
 use crate::keys::{NodeValue, Queue};
 use crate::lease::Session;
+use crate::terms::{Guard, Only, Step};
 use crate::view::View;
-use crate::watch::Own;
+use crate::watch::{OWN_WATCH_DELAY, Own};
 
 pub(crate) struct EtcdNode {
     pub(crate) client: Arc<Client>,
@@ -46,7 +48,7 @@ impl EtcdNode {
         near: bool,
     ) -> Arc<Self> {
         let state = NodeState::new(session.lease.clone(), sequence);
-        let own = Arc::new(Own { key: key.into_bytes(), state });
+        let own = Arc::new(Own { key: key.into_bytes(), state, left: Notify::new() });
         client.watches.keep_watch(Arc::clone(&own));
         Arc::new(Self {
             client: Arc::clone(client),
@@ -73,15 +75,19 @@ impl EtcdNode {
         self.admitted.load(Ordering::Acquire)
     }
 
-    /// It is admitted; `mark`: somebody follows who waits by its mark (RULES B6).
-    pub(crate) fn settle(&self, mark: bool) {
+    /// It is admitted, by what was seen at `revision`; `mark`: somebody follows who waits by its mark (RULES B6).
+    pub(crate) fn settle(&self, mark: bool, revision: u64) {
         self.admitted.store(true, Ordering::Release);
-        if mark {
-            tokio::spawn(mark_admitted(
+        if matches!(self.value.claim, Claim::Permits(_)) {
+            tokio::spawn(hold_permits(
                 Arc::clone(&self.client),
                 Arc::clone(&self.own),
-                self.lease,
-                NodeValue { marked: true, ..self.value.clone() },
+                Step::Put {
+                    key: key(&self.own),
+                    value: NodeValue { marked: true, ..self.value.clone() }.encode(),
+                    lease: self.lease,
+                },
+                (!mark).then(|| (self.queue.limit.clone(), revision)),
             ));
         }
     }
@@ -103,13 +109,26 @@ fn key(own: &Own) -> String {
     String::from_utf8_lossy(&own.key).into_owned()
 }
 
-/// Retried until it is confirmed: the next in the queue counts on it (RULES B7). Guarded, or a mark that
-/// lands after the leave would be a ghost.
-async fn mark_admitted(client: Arc<Client>, own: Arc<Own>, lease: i64, value: NodeValue) {
+/// Marks a holder of permits as admitted: at once, or when the limit changes after the revision that is given, since those
+/// behind then cannot tell from the sums who is in (RULES B6, B6b).
+async fn hold_permits(client: Arc<Client>, own: Arc<Own>, mark: Step, unless_changed: Option<(String, u64)>) {
+    let wait = async {
+        if let Some((limit, revision)) = unless_changed {
+            // A hold that is short costs no watch; one that starts late misses nothing.
+            tokio::time::sleep(OWN_WATCH_DELAY).await;
+            client.watches.key(limit.into_bytes(), Only::Puts, revision).seen().await;
+        }
+    };
+    tokio::select! {
+        () = own.left.notified() => return,
+        _ = own.state.until_lost() => return,
+        () = wait => {}
+    }
+    // Retried until it is confirmed: the next in the queue counts on it. Guarded, or a mark that lands after
+    // the leave would be a ghost (RULES B7).
     let mut backoff = Backoff::new();
     while client.watches.is_own(&own) && own.state.lost().is_none() {
-        let put = Step::Put { key: key(&own), value: value.encode(), lease };
-        match client.driver.transact(vec![created(&own)], vec![put], Vec::new()).await {
+        match client.driver.transact(vec![created(&own)], vec![mark.clone()], Vec::new()).await {
             Ok(_) | Err(Failure::LeaseGone) => return,
             Err(Failure::Other(error)) => {
                 tracing::debug!(%error, "an admission was not marked yet");

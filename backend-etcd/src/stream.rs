@@ -9,11 +9,16 @@ use latchwork_core::LostReason;
 use tokio::sync::mpsc;
 
 use crate::backoff::Backoff;
-use crate::driver::{Driver, Notice, Step, WatchEvents, WatchRequests};
+use crate::driver::{Driver, WatchEvents, WatchRequests};
+use crate::terms::{Notice, Step};
 use crate::watch::{Command, Own, Watches};
 
 /// Runs until it is aborted, or the client's [`Watches`] are dropped.
-pub(crate) async fn run(driver: Driver, watches: Arc<Watches>, mut commands: mpsc::UnboundedReceiver<Command>) {
+pub(crate) async fn run(
+    driver: Driver,
+    watches: Arc<Watches>,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+) {
     let mut stream: Option<(WatchRequests, WatchEvents)> = None;
     let mut to_start: VecDeque<i64> = VecDeque::new();
     let mut backoff = Backoff::new();
@@ -82,16 +87,18 @@ async fn look_for(driver: Driver, watches: Arc<Watches>, node: Arc<Own>) {
         let key = String::from_utf8_lossy(&node.key).into_owned();
         match driver.read(vec![Step::Get(key)]).await {
             Ok(outcome) => {
-                let created = outcome.reads.first().and_then(|read| read.entries.first()).map(|entry| entry.created);
+                let created =
+                    outcome.reads.first().and_then(|read| read.entries.first()).map(|entry| entry.created);
                 if created == Some(node.state.sequence()) {
                     watches.watch_own_from(&node, outcome.revision);
                 } else {
                     node.state.gone(LostReason::Revoked);
-                    watches.forget(&node.key);
+                    break;
                 }
                 return;
             }
             Err(_) => backoff.pause().await,
         }
     }
+    watches.forget(&node.key);
 }

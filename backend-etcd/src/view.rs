@@ -3,8 +3,8 @@
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Listed, Standing, standing};
 
-use crate::driver::{Found, Order, Range, Step};
 use crate::keys::{NodeValue, Queue};
+use crate::terms::{Found, Order, Range, Step};
 
 /// A waiter that joins among so many watches the whole queue, and is woken promptly; others watch their
 /// predecessor. So a departure wakes at most so many clients.
@@ -31,10 +31,11 @@ pub(crate) struct Member {
     pub(crate) value: NodeValue,
 }
 
-/// What must be read to know where a node of this claim stands. An exclusive one needs its predecessor and no more.
+/// What must be read to know where a node of this claim stands. An exclusive one needs
+/// its predecessor, and the one before that to know in time that it is next.
 pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
     match claim {
-        Claim::Exclusive => Range { prefix: queue.prefix.clone(), order, limit: 2, keys_only: true },
+        Claim::Exclusive => Range { prefix: queue.prefix.clone(), order, limit: 3, keys_only: true },
         Claim::Shared | Claim::Permits(_) => everything(queue),
     }
 }
@@ -116,8 +117,8 @@ pub(crate) fn stored_limit(read: Option<&Found>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver::Entry;
     use crate::keys::Layout;
+    use crate::terms::Entry;
     use latchwork_core::contracts::NodeId;
     use latchwork_core::{Address, Kind};
 
@@ -155,7 +156,10 @@ mod tests {
         let foreign = format!("{}notes", queue.prefix);
         assert!(View::new(&queue, 9, &found(&[(&own, 7), (&foreign, 5)], true)).is_none());
         let view = View::new(&queue, 9, &found(&[(&own, 7), (&foreign, 5)], false)).unwrap();
-        assert_eq!(view.standing(own.as_bytes(), Claim::Exclusive, 0), Some(Standing::Admitted { mark: false }));
+        assert_eq!(
+            view.standing(own.as_bytes(), Claim::Exclusive, 0),
+            Some(Standing::Admitted { mark: false })
+        );
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! *Protocol.* Where a node stands is decided by core from a listing in which the own node must be. It watches what core names:
 //! its predecessor, the nearest earlier writer, or, at the head of a queue of permits, every node ahead and the limit. An
 //! event means "list again" (RULES B2), with one exception: when the listing showed nobody else ahead, the departure itself
-//! admits, since nobody can come in ahead. That holds only on the queue's own watch, which tells an earlier removal
-//! of the own node first (RULES B1).
+//! admits, since nobody can come in ahead. That holds only where an earlier removal of the own node would be told first
+//! (RULES B1): on the queue's own watch, or when the own node's watch is as old.
 //!
 //! *Why it ends.* Every wait ends by an event, the loss of the lease or of the node, or the re-check once a TTL that heals an
 //! event which the server or the network lost (NODE-NO-LOST-WAKE).
@@ -16,20 +16,20 @@ use latchwork_core::decide::chain::Standing;
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
 
 use crate::backoff::Backoff;
-use crate::driver::{Only, Order, Step};
 use crate::feed::Seen;
 use crate::nodes::EtcdNode;
+use crate::terms::{Only, Order, Step};
 use crate::view::{self, Member, View};
 use crate::watch::Subscription;
 
 pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
-    let mut seen_at_join = node.take_view();
+    let mut seen = node.take_view();
     loop {
         node.check_lost()?;
         if node.is_admitted() {
             return Ok(());
         }
-        let view = match seen_at_join.take() {
+        let view = match seen.take() {
             Some(view) => view,
             None => look(node).await?,
         };
@@ -39,63 +39,82 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
             Some(Standing::Admitted { mark }) => {
                 // After the answer: the own deadline may have passed while it was under way.
                 node.check_lost()?;
-                node.settle(mark);
+                node.settle(mark, view.revision);
             }
             Some(_) if matches!(claim, Claim::Permits(weight) if weight > limit) => {
-                return Err(Error::new(ErrorKind::Conflict, format!("the limit was set to {limit}, below {claim:?}")));
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    format!("the limit was set to {limit}, below {claim:?}"),
+                ));
             }
             Some(Standing::Behind { watch, sole }) => {
                 if sole {
                     node.near.store(true, Ordering::Release);
                 }
-                let target = &view.members[watch];
-                if let Woken::Left = behind(node, &view, target).await?
-                    && sole
-                    && node.near.load(Ordering::Acquire)
-                {
-                    node.check_lost()?;
-                    node.settle(false);
+                match behind(node, &view, watch, sole).await? {
+                    Woken::Next => {
+                        node.check_lost()?;
+                        node.settle(false, view.revision);
+                    }
+                    Woken::Look(view) => seen = view,
                 }
             }
-            Some(Standing::Head { ahead }) => at_head(node, &view, ahead).await?,
+            Some(Standing::Head { ahead }) => at_head(node, &view, ahead).await,
         }
     }
 }
 
 enum Woken {
-    /// What was watched has left.
-    Left,
-    /// Something happened, or may have.
-    Look,
+    /// The only one ahead has left, and the own node had not been removed by then.
+    Next,
+    /// Something happened, or may have; what the queue looked like since, if it was looked at.
+    Look(Option<View>),
 }
 
 /// Waits behind one node.
-async fn behind(node: &EtcdNode, view: &View, target: &Member) -> Result<Woken> {
-    let watches = &node.client.watches;
-    let mut departure = if node.near.load(Ordering::Acquire) {
+async fn behind(node: &EtcdNode, view: &View, watch: usize, mut sole: bool) -> Result<Woken> {
+    let (watches, target) = (&node.client.watches, &view.members[watch]);
+    let departs = |member: &Member, after| watches.key(member.key.clone(), Only::Deletes, after);
+    let near = node.near.load(Ordering::Acquire);
+    let mut departure = if near {
         watches.departure(&node.queue.prefix, vec![target.key.clone()], view.revision)
     } else {
         watches.far_from_head(&node.queue.prefix);
-        watches.key(target.key.clone(), Only::Deletes, view.revision)
+        departs(target, view.revision)
     };
+    let exclusive = node.value.claim == Claim::Exclusive;
+    // Far from the head the one before the predecessor is watched too: when it leaves, the predecessor's turn has come, and
+    // there is time to see that nobody else is ahead.
+    let ahead = |view: &View, watch: usize| {
+        let before = watch.checked_sub(1).filter(|_| exclusive && !near)?;
+        Some(departs(&view.members[before], view.revision))
+    };
+    let mut before = ahead(view, watch);
     // A writer may turn into a reader, and a holder of permits may be marked, in their places (RULES B6, B12).
-    let mut change = match node.value.claim {
-        Claim::Exclusive => None,
-        Claim::Shared | Claim::Permits(_) => Some(watches.key(target.key.clone(), Only::Puts, view.revision)),
-    };
+    let mut change = (!exclusive).then(|| watches.key(target.key.clone(), Only::Puts, view.revision));
     let clock = node.own.state.lease().clock();
     loop {
         tokio::select! {
             biased;
-            _ = node.own.state.until_lost() => return Ok(Woken::Look),
-            seen = departure.seen() => return Ok(match seen {
-                Seen::Event => Woken::Left,
-                Seen::Look => Woken::Look,
-            }),
-            () = seen(&mut change) => return Ok(Woken::Look),
+            _ = node.own.state.until_lost() => return Ok(Woken::Look(None)),
+            seen = departure.seen() => {
+                let told_first = near || watches.hears_in_order(&node.own.key);
+                return Ok(if seen == Seen::Event && sole && told_first { Woken::Next } else { Woken::Look(None) });
+            }
+            () = seen(&mut change) => return Ok(Woken::Look(None)),
+            () = seen(&mut before) => {
+                let later = look(node).await?;
+                match later.standing(&node.own.key, node.value.claim, 0) {
+                    Some(Standing::Behind { watch, sole: next }) if later.members[watch].created == target.created => {
+                        sole = next;
+                        before = ahead(&later, watch);
+                    }
+                    _ => return Ok(Woken::Look(Some(later))),
+                }
+            }
             () = clock.sleep_until(clock.now() + node.own.state.lease().ttl()) => {
                 if !still_behind(node, target).await {
-                    return Ok(Woken::Look);
+                    return Ok(Woken::Look(None));
                 }
             }
         }
@@ -103,7 +122,7 @@ async fn behind(node: &EtcdNode, view: &View, target: &Member) -> Result<Woken> 
 }
 
 /// Waits as the first that is not admitted: for any node ahead to leave, and for the limit to change.
-async fn at_head(node: &EtcdNode, view: &View, ahead: usize) -> Result<()> {
+async fn at_head(node: &EtcdNode, view: &View, ahead: usize) {
     let watches = &node.client.watches;
     let keys = view.members[..ahead].iter().map(|member| member.key.clone()).collect();
     let mut departure = watches.departure(&node.queue.prefix, keys, view.revision);
@@ -116,7 +135,6 @@ async fn at_head(node: &EtcdNode, view: &View, ahead: usize) -> Result<()> {
         _ = limit.seen() => {}
         () = clock.sleep_until(clock.now() + node.own.state.lease().ttl()) => {}
     }
-    Ok(())
 }
 
 async fn seen(subscription: &mut Option<Subscription>) {

@@ -7,21 +7,24 @@
 //!
 //! When the stream ends, whoever waits lists again, and own nodes are watched anew (RULES B4).
 
+mod served;
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use latchwork_core::LostReason;
 use latchwork_core::contracts::NodeState;
 use parking_lot::Mutex;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::driver::{Notice, Only, Watch};
 use crate::feed::{Feed, Seen, SubscriberId};
+use crate::terms::{Only, Watch};
 
 /// A hold that is over before this costs no watch. What happens meanwhile is not missed: the watch starts at the join.
-const OWN_WATCH_DELAY: Duration = Duration::from_millis(50);
+pub(crate) const OWN_WATCH_DELAY: Duration = Duration::from_millis(50);
+/// After this a watch that began in the past has caught up: twice the server's sync period.
+const SYNCED: Duration = Duration::from_millis(200);
 /// How long a queue's feed is kept when nobody near the head waits.
 const FEED_KEPT: Duration = Duration::from_secs(10);
 
@@ -45,6 +48,8 @@ pub(crate) enum Command {
 pub(crate) struct Own {
     pub(crate) key: Vec<u8>,
     pub(crate) state: NodeState,
+    /// Told when it is given back.
+    pub(crate) left: Notify,
 }
 
 #[derive(Default)]
@@ -72,8 +77,10 @@ enum Of {
 
 struct OwnWatch {
     node: Arc<Own>,
-    // The server's watch, once it is made.
+    // The server's watch, once it was asked for.
     id: Option<i64>,
+    // Since when the server has it.
+    since: Option<Instant>,
 }
 
 /// A wait for one event. Dropping it ends the wait.
@@ -152,10 +159,17 @@ impl Watches {
         let mut state = self.state.lock();
         let first = state.own_due.is_empty();
         state.own_due.push_back((Instant::now() + OWN_WATCH_DELAY, Arc::clone(&node)));
-        state.own.insert(node.key.clone(), OwnWatch { node, id: None });
+        state.own.insert(node.key.clone(), OwnWatch { node, id: None, since: None });
         if first {
             self.command(Command::Timer);
         }
+    }
+
+    /// Whether the removal of this own node would be told before any later departure: its watch has lived long enough
+    /// to be served in step with the others on the stream.
+    pub(crate) fn hears_in_order(&self, key: &[u8]) -> bool {
+        let since = self.state.lock().own.get(key).and_then(|own| own.since);
+        since.is_some_and(|since| since.elapsed() > SYNCED)
     }
 
     /// The node is given back: what happens to its key is no news.
@@ -164,7 +178,9 @@ impl Watches {
     }
 
     fn forget_in(&self, state: &mut State, key: &[u8]) {
-        if let Some(OwnWatch { id: Some(id), .. }) = state.own.remove(key) {
+        let Some(own) = state.own.remove(key) else { return };
+        own.node.left.notify_one();
+        if let Some(id) = own.id {
             state.armed.remove(&id);
             self.command(Command::Stop(id));
         }
@@ -205,132 +221,6 @@ impl Watches {
     // A failed send: the task is gone with the client, and all waits with it.
     fn command(&self, command: Command) {
         let _ = self.commands.send(command);
-    }
-
-    /// Stream: what is to be watched under an id, unless that is over.
-    pub(crate) fn armed(&self, id: i64) -> Option<Watch> {
-        self.state.lock().armed.get(&id).map(|armed| armed.watch.clone())
-    }
-
-    /// Stream: what the server said. Answers an own node whose watch the server ended: it must be looked for.
-    pub(crate) fn apply(&self, notice: Notice) -> Option<Arc<Own>> {
-        let mut state = self.state.lock();
-        match notice {
-            Notice::Created { id, revision } => {
-                if let Some(Armed { of: Of::Feed(_, feed), .. }) = state.armed.get_mut(&id) {
-                    feed.created(revision);
-                }
-            }
-            Notice::Changed { id, revision, keys } => self.changed(&mut state, id, revision, &keys),
-            Notice::Ended { id, why } => {
-                let armed = state.armed.remove(&id)?;
-                tracing::debug!(why, key = %String::from_utf8_lossy(&armed.watch.key), "etcd ended a watch");
-                match armed.of {
-                    Of::Feed(prefix, feed) => {
-                        feed.end();
-                        state.feeds.remove(&prefix);
-                    }
-                    Of::Key(sender) => {
-                        let _ = sender.send(Seen::Look);
-                    }
-                    Of::Own(node) => return Some(node),
-                }
-            }
-        }
-        None
-    }
-
-    fn changed(&self, state: &mut State, id: i64, revision: u64, keys: &[(Vec<u8>, u64)]) {
-        let Some(armed) = state.armed.get_mut(&id) else { return };
-        if keys.is_empty() {
-            // A sign that all up to here was sent: a new stream need not begin further back.
-            armed.watch.from = armed.watch.from.max(revision + 1);
-            return;
-        }
-        if armed.watch.only == Only::Deletes {
-            // Own nodes first: a waiter whose own node left before what it waits for must hear that first.
-            for (key, at) in keys {
-                if let Some(OwnWatch { node, .. }) = state.own.get(key)
-                    && *at > node.state.sequence()
-                {
-                    node.state.gone(LostReason::Revoked);
-                    self.forget_in(state, key);
-                }
-            }
-        }
-        match state.armed.get_mut(&id).map(|armed| &mut armed.of) {
-            Some(Of::Feed(_, feed)) => keys.iter().for_each(|(key, at)| feed.departed(key, *at)),
-            Some(Of::Key(_)) => {
-                if let Some(Armed { of: Of::Key(sender), .. }) = state.armed.remove(&id) {
-                    let _ = sender.send(Seen::Event);
-                    self.command(Command::Stop(id));
-                }
-            }
-            Some(Of::Own(_)) | None => {}
-        }
-    }
-
-    /// Stream: it is over. Answers the watches that go on in the next one.
-    pub(crate) fn stream_ended(&self) -> VecDeque<i64> {
-        let mut state = self.state.lock();
-        let over: Vec<_> = state.armed.extract_if(|_, armed| !matches!(armed.of, Of::Own(_))).collect();
-        state.feeds.clear();
-        for (_, armed) in over {
-            match armed.of {
-                Of::Feed(_, feed) => feed.end(),
-                Of::Key(sender) => {
-                    let _ = sender.send(Seen::Look);
-                }
-                Of::Own(_) => {}
-            }
-        }
-        state.armed.keys().copied().collect()
-    }
-
-    /// Stream: the own node was there at `revision`; watch it on from there.
-    pub(crate) fn watch_own_from(&self, node: &Arc<Own>, revision: u64) {
-        let mut state = self.state.lock();
-        if !state.own.contains_key(&node.key) {
-            return;
-        }
-        let watch = state.watch(node.key.clone(), false, revision + 1, Only::Deletes);
-        let id = watch.id;
-        state.armed.insert(id, Armed { watch, of: Of::Own(Arc::clone(node)) });
-        if let Some(own) = state.own.get_mut(&node.key) {
-            own.id = Some(id);
-        }
-        self.command(Command::Start(id));
-    }
-
-    /// Stream: whether a node is still to be watched.
-    pub(crate) fn is_own(&self, node: &Own) -> bool {
-        self.state.lock().own.contains_key(&node.key)
-    }
-
-    /// Stream: when the next timer is due.
-    pub(crate) fn next_timer(&self) -> Option<Instant> {
-        let state = self.state.lock();
-        let (own, feed) = (state.own_due.front().map(|due| due.0), state.feed_due.front().map(|due| due.0));
-        own.into_iter().chain(feed).min()
-    }
-
-    /// Stream: a timer is due.
-    pub(crate) fn on_timer(&self, now: Instant) {
-        let mut state = self.state.lock();
-        let mut due = Vec::new();
-        while state.own_due.front().is_some_and(|(at, _)| *at <= now) {
-            due.extend(state.own_due.pop_front().map(|(_, node)| node));
-        }
-        while state.feed_due.front().is_some_and(|(at, _)| *at <= now) {
-            if let Some((_, id)) = state.feed_due.pop_front() {
-                let idle = |feed: &Feed| feed.idle_since.is_some_and(|since| since + FEED_KEPT <= now);
-                self.drop_feed_if(&mut state, id, idle);
-            }
-        }
-        drop(state);
-        for node in due {
-            self.watch_own_from(&node, node.state.sequence());
-        }
     }
 }
 

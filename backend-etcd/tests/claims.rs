@@ -30,7 +30,12 @@ async fn join(client: &Coordinator, kind: Kind, claim: Claim, limit: Option<u32>
     }
 }
 
-async fn attempt(client: &Coordinator, kind: Kind, claim: Claim, limit: Option<u32>) -> Option<Arc<dyn Node>> {
+async fn attempt(
+    client: &Coordinator,
+    kind: Kind,
+    claim: Claim,
+    limit: Option<u32>,
+) -> Option<Arc<dyn Node>> {
     match client.backend().join(&ask(kind, claim, limit, Patience::Try)).await.unwrap() {
         Joined::Admitted(node) => Some(node),
         Joined::Refused => None,
@@ -110,8 +115,15 @@ async fn permits_wake_the_head_whoever_leaves_and_the_next_in_turn() {
         still_waits(&mut fourth).await;
         holders[1 - first_to_leave].leave().await.unwrap();
         soon(&mut fourth).await.unwrap().unwrap();
-        let listed = a.backend().list(&ask(Kind::Semaphore, one, None, Patience::Try).queue, Page { after: 0, most: 9 }).await.unwrap();
-        assert!(listed.len() == 2 && listed.iter().all(|entry| entry.admitted && entry.label == "claims"), "{listed:?}");
+        let listed = a
+            .backend()
+            .list(&ask(Kind::Semaphore, one, None, Patience::Try).queue, Page { after: 0, most: 9 })
+            .await
+            .unwrap();
+        assert!(
+            listed.len() == 2 && listed.iter().all(|entry| entry.admitted && entry.label == "claims"),
+            "{listed:?}"
+        );
         n3.leave().await.unwrap();
         n4.leave().await.unwrap();
     }
@@ -163,4 +175,21 @@ async fn another_limit_is_a_conflict_and_a_new_one_wakes_the_head() {
     first.leave().await.unwrap();
     second.leave().await.unwrap();
     assert_eq!(keys(&server, "latchwork/").await, ["latchwork/limit/semaphore/a"], "a stored limit stays");
+}
+
+#[tokio::test]
+async fn a_lowered_limit_revokes_nobody_and_hides_no_holder() {
+    let server = server().await;
+    let (a, b) = (client(&server, "").await, client(&server, "").await);
+    // RULES B6b: permits(3), A(2) and B(1) hold, the limit falls to 2: to C, B looks like a waiter.
+    let (_, two) = join(&a, Kind::Semaphore, Claim::Permits(2), Some(3)).await;
+    let (_, one) = join(&b, Kind::Semaphore, Claim::Permits(1), Some(3)).await;
+    etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "2"]).await;
+    let (admitted, next) = join(&a, Kind::Semaphore, Claim::Permits(1), None).await;
+    assert!(!admitted);
+    let mut waiting = wait(&next);
+    still_waits(&mut waiting).await;
+    two.leave().await.unwrap();
+    soon(waiting).await.unwrap().unwrap();
+    assert!(one.state().lost().is_none() && next.state().lost().is_none());
 }

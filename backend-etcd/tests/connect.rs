@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::{config, server};
 use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_core::{Config, Error, ErrorKind, connect};
+use latchwork_core::{Config, Error, ErrorKind, Hold, Release, connect};
 use tokio::net::TcpListener;
 
 async fn refused(url: &str) -> Error {
@@ -64,12 +64,10 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
     let url = format!("etcd://app:word@{}", server.addr());
     let client = connect(&[latchwork_etcd::connector()], &Config::from_url(&url).unwrap()).await.unwrap();
     let mutex = client.mutex("a").unwrap();
-    mutex.acquire().await.unwrap();
     // The token dies with the server, and a release must pass all the same.
     let hold = mutex.acquire().await.unwrap();
     server.kill().await.unwrap();
     server.launch().await.unwrap();
-    use latchwork_core::{Hold, Release};
     assert_eq!(hold.release().await.unwrap(), Release::Released);
     client.close().await.unwrap();
 }
@@ -81,7 +79,8 @@ async fn the_granted_ttl_rules_and_may_be_more() {
     let coordinator = connect(&[latchwork_etcd::connector()], &config(&server, "ttl=1500ms")).await.unwrap();
     assert_eq!(coordinator.lease().ttl(), Duration::from_secs(2));
     coordinator.close().await.unwrap();
-    let (error, answer) = (coordinator.mutex("a").unwrap().acquire().await.unwrap_err(), coordinator.close().await);
+    let (error, answer) =
+        (coordinator.mutex("a").unwrap().acquire().await.unwrap_err(), coordinator.close().await);
     assert_eq!(*error.kind(), ErrorKind::Closed);
     answer.unwrap();
 }

@@ -38,11 +38,14 @@ async fn hand_offs(clients: &[Coordinator], rounds: usize, held: Duration) -> Ve
     }
     assert_eq!(turns.len(), clients.len() * rounds);
     turns.sort_by_key(|turn| turn.0);
-    turns.windows(2).map(|pair| {
-        let (released, acquired) = (pair[0].2, pair[1].1);
-        assert!(acquired > released, "two held at once");
-        acquired - released
-    }).collect()
+    turns
+        .windows(2)
+        .map(|pair| {
+            let (released, acquired) = (pair[0].2, pair[1].1);
+            assert!(acquired > released, "two held at once");
+            acquired - released
+        })
+        .collect()
 }
 
 fn show(what: &str, hand_offs: &[Duration]) -> Duration {
@@ -295,5 +298,5 @@ async fn a_foreign_entry_in_our_own_layout_does_no_harm() {
     let waiting = tokio::spawn(async move { second.acquire().await });
     until_keys(&server, "latchwork/mutex/a/", 3).await;
     hold.release().await.unwrap();
-    soon(waiting).await.unwrap().unwrap();
+    let _next = soon(waiting).await.unwrap().unwrap();
 }

@@ -10,21 +10,21 @@ use latchwork_core::{Config, Coordinator, connect};
 use tokio::process::{Child, Command};
 
 /// Only what never ends meets this bound.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub async fn server() -> Server {
+pub(crate) async fn server() -> Server {
     Server::start(Kind::Etcd, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-pub fn config(server: &Server, options: &str) -> Config {
+pub(crate) fn config(server: &Server, options: &str) -> Config {
     Config::from_url(&format!("{}?{options}", server.url())).unwrap()
 }
 
-pub async fn client(server: &Server, options: &str) -> Coordinator {
+pub(crate) async fn client(server: &Server, options: &str) -> Coordinator {
     connect(&[latchwork_etcd::connector()], &config(server, options)).await.unwrap()
 }
 
-pub async fn soon<F: Future>(what: F) -> F::Output {
+pub(crate) async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(PATIENCE, what).await.expect("it never came")
 }
 
@@ -35,25 +35,25 @@ fn command(server: &Server, arguments: &[&str]) -> Command {
 }
 
 /// What etcdctl says.
-pub async fn etcdctl(server: &Server, arguments: &[&str]) -> String {
+pub(crate) async fn etcdctl(server: &Server, arguments: &[&str]) -> String {
     let output = soon(command(server, arguments).output()).await.unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// An etcdctl that goes on.
-pub fn etcdctl_running(server: &Server, arguments: &[&str]) -> Child {
+pub(crate) fn etcdctl_running(server: &Server, arguments: &[&str]) -> Child {
     command(server, arguments).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 /// All keys with a prefix.
-pub async fn keys(server: &Server, prefix: &str) -> Vec<String> {
+pub(crate) async fn keys(server: &Server, prefix: &str) -> Vec<String> {
     let listed = etcdctl(server, &["get", "--prefix", "--keys-only", prefix]).await;
     listed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 /// Waits until so many keys have the prefix: a wait for the server's state that no client tells of.
-pub async fn until_keys(server: &Server, prefix: &str, count: usize) -> Vec<String> {
+pub(crate) async fn until_keys(server: &Server, prefix: &str, count: usize) -> Vec<String> {
     soon(async {
         loop {
             let keys = keys(server, prefix).await;

@@ -1,0 +1,147 @@
+//! What the task that owns the stream asks of the watches, and tells them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use latchwork_core::LostReason;
+
+use super::{Armed, Command, FEED_KEPT, Of, Own, OwnWatch, State, Watches};
+use crate::feed::{Feed, Seen};
+use crate::terms::{Notice, Only, Watch};
+
+impl Watches {
+    /// what is to be watched under an id, unless that is over.
+    pub(crate) fn armed(&self, id: i64) -> Option<Watch> {
+        self.state.lock().armed.get(&id).map(|armed| armed.watch.clone())
+    }
+
+    /// what the server said. Answers an own node whose watch the server ended: it must be looked for.
+    pub(crate) fn apply(&self, notice: Notice) -> Option<Arc<Own>> {
+        let mut state = self.state.lock();
+        match notice {
+            Notice::Created { id, revision } => {
+                let state = &mut *state;
+                match state.armed.get_mut(&id).map(|armed| &mut armed.of) {
+                    Some(Of::Feed(_, feed)) => feed.created(revision),
+                    Some(Of::Own(node)) => {
+                        if let Some(own) = state.own.get_mut(&node.key) {
+                            own.since = Some(Instant::now());
+                        }
+                    }
+                    Some(Of::Key(_)) | None => {}
+                }
+            }
+            Notice::Changed { id, revision, keys } => self.changed(&mut state, id, revision, &keys),
+            Notice::Ended { id, why } => {
+                let armed = state.armed.remove(&id)?;
+                tracing::debug!(why, key = %String::from_utf8_lossy(&armed.watch.key), "etcd ended a watch");
+                match armed.of {
+                    Of::Feed(prefix, feed) => {
+                        feed.end();
+                        state.feeds.remove(&prefix);
+                    }
+                    Of::Key(sender) => {
+                        let _ = sender.send(Seen::Look);
+                    }
+                    Of::Own(node) => return Some(node),
+                }
+            }
+        }
+        None
+    }
+
+    fn changed(&self, state: &mut State, id: i64, revision: u64, keys: &[(Vec<u8>, u64)]) {
+        let Some(armed) = state.armed.get_mut(&id) else { return };
+        if keys.is_empty() {
+            // A sign that all up to here was sent: a new stream need not begin further back.
+            armed.watch.from = armed.watch.from.max(revision + 1);
+            return;
+        }
+        if armed.watch.only == Only::Deletes {
+            // Own nodes first: a waiter whose own node left before what it waits for must hear that first.
+            for (key, at) in keys {
+                if let Some(OwnWatch { node, .. }) = state.own.get(key)
+                    && *at > node.state.sequence()
+                {
+                    node.state.gone(LostReason::Revoked);
+                    self.forget_in(state, key);
+                }
+            }
+        }
+        match state.armed.get_mut(&id).map(|armed| &mut armed.of) {
+            Some(Of::Feed(_, feed)) => keys.iter().for_each(|(key, at)| feed.departed(key, *at)),
+            Some(Of::Key(_)) => {
+                if let Some(Armed { of: Of::Key(sender), .. }) = state.armed.remove(&id) {
+                    let _ = sender.send(Seen::Event);
+                    self.command(Command::Stop(id));
+                }
+            }
+            Some(Of::Own(_)) | None => {}
+        }
+    }
+
+    /// it is over. Answers the watches that go on in the next one.
+    pub(crate) fn stream_ended(&self) -> VecDeque<i64> {
+        let mut state = self.state.lock();
+        let over: Vec<_> = state.armed.extract_if(|_, armed| !matches!(armed.of, Of::Own(_))).collect();
+        state.feeds.clear();
+        state.own.values_mut().for_each(|own| own.since = None);
+        for (_, armed) in over {
+            match armed.of {
+                Of::Feed(_, feed) => feed.end(),
+                Of::Key(sender) => {
+                    let _ = sender.send(Seen::Look);
+                }
+                Of::Own(_) => {}
+            }
+        }
+        state.armed.keys().copied().collect()
+    }
+
+    /// the own node was there at `revision`; watch it on from there.
+    pub(crate) fn watch_own_from(&self, node: &Arc<Own>, revision: u64) {
+        let mut state = self.state.lock();
+        if !state.own.contains_key(&node.key) {
+            return;
+        }
+        let watch = state.watch(node.key.clone(), false, revision + 1, Only::Deletes);
+        let id = watch.id;
+        state.armed.insert(id, Armed { watch, of: Of::Own(Arc::clone(node)) });
+        if let Some(own) = state.own.get_mut(&node.key) {
+            own.id = Some(id);
+        }
+        self.command(Command::Start(id));
+    }
+
+    /// whether a node is still to be watched.
+    pub(crate) fn is_own(&self, node: &Own) -> bool {
+        self.state.lock().own.contains_key(&node.key)
+    }
+
+    /// when the next timer is due.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        let (own, feed) = (state.own_due.front().map(|due| due.0), state.feed_due.front().map(|due| due.0));
+        own.into_iter().chain(feed).min()
+    }
+
+    /// a timer is due.
+    pub(crate) fn on_timer(&self, now: Instant) {
+        let mut state = self.state.lock();
+        let mut due = Vec::new();
+        while state.own_due.front().is_some_and(|(at, _)| *at <= now) {
+            due.extend(state.own_due.pop_front().map(|(_, node)| node));
+        }
+        while state.feed_due.front().is_some_and(|(at, _)| *at <= now) {
+            if let Some((_, id)) = state.feed_due.pop_front() {
+                let idle = |feed: &Feed| feed.idle_since.is_some_and(|since| since + FEED_KEPT <= now);
+                self.drop_feed_if(&mut state, id, idle);
+            }
+        }
+        drop(state);
+        for node in due {
+            self.watch_own_from(&node, node.state.sequence());
+        }
+    }
+}
