@@ -30,7 +30,11 @@ pub(super) async fn start(kind: Kind, options: &Options) -> Result<(Container, S
     let host = container.get_host().await.map_err(|error| failed(&error))?;
     let port =
         container.get_host_port_ipv4(kind.default_port().tcp()).await.map_err(|error| failed(&error))?;
-    let addr = format!("{host}:{port}");
+    let addr = match host.to_string().as_str() {
+        // The port is that of IPv4, and the name may stand for the other one.
+        "localhost" => format!("127.0.0.1:{port}"),
+        host => format!("{host}:{port}"),
+    };
     let deadline = Instant::now() + READY;
     while !probe::serves(kind, &addr, None).await {
         if Instant::now() > deadline {
