@@ -17,6 +17,8 @@ pub struct Case {
     pub line: &'static str,
     /// Whether no other case may run beside it on the same server (it counts requests).
     pub alone: bool,
+    /// Whether it belongs to the long tier: a soak.
+    pub long: bool,
     /// Plays it; a failed assertion panics.
     pub play: for<'a> fn(&'a Scene) -> BoxFuture<'a, ()>,
 }
@@ -29,7 +31,7 @@ impl fmt::Debug for Case {
 
 /// Declares cases: each becomes a public async function, and a row of `CASES`.
 macro_rules! cases {
-    ($($clause:literal $($alone:ident)? => $(#[doc = $line:literal])+ async fn $name:ident($scene:ident) $body:block)+) => {
+    ($($clause:literal $($tag:ident)? => $(#[doc = $line:literal])+ async fn $name:ident($scene:ident) $body:block)+) => {
         $(
             #[doc = concat!("`", $clause, "`:", $($line),+)]
             pub async fn $name($scene: &$crate::kit::Scene) $body
@@ -41,12 +43,15 @@ macro_rules! cases {
                 name: stringify!($name),
                 clause: $clause,
                 line: concat!($($line),+),
-                alone: cases!(@alone $($alone)?),
+                alone: cases!(@alone $($tag)?),
+                long: cases!(@long $($tag)?),
                 play: |scene| Box::pin($name(scene)),
             }
         ),+];
     };
     (@alone alone) => { true };
-    (@alone) => { false };
+    (@alone $($other:ident)?) => { false };
+    (@long long) => { true };
+    (@long $($other:ident)?) => { false };
 }
 pub(crate) use cases;

@@ -5,10 +5,11 @@
 
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
-use latchwork_core::recipes::MutexGuard;
-use latchwork_core::{Address, Config, Connector, Fenced, Hold, LostReason, Result, Token, connect};
+use latchwork_core::recipes::{Mutex, MutexGuard};
+use latchwork_core::{Address, Clock, Config, Connector, Fenced, Hold, LostReason, Result, Token, connect};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -29,6 +30,18 @@ pub struct Order {
     /// Whether the key is another program's name, used as it is.
     #[serde(default)]
     pub exact: bool,
+    /// Not one hold, but as many as go into a time.
+    #[serde(default)]
+    pub soak: Option<Soak>,
+}
+
+/// Holds one after the other, by several tasks.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Soak {
+    /// So many tasks contend.
+    pub tasks: usize,
+    /// For so long.
+    pub seconds: u64,
 }
 
 /// What a contender says, one JSON line each.
@@ -51,6 +64,15 @@ pub enum Event {
         /// Whether `lost()` was ready at its first poll.
         lost_at_first_poll: bool,
     },
+    /// It held, in a soak: the instants on the machine's clock, in nanoseconds.
+    Stint {
+        /// With this token.
+        token: Token,
+        /// From the first look at the clock after the admission.
+        from: u64,
+        /// To the last one before the release.
+        to: u64,
+    },
     /// It lost what it held.
     Lost {
         /// Why.
@@ -70,6 +92,12 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
         true => coordinator.mutex(Address::exact(order.key))?,
         false => coordinator.mutex(order.key)?,
     };
+    if let Some(soak) = order.soak {
+        contend_often(&mutex, soak).await?;
+        coordinator.close().await?;
+        say(&Event::Released);
+        return Ok(());
+    }
     let guard = mutex.acquire().await?;
     let waited_ms = u64::try_from(guard.waited().as_millis()).unwrap_or(u64::MAX);
     say(&Event::Held { token: guard.token(), waited_ms });
@@ -77,6 +105,30 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     guard.release().await?;
     coordinator.close().await?;
     say(&Event::Released);
+    Ok(())
+}
+
+async fn contend_often(mutex: &Mutex, soak: Soak) -> Result<()> {
+    let clock = Clock::system();
+    let end = clock.now() + Duration::from_secs(soak.seconds);
+    let tasks = (0..soak.tasks).map(|_| {
+        let (mutex, clock) = (mutex.clone(), clock.clone());
+        async move {
+            while clock.now() < end {
+                let guard = mutex.acquire().await?;
+                let from = clock.now().as_nanos();
+                tokio::task::yield_now().await;
+                guard.check()?;
+                say(&Event::Stint { token: guard.token(), from, to: clock.now().as_nanos() });
+                guard.release().await?;
+            }
+            Result::Ok(())
+        }
+    });
+    futures_util::future::try_join_all(
+        tasks.map(|task| async { tokio::spawn(task).await.expect("no panic") }),
+    )
+    .await?;
     Ok(())
 }
 
@@ -130,8 +182,19 @@ pub(crate) struct Contender {
 
 impl Contender {
     pub(crate) async fn start(bed: &dyn Testbed, config: &Config, key: &str) -> Self {
+        Self::obeying(bed, Order { config: config.clone(), key: key.to_owned(), exact: false, soak: None })
+    }
+
+    /// A process that soaks.
+    pub(crate) fn soaking(bed: &dyn Testbed, config: &Config, key: &str, soak: Soak) -> Self {
+        Self::obeying(
+            bed,
+            Order { config: config.clone(), key: key.to_owned(), exact: false, soak: Some(soak) },
+        )
+    }
+
+    fn obeying(bed: &dyn Testbed, order: Order) -> Self {
         assert!(!bed.connectors().is_empty(), "a contender needs a connector");
-        let order = Order { config: config.clone(), key: key.to_owned(), exact: false };
         let executable = std::env::current_exe().expect("the own executable is known");
         let mut child = Command::new(executable)
             .env(VARIABLE, serde_json::to_string(&order).expect("an order is JSON"))
@@ -145,10 +208,14 @@ impl Contender {
         Self { child, orders, events }
     }
 
-    /// The next event.
+    /// The next event, which must come soon.
     pub(crate) async fn next(&mut self) -> Event {
-        let line =
-            soon("the process says something", self.events.next_line()).await.expect("its output is read");
+        soon("the process says something", self.next_in_time()).await
+    }
+
+    /// The next event, whenever it comes.
+    pub(crate) async fn next_in_time(&mut self) -> Event {
+        let line = self.events.next_line().await.expect("its output is read");
         let line = line.expect("the process lives");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?} is no event: {error}"))
     }

@@ -5,10 +5,18 @@ pub mod lease;
 pub mod mutex;
 pub mod node;
 pub mod process;
+pub mod soak;
 
 use crate::case::Case;
 
-/// Every case of the suite, in a fixed order.
+/// The environment variable that adds the long tier when it is `1`.
+pub const LONG: &str = "LATCHWORK_LONG";
+
+/// Every case of the suite, in a fixed order: the long tier's only when [`LONG`] says so.
 pub fn all() -> Vec<Case> {
-    [key::CASES, lease::CASES, node::CASES, mutex::CASES, process::CASES].concat()
+    let long = std::env::var(LONG).is_ok_and(|value| value == "1");
+    let mut cases =
+        [key::CASES, lease::CASES, node::CASES, mutex::CASES, process::CASES, soak::CASES].concat();
+    cases.retain(|case| long || !case.long);
+    cases
 }
