@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::task::Poll;
 use std::time::Duration;
 
 use latchwork_core::contracts::{Entry, Join, Joined, LeaseState, NodeId, Page, Patience};
@@ -20,6 +21,8 @@ pub(crate) const SHORT_TTL: Duration = Duration::from_secs(1);
 pub(crate) const NOISE: Duration = Duration::from_millis(1500);
 /// Anything that is not about time must happen within this.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// What is cleaned up must be within this: less than [`LONG_TTL`], so that the end of a lease hides nothing that stayed.
+const CLEAN_UP: Duration = Duration::from_secs(8);
 
 /// Where a case plays: its stage, and the testbed behind it.
 pub struct Scene {
@@ -76,7 +79,7 @@ impl Scene {
 
     /// The end of a case: nothing may be left on the server.
     pub async fn assert_nothing_left(&self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + CLEAN_UP;
         loop {
             let contents = self.stage.contents().await.expect("the server can be read");
             if contents.is_empty() {
@@ -100,6 +103,25 @@ pub(crate) async fn within<F: Future>(bound: Duration, what: &str, future: F) ->
 /// Awaits what must happen, with no bound of its own.
 pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     within(PATIENCE, what, future).await
+}
+
+/// Polls `future` so often, each time when it has been woken, and then drops it: `None` when it was not done by then. So a
+/// case goes through its await points one by one.
+pub(crate) async fn after_polls<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    tokio::pin!(future);
+    let mut left = polls;
+    let stepping = std::future::poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    soon("the next step", stepping).await
 }
 
 pub(crate) fn mutex(client: &Client, key: &str) -> Mutex {
@@ -155,7 +177,7 @@ impl Drop for Waiter {
 
 /// Looks until something holds that no event tells of.
 pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
-    soon(what, async {
+    within(CLEAN_UP, what, async {
         while !holds().await {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -28,6 +28,8 @@ pub enum Fault {
     Processes,
     /// Count the requests that the server got.
     CountRequests,
+    /// Lose the message that would wake one waiter, while its connection lives.
+    DropWake,
 }
 
 /// A backend under test. One exists for a run; each case gets a [`Stage`] of its own.
@@ -114,6 +116,12 @@ pub trait Link: Send + Sync {
 
     /// The next request that names `key` is caught, and delivered late.
     fn park(&self, key: &str) -> Box<dyn Armed>;
+
+    /// Every request and its reply take so long from now on, half of it on each way, until [`heal`](Link::heal).
+    fn delay(&self, delay: Duration);
+
+    /// The next message that would wake the waiter at `sequence` is lost; false where that cannot be done.
+    fn drop_wake(&self, queue: &Address, sequence: u64) -> bool;
 
     /// Kills the task that renews the lease; false where that cannot be done.
     fn kill_keeper(&self) -> bool;

@@ -13,7 +13,10 @@ cases! {
     async fn key_opaque_odd_keys_are_all_different(scene) {
         let client = scene.client().await;
         let long = "k".repeat(255);
-        let keys = ["a", "a/b", "a%2Fb", "A", ".", "..", "{a}", "}x{", "a b", " a", "ключ", "a:b", "a\n", "\u{1F512}", &long];
+        let keys = [
+            "a", "a/b", "a_b", "a-b", "a.b", "a%2Fb", "a%2fb", "A", ".", "..", "{a}", "_a_", "{a", "}x{", "a b", " a", "a ", "ключ",
+            "КЛЮЧ", "a:b", "a\n", "\u{1F512}", &long,
+        ];
         let mut guards = Vec::new();
         for key in keys {
             let guard = try_acquire(&mutex(&client, key)).await;

@@ -1,16 +1,19 @@
 //! LEASE-: how long the coordinator counts on a client.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use latchwork_core::contracts::LeaseState;
+use latchwork_core::contracts::{Joined, LeaseState};
+use latchwork_core::decide::Claim;
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{ErrorKind, Hold, LostReason, Release};
+use latchwork_core::{ErrorKind, Fenced, Hold, Kind, LostReason, Release};
 use tokio::time::Instant;
 
 use crate::case::cases;
 use crate::kit::{
-    NOISE, SHORT_TTL, acquire, lease_state, listing, mutex, queue_up, soon, try_acquire, until, within,
+    NOISE, SHORT_TTL, acquire, join, lease_state, listing, mutex, queue_of, queue_up, soon, try_acquire,
+    until, within,
 };
 use crate::testbed::Fault;
 
@@ -48,6 +51,25 @@ cases! {
     }
 
     "LEASE-STATE" =>
+    /// a process that slept past its TTL sees the loss at its first call, before any timer or task has run
+    async fn lease_state_is_a_function_of_the_clock(scene) {
+        let client = scene.client().await;
+        let guard = acquire(&mutex(&client, "a")).await;
+        let early = guard.lost();
+        let lease = client.coordinator.lease();
+        assert!(guard.is_held());
+        // As though the machine had slept. From here to the last look nothing is awaited, so no task can run.
+        lease.clock().jump(lease.ttl());
+        assert!(!guard.is_held(), "is_held() at the first call");
+        assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Expired));
+        assert_eq!(guard.state(), LeaseState::Lost(LostReason::Expired));
+        let lost = early.now_or_never().expect("lost() is ready at its first poll");
+        assert_eq!(lost.reason(), LostReason::Expired);
+        let waking = guard.run(async { panic!("work ran under a hold that is lost") }).now_or_never();
+        assert!(waking.expect("answered at once").is_err());
+    }
+
+    "LEASE-STATE" =>
     /// an acquisition that comes while suspended waits within its own deadline, and succeeds when the server is back
     async fn lease_state_acquire_waits_while_suspended(scene) {
         let client = scene.client().await;
@@ -70,18 +92,28 @@ cases! {
     /// a holder that is cut off knows of its loss before another is admitted
     async fn lease_deadline_is_known_before_another_is_admitted(scene) {
         let (holder, other) = (scene.mortal().await, scene.client().await);
-        let guard = acquire(&mutex(&holder, "a")).await;
-        let waiter = queue_up(&mutex(&other, "a"), 2).await;
+        let guard = Arc::new(acquire(&mutex(&holder, "a")).await);
+        // Asked at the very admission, by the clock: which of two tasks wakes first on a busy machine says nothing.
+        let waiting = tokio::spawn({
+            let (mutex, guard) = (mutex(&other, "a"), Arc::clone(&guard));
+            async move {
+                let next = mutex.acquire().await;
+                (next, guard.is_held())
+            }
+        });
+        until("the waiter stands in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
         let lost = guard.lost();
         holder.link.cut();
         let recovery = scene.recovery(&holder);
         let lost = within(recovery, "the loss", lost).await;
         assert_eq!(lost.reason(), LostReason::Expired);
         assert!(!guard.is_held());
-        assert!(!waiter.is_finished(), "another was admitted before the holder knew");
-        let next = within(recovery, "the next admission", waiter.outcome()).await.expect("admitted");
-        assert!(latchwork_core::Fenced::token(&next) > latchwork_core::Fenced::token(&guard));
+        let (next, believed) = within(recovery, "the next admission", waiting).await.expect("no panic");
+        assert!(!believed, "another was admitted before the holder knew");
+        let next = next.expect("admitted");
+        assert!(next.token() > guard.token());
         holder.link.heal();
+        next.release().await.expect("released");
     }
 
     "LEASE-DEADLINE" =>
@@ -106,7 +138,13 @@ cases! {
     /// the granted TTL is readable and not less than what was asked; outside 1 s to 1 h is refused by name
     async fn lease_ttl_granted_is_readable(scene) {
         let client = scene.mortal().await;
-        assert!(client.coordinator.lease().ttl() >= SHORT_TTL);
+        let guard = acquire(&mutex(&client, "a")).await;
+        let lease = client.coordinator.lease();
+        assert!(lease.ttl() >= SHORT_TTL, "granted {:?}", lease.ttl());
+        // The deadline is never further off than the granted value less the margin.
+        let left = lease.deadline().since(lease.clock().now());
+        assert!(left <= lease.ttl() - lease.margin(), "{left:?} left of {:?}", lease.ttl());
+        guard.release().await.expect("released");
         for ttl in [Duration::ZERO, Duration::from_millis(999), Duration::from_secs(3601)] {
             let error = scene.stage.client(&scene.config(ttl)).await.expect_err("refused");
             assert_eq!(error.argument(), Some("ttl"), "{error}");
@@ -141,9 +179,11 @@ cases! {
         let behind = queue_up(&mutex(&other, "a"), 2).await;
         let held_by_other = acquire(&mutex(&other, "b")).await;
         let waiting = queue_up(&mutex(&client, "b"), 2).await;
+        let ttl = client.coordinator.lease().ttl();
         soon("close", client.coordinator.close()).await.expect("closed");
-        let next = soon("the next admission", behind.outcome()).await.expect("admitted");
         assert_eq!(guard.lost().now_or_never().expect("told").reason(), LostReason::Closed);
+        // By the close, and not by the lease's end.
+        let next = within(ttl / 2, "the next admission", behind.outcome()).await.expect("admitted");
         let error = waiting.outcome().await.expect_err("closed");
         assert!(
             matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost { reason: LostReason::Closed }),
@@ -151,8 +191,8 @@ cases! {
         );
         let error = soon("acquire", mutex(&client, "a").acquire()).await.expect_err("closed");
         assert_eq!(error.kind(), &ErrorKind::Closed);
-        soon("a second close", client.coordinator.close()).await.expect("closed");
         assert_eq!(listing(&mutex(&other, "b")).await.len(), 1, "the waiter's node is gone");
+        soon("a second close", client.coordinator.close()).await.expect("closed");
         next.release().await.expect("released");
         held_by_other.release().await.expect("released");
     }
@@ -162,12 +202,19 @@ cases! {
     async fn lease_close_by_dropping(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
         let guard = acquire(&mutex(&client, "a")).await;
-        let waiter = queue_up(&mutex(&other, "a"), 2).await;
+        // A node without a guard, which nobody leaves but the end of the client.
+        let bare = join(&client, &queue_of(scene, Kind::Mutex, "b"), Claim::Exclusive).await;
+        assert!(matches!(bare, Joined::Admitted(_)), "{bare:?}");
+        let (first, second) = (queue_up(&mutex(&other, "a"), 2).await, queue_up(&mutex(&other, "b"), 2).await);
         let ttl = client.coordinator.lease().ttl();
-        let link = client.link.clone();
-        drop((guard, client));
-        let next = within(ttl / 2, "the next admission", waiter.outcome()).await.expect("admitted");
-        next.release().await.expect("released");
+        // The link stays: a client that is dropped still reaches its server.
+        let link = Arc::clone(&client.link);
+        drop((guard, bare, client));
+        for waiter in [first, second] {
+            // By the close, and not by the lease's end.
+            let next = within(ttl / 2, "the next admission", waiter.outcome()).await.expect("admitted");
+            next.release().await.expect("released");
+        }
         drop(link);
     }
 
@@ -184,7 +231,29 @@ cases! {
         assert!(new.is_held() && !old.is_held());
         assert_eq!(client.coordinator.lease().state(), LeaseState::Live);
         assert!(old_lease.lost().is_some() || client.coordinator.capabilities().lease_per_node);
-        assert!(latchwork_core::Fenced::token(&new) > latchwork_core::Fenced::token(&old));
+        assert!(new.token() > old.token());
+        new.release().await.expect("released");
+    }
+
+    "LEASE-REOPEN" =>
+    /// the lost lease is given back: a new acquisition does not wait until the server has forgotten our own old node
+    async fn lease_reopen_does_not_wait_behind_our_own_old_node(scene) {
+        let client = scene.client().await;
+        let old = acquire(&mutex(&client, "a")).await;
+        let lease = client.coordinator.lease();
+        // Lost here while it lives on the server: for the margin, when the keeper is dead; for nearly a TTL, when we slept.
+        let bound = match client.link.kill_keeper() {
+            true => lease.margin() / 2,
+            false => {
+                lease.clock().jump(lease.ttl());
+                lease.ttl() / 2
+            }
+        };
+        within(scene.recovery(&client), "the loss", old.lost()).await;
+        let new = within(bound, "acquire", mutex(&client, "a").acquire()).await.expect("acquired");
+        assert!(new.is_held() && !old.is_held());
+        assert!(new.token() > old.token());
+        assert_eq!(listing(&mutex(&client, "a")).await.len(), 1, "the old node is given back");
         new.release().await.expect("released");
     }
 

@@ -1,16 +1,21 @@
 //! NODE-: an ordered queue of ephemeral entries.
 
+use std::time::Duration;
+
 use futures_util::FutureExt;
 use latchwork_core::contracts::{Joined, LeaseState, Page};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Fenced, Hold, Kind, LostReason, Token};
+use latchwork_core::{Fenced, Hold, Kind, LostReason, Release, Token};
 
 use crate::case::cases;
 use crate::kit::{
-    NOISE, Scene, acquire, entries, join, listing, mutex, queue_of, queue_up, soon, try_acquire, until,
-    within,
+    NOISE, Scene, acquire, after_polls, entries, join, listing, mutex, queue_of, queue_up, soon, try_acquire,
+    until, within,
 };
 use crate::testbed::{Client, Fault};
+
+/// A TTL at which renewals and re-checks come so seldom that they hide nothing.
+const QUIET_TTL: Duration = Duration::from_secs(60);
 
 /// Joins and says how: admitted or waiting.
 async fn enters(
@@ -91,6 +96,7 @@ cases! {
         let (later, last) = enters(&client, &queue, Claim::Shared).await;
         assert_eq!((read, read_too, write, late, later), (true, true, false, false, false));
         reader.leave().await.expect("left");
+        assert!(writer.admitted().now_or_never().is_none(), "the writer waits for every reader before it");
         second.leave().await.expect("left");
         soon("the writer is admitted", writer.admitted()).await.expect("admitted");
         writer.leave().await.expect("left");
@@ -126,7 +132,9 @@ cases! {
             let (admitted, light) = enters(&client, &queue, Claim::Permits(1)).await;
             assert!(!admitted, "nobody overtakes");
             nodes.remove(0).leave().await.expect("left");
-            assert!(tokio::time::timeout(NOISE / 5, heavy.admitted()).await.is_err(), "one of its two is free: all or none");
+            let both = futures_util::future::select(heavy.admitted(), light.admitted());
+            let early = tokio::time::timeout(NOISE / 5, both).await;
+            assert!(early.is_err(), "one permit is free: the heavy one takes all or none, and the light one is behind it");
             nodes.remove(0).leave().await.expect("left");
             soon("the heavy one is admitted", heavy.admitted()).await.expect("admitted");
             heavy.leave().await.expect("left");
@@ -138,11 +146,9 @@ cases! {
     "NODE-ONE-TRIP" alone =>
     /// an uncontended acquire is one request to the server, a release one more
     async fn node_one_trip_each_way(scene) {
-        let client = scene.client_with(&scene.config(std::time::Duration::from_secs(60))).await;
+        let client = scene.client_with(&scene.config(QUIET_TTL)).await;
         let mutex = mutex(&client, "a");
-        if !scene.can(Fault::CountRequests) {
-            let error = scene.stage.requests().await.expect_err("what it cannot do it refuses");
-            assert!(matches!(error.kind(), latchwork_core::ErrorKind::Unsupported { .. }));
+        if !counts(scene).await {
             return;
         }
         // The first pair makes what the key needs, once.
@@ -160,6 +166,55 @@ cases! {
         };
         // Renewals and pings fall into the count; at this TTL they are few.
         assert!(used <= most + pairs / 5, "{used} requests for {pairs} pairs, expected {most}");
+        assert!(used >= 2 * pairs, "{used} requests for {pairs} pairs: they are not counted");
+    }
+
+    "NODE-WAIT" =>
+    /// a hand-off comes by an event: well before the waiter would look again by itself
+    async fn node_wait_a_handoff_is_an_event(scene) {
+        let config = scene.config(QUIET_TTL);
+        let (holder, waiting) = (scene.client_with(&config).await, scene.client_with(&config).await);
+        for _ in 0..3 {
+            let guard = acquire(&mutex(&holder, "a")).await;
+            let waiter = queue_up(&mutex(&waiting, "a"), 2).await;
+            guard.release().await.expect("released");
+            let next = within(NOISE, "the hand-off", waiter.outcome()).await.expect("admitted");
+            next.release().await.expect("released");
+        }
+    }
+
+    "NODE-WAIT" alone =>
+    /// what a departure costs does not grow with the number of waiters
+    async fn node_wait_a_departure_costs_the_same_behind_few_and_many(scene) {
+        if !counts(scene).await {
+            return;
+        }
+        let config = scene.config(QUIET_TTL);
+        let (one, other) = (scene.client_with(&config).await, scene.client_with(&config).await);
+        let departures = 4;
+        let mut costs = Vec::new();
+        for (key, waiters) in [("few", 5), ("many", 30)] {
+            let guard = acquire(&mutex(&one, key)).await;
+            let mut queue = Vec::new();
+            for place in 0..waiters {
+                queue.push(queue_up(&mutex(if place % 2 == 0 { &other } else { &one }, key), place + 2).await);
+            }
+            let mut queue = queue.into_iter();
+            let before = scene.stage.requests().await.expect("counted");
+            guard.release().await.expect("released");
+            for waiter in queue.by_ref().take(departures - 1) {
+                waiter.guard().await.release().await.expect("released");
+            }
+            let last = queue.next().expect("more waiters than departures").guard().await;
+            costs.push(scene.stage.requests().await.expect("counted") - before);
+            drop(queue);
+            last.release().await.expect("released");
+        }
+        // A herd of 25 more at each departure would cost a hundred more; renewals and pings at this TTL a handful.
+        let [few, many] = costs[..] else { unreachable!("two queues") };
+        let most = few + 6 * departures as u64;
+        assert!(many <= most, "{departures} departures cost {few} requests with 5 waiters and {many} with 30");
+        assert!(few >= departures as u64, "{few} requests: they are not counted");
     }
 
     "NODE-WAIT" =>
@@ -189,10 +244,34 @@ cases! {
         let waiter = queue_up(&mutex(&waiting, "a"), 2).await;
         waiting.link.cut();
         guard.release().await.expect("released");
+        let turn = || async { listing(&mutex(&holder, "a")).await.first().is_some_and(|entry| entry.admitted) };
+        until("its turn has come", turn).await;
+        // So long that the message was sent, and lost with the connection.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!waiter.is_finished(), "admitted without a word from the server");
         waiting.link.heal();
         let ttl = waiting.coordinator.lease().ttl();
         let guard = within(ttl + NOISE, "the admission", waiter.outcome()).await.expect("admitted");
         guard.release().await.expect("released");
+    }
+
+    "NODE-NO-LOST-WAKE" =>
+    /// a wake-up that the server drops delays the waiter until its re-check, not for ever
+    async fn node_no_lost_wake_when_it_is_dropped(scene) {
+        let (holder, waiting) = (scene.client().await, scene.client().await);
+        let guard = acquire(&mutex(&holder, "a")).await;
+        let waiter = queue_up(&mutex(&waiting, "a"), 2).await;
+        let sequence = listing(&mutex(&holder, "a")).await[1].sequence;
+        let dropped = waiting.link.drop_wake(&queue_of(scene, Kind::Mutex, "a"), sequence);
+        assert_eq!(dropped, scene.can(Fault::DropWake), "the testbed says what it can");
+        guard.release().await.expect("released");
+        let ttl = waiting.coordinator.lease().ttl();
+        let asked = tokio::time::Instant::now();
+        let next = within(ttl + NOISE, "the admission", waiter.outcome()).await.expect("admitted");
+        if dropped && scene.bed.is_paused() {
+            assert!(asked.elapsed() > Duration::ZERO, "nothing was dropped");
+        }
+        next.release().await.expect("released");
     }
 
     "NODE-IDEMPOTENT" =>
@@ -236,6 +315,24 @@ cases! {
         acquire(&mutex(&other, key)).await.release().await.expect("released");
     }
 
+    "NODE-IDEMPOTENT" =>
+    /// a join that lands after its attempt was sent again, admitted and released makes no ghost
+    async fn node_idempotent_a_late_join_after_the_release_makes_no_ghost(scene) {
+        let (client, other) = (scene.client().await, scene.client().await);
+        let key = "a-very-late-join";
+        let mut parked = client.link.park(key);
+        let acquiring = tokio::spawn({
+            let mutex = mutex(&client, key);
+            async move { mutex.acquire().await }
+        });
+        soon("the join is caught", parked.caught()).await;
+        let guard = soon("acquire", acquiring).await.expect("no panic").expect("acquired by a retry");
+        assert_eq!(soon("release", guard.release()).await.expect("answered"), Release::Released);
+        soon("the late join lands", parked.deliver()).await;
+        assert!(listing(&mutex(&other, key)).await.is_empty(), "a ghost");
+        acquire(&mutex(&other, key)).await.release().await.expect("released");
+    }
+
     "NODE-LEAVE-OWN" =>
     /// a release whose reply was lost is retried, and removes nothing newer
     async fn node_leave_own_and_nothing_newer(scene) {
@@ -243,9 +340,9 @@ cases! {
         let key = "lost-reply-of-a-leave";
         let guard = acquire(&mutex(&client, key)).await;
         let waiter = queue_up(&mutex(&other, key), 2).await;
-        let dropped = client.link.drop_reply(key);
-        assert_eq!(soon("release", guard.release()).await.expect("released"), latchwork_core::Release::Released);
-        drop(dropped);
+        let mut dropped = client.link.drop_reply(key);
+        assert_eq!(soon("release", guard.release()).await.expect("released"), Release::Released);
+        soon("the reply is dropped", dropped.caught()).await;
         let next = waiter.guard().await;
         assert!(try_acquire(&mutex(&client, key)).await.is_none(), "the retried release removed the newer node");
         assert!(next.is_held());
@@ -282,22 +379,60 @@ cases! {
     /// acquires dropped at many different instants leave no node and no stuck waiter
     async fn node_cancel_at_any_instant(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
-        for round in 0..60u32 {
-            let mutex = mutex(if round % 2 == 0 { &client } else { &other }, "a");
-            let acquiring = mutex.acquire();
-            tokio::pin!(acquiring);
-            let mut acquired = None;
-            // So many polls, then it is dropped.
-            for _ in 0..round / 2 {
-                if let Some(outcome) = acquiring.as_mut().now_or_never() {
-                    acquired = Some(outcome.expect("acquired"));
-                    break;
-                }
-                tokio::task::yield_now().await;
+        // So that a request is an await point of its own, with an instant before and one after the server's work.
+        client.link.delay(Duration::from_millis(20));
+        let (mutex, theirs) = (mutex(&client, "a"), mutex(&other, "a"));
+        let (mut steps, ttl) = (0, client.coordinator.lease().ttl());
+        loop {
+            // The free lock, then one that is handed on while it is waited for.
+            let free = after_polls(steps, mutex.acquire()).await.map(|guard| guard.expect("acquired"));
+            drop(free);
+            let held = acquire(&theirs).await;
+            let releasing = async {
+                let here = until("it stands in the queue", || async { listing(&theirs).await.len() == 2 });
+                // It may have been dropped before it came to stand there.
+                let _ = tokio::time::timeout(Duration::from_millis(200), here).await;
+                held.release().await.expect("released");
+            };
+            let (waited, ()) = tokio::join!(after_polls(steps, mutex.acquire()), releasing);
+            let done = waited.is_some();
+            drop(waited.map(|guard| guard.expect("acquired")));
+            // Nobody is stuck behind what was dropped, not even until a lease's end.
+            let next = within(ttl / 2, "the next admission", theirs.acquire()).await.expect("acquired");
+            next.release().await.expect("released");
+            if done {
+                break;
             }
-            drop(acquired);
+            steps += 1;
+            assert!(steps < 200, "an acquire is done after fewer steps");
         }
-        acquire(&mutex(&other, "a")).await.release().await.expect("released");
+        assert!(steps >= 3, "dropped at {steps} await points only: the delay is not there");
+        client.link.heal();
+        acquire(&theirs).await.release().await.expect("released");
+    }
+
+    "NODE-CANCEL" =>
+    /// a release that is dropped at any instant goes on, and frees the lock
+    async fn node_cancel_a_dropped_release_goes_on(scene) {
+        let (client, other) = (scene.client().await, scene.client().await);
+        client.link.delay(Duration::from_millis(20));
+        let ttl = client.coordinator.lease().ttl();
+        for steps in 0..200 {
+            let guard = acquire(&mutex(&client, "a")).await;
+            let released = after_polls(steps, guard.release()).await;
+            assert!(steps == 0 || !guard.is_held(), "released from the first poll on");
+            drop(guard);
+            // By the leave, and not by the lease's end.
+            let next = within(ttl / 2, "the next admission", mutex(&other, "a").acquire()).await.expect("acquired");
+            next.release().await.expect("released");
+            if let Some(outcome) = released {
+                assert_eq!(outcome.expect("answered"), Release::Released);
+                assert!(steps >= 2, "done after {steps} steps: the delay is not there");
+                client.link.heal();
+                return;
+            }
+        }
+        panic!("a release is done after fewer steps");
     }
 
     "NODE-DEATH" =>
@@ -346,6 +481,23 @@ cases! {
         guard.release().await.expect("released");
     }
 
+    "NODE-GONE" =>
+    /// a removal is told at once where that is promised, and within one TTL elsewhere
+    async fn node_gone_is_told_as_promptly_as_promised(scene) {
+        let client = scene.client().await;
+        let guard = acquire(&mutex(&client, "a")).await;
+        let ttl = client.coordinator.lease().ttl();
+        let bound = match client.coordinator.capabilities().prompt_revocation {
+            // Before the first renewal could have told it.
+            true => NOISE,
+            false => ttl + NOISE,
+        };
+        remove(scene, "a", guard.token().sequence()).await;
+        let lost = within(bound, "the loss", guard.lost()).await;
+        assert_eq!(lost.reason(), LostReason::Revoked);
+        assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Revoked));
+    }
+
     "NODE-FOREIGN" =>
     /// an entry under the queue that is no node of ours does no harm
     async fn node_foreign_entries_do_no_harm(scene) {
@@ -383,6 +535,13 @@ cases! {
         drop((first, second));
         guard.release().await.expect("released");
     }
+}
+
+/// Whether the testbed counts requests; where it cannot, it must refuse.
+async fn counts(scene: &Scene) -> bool {
+    let counted = scene.stage.requests().await;
+    assert_eq!(counted.is_ok(), scene.can(Fault::CountRequests), "the testbed says what it can: {counted:?}");
+    counted.is_ok()
 }
 
 async fn remove(scene: &Scene, key: &str, sequence: u64) {

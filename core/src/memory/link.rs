@@ -120,7 +120,7 @@ impl Link {
         self.0.state.lock().requests
     }
 
-    /// Every request takes so long from now on.
+    /// Every request takes so long from now on: half of it on its way to the store, half back.
     pub fn delay(&self, delay: Duration) {
         self.0.state.lock().delay = delay;
     }
@@ -181,10 +181,9 @@ impl Link {
         match self.route(work)? {
             Route::Held(answer) => self.await_held(clock, answer).await,
             Route::Through(work, delay) => {
-                if !delay.is_zero() {
-                    clock.sleep_until(clock.now() + delay).await;
-                }
+                clock.sleep_until(clock.now() + delay / 2).await;
                 let reply = work();
+                clock.sleep_until(clock.now() + delay / 2).await;
                 let mut state = self.0.state.lock();
                 if state.replies_to_drop > 0 {
                     state.replies_to_drop -= 1;

@@ -1,0 +1,45 @@
+//! The suite is tested too: every broken backend fails the case that exists for it, and passes one that does not.
+
+#[path = "broken/mod.rs"]
+mod broken;
+
+use std::process::ExitCode;
+
+use broken::{Control, PlantBed, controls};
+use latchwork_conformance::testbed::Testbed;
+use latchwork_conformance::{Case, cases, play};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() -> ExitCode {
+    // What panics here is meant to; its message is in the result.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut trials: Vec<_> =
+        controls().into_iter().map(|control| trial(control.name, move || caught(&control))).collect();
+    trials.push(trial("an_honest_backend_beside_plants_passes", || {
+        play(leak(Box::new(PlantBed::honest())), &case("node_foreign_entries_do_no_harm")?)
+    }));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trial(name: &str, run: impl FnOnce() -> Result<(), String> + Send + 'static) -> Trial {
+    Trial::test(format!("broken::{name}"), || run().map_err(Failed::from))
+}
+
+fn caught(control: &Control) -> Result<(), String> {
+    let Control { name, case: exists_for_it, beside, bed } = *control;
+    match play(leak(bed(name)), &case(exists_for_it)?) {
+        Ok(()) => return Err(format!("{exists_for_it} does not see it")),
+        Err(message) => println!("{name}: {exists_for_it} fails: {message}"),
+    }
+    play(leak(bed(name)), &case(beside)?)
+        .map_err(|message| format!("{beside} fails too, which has nothing to do with it: {message}"))
+}
+
+fn case(name: &str) -> Result<Case, String> {
+    cases::all().into_iter().find(|case| case.name == name).ok_or_else(|| format!("there is no case {name}"))
+}
+
+/// A bed lives as long as the run.
+fn leak(bed: Box<dyn Testbed>) -> &'static dyn Testbed {
+    Box::leak(bed)
+}

@@ -1,0 +1,83 @@
+//! KEY-: addresses that meet, or that should and do not.
+
+use async_trait::async_trait;
+use latchwork_core::{Address, Kind};
+
+use super::wrapper::Defect;
+use super::{Control, on_memory};
+
+pub(super) const CONTROLS: &[Control] = &[
+    Control {
+        name: "keys_are_coded_by_folding_case",
+        case: "key_opaque_odd_keys_are_all_different",
+        beside: "mutex_is_fair",
+        bed: |name| on_memory(name, Renames(|queue, _| key(queue, &queue.name().to_lowercase()))),
+    },
+    Control {
+        name: "separators_are_dropped_from_keys",
+        case: "key_opaque_odd_keys_are_all_different",
+        beside: "mutex_is_fair",
+        bed: |name| {
+            on_memory(name, Renames(|queue, _| key(queue, &queue.name().replace(['/', '{', '}'], "_"))))
+        },
+    },
+    Control {
+        name: "a_coded_key_is_decoded_once_more",
+        case: "key_opaque_odd_keys_are_all_different",
+        beside: "mutex_is_fair",
+        bed: |name| on_memory(name, Renames(|queue, _| key(queue, &queue.name().replace("%2F", "/")))),
+    },
+    Control {
+        name: "kinds_meet",
+        case: "key_kinds_never_meet",
+        beside: "key_kinds_namespaces_never_meet",
+        bed: |name| on_memory(name, Renames(|queue, _| of_kind(queue, Kind::Mutex))),
+    },
+    Control {
+        name: "namespaces_meet",
+        case: "key_kinds_namespaces_never_meet",
+        beside: "key_kinds_never_meet",
+        bed: |name| on_memory(name, Renames(|queue, _| in_namespace(queue, "everybody"))),
+    },
+    Control {
+        name: "an_exact_address_is_put_into_the_namespace",
+        case: "key_exact_is_shared_across_namespaces",
+        beside: "mutex_is_fair",
+        bed: |name| {
+            on_memory(
+                name,
+                Renames(|queue, client| match queue.is_exact() {
+                    true => address(&format!("client-{client}"), queue.kind(), queue.name()),
+                    false => queue.clone(),
+                }),
+            )
+        },
+    },
+];
+
+fn address(namespace: &str, kind: Kind, key: &str) -> Address {
+    Address::new(namespace, kind, key).expect("a good key")
+}
+
+fn key(queue: &Address, key: &str) -> Address {
+    queue.namespace().map_or_else(|| queue.clone(), |namespace| address(namespace, queue.kind(), key))
+}
+
+fn of_kind(queue: &Address, kind: Kind) -> Address {
+    queue.namespace().map_or_else(|| queue.clone(), |namespace| address(namespace, kind, queue.name()))
+}
+
+fn in_namespace(queue: &Address, namespace: &str) -> Address {
+    if queue.is_exact() { queue.clone() } else { address(namespace, queue.kind(), queue.name()) }
+}
+
+/// Looks for a queue elsewhere.
+#[derive(Debug)]
+struct Renames(fn(&Address, usize) -> Address);
+
+#[async_trait]
+impl Defect for Renames {
+    fn address(&self, queue: &Address, client: usize) -> Address {
+        (self.0)(queue, client)
+    }
+}

@@ -1,0 +1,50 @@
+//! Broken backends: each breaks one promise, and exists to be caught by one case of the suite. A case that lets its broken
+//! backend pass proves nothing on a real one.
+
+mod foreign;
+mod key;
+mod lease;
+mod leaves;
+mod mutex;
+mod node;
+mod order;
+mod waits;
+mod wrapper;
+
+use latchwork_conformance::beds::MemoryBed;
+use latchwork_conformance::testbed::Testbed;
+
+pub(crate) use foreign::PlantBed;
+pub(crate) use wrapper::Defect;
+
+/// A broken backend, and the case that exists for it.
+pub(crate) struct Control {
+    /// What is broken, as the test's name.
+    pub(crate) name: &'static str,
+    /// The case that must fail.
+    pub(crate) case: &'static str,
+    /// A case that has nothing to do with it, and must pass: the defect is no wider than it says.
+    pub(crate) beside: &'static str,
+    /// The memory backend, broken.
+    pub(crate) bed: fn(&'static str) -> Box<dyn Testbed>,
+}
+
+/// Every broken backend.
+pub(crate) fn controls() -> Vec<Control> {
+    [key::CONTROLS, lease::CONTROLS, node::CONTROLS, mutex::CONTROLS]
+        .into_iter()
+        .flatten()
+        .map(Control::copy)
+        .collect()
+}
+
+impl Control {
+    fn copy(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+/// The memory backend with a defect, which all clients of the bed share.
+fn on_memory(name: &'static str, defect: impl Defect) -> Box<dyn Testbed> {
+    Box::new(MemoryBed::broken(name, wrapper::wrap(defect)))
+}

@@ -1,0 +1,142 @@
+//! Waiters and holders who hear too much, too late or nothing.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use latchwork_core::contracts::{Backend, Join, Joined, Node, NodeState};
+use latchwork_core::decide::renewal_period;
+use latchwork_core::{LostReason, Result};
+use tokio::sync::Notify;
+
+use super::order::ALL;
+use super::wrapper::{BrokenNode, Defect};
+
+#[derive(Debug)]
+pub(super) struct LooksFirst;
+
+#[async_trait]
+impl Defect for LooksFirst {
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        honest.list(&join.queue, ALL).await?;
+        honest.join(join).await
+    }
+}
+
+/// A waiter looks every third of a TTL, and hears nothing in between.
+#[derive(Debug)]
+pub(super) struct OnlyRechecks;
+
+#[async_trait]
+impl Defect for OnlyRechecks {
+    async fn admitted(&self, node: &BrokenNode) -> Result<()> {
+        loop {
+            if let Some(admitted) = node.honest.admitted().now_or_never() {
+                return admitted;
+            }
+            tokio::time::sleep(renewal_period(node.honest.state().lease().ttl())).await;
+        }
+    }
+}
+
+/// Every waiter looks at every departure.
+#[derive(Debug, Default)]
+pub(super) struct Herd(Notify);
+
+#[async_trait]
+impl Defect for Herd {
+    async fn admitted(&self, node: &BrokenNode) -> Result<()> {
+        loop {
+            tokio::select! {
+                admitted = node.honest.admitted() => return admitted,
+                () = self.0.notified() => {
+                    node.backend.list(&node.join.queue, ALL).await?;
+                }
+            }
+        }
+    }
+
+    async fn leave(&self, node: &BrokenNode) -> Result<()> {
+        let left = node.honest.leave().await;
+        self.0.notify_waiters();
+        left
+    }
+}
+
+/// A waiter hears what it is told at once, and never looks by itself: what only a look could have found, it does not know.
+#[derive(Debug)]
+pub(super) struct NoRecheck;
+
+#[async_trait]
+impl Defect for NoRecheck {
+    async fn admitted(&self, node: &BrokenNode) -> Result<()> {
+        let lease = node.honest.state().lease();
+        let (clock, by_itself) = (lease.clock(), renewal_period(lease.ttl()) / 5);
+        let asked = clock.now();
+        let admitted = node.honest.admitted().await;
+        if admitted.is_ok() && clock.now().since(asked) >= by_itself {
+            return std::future::pending().await;
+        }
+        admitted
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct SleepsThroughRevocation;
+
+#[async_trait]
+impl Defect for SleepsThroughRevocation {
+    async fn admitted(&self, node: &BrokenNode) -> Result<()> {
+        match node.honest.admitted().await {
+            Err(error) if error.lost_reason() == Some(LostReason::Revoked) => std::future::pending().await,
+            other => other,
+        }
+    }
+}
+
+fn silent(node: &Arc<dyn Node>) -> Arc<NodeState> {
+    Arc::new(NodeState::new(node.state().lease().clone(), node.state().sequence()))
+}
+
+/// The lease is seen, a removal is not.
+pub(super) fn told_of_no_removal(node: &Arc<dyn Node>) -> Arc<NodeState> {
+    silent(node)
+}
+
+pub(super) fn gone_as_expired(node: &Arc<dyn Node>) -> Arc<NodeState> {
+    let own = silent(node);
+    let (node, told) = (Arc::clone(node), Arc::downgrade(&own));
+    tokio::spawn(async move {
+        node.state().until_lost().await;
+        if let Some(told) = told.upgrade() {
+            told.gone(LostReason::Expired);
+        }
+    });
+    own
+}
+
+pub(super) fn ends_the_lease(node: &Arc<dyn Node>) -> Arc<NodeState> {
+    let own = silent(node);
+    let (node, entered) = (Arc::clone(node), Arc::downgrade(&own));
+    tokio::spawn(async move {
+        let reason = node.state().until_lost().await;
+        // A waiter's removal is told honestly.
+        if entered.upgrade().is_some() {
+            node.state().lease().end(reason);
+        }
+    });
+    own
+}
+
+pub(super) fn told_at_a_renewal(node: &Arc<dyn Node>) -> Arc<NodeState> {
+    let own = silent(node);
+    let (node, told) = (Arc::clone(node), Arc::downgrade(&own));
+    tokio::spawn(async move {
+        let reason = node.state().until_lost().await;
+        tokio::time::sleep(renewal_period(node.state().lease().ttl())).await;
+        if let Some(told) = told.upgrade() {
+            told.gone(reason);
+        }
+    });
+    own
+}

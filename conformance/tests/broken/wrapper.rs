@@ -1,0 +1,184 @@
+//! A backend that passes everything on, but for what its defect does instead.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use latchwork_core::contracts::{
+    Backend, Close, Entry, Join, Joined, Lease, Node, NodeState, Page, SequentialNodes,
+};
+use latchwork_core::{Address, Capabilities, Result};
+
+/// What a broken backend does otherwise. What is not said is honest.
+#[async_trait]
+pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
+    /// Where the client of this number looks for a queue.
+    fn address(&self, queue: &Address, _client: usize) -> Address {
+        queue.clone()
+    }
+
+    fn capabilities(&self, honest: Capabilities) -> Capabilities {
+        honest
+    }
+
+    fn lease(&self, honest: Lease) -> Lease {
+        honest
+    }
+
+    async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
+        honest.close(how).await
+    }
+
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        honest.join(join).await
+    }
+
+    async fn abandon(&self, honest: &dyn Backend, join: &Join) -> Result<()> {
+        honest.abandon(join).await
+    }
+
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        honest.list(queue, page).await
+    }
+
+    /// Another state than the honest one, for a new node.
+    fn state(&self, _node: &Arc<dyn Node>) -> Option<Arc<NodeState>> {
+        None
+    }
+
+    /// The state that a node shows now.
+    fn shown<'a>(&self, node: &'a BrokenNode) -> &'a NodeState {
+        node.own.as_deref().unwrap_or(node.honest.state())
+    }
+
+    /// A node was made.
+    fn made(&self, _node: &Arc<BrokenNode>) {}
+
+    async fn admitted(&self, node: &BrokenNode) -> Result<()> {
+        node.honest.admitted().await
+    }
+
+    async fn leave(&self, node: &BrokenNode) -> Result<()> {
+        node.honest.leave().await
+    }
+}
+
+/// What breaks the clients of one bed.
+pub(crate) fn wrap(
+    defect: impl Defect,
+) -> impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static {
+    let (defect, clients) = (Arc::new(defect) as Arc<dyn Defect>, AtomicUsize::new(0));
+    move |honest| {
+        let client = clients.fetch_add(1, Ordering::AcqRel);
+        Arc::new(BrokenBackend { honest, client, defect: Arc::clone(&defect) })
+    }
+}
+
+#[derive(Debug)]
+struct BrokenBackend {
+    honest: Arc<dyn Backend>,
+    client: usize,
+    defect: Arc<dyn Defect>,
+}
+
+impl BrokenBackend {
+    fn moved(&self, join: &Join) -> Join {
+        Join { queue: self.defect.address(&join.queue, self.client), ..join.clone() }
+    }
+
+    fn node(&self, join: Join, honest: Arc<dyn Node>) -> Arc<dyn Node> {
+        let node = Arc::new(BrokenNode {
+            own: self.defect.state(&honest),
+            honest,
+            join,
+            again: OnceLock::new(),
+            leaves: AtomicU32::new(0),
+            backend: Arc::clone(&self.honest),
+            defect: Arc::clone(&self.defect),
+        });
+        self.defect.made(&node);
+        node
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl SequentialNodes for BrokenBackend {
+    async fn join(&self, join: &Join) -> Result<Joined> {
+        let join = self.moved(join);
+        Ok(match self.defect.join(&self.honest, &join).await? {
+            Joined::Admitted(node) => Joined::Admitted(self.node(join, node)),
+            Joined::Waiting(node) => Joined::Waiting(self.node(join, node)),
+            Joined::Refused => Joined::Refused,
+        })
+    }
+
+    async fn abandon(&self, join: &Join) -> Result<()> {
+        self.defect.abandon(&*self.honest, &self.moved(join)).await
+    }
+
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        self.defect.list(&*self.honest, &self.defect.address(queue, self.client), page).await
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl Backend for BrokenBackend {
+    fn name(&self) -> &'static str {
+        self.honest.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.defect.capabilities(self.honest.capabilities())
+    }
+
+    fn lease(&self) -> Lease {
+        self.defect.lease(self.honest.lease())
+    }
+
+    async fn close(&self, how: Close) -> Result<()> {
+        self.defect.close(&*self.honest, how).await
+    }
+}
+
+/// A node of a broken backend.
+pub(crate) struct BrokenNode {
+    pub(crate) honest: Arc<dyn Node>,
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) join: Join,
+    /// How often it was left.
+    pub(crate) leaves: AtomicU32,
+    /// The state that is shown instead of the honest one.
+    pub(crate) own: Option<Arc<NodeState>>,
+    /// A second node, for a waiter that joins again.
+    pub(crate) again: OnceLock<Arc<dyn Node>>,
+    defect: Arc<dyn Defect>,
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl Node for BrokenNode {
+    fn state(&self) -> &NodeState {
+        self.defect.shown(self)
+    }
+
+    async fn admitted(&self) -> Result<()> {
+        self.defect.admitted(self).await
+    }
+
+    async fn leave(&self) -> Result<()> {
+        self.leaves.fetch_add(1, Ordering::AcqRel);
+        self.defect.leave(self).await
+    }
+}
+
+impl fmt::Debug for BrokenNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BrokenNode")
+            .field("honest", &self.honest)
+            .field("own", &self.own)
+            .finish_non_exhaustive()
+    }
+}
