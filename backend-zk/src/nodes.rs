@@ -1,6 +1,7 @@
 //! Joining, leaving and listing a queue.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -23,6 +24,9 @@ const COLD_TRIES: usize = 5;
 
 /// Stands behind the label in the data of a node that is marked as admitted (permits, RULES B6).
 const MARK: &[u8] = b"\0admitted";
+
+/// How long permits are held before the stored limit is watched.
+const SHORT_HOLD: Duration = Duration::from_millis(100);
 
 /// Where a queue is on the server.
 #[derive(Clone, Debug)]
@@ -108,7 +112,7 @@ pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> 
     };
     match standing(&queue.listed(|_| false), own, limit) {
         Standing::Admitted { mark } => {
-            node.enter(mark, None)?;
+            node.enter(mark, None, limit)?;
             Ok(Joined::Admitted(node))
         }
         _ if join.patience == Patience::Try => {
@@ -379,7 +383,8 @@ pub(crate) fn unmark(data: &[u8]) -> (&[u8], bool) {
 
 impl ZkNode {
     /// The node is admitted as the listing says; it is, if the lease is not lost by now (RULES B1).
-    pub(crate) fn enter(&self, mark: bool, own: Option<Armed>) -> Result<()> {
+    /// `limit` is the one that counted, for permits.
+    pub(crate) fn enter(&self, mark: bool, own: Option<Armed>, limit: u32) -> Result<()> {
         if let Some(reason) = self.state.lost() {
             return Err(Error::lost(reason));
         }
@@ -389,7 +394,8 @@ impl ZkNode {
         if mark {
             tokio::spawn(mark_admitted(self.me.clone()));
         }
-        tokio::spawn(guard(self.me.clone(), own));
+        let limit = (self.site.limit.is_some() && !mark).then_some(limit);
+        tokio::spawn(guard(self.me.clone(), own, limit));
         Ok(())
     }
 
@@ -413,30 +419,28 @@ impl ZkNode {
 }
 
 /// Watches an admitted node, and tells its owner when somebody else removes it. Armed by a request of its own
-/// that nobody waits for; one that the wait has armed is taken over.
-async fn guard(node: Weak<ZkNode>, mut own: Option<Armed>) {
+/// that nobody waits for; one that the wait has armed is taken over. Marks a holder of permits when `limit` changes.
+async fn guard(node: Weak<ZkNode>, mut own: Option<Armed>, limit: Option<u32>) {
+    let mut limit = pin!(async {
+        if let Some(limit) = limit {
+            mark_when_limit_changes(&node, limit).await;
+        }
+        std::future::pending::<()>().await;
+    });
     loop {
-        let armed = match own.take() {
+        let mut armed = match own.take() {
             Some(armed) => armed,
-            None => {
-                let Some(node) = node.upgrade() else { return };
-                match node.session.driver.watch(&node.path).await {
-                    Ok((_, _, watch)) => Box::pin(watch.event()),
-                    Err(Fault::NoNode) => return node.removed(),
-                    Err(fault) if fault.is_transient() => {
-                        if node.session.driver.connected().await.is_err() {
-                            return;
-                        }
-                        continue;
-                    }
-                    Err(fault) => {
-                        tracing::debug!(?fault, path = node.path, "an own node cannot be watched");
-                        return;
-                    }
-                }
-            }
+            None => match arm_own(&node).await {
+                Some(armed) => armed,
+                None => return,
+            },
         };
-        match armed.await {
+        let event = tokio::select! {
+            biased;
+            event = &mut armed => event,
+            () = &mut limit => return,
+        };
+        match event {
             driver::Event::Deleted => {
                 if let Some(node) = node.upgrade() {
                     node.removed();
@@ -449,6 +453,46 @@ async fn guard(node: Weak<ZkNode>, mut own: Option<Armed>) {
             driver::Event::SessionOver => return,
         }
     }
+}
+
+/// Arms the watch on an own node; `None` where there is nothing more to watch.
+async fn arm_own(node: &Weak<ZkNode>) -> Option<Armed> {
+    loop {
+        let node = node.upgrade()?;
+        match node.session.driver.watch(&node.path).await {
+            Ok((_, _, watch)) => return Some(Box::pin(watch.event())),
+            Err(Fault::NoNode) => {
+                node.removed();
+                return None;
+            }
+            Err(fault) if fault.is_transient() => node.session.driver.connected().await.ok()?,
+            Err(fault) => {
+                tracing::debug!(?fault, path = node.path, "an own node cannot be watched");
+                return None;
+            }
+        }
+    }
+}
+
+/// Marks the own node once the stored limit is not what it was at the admission: those behind cannot tell from the
+/// sums who is in then (RULES B6b).
+async fn mark_when_limit_changes(node: &Weak<ZkNode>, limit: u32) {
+    // A short hold costs no watch; one that is armed late sees the change in the read that arms it.
+    tokio::time::sleep(SHORT_HOLD).await;
+    loop {
+        let Some(held) = node.upgrade() else { return };
+        let Some(path) = &held.site.limit else { return };
+        let watch = match held.session.driver.watch(path).await {
+            Ok((data, _, watch)) if parse_limit(&data).is_ok_and(|stored| stored == limit) => watch,
+            Ok(_) | Err(Fault::NoNode) => break,
+            Err(fault) if fault.is_transient() && held.session.driver.connected().await.is_ok() => continue,
+            Err(_) => return,
+        };
+        // Not kept alive by its own watch.
+        drop(held);
+        watch.event().await;
+    }
+    mark_admitted(node.clone()).await;
 }
 
 /// Marks the own node, so that the next one knows that it is the head: until it is confirmed (RULES B7).

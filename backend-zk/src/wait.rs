@@ -78,7 +78,7 @@ impl ZkNode {
                 continue;
             };
             let woken = match standing(&queue.listed(|name| marked.contains(name)), at, limit) {
-                Standing::Admitted { mark } => return self.enter(mark, own),
+                Standing::Admitted { mark } => return self.enter(mark, own, limit),
                 Standing::Behind { watch, sole } => {
                     let name = &queue.0[watch].name;
                     let path = format!("{}/{name}", self.site.path);
@@ -95,7 +95,7 @@ impl ZkNode {
                             let alone =
                                 sole && !(self.site.kind == Kind::RwLock && self.claim == Claim::Exclusive);
                             match woken {
-                                Ok(Woken::Left) if alone => return self.enter(false, own),
+                                Ok(Woken::Left) if alone => return self.enter(false, own, limit),
                                 woken => woken,
                             }
                         }

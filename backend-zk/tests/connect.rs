@@ -142,3 +142,25 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
     .await;
     one.close(Close::Orderly).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_dropped_coordinator_is_closed_at_once_however_long_its_session() {
+    let addr = server().await.addr();
+    let proxy = latchwork_conformance::proxy::Proxy::start(addr).await.unwrap();
+    let mut config = config(&proxy.addr().to_string());
+    config.ttl = Duration::from_secs(60);
+    let stranger = stranger(addr).await;
+    let coordinator = common::coordinator(&config).await;
+    let mutex = coordinator.mutex("a").unwrap();
+    for _ in 0..3 {
+        latchwork_core::Hold::release(&mutex.acquire().await.unwrap()).await.unwrap();
+    }
+    drop((coordinator, mutex));
+    let clients = format!("/{}/client", config.namespace);
+    let gone = async {
+        while !stranger.list_children(&clients).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(5), gone).await.expect("closed in the background");
+}

@@ -301,3 +301,44 @@ async fn a_holder_and_a_waiter_whose_nodes_are_deleted_hear_revoked_at_once() {
     assert_eq!(backend.lease().lost(), None, "the lease is none the worse");
     backend.close(Close::Orderly).await.unwrap();
 }
+
+/// permits(3): A(2) and B(1) hold, the limit falls to 2, C(1) comes: by the sums B looks not admitted, and C would wait for it
+/// for ever. The holders mark themselves at the change (RULES B6b).
+#[tokio::test]
+async fn a_lowered_limit_puts_nobody_to_sleep() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let queue = address(&config, Kind::Semaphore, "a");
+    let backend = backend(&config).await;
+    let stranger = stranger(addr).await;
+    let with =
+        |limit: Option<u32>, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
+    let first = admitted(backend.join(&with(Some(3), Permits(2))).await);
+    let second = admitted(backend.join(&with(None, Permits(1))).await);
+    stranger.set_data(&format!("/{}/limits/a", config.namespace), b"2", None).await.unwrap();
+    let third = waiting(backend.join(&with(None, Permits(1))).await);
+    let waits = tokio::spawn({
+        let node = third.clone();
+        async move { node.admitted().await }
+    });
+    let marked = async {
+        loop {
+            let mut marks = 0;
+            for name in stranger.list_children(&format!("/{}/semaphore/a", config.namespace)).await.unwrap() {
+                let path = format!("/{}/semaphore/a/{name}", config.namespace);
+                marks += usize::from(stranger.get_data(&path).await.unwrap().0.ends_with(b"\0admitted"));
+            }
+            if marks == 2 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon(marked).await;
+    assert!(backend.list(&queue, ALL).await.unwrap().iter().filter(|entry| entry.admitted).count() == 2);
+    first.leave().await.unwrap();
+    // Well before the re-check.
+    tokio::time::timeout(Duration::from_secs(5), waits).await.unwrap().unwrap().unwrap();
+    second.leave().await.unwrap();
+    third.leave().await.unwrap();
+}
