@@ -6,7 +6,7 @@
 //!
 //! *Why it is safe.* A revision is given out once, so whoever joins later stands behind. The key's name holds the attempt's id,
 //! so that a repeated request makes no second node; a request that lands after its attempt was abandoned meets the tombstone
-//! (RULES B9). Both hang on the lease.
+//! (RULES B9), as does one that lands after its attempt was repeated, admitted and left. Both hang on the lease.
 //!
 //! A try compares too that the queue is empty, or that nothing was written since it was seen to have room: it is admitted by
 //! its own transaction or leaves nothing behind.
@@ -22,7 +22,7 @@ use crate::backend::Client;
 use crate::error::{Answer, Failure};
 use crate::keys::{NodeValue, Queue};
 use crate::lease::Session;
-use crate::nodes::EtcdNode;
+use crate::nodes::{EtcdNode, Made};
 use crate::terms::{Found, Guard, Order, Outcome, Step};
 use crate::view::{self, View, stored_limit};
 
@@ -128,7 +128,7 @@ impl Attempt<'_> {
             parts.otherwise.push(Step::Range(view::range(&self.queue, self.join.claim, Order::Newest)));
             let outcome = self.client.driver.transact(parts.guards, parts.then, parts.otherwise).await?;
             if outcome.held {
-                return Ok(self.made(outcome.revision, None, stored_limit(outcome.reads.last()), true));
+                return Ok(self.made(outcome.revision, None, stored_limit(outcome.reads.last()), false));
             }
             if let Some(joined) = self.found_again(&outcome).await? {
                 return Ok(joined);
@@ -224,36 +224,36 @@ impl Attempt<'_> {
         let Some(own) = entry(0) else { return Ok(None) };
         // The key names the lease, so it hangs on this one.
         let (view, limit) = self.look(own.created).await?;
-        Ok(Some(self.made(own.created, Some(view), limit, false)))
+        Ok(Some(self.made(own.created, Some(view), limit, true)))
     }
 
     async fn look(&self, created: u64) -> Answer<(View, Option<u32>)> {
         view::read(&self.client.driver, &self.queue, self.join.claim, Order::NewestUpTo(created)).await
     }
 
-    /// The node that the server made. `alone`: it was admitted by the transaction itself.
-    fn made(&self, sequence: u64, view: Option<View>, limit: Option<u32>, alone: bool) -> Joined {
+    /// The node that the server made: by this request, or `again` found.
+    fn made(&self, sequence: u64, view: Option<View>, limit: Option<u32>, again: bool) -> Joined {
         let limit = limit.or(self.join.limit).unwrap_or(0);
         let standing =
             view.as_ref().and_then(|view| view.standing(self.own.as_bytes(), self.join.claim, limit));
-        let near = view.as_ref().is_some_and(|view| view.near);
-        let node = EtcdNode::register(
-            self.client,
-            &self.session,
-            self.queue.clone(),
-            self.own.clone(),
-            self.value.clone(),
+        let made = Made {
+            session: Arc::clone(&self.session),
+            queue: self.queue.clone(),
+            key: self.own.clone(),
+            value: self.value.clone(),
             sequence,
             limit,
-            near,
-        );
-        // The own lease's deadline counts too (RULES B1): `admitted` will say that it passed.
-        // A try's own transaction compared the limit.
+            near: view.as_ref().is_some_and(|view| view.near),
+            tombstone: (self.join.repeated || again).then(|| self.tombstone.clone()),
+        };
+        let node = EtcdNode::register(self.client, made);
+        // A try has no view: its own transaction admitted it, and compared the limit.
         let revision = view.as_ref().map_or(sequence, |view| view.revision);
+        // The own lease's deadline counts too (RULES B1): `admitted` will say that it passed.
         let in_time = self.session.lease.lost().is_none();
         match standing {
             Some(Standing::Admitted { mark }) if in_time => node.settle(mark, revision),
-            _ if alone && in_time => node.settle(false, revision),
+            None if view.is_none() && in_time => node.settle(false, revision),
             _ => {
                 node.start_from(view);
                 return Joined::Waiting(node);

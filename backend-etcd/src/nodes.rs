@@ -30,34 +30,42 @@ pub(crate) struct EtcdNode {
     /// It stands near the head.
     pub(crate) near: AtomicBool,
     lease: i64,
+    // Left behind by the leave, for a late request of its attempt (RULES B9).
+    tombstone: Option<String>,
     // What its join saw, for its first wait.
     view: Mutex<Option<View>>,
     admitted: AtomicBool,
 }
 
+/// What a join has made.
+pub(crate) struct Made {
+    pub(crate) session: Arc<Session>,
+    pub(crate) queue: Queue,
+    pub(crate) key: String,
+    pub(crate) value: NodeValue,
+    pub(crate) sequence: u64,
+    /// A semaphore's limit.
+    pub(crate) limit: u32,
+    pub(crate) near: bool,
+    /// Where an earlier request of the attempt may still land.
+    pub(crate) tombstone: Option<String>,
+}
+
 impl EtcdNode {
-    #[allow(clippy::too_many_arguments, reason = "one caller, and each is a different thing")]
-    pub(crate) fn register(
-        client: &Arc<Client>,
-        session: &Session,
-        queue: Queue,
-        key: String,
-        value: NodeValue,
-        sequence: u64,
-        limit: u32,
-        near: bool,
-    ) -> Arc<Self> {
-        let state = NodeState::new(session.lease.clone(), sequence);
-        let own = Arc::new(Own { key: key.into_bytes(), state, left: Notify::new() });
+    /// From now on it is watched.
+    pub(crate) fn register(client: &Arc<Client>, made: Made) -> Arc<Self> {
+        let state = NodeState::new(made.session.lease.clone(), made.sequence);
+        let own = Arc::new(Own { key: made.key.into_bytes(), state, left: Notify::new() });
         client.watches.keep_watch(Arc::clone(&own));
         Arc::new(Self {
             client: Arc::clone(client),
-            queue,
+            queue: made.queue,
             own,
-            value,
-            limit: AtomicU32::new(limit),
-            near: AtomicBool::new(near),
-            lease: session.id,
+            value: made.value,
+            limit: AtomicU32::new(made.limit),
+            near: AtomicBool::new(made.near),
+            lease: made.session.id,
+            tombstone: made.tombstone,
             view: Mutex::default(),
             admitted: AtomicBool::new(false),
         })
@@ -153,9 +161,20 @@ impl Node for EtcdNode {
         if self.client.leases.is_closed() {
             return Err(Error::closed());
         }
-        let delete = vec![Step::Delete(key(&self.own))];
-        self.client.driver.transact(vec![created(&self.own)], delete, Vec::new()).await?;
-        Ok(())
+        let own = created(&self.own);
+        let bury: Vec<_> = self
+            .tombstone
+            .iter()
+            .cloned()
+            .map(|key| Step::Put { key, value: Vec::new(), lease: self.lease })
+            .collect();
+        let mut leave = bury.clone();
+        leave.push(Step::Delete(key(&self.own)));
+        match self.client.driver.transact(vec![own], leave, bury).await {
+            // Without its lease neither the node nor a late one can be there.
+            Ok(_) | Err(Failure::LeaseGone) => Ok(()),
+            Err(Failure::Other(error)) => Err(error),
+        }
     }
 }
 

@@ -276,7 +276,7 @@ async fn a_repeated_join_finds_its_own_node() {
     join.repeated = true;
     let Ok(Joined::Admitted(again)) = a.backend().join(&join).await else { panic!("not adopted") };
     assert_eq!(first.state().sequence(), again.state().sequence());
-    let other = Join { id: NodeId::random(), ..join.clone() };
+    let other = Join { id: NodeId::random(), repeated: false, ..join.clone() };
     let Ok(Joined::Waiting(waiting)) = b.backend().join(&other).await else { panic!("two hold") };
     let Ok(Joined::Waiting(again)) = b.backend().join(&other).await else { panic!("two hold") };
     assert_eq!(waiting.state().sequence(), again.state().sequence());
@@ -284,6 +284,8 @@ async fn a_repeated_join_finds_its_own_node() {
     soon(again.admitted()).await.unwrap();
     again.leave().await.unwrap();
     again.leave().await.unwrap();
+    // The first request may still be under way somewhere.
+    assert!(b.backend().join(&other).await.is_err(), "a ghost");
     assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
 }
 
