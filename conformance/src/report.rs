@@ -11,7 +11,7 @@ use crate::case::Case;
 use crate::cases;
 
 /// The environment variable that names the folder in which a run stores its results.
-pub const VARIABLE: &str = "LATCHWORK_RESULTS";
+pub const VARIABLE: &str = "LATCHWORK_REPORTS";
 
 /// What became of one case on one backend.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,7 +29,8 @@ pub struct Row {
 }
 
 impl Row {
-    pub(crate) fn new(backend: &str, case: &Case, failure: Option<&String>, took: Duration) -> Self {
+    /// What became of `case`: `failure` is the message of the failed assertion.
+    pub fn new(backend: &str, case: &Case, failure: Option<&String>, took: Duration) -> Self {
         Self {
             backend: backend.to_owned(),
             case: case.name.to_owned(),
@@ -82,14 +83,25 @@ impl Summary {
                 summary.rows.insert((row.case.clone(), row.backend.clone()), row);
             }
         }
+        // A result that is there is shown, whatever was said before.
+        let Self { backends, left_out, .. } = &mut summary;
+        left_out.retain(|name| !backends.contains(name));
         Ok(summary)
     }
 
-    /// How many passed and failed; a missing result is a failure (nothing is left out in silence).
+    /// How many passed and failed; a missing result is a failure (nothing is left out in silence), and what is left of a case
+    /// that there is no more counts for nothing.
     pub fn counts(&self) -> (usize, usize) {
-        let wanted = cases::all().len() * self.backends.len();
-        let passed = self.rows.values().filter(|row| row.failure.is_none()).count();
-        (passed, wanted - passed.min(wanted))
+        let cases = cases::all();
+        let outcomes =
+            cases.iter().flat_map(|case| self.backends.iter().map(|backend| self.row(case, backend)));
+        let (passed, failed): (Vec<_>, Vec<_>) =
+            outcomes.partition(|row| row.is_some_and(|row| row.failure.is_none()));
+        (passed.len(), failed.len())
+    }
+
+    fn row(&self, case: &Case, backend: &str) -> Option<&Row> {
+        self.rows.get(&(case.name.to_owned(), backend.to_owned()))
     }
 
     /// A table of cases x backends, and the failures.
@@ -104,7 +116,7 @@ impl Summary {
         for case in cases::all() {
             let mut cells = vec![case.clause.to_owned(), case.name.to_owned()];
             for backend in &self.backends {
-                cells.push(match self.rows.get(&(case.name.to_owned(), backend.clone())) {
+                cells.push(match self.row(&case, backend) {
                     Some(Row { failure: None, seconds, .. }) => format!("ok {seconds:.1}s"),
                     Some(Row { failure: Some(why), .. }) => {
                         failures.push_str(&format!("\n{backend}::{}: {why}\n", case.name));
