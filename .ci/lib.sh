@@ -44,6 +44,7 @@ have_program() {
         [[ -n ${ZOOKEEPER_HOME:-} ]] || command -v zkServer.sh || command -v zkServer; } &&
         { command -v java || [[ -x ${JAVA_HOME:-/nowhere}/bin/java ]]; }
       ;;
+    curator) [[ -e /usr/share/java/curator-recipes.jar || -e $unpacked/root/usr/share/java/curator-recipes.jar ]] ;;
   esac >/dev/null
 }
 
@@ -53,11 +54,12 @@ packages_of() {
     redis) echo redis-server ;;
     etcd) echo etcd-server etcd-client ;;
     zookeeper) echo libzookeeper-java default-jre-headless ;;
+    curator) echo libcurator-recipes-java default-jre-headless ;;
     protoc) echo protobuf-compiler libprotobuf-dev ;;
   esac
 }
 
-# get_missing NAME…: gets what of protoc, redis, zookeeper and etcd is missing, and says how. Fails where it cannot.
+# get_missing NAME…: gets what of protoc, redis, zookeeper, curator and etcd is missing, and says how. Fails where it cannot.
 get_missing() {
   local name packages=() missing=()
   use_unpacked

@@ -1,0 +1,171 @@
+//! Curator and this library take turns on one lock. Curator is Java: see `curator/Contender.java`, which the Java launcher
+//! compiles by itself.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use common::{
+    address, admitted, backend, config, coordinator, join, put, server, soon, still_waits, stranger, waiting,
+};
+use latchwork_core::decide::Claim::{Exclusive, Shared};
+use latchwork_core::{Address, Fenced, Hold, Kind};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use zookeeper_client::CreateMode;
+
+const TURNS: usize = 25;
+
+/// The jars that Curator needs, in the layout of Debian's packages.
+const JARS: [&str; 10] = [
+    "curator-recipes",
+    "curator-framework",
+    "curator-client",
+    "guava",
+    "slf4j-api",
+    "slf4j-nop",
+    "zookeeper",
+    "zookeeper-jute",
+    "snappy-java",
+    "metrics-core",
+];
+
+const HELP: &str = "Curator is needed: install libcurator-recipes-java and default-jre-headless, or name a folder with \
+                    such packages unpacked in LATCHWORK_SERVER_DIR";
+
+fn class_path() -> String {
+    let root = std::env::var_os("LATCHWORK_SERVER_DIR").map(PathBuf::from);
+    let folders = root.into_iter().chain([PathBuf::from("/")]).map(|root| root.join("usr/share/java"));
+    let folder = folders
+        .into_iter()
+        .find(|folder| folder.join("curator-recipes.jar").exists())
+        .unwrap_or_else(|| panic!("{HELP}"));
+    let jar = |name: &str| folder.join(format!("{name}.jar"));
+    let netty = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("netty-") && name.ends_with(".jar")
+    });
+    let jars = JARS.iter().map(|name| jar(name)).filter(|path| path.exists()).chain(netty);
+    std::env::join_paths(jars).unwrap().into_string().unwrap()
+}
+
+/// A Curator client in a process of its own.
+struct Curator {
+    orders: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+    _process: Child,
+}
+
+impl Curator {
+    async fn start(server: &str, kind: &str, path: &str) -> Self {
+        let java = std::env::var_os("JAVA_HOME").map(|home| Path::new(&home).join("bin/java"));
+        let mut process = Command::new(java.filter(|java| java.exists()).unwrap_or_else(|| "java".into()))
+            .args(["-Xshare:auto", "-XX:TieredStopAtLevel=1", "-cp"])
+            .arg(class_path())
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/curator/Contender.java"))
+            .args([server, kind, path])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{HELP} ({error})"));
+        let orders = process.stdin.take().unwrap();
+        let answers = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut curator = Self { orders, answers, _process: process };
+        curator.says("ready").await;
+        curator
+    }
+
+    async fn told(&mut self, order: &str) {
+        self.orders.write_all(format!("{order}\n").as_bytes()).await.unwrap();
+        self.orders.flush().await.unwrap();
+    }
+
+    async fn says(&mut self, word: &str) {
+        let answer = soon(self.answers.next_line()).await.unwrap();
+        assert_eq!(answer.as_deref(), Some(word));
+    }
+
+    async fn does(&mut self, order: &str, answer: &str) {
+        self.told(order).await;
+        self.says(answer).await;
+    }
+}
+
+#[tokio::test]
+async fn curators_mutex_and_ours_take_turns() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let path = format!("/{}-app/invoices", config.namespace);
+    let (coordinator, stranger) = (coordinator(&config).await, stranger(addr).await);
+    let mutex = coordinator.mutex(Address::exact(path.as_str())).unwrap();
+    let mut curator = Curator::start(addr, "mutex", &path).await;
+
+    // It holds, we wait.
+    curator.does("acquire", "acquired").await;
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    let waits = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire().await }
+    });
+    soon(async { while mutex.queue(0, 10).await.unwrap().len() < 2 {} }).await;
+    assert!(!waits.is_finished());
+    curator.does("release", "released").await;
+    let guard = soon(waits).await.unwrap().unwrap();
+
+    // We hold, it waits.
+    curator.does("try", "refused").await;
+    curator.told("acquire").await;
+    soon(async { while mutex.queue(0, 10).await.unwrap().len() < 2 {} }).await;
+    guard.release().await.unwrap();
+    curator.says("acquired").await;
+    curator.does("release", "released").await;
+
+    // Both at once: whoever is inside has made a node.
+    let inside = format!("{path}-inside");
+    curator.told(&format!("turns {TURNS}")).await;
+    let mut last = guard.token();
+    for _ in 0..TURNS {
+        let guard = soon(mutex.acquire()).await.unwrap();
+        assert!(guard.token() > last);
+        last = guard.token();
+        put(&stranger, &inside, CreateMode::Ephemeral).await;
+        stranger.delete(&inside, None).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    curator.says("done").await;
+    coordinator.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn curators_readers_and_writers_and_ours_honour_each_other() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let path = format!("/{}-app/ledger", config.namespace);
+    let backend = backend(&config).await;
+    let queue = address(&config, Kind::RwLock, Address::exact(path.as_str()));
+    let mut reads = Curator::start(addr, "read", &path).await;
+    let mut writes = Curator::start(addr, "write", &path).await;
+
+    // Readers share; our writer waits for Curator's reader, and Curator's next reader for our writer.
+    reads.does("acquire", "acquired").await;
+    let reader = admitted(backend.join(&join(&queue, Shared)).await);
+    let writer = waiting(backend.join(&join(&queue, Exclusive)).await);
+    writes.does("try", "refused").await;
+    reader.leave().await.unwrap();
+    assert!(still_waits(&backend, &queue, &writer).await);
+    reads.does("release", "released").await;
+    soon(writer.admitted()).await.unwrap();
+    reads.does("try", "refused").await;
+    writer.leave().await.unwrap();
+
+    // Curator writes, our reader waits.
+    writes.does("acquire", "acquired").await;
+    let reader = waiting(backend.join(&join(&queue, Shared)).await);
+    assert!(still_waits(&backend, &queue, &reader).await);
+    writes.does("release", "released").await;
+    soon(reader.admitted()).await.unwrap();
+    reader.leave().await.unwrap();
+}
