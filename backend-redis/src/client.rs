@@ -155,11 +155,12 @@ impl Client {
     }
 }
 
-/// How a slot is given back: by name and sequence, or, while its join is out, by name alone.
+/// How a slot is given back: by name and sequence. While a join of it is out that may still arrive, by name
+/// alone and with a tombstone that the late one meets (RULES A10, A11).
 pub(crate) fn farewell(slot: &Slot) -> Call {
     match slot.state() {
-        Some(state) => scripts::leave(&slot.queue, slot.id, state.sequence(), None),
-        None => scripts::abandon(&slot.queue, slot.id, TOMBSTONE, None),
+        Some(state) if !slot.repeated => scripts::leave(&slot.queue, slot.id, state.sequence(), None),
+        _ => scripts::abandon(&slot.queue, slot.id, TOMBSTONE, None),
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
+use latchwork_core::{Clock, Error, ErrorKind, Eviction, Moment, Result};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo,
@@ -19,6 +19,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::config::Settings;
 use crate::error::{Failure, from_redis, timed_out};
+use crate::info;
 use crate::scripts::{self, Call, Reply};
 
 /// The longest pause between two attempts to dial.
@@ -49,21 +50,21 @@ struct Wire {
 }
 
 impl Driver {
-    /// Dials, and answers what the server says about itself (INFO), if it may be asked. From then on the connection
-    /// is replaced when it breaks, and `renewed` told each time that it was.
+    /// Dials, and answers whether the server evicts locks. From then on the connection is replaced when it breaks,
+    /// and `renewed` told each time that it was.
     pub(crate) async fn connect(
         settings: Settings,
         clock: Clock,
         on_message: OnMessage,
         renewed: Arc<Notify>,
-    ) -> std::result::Result<(Self, Option<String>), Failure> {
+    ) -> std::result::Result<(Self, Eviction), Failure> {
         let link = Arc::new(watch::Sender::new(Link::Down));
         let inbox = settings.inbox.clone();
         let dialler = Dialler { settings, link: Arc::downgrade(&link), on_message };
-        let (wire, info) = dialler.dial(0).await?;
+        let (wire, eviction) = dialler.dial(0).await?;
         link.send_replace(Link::Up(wire));
         tokio::spawn(dialler.keep_dialling(link.subscribe(), renewed));
-        Ok((Self { clock, link, inbox }, info))
+        Ok((Self { clock, link, inbox }, eviction))
     }
 
     /// Runs a script, and answers when it was sent: what the reply proves counts from there.
@@ -183,8 +184,7 @@ async fn within_time(
     answer: redis::RedisFuture<'_, Value>,
 ) -> std::result::Result<Value, Failure> {
     match tokio::time::timeout_at(until, answer).await {
-        Ok(Ok(Value::ServerError(error))) => Err(from_redis(error.into(), true)),
-        Ok(answer) => answer.map_err(|error| from_redis(error, true)),
+        Ok(answer) => answer.and_then(Value::extract_error).map_err(|error| from_redis(error, true)),
         Err(_) => Err(timed_out(true)),
     }
 }
@@ -213,10 +213,6 @@ impl Dialler {
                     _ = link.wait_for(is_closed) => return,
                 };
                 match dialled {
-                    // A master that was demoted, or a name that still leads to one.
-                    Ok((_, Some(info))) if info.contains("\nrole:slave") => {
-                        tracing::debug!("the server is a replica now");
-                    }
                     Ok((wire, _)) => break wire,
                     Err(failure) => tracing::debug!(error = %failure.error, "not reconnected yet"),
                 }
@@ -243,7 +239,7 @@ impl Dialler {
     }
 
     /// TCP, login, database, name, what the server is, scripts, inbox, and the self-test.
-    async fn dial(&self, generation: u64) -> std::result::Result<(Wire, Option<String>), Failure> {
+    async fn dial(&self, generation: u64) -> std::result::Result<(Wire, Eviction), Failure> {
         let settings = &self.settings;
         let link = self.link.clone();
         let on_message = Arc::clone(&self.on_message);
@@ -284,6 +280,8 @@ impl Dialler {
             Err(error) if error.code() == Some("NOPERM") => None,
             Err(error) => return Err(unsent(error)),
         };
+        // Before anything is written: a replica refuses that without saying what it is.
+        let eviction = info::judge(info.as_deref(), settings.strict).map_err(fatal)?;
         for script in scripts::ALL {
             let mut load = redis::cmd("SCRIPT");
             load.arg("LOAD").arg(script.code).exec_async(&mut connection).await.map_err(unsent)?;
@@ -297,12 +295,13 @@ impl Dialler {
         let mut test = Cmd::new();
         test.arg("EVALSHA").arg(sha1(call.script));
         operands(&mut test, &call);
-        let answer = connection.req_packed_command(&test).await.map_err(unsent)?;
+        let answer = connection.req_packed_command(&test).await.and_then(Value::extract_error);
+        let answer = answer.map_err(|error| name_forbidden(unsent(error), "EVALSHA"))?;
         if let Some((command, words)) = scripts::selftested(reply(answer)).map_err(fatal)? {
             let error = redis::RedisError::from((redis::ErrorKind::Extension, "self-test", words));
             return Err(name_forbidden(unsent(error), &command));
         }
-        Ok((Wire { generation, connection }, info))
+        Ok((Wire { generation, connection }, eviction))
     }
 }
 

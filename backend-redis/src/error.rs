@@ -29,7 +29,7 @@ impl Failure {
 /// written (the scripts check first), so that only a missing answer leaves the outcome unknown.
 pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     // Redis 6.2 wraps the code of an error inside a script into words, so the text is searched.
-    let text = error.to_string();
+    let text = format!("{} {error}", error.code().unwrap_or_default());
     let says = |code: &str| text.contains(code);
     let failure = if says("NOSCRIPT") {
         Failure { noscript: true, ..Failure::new(ErrorKind::Unavailable, "the server forgot a script") }
@@ -44,7 +44,7 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
             ErrorKind::Forbidden { what: "a command, key or channel".to_owned() },
             "see the ACL of this user",
         )
-    } else if says("OOM command not allowed") {
+    } else if says("command not allowed when used memory") {
         Failure::new(ErrorKind::Unavailable, "the server is out of memory")
     } else if says("BUSY ") || says("TRYAGAIN") || says("CLUSTERDOWN") {
         Failure::new(ErrorKind::Unavailable, "the server is busy")

@@ -16,6 +16,8 @@ use crate::layout::Queue;
 pub(crate) struct Slot {
     pub(crate) queue: Queue,
     pub(crate) id: NodeId,
+    /// An earlier request of this attempt had an unknown outcome, and may still arrive.
+    pub(crate) repeated: bool,
     state: OnceLock<NodeState>,
     progress: Mutex<Progress>,
     changed: Notify,
@@ -33,11 +35,12 @@ struct Progress {
 }
 
 impl Slot {
-    pub(crate) fn new(queue: Queue, id: NodeId) -> Arc<Self> {
+    pub(crate) fn new(queue: Queue, id: NodeId, repeated: bool) -> Arc<Self> {
         let progress = Progress { told: None, admitted: None, recheck: Moment::NEVER, left: false };
         Arc::new(Self {
             queue,
             id,
+            repeated,
             state: OnceLock::new(),
             progress: Mutex::new(progress),
             changed: Notify::new(),
@@ -170,7 +173,7 @@ mod tests {
         let clock = Clock::tokio();
         let inbox = Inbox::new(clock.clone());
         let queue = Queue::of(&Address::new("n", Kind::Mutex, "k").unwrap()).unwrap();
-        let slot = Slot::new(queue, NodeId::from_bytes([7; 16]));
+        let slot = Slot::new(queue, NodeId::from_bytes([7; 16]), false);
         inbox.register(&slot);
         (clock, inbox, slot)
     }

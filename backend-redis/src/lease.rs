@@ -124,20 +124,25 @@ impl Client {
         let started = self.clock.now();
         let due = started + renewal_period(self.ttl);
         let mut queues: HashMap<Queue, Vec<Arc<Slot>>> = HashMap::new();
+        let mut lost = Vec::new();
         for slot in self.inbox.all() {
             let Some(state) = slot.state().filter(|_| !slot.has_left()) else { continue };
             // Timers do not count a machine's sleep: whoever waits on it reads the clock again (RULES C2).
             state.lease().tick();
             // Lost is final, and a fixed end is never renewed past.
-            if state.lost().is_none() {
-                state.lease().awaiting(due);
-                queues.entry(slot.queue.clone()).or_default().push(slot);
+            match state.lost() {
+                None => {
+                    state.lease().awaiting(due);
+                    queues.entry(slot.queue.clone()).or_default().push(slot);
+                }
+                Some(_) => lost.push(slot),
             }
         }
         self.lease.awaiting(due);
         if queues.is_empty() {
             let sent = self.driver.ping(self.renewal_bound()).await?;
             self.lease.proven(sent);
+            self.give_back(&lost).await;
             return Ok(());
         }
         let batches = batches(queues);
@@ -162,6 +167,7 @@ impl Client {
             }
         }
         self.lease.proven(started);
+        self.give_back(&lost).await;
         Ok(())
     }
 
@@ -199,15 +205,14 @@ impl Client {
         if !state.lease().proven(sent) {
             // Too late for us, though the server has renewed it: given back, or our own next acquire would wait
             // behind it (RULES A5, C6).
-            self.give_back(slot);
-            return;
+            return self.give_back_later(slot);
         }
         match answer {
             RenewAnswer::Held => slot.admit(self.clock.now()),
             // Admitted before this was asked, and not any more: somebody has changed the queue by hand.
             RenewAnswer::Waiting { .. } if slot.admitted_at().is_some_and(|admitted| admitted < sent) => {
                 state.gone(LostReason::Revoked);
-                self.give_back(slot);
+                self.give_back_later(slot);
             }
             RenewAnswer::Waiting { ahead } => slot.recheck_at(self.next_look(ahead)),
             RenewAnswer::Gone => {}
@@ -221,15 +226,31 @@ impl Client {
         recheck(now + 2 * renewal_period(self.ttl), now + ahead)
     }
 
-    /// Sends a leave that nobody waits for: at worst the node runs out with its lease.
-    fn give_back(self: &Arc<Self>, slot: &Arc<Slot>) {
-        slot.leave();
-        self.inbox.forget(slot);
-        let (client, call, queue) = (Arc::clone(self), farewell(slot), slot.queue.clone());
+    /// Gives back what is lost here but may live on there: else our own next acquire waits behind it for up to a
+    /// TTL (RULES C6). At worst it runs out by itself.
+    pub(crate) async fn give_back(self: &Arc<Self>, lost: &[Arc<Slot>]) {
+        for burst in lost.chunks(BURST) {
+            for slot in burst {
+                slot.leave();
+                self.inbox.forget(slot);
+            }
+            let calls: Vec<_> = burst.iter().map(|slot| farewell(slot)).collect();
+            for (slot, answer) in burst.iter().zip(self.driver.run_all(&calls, self.renewal_bound()).await) {
+                match answer.and_then(|(_, reply)| scripts::left(reply)) {
+                    Ok((_, flags)) => self.heed(flags, &slot.queue),
+                    Err(error) => tracing::debug!(%error, "a lost node was not given back; it runs out"),
+                }
+            }
+        }
+    }
+
+    fn give_back_later(self: &Arc<Self>, slot: &Arc<Slot>) {
+        let (client, slot) = (Arc::clone(self), Arc::clone(slot));
         tokio::spawn(async move {
-            match client.run(&call).await.and_then(|(_, reply)| scripts::left(reply)) {
-                Ok((_, flags)) => client.heed(flags, &queue),
-                Err(error) => tracing::debug!(%error, "a lost node was not given back; it runs out"),
+            let mut closing = client.closing();
+            tokio::select! {
+                () = client.give_back(std::slice::from_ref(&slot)) => {}
+                _ = closing.wait_for(|closing| *closing) => {}
             }
         });
     }
@@ -322,12 +343,12 @@ mod tests {
         let mut queues = HashMap::new();
         for (name, count) in [("a", 1), ("b", 600), ("c", 1)].into_iter().chain([("d", 0)]) {
             let queue = Queue::of(&Address::new("n", Kind::Mutex, name).unwrap()).unwrap();
-            let slots = (0..count).map(|_| Slot::new(queue.clone(), NodeId::random())).collect();
+            let slots = (0..count).map(|_| Slot::new(queue.clone(), NodeId::random(), false)).collect();
             queues.insert(queue, slots);
         }
         for i in 0..70 {
             let queue = Queue::of(&Address::new("n", Kind::Mutex, format!("q{i}")).unwrap()).unwrap();
-            queues.insert(queue.clone(), vec![Slot::new(queue, NodeId::random())]);
+            queues.insert(queue.clone(), vec![Slot::new(queue, NodeId::random(), false)]);
         }
         let batches = batches(queues);
         let nodes = |batch: &Batch| batch.iter().map(|(_, slots)| slots.len()).sum::<usize>();

@@ -44,6 +44,7 @@ mod differential;
 mod driver;
 mod error;
 mod inbox;
+mod info;
 mod layout;
 mod lease;
 mod nodes;

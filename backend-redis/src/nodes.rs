@@ -20,6 +20,12 @@ impl Client {
     pub(crate) async fn join(self: &Arc<Self>, join: &Join) -> Result<Joined> {
         let queue = Queue::of(&join.queue)?;
         queue.check(join.claim)?;
+        if self.lease().lost() == Some(LostReason::Expired) {
+            // A new lease does not wait behind the nodes of the old one (LEASE-REOPEN).
+            let is_lost = |slot: &Arc<Slot>| slot.state().is_some_and(|state| state.lost().is_some());
+            let lost: Vec<_> = self.inbox.all().into_iter().filter(is_lost).collect();
+            self.give_back(&lost).await;
+        }
         let registered = Registered::new(self, queue, join);
         let slot = &registered.slot;
         let (sent, reply) =
@@ -96,7 +102,7 @@ struct Registered<'a> {
 
 impl<'a> Registered<'a> {
     fn new(client: &'a Arc<Client>, queue: Queue, join: &Join) -> Self {
-        let slot = Slot::new(queue, join.id);
+        let slot = Slot::new(queue, join.id, join.repeated);
         client.inbox.register(&slot);
         Self { client, slot, kept: false }
     }

@@ -1,0 +1,102 @@
+//! A Redis of the test's own, clients of it, and an operator's connection.
+
+#![allow(dead_code, reason = "each test target uses a part")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_conformance::servers::{Kind as ServerKind, Options, Server};
+use latchwork_core::contracts::{Backend, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Config, Connector, Error, Kind, Result};
+use latchwork_redis::RedisConnector;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, FromRedisValue};
+
+/// Only what never ends meets this bound.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub async fn soon<F: Future>(what: F) -> F::Output {
+    tokio::time::timeout(PATIENCE, what).await.expect("it never came")
+}
+
+/// A server that nobody else uses.
+pub async fn own(arguments: &[&str]) -> Server {
+    let options = Options::new().own().args(arguments.iter().copied());
+    Server::start(ServerKind::Redis, options).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub async fn connect(url: &str) -> Result<Arc<dyn Backend>> {
+    let config = Config::from_url(url)?;
+    soon(RedisConnector.connect(&config)).await
+}
+
+/// A client with a TTL.
+pub async fn client(server: &Server, ttl: &str) -> Arc<dyn Backend> {
+    connect(&format!("{}?ttl={ttl}", server.url())).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub async fn refused(url: &str) -> Error {
+    connect(url).await.expect_err("connected")
+}
+
+pub fn queue(kind: Kind, key: &str) -> Address {
+    Address::new("latchwork", kind, key).unwrap()
+}
+
+pub fn ask(queue: &Address, claim: Claim) -> Join {
+    Join {
+        queue: queue.clone(),
+        id: NodeId::random(),
+        claim,
+        limit: None,
+        label: "test".into(),
+        patience: Patience::Wait,
+        repeated: false,
+    }
+}
+
+pub async fn admitted(backend: &Arc<dyn Backend>, join: &Join) -> Arc<dyn Node> {
+    match backend.join(join).await {
+        Ok(Joined::Admitted(node)) => node,
+        other => panic!("not admitted: {other:?}"),
+    }
+}
+
+pub async fn waiting(backend: &Arc<dyn Backend>, join: &Join) -> Arc<dyn Node> {
+    match backend.join(join).await {
+        Ok(Joined::Waiting(node)) => node,
+        other => panic!("not waiting: {other:?}"),
+    }
+}
+
+/// An operator with redis-cli.
+pub struct Operator(MultiplexedConnection);
+
+impl Operator {
+    pub async fn of(server: &Server) -> Self {
+        let client = redis::Client::open(server.url()).unwrap();
+        Self(client.get_multiplexed_async_connection().await.unwrap())
+    }
+
+    pub async fn say<T: FromRedisValue>(&mut self, words: &str) -> T {
+        self.cmd(words).query_async(&mut self.0).await.unwrap_or_else(|error| panic!("{words}: {error}"))
+    }
+
+    fn cmd(&self, words: &str) -> Cmd {
+        let mut cmd = Cmd::new();
+        words.split(' ').for_each(|word| {
+            cmd.arg(word);
+        });
+        cmd
+    }
+
+    /// How often a command was called, by clients and scripts.
+    pub async fn calls(&mut self, command: &str) -> u64 {
+        let stats: String = self.say("INFO commandstats").await;
+        let prefix = format!("cmdstat_{command}:calls=");
+        let found =
+            stats.lines().find_map(|line| line.strip_prefix(&prefix)?.split(',').next()?.parse().ok());
+        found.unwrap_or(0)
+    }
+}

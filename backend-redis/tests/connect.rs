@@ -1,0 +1,131 @@
+//! Connecting: what is told apart, and how long it takes.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Operator, connect, own, refused};
+use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_core::{ErrorKind, Eviction};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
+
+#[tokio::test]
+async fn another_server_is_told_by_name() {
+    for (kind, name) in [(Kind::Etcd, "etcd"), (Kind::Zookeeper, "ZooKeeper")] {
+        let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
+        let error = refused(&format!("redis://{}", other.addr())).await;
+        let expected = ErrorKind::WrongServer { expected: "redis", saw: name.to_owned() };
+        assert_eq!(*error.kind(), expected, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_web_server_is_none_of_ours() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let web = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n").await.unwrap();
+        }
+    });
+    let error = refused(&format!("redis://{addr}")).await;
+    assert!(matches!(error.kind(), ErrorKind::WrongServer { expected: "redis", .. }), "{error}");
+    web.abort();
+}
+
+#[tokio::test]
+async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    // Silent: it accepts into the backlog and says nothing.
+    let started = Instant::now();
+    let error = refused(&format!("redis://{addr}?connect_timeout=500ms")).await;
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(started.elapsed() >= Duration::from_millis(250), "it was asked at all");
+    drop(listener);
+    let error = refused(&format!("redis://{addr}")).await;
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains(&addr.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let enough = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info";
+    for (user, rules) in [
+        ("app", format!("~latchwork:* &latchwork:* {enough}")),
+        // The default of Redis 7: no channel at all.
+        ("deaf", format!("~latchwork:* resetchannels {enough}")),
+        ("mute", format!("~latchwork:* &latchwork:* {enough} -publish")),
+        ("elsewhere", format!("~other:* &latchwork:* {enough}")),
+        ("blind", format!("~latchwork:* &latchwork:* {enough} -info")),
+    ] {
+        operator.say::<()>(&format!("ACL SETUSER {user} on >word {rules}")).await;
+    }
+    operator.say::<()>("ACL SETUSER default resetpass >secret").await;
+    for (login, words) in [
+        ("app:wrongword@", "log in"),
+        ("", "log in"),
+        ("deaf:word@", "SUBSCRIBE"),
+        ("mute:word@", "PUBLISH"),
+        ("elsewhere:word@", "EVALSHA"),
+    ] {
+        let error = refused(&format!("redis://{login}{}", server.addr())).await;
+        match error.kind() {
+            ErrorKind::Forbidden { what } => assert!(what.contains(words), "{login}: {error}"),
+            _ => panic!("{login}: {error}"),
+        }
+        assert!(!error.to_string().contains("wrongword"), "{error}");
+    }
+    let app = connect(&format!("redis://app:word@{}", server.addr())).await.unwrap();
+    assert_eq!(app.capabilities().eviction, Eviction::Never);
+    // INFO is not needed, but then not everything is known; and strict asks to know.
+    let blind = connect(&format!("redis://blind:word@{}", server.addr())).await.unwrap();
+    assert_eq!(blind.capabilities().eviction, Eviction::Unknown);
+    let error = refused(&format!("redis://blind:word@{}?strict=true", server.addr())).await;
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_evicts_is_named_and_refused_when_strict() {
+    let server = own(&["--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"]).await;
+    let client = connect(server.url()).await.unwrap();
+    assert_eq!(client.capabilities().eviction, Eviction::Possible);
+    let error = refused(&format!("{}?strict=true", server.url())).await;
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured);
+    assert!(error.to_string().contains("allkeys-lru"), "{error}");
+}
+
+#[tokio::test]
+async fn a_replica_and_a_cluster_node_are_misconfigured() {
+    let master = own(&[]).await;
+    let port = master.addr().rsplit_once(':').unwrap().1.to_owned();
+    let replica = own(&["--replicaof", "127.0.0.1", &port]).await;
+    let error = refused(replica.url()).await;
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.to_string().contains("replica"), "{error}");
+
+    let node = own(&["--cluster-enabled", "yes"]).await;
+    let error = refused(node.url()).await;
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.to_string().contains("Cluster"), "{error}");
+}
+
+#[tokio::test]
+async fn the_database_of_the_url_is_used_and_the_client_has_a_name() {
+    let server = own(&[]).await;
+    let client = connect(&format!("{}/3", server.url())).await.unwrap();
+    let join = common::ask(
+        &common::queue(latchwork_core::Kind::Mutex, "a"),
+        latchwork_core::decide::Claim::Exclusive,
+    );
+    let node = common::admitted(&client, &join).await;
+    let mut operator = Operator::of(&server).await;
+    let keyspace: String = operator.say("INFO keyspace").await;
+    assert!(keyspace.contains("db3:") && !keyspace.contains("db0:"), "{keyspace}");
+    let clients: String = operator.say("CLIENT LIST").await;
+    assert!(clients.contains("name=latchwork:"), "{clients}");
+    node.leave().await.unwrap();
+}

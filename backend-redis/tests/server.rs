@@ -1,0 +1,257 @@
+//! What happens to the server under our hands: memory runs out, scripts are flushed, keys are removed, it restarts.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Operator, admitted, ask, client, own, queue, soon, waiting};
+use latchwork_core::contracts::{Close, LeaseState, Page, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::{ErrorKind, Kind, LostReason};
+
+const ALL: Page = Page { after: 0, most: 10_000 };
+
+#[tokio::test]
+async fn held_locks_outlive_a_full_memory_and_new_ones_are_refused() {
+    let server = own(&["--maxmemory-policy", "noeviction"]).await;
+    let mut operator = Operator::of(&server).await;
+    let (holder, waiter) = (client(&server, "1s").await, client(&server, "1s").await);
+    let queue = queue(Kind::Mutex, "a");
+    let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
+    let next = waiting(&waiter, &ask(&queue, Claim::Exclusive)).await;
+    operator.say::<()>("CONFIG SET maxmemory 1").await;
+    let error = holder.join(&ask(&common::queue(Kind::Mutex, "b"), Claim::Exclusive)).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("memory"), "{error}");
+    // Two whole TTLs: only renewals that pass can bring both nodes over them.
+    let end = held.state().lease().deadline() + Duration::from_secs(2);
+    let lost = soon(async {
+        tokio::select! {
+            reason = held.state().until_lost() => Some(reason),
+            reason = next.state().until_lost() => Some(reason),
+            () = held.state().lease().clock().sleep_until(end) => None,
+        }
+    })
+    .await;
+    assert_eq!(lost, None);
+    // The release and the hand-off pass too.
+    held.leave().await.unwrap();
+    soon(next.admitted()).await.unwrap();
+    // What would have to grow is refused before anything is written.
+    assert_eq!(waiter.list(&queue, ALL).await.unwrap().len(), 1);
+    next.leave().await.unwrap();
+}
+
+#[tokio::test]
+async fn flushed_scripts_are_sent_again_in_the_middle_of_everything() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (holder, waiter) = (client(&server, "1s").await, client(&server, "1s").await);
+    let queue = queue(Kind::RwLock, "a");
+    let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
+    operator.say::<()>("SCRIPT FLUSH").await;
+    let next = waiting(&waiter, &ask(&queue, Claim::Shared)).await;
+    operator.say::<()>("SCRIPT FLUSH").await;
+    // Over a TTL: the renewals found their script again.
+    let end = held.state().lease().deadline() + Duration::from_millis(500);
+    held.state().lease().clock().sleep_until(end).await;
+    assert_eq!((held.state().lost(), next.state().lost()), (None, None));
+    operator.say::<()>("SCRIPT FLUSH").await;
+    held.leave().await.unwrap();
+    soon(next.admitted()).await.unwrap();
+    next.leave().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_an_operator_removes_is_told_within_a_ttl_and_the_next_gets_in() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (holder, waiter) = (client(&server, "1s").await, client(&server, "1s").await);
+    let queue = queue(Kind::Mutex, "a");
+    let join = ask(&queue, Claim::Exclusive);
+    let held = admitted(&holder, &join).await;
+    let next = waiting(&waiter, &ask(&queue, Claim::Exclusive)).await;
+    let removed: u32 = operator.say(&format!("ZREM latchwork:mutex:{{a}}:seq {}", join.id)).await;
+    assert_eq!(removed, 1);
+    assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
+    soon(next.admitted()).await.unwrap();
+    operator.say::<()>("FLUSHALL").await;
+    assert_eq!(soon(next.state().until_lost()).await, LostReason::Revoked);
+    assert_eq!(waiter.lease().state(), LeaseState::Live);
+}
+
+#[tokio::test]
+async fn a_foreign_entry_does_no_harm_and_a_foreign_key_is_a_conflict() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "10s").await;
+    operator.say::<()>("ZADD latchwork:mutex:{a}:seq 1 stranger").await;
+    operator.say::<()>("HSET latchwork:mutex:{a}:node stranger data").await;
+    operator.say::<()>("ZADD latchwork:rwlock:{a}:writers 1 stranger").await;
+    let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
+    let reader = admitted(&client, &ask(&queue(Kind::RwLock, "a"), Claim::Shared)).await;
+    for node in [node, reader] {
+        node.leave().await.unwrap();
+    }
+    operator.say::<()>("SET latchwork:mutex:{b}:seq text").await;
+    operator.say::<()>("SET latchwork:mutex:{c}:node text").await;
+    for key in ["b", "c"] {
+        let error = client.join(&ask(&queue(Kind::Mutex, key), Claim::Exclusive)).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    }
+    // Refused before anything was written.
+    let keys: Vec<String> = operator.say("KEYS latchwork:mutex:{b}:*").await;
+    assert_eq!(keys, ["latchwork:mutex:{b}:seq"]);
+}
+
+#[tokio::test]
+async fn one_queue_with_a_foreign_key_costs_the_others_no_renewal() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "1s").await;
+    let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
+    let (spoilt, whole) = (
+        admitted(&client, &ask(&a, Claim::Exclusive)).await,
+        admitted(&client, &ask(&b, Claim::Exclusive)).await,
+    );
+    operator.say::<()>("SET latchwork:mutex:{a}:exp text").await;
+    assert_eq!(soon(spoilt.state().until_lost()).await, LostReason::Expired);
+    whole
+        .state()
+        .lease()
+        .clock()
+        .sleep_until(whole.state().lease().deadline() + Duration::from_millis(200))
+        .await;
+    assert_eq!(whole.state().lost(), None);
+}
+
+#[tokio::test]
+async fn a_cut_connection_is_made_again_and_every_node_looked_at() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (holder, waiter) = (client(&server, "30s").await, client(&server, "30s").await);
+    let queue = queue(Kind::Mutex, "a");
+    let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
+    let next = waiting(&waiter, &ask(&queue, Claim::Exclusive)).await;
+    // Both lose their connection, with the inbox; and what is removed meanwhile is told when they are back, long
+    // before the next renewal.
+    operator.say::<()>("CLIENT KILL TYPE pubsub").await;
+    operator.say::<()>("DEL latchwork:mutex:{a}:seq latchwork:mutex:{a}:exp latchwork:mutex:{a}:node").await;
+    operator.say::<()>("CLIENT KILL TYPE pubsub").await;
+    let started = std::time::Instant::now();
+    assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
+    assert_eq!(soon(next.state().until_lost()).await, LostReason::Revoked);
+    assert!(started.elapsed() < Duration::from_secs(10), "at the next renewal only");
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_found_again_and_its_loss_is_told() {
+    let server = own(&[]).await;
+    let client = client(&server, "2s").await;
+    let held = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
+    server.kill().await.unwrap();
+    let error = client.join(&ask(&queue(Kind::Mutex, "b"), Claim::Exclusive)).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    server.launch().await.unwrap();
+    // Nothing was kept on disk: gone, or run out meanwhile.
+    let reason = soon(held.state().until_lost()).await;
+    assert!(matches!(reason, LostReason::Revoked | LostReason::Expired), "{reason:?}");
+    let again = soon(async {
+        loop {
+            match client.join(&ask(&queue(Kind::Mutex, "c"), Claim::Exclusive)).await {
+                Ok(joined) => return joined,
+                Err(error) => assert!(error.is_retryable(), "{error}"),
+            }
+        }
+    })
+    .await;
+    drop(again);
+    assert_eq!(client.lease().state(), LeaseState::Live);
+}
+
+#[tokio::test]
+async fn an_uncontended_join_is_one_script_and_a_leave_one_more() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "1h").await;
+    let before = (operator.calls("evalsha").await, operator.calls("eval").await);
+    let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
+    assert_eq!(operator.calls("evalsha").await, before.0 + 1);
+    node.leave().await.unwrap();
+    assert_eq!((operator.calls("evalsha").await, operator.calls("eval").await), (before.0 + 2, before.1));
+}
+
+#[tokio::test]
+async fn a_refused_try_leaves_nothing() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "10s").await;
+    let queue = queue(Kind::Semaphore, "a");
+    let mut join = ask(&queue, Claim::Permits(2));
+    join.limit = Some(2);
+    let held = admitted(&client, &join).await;
+    let attempt = latchwork_core::contracts::Join {
+        id: latchwork_core::contracts::NodeId::random(),
+        patience: Patience::Try,
+        claim: Claim::Permits(1),
+        ..join.clone()
+    };
+    let refused = client.join(&attempt).await.unwrap();
+    assert!(matches!(refused, latchwork_core::contracts::Joined::Refused), "{refused:?}");
+    let nodes: u32 = operator.say("ZCARD latchwork:semaphore:{a}:seq").await;
+    assert_eq!(nodes, 1);
+    held.leave().await.unwrap();
+    let keys: Vec<String> = operator.say("KEYS latchwork:semaphore:{a}:*").await;
+    assert!(
+        !keys.iter().any(|key| key.ends_with(":seq") || key.ends_with(":node") || key.ends_with(":exp")),
+        "{keys:?}"
+    );
+}
+
+#[tokio::test]
+async fn many_readers_wake_by_one_message_and_more_than_one_script_looks_at() {
+    let server = own(&[]).await;
+    let (writer, readers) = (client(&server, "30s").await, client(&server, "30s").await);
+    let queue = queue(Kind::RwLock, "a");
+    let held = admitted(&writer, &ask(&queue, Claim::Exclusive)).await;
+    let mut nodes = Vec::new();
+    for _ in 0..600 {
+        nodes.push(waiting(&readers, &ask(&queue, Claim::Shared)).await);
+    }
+    let mut operator = Operator::of(&server).await;
+    let before = operator.calls("publish").await;
+    held.leave().await.unwrap();
+    for node in &nodes {
+        soon(node.admitted()).await.unwrap();
+    }
+    // 256 a script, one message each, since all are of one client.
+    assert_eq!(operator.calls("publish").await - before, 3);
+    assert!(readers.list(&queue, ALL).await.unwrap().iter().all(|entry| entry.admitted));
+    readers.close(Close::Orderly).await.unwrap();
+    assert_eq!(writer.list(&queue, ALL).await.unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn a_closed_client_leaves_nothing_and_a_dead_one_what_it_had() {
+    let server = own(&[]).await;
+    let (orderly, abrupt, other) =
+        (client(&server, "30s").await, client(&server, "30s").await, client(&server, "30s").await);
+    let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
+    let (held, left) = (
+        admitted(&orderly, &ask(&a, Claim::Exclusive)).await,
+        admitted(&abrupt, &ask(&b, Claim::Exclusive)).await,
+    );
+    let next = waiting(&other, &ask(&a, Claim::Exclusive)).await;
+    orderly.close(Close::Orderly).await.unwrap();
+    abrupt.close(Close::Abrupt).await.unwrap();
+    assert_eq!(held.state().lost(), Some(LostReason::Closed));
+    // A client that died does not know it: what it held is lost at its deadline.
+    assert_eq!(left.state().lost(), None);
+    for (client, node) in [(&orderly, &held), (&abrupt, &left)] {
+        assert_eq!(client.lease().state(), LeaseState::Lost(LostReason::Closed));
+        assert_eq!(*node.leave().await.unwrap_err().kind(), ErrorKind::Closed);
+        client.close(Close::Orderly).await.unwrap();
+    }
+    soon(next.admitted()).await.unwrap();
+    assert_eq!(other.list(&b, ALL).await.unwrap().len(), 1);
+}
