@@ -1,35 +1,18 @@
 //! The suite for people and for third parties.
 
+mod cli;
+
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use latchwork_conformance::servers::{Kind, Options, serve};
+use clap::Parser;
 
-/// Checks that a backend keeps Latchwork's contracts.
-#[derive(Debug, Parser)]
-#[command(version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Starts servers, prints the lines that export their URLs, and keeps them until standard input ends.
-    Serve {
-        /// Which kinds of server, separated by commas.
-        #[arg(long, value_delimiter = ',', default_values_t = Kind::ALL)]
-        kinds: Vec<Kind>,
-    },
-}
-
-#[tokio::main]
-async fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Serve { kinds } => serve(&kinds, Options::new()).await,
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
+fn main() -> ExitCode {
+    // Cases with processes run this executable again, as a client.
+    if let Some(code) = latchwork_conformance::contender_main(&cli::backends::connectors()) {
+        return code;
+    }
+    match cli::Cli::parse().run() {
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE

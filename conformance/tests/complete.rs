@@ -101,6 +101,10 @@ fn names_begin_with_the_clause() {
             "MUTEX-EXCLUSION" | "MUTEX-FAIR" | "MUTEX-OPTIONS" => case.name.starts_with("mutex_"),
             _ => case.name.starts_with(&clause) || case.name.starts_with("process_"),
         };
+        let named = match case.long {
+            true => case.name.starts_with("soak_"),
+            false => named,
+        };
         assert!(named, "{} checks {}", case.name, case.clause);
         assert!(!case.line.trim().is_empty(), "{} has a line", case.name);
     }

@@ -11,7 +11,7 @@ use super::{Kind, ServerError, binary};
 /// Where a server comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A URL in the environment names it. It is never stopped.
+    /// A URL names it, in the environment or by [`Server::at`]. It is never stopped.
     Environment,
     /// A container, removed with the [`Server`].
     Container,
@@ -78,6 +78,12 @@ impl Server {
         }
     }
 
+    /// The server at this URL, with the clocks that it is said to have. It is not contacted here, and never stopped.
+    pub fn at(kind: Kind, url: impl Into<String>, clocks: Clocks) -> Server {
+        let url = url.into();
+        Server { kind, addr: first_addr(kind, &url), url, clocks, backing: Backing::Environment }
+    }
+
     fn from_environment(kind: Kind, options: &Options) -> Option<Server> {
         let url = env::var(kind.url_variable()).ok().filter(|url| !url.is_empty())?;
         let fast = env::var(kind.clocks_variable()).is_ok_and(|clocks| clocks == Clocks::Fast.name());
@@ -85,10 +91,7 @@ impl Server {
         let refused = options.own
             || !options.args.is_empty()
             || (options.clocks == Clocks::Default && clocks == Clocks::Fast);
-        (!refused).then(|| {
-            let addr = first_addr(kind, &url);
-            Server { kind, url, addr, clocks, backing: Backing::Environment }
-        })
+        (!refused).then(|| Self::at(kind, url, clocks))
     }
 
     #[cfg(feature = "containers")]

@@ -1,0 +1,127 @@
+//! The commands.
+
+pub(crate) mod backends;
+mod list;
+mod run;
+mod summary;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use latchwork_conformance::contender::{Order, contend};
+use latchwork_conformance::servers::{Kind, Options, serve};
+use latchwork_core::Config;
+
+/// What goes wrong is told in a sentence.
+pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// Checks that a backend keeps Latchwork's contracts.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Shows every case: its name, the clause that it checks, and what it checks in a line.
+    List {
+        /// Only cases whose name or clause contains this.
+        #[arg(long, default_value = "")]
+        filter: String,
+    },
+    /// Runs the cases against a backend.
+    Run(Run),
+    /// Takes a lock, reports what it believes as lines of JSON, and obeys lines on its input: `look`, `release` (or its end).
+    Hold(Hold),
+    /// Shows the results of runs that were stored in a folder (by LATCHWORK_REPORTS) as a table of cases and backends.
+    Summary {
+        /// The folder.
+        folder: PathBuf,
+        /// The backends that must have a result for every case, separated by commas.
+        #[arg(long, value_delimiter = ',')]
+        backends: Vec<String>,
+        /// The backends that were left out on purpose, separated by commas.
+        #[arg(long, value_delimiter = ',')]
+        left_out: Vec<String>,
+    },
+    /// Starts servers, prints the lines that export their URLs, and keeps them until standard input ends.
+    Serve {
+        /// Which kinds of server, separated by commas.
+        #[arg(long, value_delimiter = ',', default_values_t = Kind::ALL)]
+        kinds: Vec<Kind>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// A name (memory, redis, zookeeper or etcd: a server is found or started) or the URL of a server.
+    #[arg(long, default_value = "memory")]
+    backend: String,
+    /// Only cases whose name or clause contains this.
+    #[arg(long, default_value = "")]
+    filter: String,
+    /// Writes the results to this file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The server behind the URL has fast clocks: ZooKeeper ticks every 100 ms.
+    #[arg(long)]
+    fast_clocks: bool,
+}
+
+#[derive(Debug, Args)]
+struct Hold {
+    /// Where to connect: redis://host, zookeeper://a,b,c/chroot, etcd://host or memory://.
+    url: String,
+    /// The mutex's key.
+    key: String,
+    /// The key is another program's name, used as it is.
+    #[arg(long)]
+    exact: bool,
+    /// The lease's TTL in seconds, 1 to 3600, rather than the URL's.
+    #[arg(long, value_name = "SECONDS")]
+    ttl: Option<u64>,
+}
+
+impl Cli {
+    pub(crate) fn run(self) -> Outcome<ExitCode> {
+        match self.command {
+            Command::List { filter } => list::list(&filter),
+            Command::Run(Run { backend, filter, json, fast_clocks }) => {
+                run::run(&backend, &filter, json.as_deref(), fast_clocks)
+            }
+            Command::Hold(hold) => hold.run(),
+            Command::Summary { folder, backends, left_out } => {
+                summary::summary(&folder, &backends, &left_out)
+            }
+            Command::Serve { kinds } => {
+                runtime()?.block_on(serve(&kinds, Options::new()))?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}
+
+impl Hold {
+    fn run(self) -> Outcome<ExitCode> {
+        let mut config = Config::from_url(&self.url)?;
+        if let Some(seconds) = self.ttl {
+            config.ttl = Duration::from_secs(seconds);
+        }
+        backends::check_compiled(&config.backend)?;
+        let order = Order { config, key: self.key, exact: self.exact, soak: None };
+        let runtime = runtime()?;
+        let held = runtime.block_on(contend(&backends::connectors(), order));
+        // A read of standard input cannot be called back: it must not keep the end waiting.
+        runtime.shutdown_background();
+        held?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()
+}

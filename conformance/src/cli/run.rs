@@ -1,0 +1,97 @@
+//! `run`.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use latchwork_conformance::report::{self, Row};
+use latchwork_conformance::testbed::Testbed;
+use latchwork_conformance::{Case, play};
+
+use super::list::chosen;
+use super::{Outcome, backends};
+
+pub(super) fn run(backend: &str, filter: &str, json: Option<&Path>, fast_clocks: bool) -> Outcome<ExitCode> {
+    let cases = chosen(filter);
+    if cases.is_empty() {
+        return Err(format!("no case's name or clause contains {filter:?}: see `list`").into());
+    }
+    let runtime = super::runtime()?;
+    // A bed lives as long as the run. What it has started ends with this process.
+    let bed: &'static dyn Testbed = Box::leak(backends::open(&runtime, backend, fast_clocks)?);
+    // What panics in a case is told with its result.
+    std::panic::set_hook(Box::new(|_| {}));
+    let started = Instant::now();
+    let rows = play_all(bed, &cases);
+    let took = started.elapsed();
+    report::store(&rows)?;
+    if let Some(file) = json {
+        let text = serde_json::to_string_pretty(&rows)?;
+        fs::write(file, text).map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
+    }
+    let failures: Vec<_> = rows.iter().filter_map(|row| Some((row, row.failure.as_ref()?))).collect();
+    for (row, failure) in &failures {
+        println!("\n{}::{} ({})\n    {}", row.backend, row.case, row.clause, failure.replace('\n', "\n    "));
+    }
+    let name = rows.first().map_or(backend, |row| &row.backend);
+    println!("\n{name}: {} cases in {:.1} s", rows.len(), took.as_secs_f64());
+    println!("{} passed, {} failed", rows.len() - failures.len(), failures.len());
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Plays those that bear others beside them side by side, then the rest one by one.
+fn play_all(bed: &'static dyn Testbed, cases: &[Case]) -> Vec<Row> {
+    let progress = Progress::new(bed.name(), cases.len());
+    let (beside, alone): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| !case.alone);
+    let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let play_one = |case: &Case| {
+        let started = Instant::now();
+        let outcome = play(bed, case);
+        let row = Row::new(bed.name(), case, outcome.as_ref().err(), started.elapsed());
+        progress.tell(&row);
+        rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+    };
+    thread::scope(|scope| {
+        // Cases wait most of the time: more of them than cores run side by side.
+        for _ in 0..if bed.is_paused() { 2 } else { 6 } {
+            scope.spawn(|| {
+                while let Some(case) = beside.get(next.fetch_add(1, Ordering::AcqRel)) {
+                    play_one(case);
+                }
+            });
+        }
+    });
+    alone.into_iter().for_each(play_one);
+    progress.bar.finish_and_clear();
+    let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let place = |row: &Row| cases.iter().position(|case| case.name == row.case);
+    rows.sort_by_key(place);
+    rows
+}
+
+/// A bar where it is seen by somebody; a line for each case in any event.
+struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    fn new(backend: &str, cases: usize) -> Self {
+        // Hidden by itself where standard error is no terminal.
+        let bar = ProgressBar::new(cases as u64).with_prefix(backend.to_owned());
+        if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {elapsed}") {
+            bar.set_style(style);
+        }
+        Self { bar }
+    }
+
+    fn tell(&self, row: &Row) {
+        let verdict = if row.failure.is_none() { "ok    " } else { "FAILED" };
+        self.bar.suspend(|| println!("{verdict} {:5.1} s  {}", row.seconds, row.case));
+        self.bar.inc(1);
+    }
+}
