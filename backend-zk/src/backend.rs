@@ -61,7 +61,21 @@ impl ZooKeeperBackend {
     /// # Cancel safety
     /// A dropped connect leaves nothing beyond a session that expires.
     pub async fn connect(config: &Config) -> Result<Self> {
-        let settings = Arc::new(Settings::read(config)?);
+        Self::open(Settings::read(config)?).await
+    }
+
+    /// A control for tests: it counts an answered read as a proof of contact, and so believes a follower that is cut
+    /// off from its leader. Two hold.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    #[cfg(feature = "controls")]
+    pub async fn connect_believing_reads(config: &Config) -> Result<Self> {
+        Self::open(Settings { believes_reads: true, ..Settings::read(config)? }).await
+    }
+
+    async fn open(settings: Settings) -> Result<Self> {
+        let settings = Arc::new(settings);
         let opened = async {
             hello::greet(&settings.hosts).await?;
             Session::open(&settings).await

@@ -25,6 +25,9 @@ pub(crate) struct Settings {
     pub(crate) tick: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
+    /// A control for tests: an answered read counts as a proof of contact, which it is not.
+    #[cfg(feature = "controls")]
+    pub(crate) believes_reads: bool,
 }
 
 /// Credentials of the digest scheme.
@@ -80,6 +83,8 @@ impl Settings {
             tick: config.tick,
             connect_timeout: config.connect_timeout,
             request_timeout: config.request_timeout,
+            #[cfg(feature = "controls")]
+            believes_reads: false,
         })
     }
 
