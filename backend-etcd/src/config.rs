@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, NodeId};
+use latchwork_core::contracts::Backend;
 use latchwork_core::{Config, Connector, Error, ErrorKind, Result, Secret};
 
 use crate::backend::EtcdBackend;
@@ -37,9 +37,6 @@ pub(crate) struct Settings {
     pub(crate) endpoints: Vec<String>,
     pub(crate) login: Option<(String, Secret)>,
     pub(crate) request_timeout: Duration,
-    /// How long a connection may be silent before it is asked for a sign of life. Longer than the
-    /// renewal period, so that a healthy one is never asked: servers refuse clients that ask too often.
-    pub(crate) ping_after: Duration,
 }
 
 impl Settings {
@@ -67,7 +64,6 @@ impl Settings {
             endpoints: config.hosts_with_port(DEFAULT_PORT)?,
             login,
             request_timeout: config.request_timeout,
-            ping_after: (config.ttl / 2).clamp(Duration::from_secs(1), Duration::from_secs(6)),
         })
     }
 }
@@ -132,8 +128,8 @@ async fn check_server(driver: &Driver) -> Result<()> {
 async fn check_permissions(driver: &Driver, layout: &Layout) -> Result<()> {
     let scratch = layout.scratch();
     let all = Range { prefix: layout.root(), order: Order::ByKey, limit: 1, keys_only: true };
-    let never =
-        vec![Guard::Present(scratch.clone()), Guard::Present(format!("{scratch}-{}", NodeId::random()))];
+    // Nobody else knows this key.
+    let never = vec![Guard::Present(scratch.clone())];
     let then = vec![Step::Put { key: scratch.clone(), value: Vec::new(), lease: 0 }, Step::Range(all)];
     driver.transact(never, then, vec![Step::Delete(scratch)]).await.map_err(Error::from).map_err(
         |error| match error.kind() {
@@ -168,6 +164,5 @@ mod tests {
         let config = Config::from_url("etcd://u:p@a,b:1?ttl=30s").unwrap();
         let settings = Settings::new(&config).unwrap();
         assert_eq!(settings.endpoints, ["a:2379", "b:1"]);
-        assert!(settings.ping_after > latchwork_core::decide::renewal_period(Duration::from_secs(10)));
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Feed {
     subscribers: HashMap<SubscriberId, Subscriber>,
     /// Since when nobody subscribes.
     pub(crate) idle_since: Option<Instant>,
+    /// A look at its idleness is due some time.
+    pub(crate) timer_set: bool,
 }
 
 #[derive(Debug)]

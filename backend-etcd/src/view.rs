@@ -3,6 +3,8 @@
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Listed, Standing, standing};
 
+use crate::driver::Driver;
+use crate::error::Answer;
 use crate::keys::{NodeValue, Queue};
 use crate::terms::{Found, Order, Range, Step};
 
@@ -92,11 +94,11 @@ impl View {
 
 /// Reads a view: one round trip, or two where foreign entries are in the way.
 pub(crate) async fn read(
-    driver: &crate::driver::Driver,
+    driver: &Driver,
     queue: &Queue,
     claim: Claim,
     order: Order,
-) -> crate::error::Answer<(View, Option<u32>)> {
+) -> Answer<(View, Option<u32>)> {
     let mut range = range(queue, claim, order);
     loop {
         let steps = vec![Step::Range(range), Step::Get(queue.limit.clone())];

@@ -191,7 +191,8 @@ impl Watches {
         match state.armed.get_mut(&watch).map(|armed| &mut armed.of) {
             Some(Of::Feed(_, feed)) => {
                 feed.unsubscribe(subscriber);
-                if feed.idle_since.is_some() {
+                if feed.idle_since.is_some() && !feed.timer_set {
+                    feed.timer_set = true;
                     let first = state.feed_due.is_empty();
                     state.feed_due.push_back((Instant::now() + FEED_KEPT, watch));
                     if first {

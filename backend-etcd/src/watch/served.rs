@@ -134,9 +134,13 @@ impl Watches {
             due.extend(state.own_due.pop_front().map(|(_, node)| node));
         }
         while state.feed_due.front().is_some_and(|(at, _)| *at <= now) {
-            if let Some((_, id)) = state.feed_due.pop_front() {
-                let idle = |feed: &Feed| feed.idle_since.is_some_and(|since| since + FEED_KEPT <= now);
-                self.drop_feed_if(&mut state, id, idle);
+            let Some((_, id)) = state.feed_due.pop_front() else { break };
+            let idle = |feed: &Feed| feed.idle_since.is_some_and(|since| since + FEED_KEPT <= now);
+            self.drop_feed_if(&mut state, id, idle);
+            let Some(Armed { of: Of::Feed(_, feed), .. }) = state.armed.get_mut(&id) else { continue };
+            feed.timer_set = feed.idle_since.is_some();
+            if let Some(since) = feed.idle_since {
+                state.feed_due.push_back((since + FEED_KEPT, id));
             }
         }
         drop(state);

@@ -64,3 +64,9 @@ pub(crate) async fn until_keys(server: &Server, prefix: &str, count: usize) -> V
     })
     .await
 }
+
+/// The revision of the key space: it rises with every write.
+pub(crate) async fn revision(server: &Server) -> String {
+    let status = etcdctl(server, &["get", "-w", "fields", "nothing"]).await;
+    status.lines().find(|line| line.contains("Revision")).expect("a revision").to_owned()
+}
