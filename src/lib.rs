@@ -77,3 +77,8 @@ pub fn connectors() -> Vec<Arc<dyn Connector>> {
         latchwork_etcd::connector(),
     ]
 }
+
+// The README's programs are tested like any other example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

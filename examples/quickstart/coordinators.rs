@@ -10,10 +10,11 @@ use crate::worker::TTL;
 /// Where the show can be played, or why it cannot.
 pub(crate) enum Place {
     Here(Stage),
-    /// There is no such coordinator, and this is how to get one.
+    /// There is none, for a short reason, and this is how to get one.
     Absent {
         backend: &'static str,
         why: String,
+        how: String,
     },
     /// There is one, and it does not work.
     Broken {
@@ -113,15 +114,20 @@ pub(crate) fn search() -> Vec<Search> {
 async fn look_for(kind: Kind) -> Place {
     let backend = kind.name();
     if !latchwork::compiled_backends().contains(&backend) {
-        let protoc = if kind == Kind::Etcd { " (needs protoc)" } else { "" };
-        return Place::Absent { backend, why: format!("not run: build with --features {backend}{protoc}") };
+        let needs = if kind == Kind::Etcd { " (needs protoc)" } else { "" };
+        return Place::Absent {
+            backend,
+            why: format!("build with --features {backend}{needs}"),
+            how: format!("cargo run --example quickstart --features {backend}"),
+        };
     }
     match Server::start(kind, Options::new()).await {
         Ok(server) => Place::Here(Stage::of(server)),
         Err(ServerError::NotFound { .. }) => Place::Absent {
             backend,
-            why: format!(
-                "not run: no server found; name one in {} or install one (Debian: apt-get install {})",
+            why: "no server found".to_owned(),
+            how: format!(
+                "name a server in {}, or install one\n    (Debian, Ubuntu: apt-get install {})",
                 kind.url_variable(),
                 kind.packages()
             ),

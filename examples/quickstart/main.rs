@@ -55,7 +55,9 @@ async fn run() -> bool {
 async fn play(place: Place, paint: Paint) -> Row {
     let backend = place.backend();
     match place {
-        Place::Absent { why, .. } => Row { backend, whereabouts: why, outcome: Outcome::NotRun },
+        Place::Absent { why, how, .. } => {
+            Row { backend, whereabouts: format!("not run: {why}"), outcome: Outcome::NotRun(how) }
+        }
         Place::Broken { why, .. } => {
             Row { backend, whereabouts: "does not work".to_owned(), outcome: Outcome::Failed(why) }
         }

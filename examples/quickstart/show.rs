@@ -18,6 +18,12 @@ const SILENCE: Duration = Duration::from_secs(20);
 
 /// Plays it, shows it, and counts what was seen.
 pub(crate) async fn play(stage: &Stage, paint: Paint) -> Result<Tally, String> {
+    let played = perform(stage, paint).await;
+    println!();
+    played
+}
+
+async fn perform(stage: &Stage, paint: Paint) -> Result<Tally, String> {
     let mut crew = if stage.has_processes() {
         Crew::processes(stage.url(), stage.key())?
     } else {
@@ -58,6 +64,5 @@ pub(crate) async fn play(stage: &Stage, paint: Paint) -> Result<Tally, String> {
     for complaint in crew.end(VICTIM).await {
         tally.complain(complaint);
     }
-    println!();
     Ok(tally)
 }

@@ -30,8 +30,10 @@ pub(crate) struct Row {
 
 pub(crate) enum Outcome {
     Seen(Seen),
+    /// What went wrong before there was anything to judge.
     Failed(String),
-    NotRun,
+    /// It was not run; how to run it.
+    NotRun(String),
 }
 
 impl Summary {
@@ -51,7 +53,12 @@ impl Summary {
             table.add_row(row.cells());
         }
         println!("{table}");
-        println!("{}", paint.dim(LEGEND));
+        println!("{}\n", paint.dim(LEGEND));
+        for row in &self.0 {
+            if let Outcome::NotRun(how) = &row.outcome {
+                println!("To see {} too: {how}", row.backend);
+            }
+        }
         let complaints: Vec<_> = self.0.iter().flat_map(Row::complaints).collect();
         for complaint in &complaints {
             println!("{}", paint.red(complaint));
@@ -89,7 +96,7 @@ impl Row {
         match &self.outcome {
             Outcome::Seen(seen) => seen.violations.iter().map(complaint).collect(),
             Outcome::Failed(why) => vec![complaint(why)],
-            Outcome::NotRun => Vec::new(),
+            Outcome::NotRun(_) => Vec::new(),
         }
     }
 }

@@ -9,8 +9,9 @@ use crate::timeline::brief;
 use crate::worker::{FATAL_TURN, TURNS};
 
 /// How much later than the lease's end a server may notice that it is over: they look in steps of their own (ZooKeeper
-/// once a tick, 2 s by default; etcd twice a second), and this machine may be busy.
-const BOUND: Duration = Duration::from_secs(3);
+/// rounds up to its tick, 2 s by default and 3 s without a configuration; etcd looks twice a second), and this
+/// machine may be busy.
+const BOUND: Duration = Duration::from_secs(6);
 
 /// The time in which a worker believed that it held the lock.
 struct Belief {
