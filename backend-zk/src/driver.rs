@@ -6,20 +6,21 @@
 //! the request timeout and by the lease; its `Expired` comes later than the server's, so nothing waits for it;
 //! it cannot end a connection without closing the session, so the task that serves it is kept in hand.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use asyncs::task::{Spawn, Task, enter};
+use futures_util::FutureExt;
 use latchwork_core::Moment;
 use latchwork_core::contracts::Lease;
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 use zookeeper_client::{Acls, Client, CreateMode, Error as Answer, EventType, OneshotWatcher, SessionState};
 
 use crate::config::Settings;
 use crate::error::Fault;
+use crate::tasks::Tasks;
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -63,7 +64,10 @@ impl From<Mode> for CreateMode {
 
 /// An armed watch: tells of one event, once. Dropped, it is taken off the server.
 #[derive(Debug)]
-pub(crate) struct Watch(OneshotWatcher);
+pub(crate) struct Watch {
+    watcher: OneshotWatcher,
+    killed: watch::Receiver<bool>,
+}
 
 /// What a watch saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,10 +80,19 @@ pub(crate) enum Event {
 
 impl Watch {
     pub(crate) async fn event(self) -> Event {
-        match self.0.changed().await.event_type {
-            EventType::NodeDeleted => Event::Deleted,
-            EventType::Session => Event::SessionOver,
-            _ => Event::Changed,
+        let Self { watcher, mut killed } = self;
+        // The crate's watcher panics when the task that serves the session is gone without a word: aborted
+        // by us, which is looked for first, or dead by a panic of its own.
+        let changed = AssertUnwindSafe(watcher.changed()).catch_unwind();
+        let event = tokio::select! {
+            biased;
+            _ = killed.wait_for(|killed| *killed) => return Event::SessionOver,
+            event = changed => event,
+        };
+        match event.map(|event| event.event_type) {
+            Ok(EventType::NodeDeleted) => Event::Deleted,
+            Ok(EventType::Session) | Err(_) => Event::SessionOver,
+            Ok(_) => Event::Changed,
         }
     }
 }
@@ -106,26 +119,6 @@ pub(crate) struct Joining<'a> {
     pub(crate) cold: bool,
 }
 
-/// Keeps the tasks of the client crate in hand.
-#[derive(Default)]
-struct Tasks(Mutex<Vec<JoinHandle<()>>>);
-
-impl Spawn for Tasks {
-    fn spawn(&self, task: Task) {
-        self.0.lock().push(tokio::spawn(Box::into_pin(task.future)));
-    }
-}
-
-/// Runs `work` so that tasks which the client crate starts under it are kept in `tasks`.
-async fn within<T>(tasks: &Tasks, work: impl Future<Output = T>) -> T {
-    let mut work = pin!(work);
-    poll_fn(|context| {
-        let _scope = enter(tasks);
-        work.as_mut().poll(context)
-    })
-    .await
-}
-
 /// A session.
 pub(crate) struct Driver {
     // Taken when the session is given back: the crate closes a session when its last handle goes.
@@ -136,6 +129,7 @@ pub(crate) struct Driver {
     lease: Lease,
     request_timeout: Duration,
     acls: Acls<'static>,
+    killed: watch::Sender<bool>,
 }
 
 /// A session that was created: contact 0 of its lease.
@@ -157,7 +151,7 @@ impl Driver {
             connector = connector.with_auth("digest", login.0.as_bytes());
         }
         let sent = settings.clock.now();
-        let client = within(&tasks, connector.connect(&settings.hosts.join(","))).await?;
+        let client = tasks.within(connector.connect(&settings.hosts.join(","))).await?;
         let answered = settings.clock.now();
         let lease = Lease::new(settings.clock.clone(), client.session_timeout(), sent);
         // Readable by all without a login, as Curator does; with one, only that login's.
@@ -170,6 +164,7 @@ impl Driver {
             lease,
             request_timeout: settings.request_timeout,
             acls,
+            killed: watch::Sender::new(false),
         };
         if let Some(chroot) = &settings.chroot {
             driver.make_path(chroot, Mode::Persistent).await?;
@@ -253,7 +248,7 @@ impl Driver {
     pub(crate) async fn children_watched(&self, path: &str) -> Result<(Vec<String>, Watch)> {
         let (children, watcher) =
             self.request(|client| async move { client.list_and_watch_children(path).await }).await?;
-        Ok((children, Watch(watcher)))
+        Ok((children, self.armed(watcher)))
     }
 
     /// Lists behind a `sync`: all that the leader had committed when it came there shows (RULES B8).
@@ -299,7 +294,7 @@ impl Driver {
     pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch)> {
         let (data, stat, watcher) =
             self.request(|client| async move { client.get_and_watch_data(path).await }).await?;
-        Ok((data, stat.into(), Watch(watcher)))
+        Ok((data, stat.into(), self.armed(watcher)))
     }
 
     pub(crate) async fn write(&self, path: &str, data: &[u8]) -> Result<Stat> {
@@ -375,16 +370,14 @@ impl Driver {
 
     /// Cuts the connection and sends nothing more: the session is left to expire on the server.
     pub(crate) async fn kill(&self) {
-        let tasks = std::mem::take(&mut *self.tasks.0.lock());
-        for task in &tasks {
-            task.abort();
-        }
-        for task in tasks {
-            // Ended before the last handle goes, or it would close the session on its way out. How it
-            // ended does not matter.
-            let _ = task.await;
-        }
+        self.killed.send_replace(true);
+        // Ended before the last handle goes, or it would close the session on its way out.
+        self.tasks.abort().await;
         self.give_back();
+    }
+
+    fn armed(&self, watcher: OneshotWatcher) -> Watch {
+        Watch { watcher, killed: self.killed.subscribe() }
     }
 
     fn client(&self) -> Result<Arc<Client>> {

@@ -34,8 +34,11 @@ mod driver;
 mod error;
 mod hello;
 mod lease;
+mod limit;
 mod names;
+mod node;
 mod nodes;
+mod tasks;
 mod wait;
 
 pub use backend::{ZooKeeperBackend, ZooKeeperConnector, connector};

@@ -1,32 +1,22 @@
 //! Joining, leaving and listing a queue.
 
-use std::fmt;
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use latchwork_core::contracts::{Entry, Join, Joined, Node, NodeState, Page, Patience};
+use latchwork_core::contracts::{Entry, Join, Joined, Page, Patience};
 use latchwork_core::decide::chain::{Standing, standing};
 use latchwork_core::decide::{Claim, admitted_prefix};
 use latchwork_core::{Address, Error, ErrorKind, Kind, LostReason, Result};
-use parking_lot::Mutex;
 
 use crate::driver::{self, Joining, Mode, Stat};
 use crate::error::Fault;
 use crate::lease::Session;
+use crate::limit::{read_limit, settle_limit};
 use crate::names::{Queue, id_prefix, prefix};
-use crate::wait::Armed;
+use crate::node::{ZkNode, unmark};
 
 /// How often a join makes a queue's directory that the server removes under it (it does so with empty ones).
 const COLD_TRIES: usize = 5;
-
-/// Stands behind the label in the data of a node that is marked as admitted (permits, RULES B6).
-const MARK: &[u8] = b"\0admitted";
-
-/// How long permits are held before the stored limit is watched.
-const SHORT_HOLD: Duration = Duration::from_millis(100);
 
 /// Where a queue is on the server.
 #[derive(Clone, Debug)]
@@ -51,22 +41,6 @@ pub(crate) struct View {
     pub(crate) limit: u32,
 }
 
-/// A node of this client.
-pub(crate) struct ZkNode {
-    pub(crate) session: Arc<Session>,
-    pub(crate) site: Site,
-    pub(crate) name: String,
-    pub(crate) path: String,
-    pub(crate) claim: Claim,
-    label: Arc<str>,
-    pub(crate) state: NodeState,
-    leaving: AtomicBool,
-    entered: AtomicBool,
-    // What the join saw: the first wait begins with it.
-    pub(crate) first: Mutex<Option<View>>,
-    me: Weak<ZkNode>,
-}
-
 /// Carries a join out: one try.
 pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> {
     let site = Site::of(session, &join.queue)?;
@@ -84,20 +58,7 @@ pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> 
         Err(fault) => Err(fault),
     };
     let Made { name, stat, children, limit } = made.map_err(|fault| overtaken(session, fault, "join"))?;
-    let state = NodeState::new(session.lease().clone(), u64::try_from(stat.czxid).unwrap_or(u64::MAX));
-    let node = Arc::new_cyclic(|me| ZkNode {
-        session: Arc::clone(session),
-        path: format!("{}/{name}", site.path),
-        name,
-        claim: join.claim,
-        label: Arc::clone(&join.label),
-        state,
-        leaving: AtomicBool::new(false),
-        entered: AtomicBool::new(false),
-        first: Mutex::default(),
-        me: me.clone(),
-        site,
-    });
+    let node = ZkNode::new(session, site, name, &stat, join);
     let limit = match settle_limit(session, &node.site, join, limit).await {
         Ok(limit) => limit,
         Err(error) => {
@@ -286,73 +247,13 @@ async fn create(session: &Arc<Session>, site: &Site, join: &Join) -> std::result
     Err(Fault::NoNode)
 }
 
-/// The limit that counts, stored by the first who names one.
-async fn settle_limit(
-    session: &Session,
-    site: &Site,
-    join: &Join,
-    found: Option<std::result::Result<Vec<u8>, Fault>>,
-) -> Result<u32> {
-    let (Some(path), Claim::Permits(weight)) = (&site.limit, join.claim) else { return Ok(0) };
-    let fail = |fault: Fault| overtaken(session, fault, "read the stored limit");
-    let mut found = found;
-    let stored = loop {
-        match (found.take(), join.limit) {
-            (Some(Ok(data)), _) => break parse_limit(&data)?,
-            (Some(Err(Fault::NoNode)), Some(asked)) => {
-                match session.driver.create(path, asked.to_string().as_bytes(), Mode::Persistent).await {
-                    Ok(_) => break asked,
-                    Err(Fault::NodeExists) => {}
-                    Err(Fault::NoNode) => {
-                        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-                        session.driver.make_path(parent, Mode::Persistent).await.map_err(fail)?;
-                    }
-                    Err(fault) => return Err(fail(fault)),
-                }
-            }
-            (Some(Err(Fault::NoNode)), None) => {
-                return Err(Error::new(ErrorKind::Conflict, "no limit is stored, and none was given"));
-            }
-            (Some(Err(fault)), _) => return Err(fail(fault)),
-            (None, _) => {}
-        }
-        found = Some(session.driver.read(path).await.map(|(data, _)| data));
-    };
-    if join.limit.is_some_and(|asked| asked != stored) || weight > stored {
-        return Err(Error::new(
-            ErrorKind::Conflict,
-            format!("the stored limit is {stored}, asked for {:?} with weight {weight}", join.limit),
-        ));
-    }
-    Ok(stored)
-}
-
-/// The stored limit, `None` where there is none.
-pub(crate) async fn read_limit(session: &Session, site: &Site) -> std::result::Result<Option<u32>, Fault> {
-    let Some(path) = &site.limit else { return Ok(None) };
-    match session.driver.read(path).await {
-        // What is no number admits nobody.
-        Ok((data, _)) => Ok(Some(parse_limit(&data).unwrap_or(0))),
-        Err(Fault::NoNode) => Ok(None),
-        Err(fault) => Err(fault),
-    }
-}
-
-fn parse_limit(data: &[u8]) -> Result<u32> {
-    std::str::from_utf8(data).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
-        Error::new(
-            ErrorKind::Conflict,
-            format!("the stored limit {:?} is no number", String::from_utf8_lossy(data)),
-        )
-    })
-}
-
 fn of_attempt<'a>(children: &'a [String], join: &Join) -> impl Iterator<Item = &'a String> {
     let prefix = id_prefix(join.id);
     children.iter().filter(move |name| name.starts_with(&prefix))
 }
 
-async fn delete(session: &Session, path: &str) -> std::result::Result<(), Fault> {
+/// Deletes; what is gone already is fine.
+pub(crate) async fn delete(session: &Session, path: &str) -> std::result::Result<(), Fault> {
     match session.driver.delete(path).await {
         Err(Fault::NoNode) => Ok(()),
         answer => answer,
@@ -369,173 +270,7 @@ pub(crate) fn overtaken(session: &Session, fault: Fault, what: &str) -> Error {
     }
 }
 
-fn sequence(stat: &Stat) -> u64 {
+/// The contract's sequence number: the transaction that made the node.
+pub(crate) fn sequence(stat: &Stat) -> u64 {
     u64::try_from(stat.czxid).unwrap_or(u64::MAX)
-}
-
-/// A node's data without the mark, and whether it was there.
-pub(crate) fn unmark(data: &[u8]) -> (&[u8], bool) {
-    match data.strip_suffix(MARK) {
-        Some(label) => (label, true),
-        None => (data, false),
-    }
-}
-
-impl ZkNode {
-    /// The node is admitted as the listing says; it is, if the lease is not lost by now (RULES B1).
-    /// `limit` is the one that counted, for permits.
-    pub(crate) fn enter(&self, mark: bool, own: Option<Armed>, limit: u32) -> Result<()> {
-        if let Some(reason) = self.state.lost() {
-            return Err(Error::lost(reason));
-        }
-        if self.entered.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        if mark {
-            tokio::spawn(mark_admitted(self.me.clone()));
-        }
-        let limit = (self.site.limit.is_some() && !mark).then_some(limit);
-        tokio::spawn(guard(self.me.clone(), own, limit));
-        Ok(())
-    }
-
-    /// Leaves, within the join that made the node: where that is not confirmed, the join's outcome is unknown.
-    async fn take_back(&self) -> Result<()> {
-        self.leave().await.map_err(|error| {
-            Error::new(ErrorKind::Unknown, "its node could not be taken back").because(error)
-        })
-    }
-
-    pub(crate) fn has_entered(&self) -> bool {
-        self.entered.load(Ordering::Acquire)
-    }
-
-    /// The node was seen to be gone from the server (NODE-GONE).
-    pub(crate) fn removed(&self) {
-        if !self.leaving.load(Ordering::Acquire) {
-            self.state.gone(LostReason::Revoked);
-        }
-    }
-}
-
-/// Watches an admitted node, and tells its owner when somebody else removes it. Armed by a request of its own
-/// that nobody waits for; one that the wait has armed is taken over. Marks a holder of permits when `limit` changes.
-async fn guard(node: Weak<ZkNode>, mut own: Option<Armed>, limit: Option<u32>) {
-    let mut limit = pin!(async {
-        if let Some(limit) = limit {
-            mark_when_limit_changes(&node, limit).await;
-        }
-        std::future::pending::<()>().await;
-    });
-    loop {
-        let mut armed = match own.take() {
-            Some(armed) => armed,
-            None => match arm_own(&node).await {
-                Some(armed) => armed,
-                None => return,
-            },
-        };
-        let event = tokio::select! {
-            biased;
-            event = &mut armed => event,
-            () = &mut limit => return,
-        };
-        match event {
-            driver::Event::Deleted => {
-                if let Some(node) = node.upgrade() {
-                    node.removed();
-                }
-                return;
-            }
-            // Its data were written (a mark; a peer's wish for revocation): watched on.
-            driver::Event::Changed => {}
-            // The lease tells of that.
-            driver::Event::SessionOver => return,
-        }
-    }
-}
-
-/// Arms the watch on an own node; `None` where there is nothing more to watch.
-async fn arm_own(node: &Weak<ZkNode>) -> Option<Armed> {
-    loop {
-        let node = node.upgrade()?;
-        match node.session.driver.watch(&node.path).await {
-            Ok((_, _, watch)) => return Some(Box::pin(watch.event())),
-            Err(Fault::NoNode) => {
-                node.removed();
-                return None;
-            }
-            Err(fault) if fault.is_transient() => node.session.driver.connected().await.ok()?,
-            Err(fault) => {
-                tracing::debug!(?fault, path = node.path, "an own node cannot be watched");
-                return None;
-            }
-        }
-    }
-}
-
-/// Marks the own node once the stored limit is not what it was at the admission: those behind cannot tell from the
-/// sums who is in then (RULES B6b).
-async fn mark_when_limit_changes(node: &Weak<ZkNode>, limit: u32) {
-    // A short hold costs no watch; one that is armed late sees the change in the read that arms it.
-    tokio::time::sleep(SHORT_HOLD).await;
-    loop {
-        let Some(held) = node.upgrade() else { return };
-        let Some(path) = &held.site.limit else { return };
-        let watch = match held.session.driver.watch(path).await {
-            Ok((data, _, watch)) if parse_limit(&data).is_ok_and(|stored| stored == limit) => watch,
-            Ok(_) | Err(Fault::NoNode) => break,
-            Err(fault) if fault.is_transient() && held.session.driver.connected().await.is_ok() => continue,
-            Err(_) => return,
-        };
-        // Not kept alive by its own watch.
-        drop(held);
-        watch.event().await;
-    }
-    mark_admitted(node.clone()).await;
-}
-
-/// Marks the own node, so that the next one knows that it is the head: until it is confirmed (RULES B7).
-async fn mark_admitted(node: Weak<ZkNode>) {
-    while let Some(node) = node.upgrade() {
-        let data = [node.label.as_bytes(), MARK].concat();
-        match node.session.driver.write(&node.path, &data).await {
-            Err(fault) if fault.is_transient() => {
-                if node.session.driver.connected().await.is_err() {
-                    return;
-                }
-            }
-            // Written; or gone, which the next one sees as well; or refused for good.
-            _ => return,
-        }
-    }
-}
-
-#[async_trait]
-impl Node for ZkNode {
-    fn state(&self) -> &NodeState {
-        &self.state
-    }
-
-    async fn admitted(&self) -> Result<()> {
-        self.wait().await
-    }
-
-    async fn leave(&self) -> Result<()> {
-        // Before the request is sent: the deletion is not somebody else's hand then.
-        self.leaving.store(true, Ordering::Release);
-        match delete(&self.session, &self.path).await {
-            Ok(()) => Ok(()),
-            // It goes with the session, which was given back.
-            Err(Fault::Gone) if self.session.lease().lost().is_some() => Ok(()),
-            Err(Fault::Gone) => Err(Error::closed()),
-            Err(fault) => Err(fault.error("leave")),
-        }
-    }
-}
-
-impl fmt::Debug for ZkNode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ZkNode").field("path", &self.path).field("state", &self.state).finish_non_exhaustive()
-    }
 }

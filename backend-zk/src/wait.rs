@@ -23,8 +23,10 @@ use latchwork_core::{Error, ErrorKind, Kind, LostReason, Result};
 
 use crate::driver::Event;
 use crate::error::Fault;
+use crate::limit::read_limit;
 use crate::names::Queue;
-use crate::nodes::{View, ZkNode, overtaken, read_limit, unmark};
+use crate::node::{ZkNode, unmark};
+use crate::nodes::{View, overtaken};
 
 /// A watch that was armed, as the future of its event.
 pub(crate) type Armed = Pin<Box<dyn Future<Output = Event> + Send>>;
