@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::config::Settings;
 use crate::error::{Answer, as_read, late};
-use crate::terms::{Entry, Found, Guard, Notice, Only, Order, Outcome, Step, Watch};
+use crate::terms::{Ended, Entry, Found, Guard, Notice, Only, Order, Outcome, Step, Watch};
 
 /// How long a connection may be silent before it is asked for a sign of life. Servers hang up on clients that ask more
 /// often than every 5 s; a stuck renewal is noticed earlier, by its own period.
@@ -196,7 +196,10 @@ fn notice(response: &WatchResponse) -> Notice {
     let id = response.watch_id();
     let header = response.header().map_or(0, |header| revision(header.revision()));
     if response.canceled() {
-        let why = format!("{} (compacted to {})", response.cancel_reason(), response.compact_revision());
+        let why = match response.compact_revision() {
+            0 => Ended::Refused(response.cancel_reason().to_owned()),
+            _ => Ended::Compacted,
+        };
         return Notice::Ended { id, why };
     }
     if response.created() {

@@ -50,9 +50,17 @@ pub(crate) async fn run(
             },
             notice = next(&mut stream) => match notice {
                 Some(notice) => {
-                    backoff.reset();
+                    let refused = watches.refused(&notice);
                     if let Some(node) = watches.apply(notice) {
                         tokio::spawn(look_for(driver.clone(), Arc::clone(&watches), node));
+                    }
+                    if refused {
+                        stream = None;
+                        to_start = watches.stream_ended();
+                        log_in_anew(&driver, &watches, &to_start).await;
+                        backoff.pause().await;
+                    } else {
+                        backoff.reset();
                     }
                 }
                 None => {
@@ -70,6 +78,16 @@ async fn next(stream: &mut Option<(WatchRequests, WatchEvents)>) -> Option<Notic
     match stream {
         Some((_, events)) => events.next().await,
         None => pending().await,
+    }
+}
+
+/// A read with a log-in that ran out makes the client crate log in anew; a stream does not.
+async fn log_in_anew(driver: &Driver, watches: &Watches, armed: &VecDeque<i64>) {
+    // Where nothing is left to be watched, those who wait list again, and log in by that.
+    let Some(watch) = armed.front().and_then(|&id| watches.armed(id)) else { return };
+    let key = String::from_utf8_lossy(&watch.key).into_owned();
+    if let Err(failure) = driver.read(vec![Step::Get(key)]).await {
+        tracing::debug!(?failure, "a refused stream of watches could not log in anew yet");
     }
 }
 

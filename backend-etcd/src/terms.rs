@@ -99,5 +99,14 @@ pub(crate) enum Notice {
     /// Keys that changed, each with the revision of the change. None: all until `revision` was sent.
     Changed { id: i64, revision: u64, keys: Vec<(Vec<u8>, u64)> },
     /// The watch is over.
-    Ended { id: i64, why: String },
+    Ended { id: i64, why: Ended },
+}
+
+/// Why the server ended a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Its start is older than what the server keeps.
+    Compacted,
+    /// Anything else, in the server's words.
+    Refused(String),
 }

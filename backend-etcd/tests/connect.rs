@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::{config, server};
 use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_core::{Config, Error, ErrorKind, Hold, Release, connect};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Hold, LostReason, Release, connect};
 use tokio::net::TcpListener;
 
 async fn refused(url: &str) -> Error {
@@ -39,8 +39,8 @@ async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
     assert!(error.to_string().contains(&addr.to_string()), "{error}");
 }
 
-#[tokio::test]
-async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
+/// A server that asks for a log-in: `app` may use the namespace, `stranger` may log in.
+async fn guarded_server() -> Server {
     let server = server().await;
     for arguments in [
         &["user", "add", "root:secret"][..],
@@ -54,6 +54,17 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
     ] {
         common::etcdctl(&server, arguments).await;
     }
+    server
+}
+
+async fn app(server: &Server) -> Coordinator {
+    let config = Config::from_url(&format!("etcd://app:word@{}", server.addr())).unwrap();
+    connect(&[latchwork_etcd::connector()], &config).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
+    let server = guarded_server().await;
     for (login, what) in [("app:wrong@", "log in"), ("", "anonymous"), ("stranger:word@", "latchwork/")] {
         let error = refused(&format!("etcd://{login}{}", server.addr())).await;
         match error.kind() {
@@ -61,8 +72,7 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
             _ => panic!("{error}"),
         }
     }
-    let url = format!("etcd://app:word@{}", server.addr());
-    let client = connect(&[latchwork_etcd::connector()], &Config::from_url(&url).unwrap()).await.unwrap();
+    let client = app(&server).await;
     let mutex = client.mutex("a").unwrap();
     // The token dies with the server, and a release must pass all the same.
     let hold = mutex.acquire().await.unwrap();
@@ -70,6 +80,31 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
     server.launch().await.unwrap();
     assert_eq!(hold.release().await.unwrap(), Release::Released);
     client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn waiters_and_holders_outlive_the_log_in_of_their_streams() {
+    let server = guarded_server().await;
+    let (a, b) = (app(&server).await, app(&server).await);
+    let turn = |first: Coordinator, second: Coordinator| async move {
+        let (mutex, other) = (first.mutex("a").unwrap(), second.mutex("a").unwrap());
+        let hold = mutex.acquire().await.unwrap();
+        let waiting = tokio::spawn(async move { other.acquire().await });
+        while mutex.queue(0, 9).await.unwrap().len() < 2 {}
+        hold.release().await.unwrap();
+        common::soon(waiting).await.unwrap().unwrap().release().await.unwrap();
+    };
+    turn(a.clone(), b.clone()).await;
+    turn(b.clone(), a.clone()).await;
+    // Every log-in is forgotten while the streams stay open, as one is that was not used for five minutes.
+    common::etcdctl(&server, &["--user", "root:secret", "auth", "disable"]).await;
+    common::etcdctl(&server, &["auth", "enable"]).await;
+    turn(a.clone(), b.clone()).await;
+    turn(b.clone(), a.clone()).await;
+    let hold = a.mutex("b").unwrap().acquire().await.unwrap();
+    let key = "latchwork/mutex/b/";
+    common::etcdctl(&server, &["--user", "root:secret", "del", "--prefix", key]).await;
+    assert_eq!(common::soon(hold.lost()).await.reason(), LostReason::Revoked);
 }
 
 #[tokio::test]

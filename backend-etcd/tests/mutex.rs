@@ -48,7 +48,7 @@ async fn hand_offs(clients: &[Coordinator], rounds: usize, held: Duration) -> Ve
         .collect()
 }
 
-fn show(what: &str, hand_offs: &[Duration]) -> Duration {
+fn show(what: &str, hand_offs: &[Duration]) {
     let mut sorted = hand_offs.to_vec();
     sorted.sort();
     let at = |part: f64| sorted[((sorted.len() - 1) as f64 * part) as usize];
@@ -60,7 +60,6 @@ fn show(what: &str, hand_offs: &[Duration]) -> Duration {
         at(0.99),
         at(1.0)
     );
-    at(0.99)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,8 +68,11 @@ async fn no_hand_off_between_two_contenders_waits_for_the_servers_tick() {
     for held in [Duration::ZERO, Duration::from_millis(3), Duration::from_millis(30)] {
         let clients = [client(&server, "").await, client(&server, "").await];
         let all = hand_offs(&clients, if held < TICK / 10 { 200 } else { 40 }, held).await;
-        let late = show(&format!("2 contenders, held {held:?}"), &all);
-        assert!(late < TICK, "{late:?}: hand-offs wait for the server's sync");
+        show(&format!("2 contenders, held {held:?}"), &all);
+        // Hand-offs that wait for the tick are spread over all of it.
+        let late = |bound| all.iter().filter(|hand_off| **hand_off >= bound).count();
+        assert!(late(TICK / 2) * 10 < all.len(), "hand-offs wait for the server's sync: {all:?}");
+        assert!(late(TICK) * 100 <= all.len(), "{all:?}");
         for client in clients {
             client.close().await.unwrap();
         }

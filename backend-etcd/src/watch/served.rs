@@ -8,15 +8,26 @@ use latchwork_core::LostReason;
 
 use super::{Armed, Command, FEED_KEPT, Of, Own, OwnWatch, State, Watches};
 use crate::feed::{Feed, Seen};
-use crate::terms::{Notice, Only, Watch};
+use crate::terms::{Ended, Notice, Only, Watch};
 
 impl Watches {
-    /// what is to be watched under an id, unless that is over.
+    /// Whether the server refused a watch that is wanted. That is the stream's fault: it keeps the log-in that it was
+    /// opened with, and on etcd those run out. Such a refusal does not even say which watch it is about.
+    pub(crate) fn refused(&self, notice: &Notice) -> bool {
+        match notice {
+            Notice::Ended { id, why: Ended::Refused(_) } => {
+                *id < 0 || self.state.lock().armed.contains_key(id)
+            }
+            _ => false,
+        }
+    }
+
+    /// What is to be watched under an id, unless that is over.
     pub(crate) fn armed(&self, id: i64) -> Option<Watch> {
         self.state.lock().armed.get(&id).map(|armed| armed.watch.clone())
     }
 
-    /// what the server said. Answers an own node whose watch the server ended: it must be looked for.
+    /// What the server said. Answers an own node whose watch the server ended: it must be looked for.
     pub(crate) fn apply(&self, notice: Notice) -> Option<Arc<Own>> {
         let mut state = self.state.lock();
         match notice {
@@ -35,7 +46,7 @@ impl Watches {
             Notice::Changed { id, revision, keys } => self.changed(&mut state, id, revision, &keys),
             Notice::Ended { id, why } => {
                 let armed = state.armed.remove(&id)?;
-                tracing::debug!(why, key = %String::from_utf8_lossy(&armed.watch.key), "etcd ended a watch");
+                tracing::debug!(?why, key = %String::from_utf8_lossy(&armed.watch.key), "etcd ended a watch");
                 match armed.of {
                     Of::Feed(prefix, feed) => {
                         feed.end();
@@ -81,7 +92,7 @@ impl Watches {
         }
     }
 
-    /// it is over. Answers the watches that go on in the next one.
+    /// The stream is over. Answers the watches that go on in the next one.
     pub(crate) fn stream_ended(&self) -> VecDeque<i64> {
         let mut state = self.state.lock();
         let over: Vec<_> = state.armed.extract_if(|_, armed| !matches!(armed.of, Of::Own(_))).collect();
@@ -99,7 +110,7 @@ impl Watches {
         state.armed.keys().copied().collect()
     }
 
-    /// the own node was there at `revision`; watch it on from there.
+    /// The own node was there at `revision`; watch it on from there.
     pub(crate) fn watch_own_from(&self, node: &Arc<Own>, revision: u64) {
         let mut state = self.state.lock();
         if !state.own.contains_key(&node.key) {
@@ -114,19 +125,19 @@ impl Watches {
         self.command(Command::Start(id));
     }
 
-    /// whether a node is still to be watched.
+    /// Whether a node is still to be watched.
     pub(crate) fn is_own(&self, node: &Own) -> bool {
         self.state.lock().own.contains_key(&node.key)
     }
 
-    /// when the next timer is due.
+    /// When the next timer is due.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         let state = self.state.lock();
         let (own, feed) = (state.own_due.front().map(|due| due.0), state.feed_due.front().map(|due| due.0));
         own.into_iter().chain(feed).min()
     }
 
-    /// a timer is due.
+    /// A timer is due.
     pub(crate) fn on_timer(&self, now: Instant) {
         let mut state = self.state.lock();
         let mut due = Vec::new();
