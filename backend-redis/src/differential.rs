@@ -102,13 +102,28 @@ struct History<'a> {
     queue: Queue,
     twin: Twin,
     dice: Dice,
+    ttls: &'static [u64],
     now: u64,
     attempts: Vec<Attempt>,
     address: Address,
     log: Vec<String>,
 }
 
-impl History<'_> {
+impl<'a> History<'a> {
+    fn new(bench: &'a mut Bench, address: Address, seed: u64) -> Self {
+        Self {
+            bench,
+            queue: Queue::of(&address).unwrap(),
+            twin: Twin::new(),
+            dice: Dice(seed),
+            ttls: &TTLS,
+            now: 1_763_690_000_000_000,
+            attempts: Vec::new(),
+            address,
+            log: vec![format!("seed {seed}")],
+        }
+    }
+
     async fn step(&mut self) {
         match self.dice.roll(20) {
             0..=5 => self.join_new().await,
@@ -157,7 +172,7 @@ impl History<'_> {
             patience: if self.dice.roll(4) == 0 { Patience::Try } else { Patience::Wait },
             repeated: false,
         };
-        let ttl = *self.dice.pick(&TTLS).unwrap();
+        let ttl = *self.dice.pick(self.ttls).unwrap();
         self.join(Attempt { join, ttl, sequence: 0 }).await;
     }
 
@@ -175,6 +190,7 @@ impl History<'_> {
         let (answer, _, time) = scripts::joined(self.bench.run(call).await).unwrap();
         let ask = Ask { id, claim, limit, ttl: attempt.ttl, patience };
         let (twin, told) = self.twin.join(self.now, &ask);
+        let twin = self.from_now(twin);
         self.check(
             match answer {
                 JoinAnswer::Admitted { sequence } => Answer::Admitted { sequence },
@@ -203,6 +219,7 @@ impl History<'_> {
         let call = scripts::renew([(&self.queue, vec![(id, sequence)])], ttl, Some(self.now));
         let (_, queues) = scripts::renewed(self.bench.run(call).await).unwrap();
         let (twin, told) = self.twin.renew(self.now, id, sequence);
+        let twin = self.from_now(twin);
         let (_, answers) = queues.into_iter().next().unwrap().unwrap();
         self.check(
             match answers[..] {
@@ -276,6 +293,16 @@ impl History<'_> {
         Answer::Waiting { sequence, ahead_expires: self.now + u64::try_from(ahead.as_micros()).unwrap() }
     }
 
+    /// What has expired and is not dropped yet expires now: the scripts know no negative durations.
+    fn from_now(&self, answer: Answer) -> Answer {
+        match answer {
+            Answer::Waiting { sequence, ahead_expires } => {
+                Answer::Waiting { sequence, ahead_expires: ahead_expires.max(self.now) }
+            }
+            answer => answer,
+        }
+    }
+
     async fn check<T: PartialEq + std::fmt::Debug>(&mut self, script: T, twin: T, told: Told) {
         let history = || self.log.join("\n");
         assert_eq!(script, twin, "script (left) and twin differ after:\n{}", history());
@@ -289,16 +316,7 @@ async fn histories(kind: Kind, seeds: std::ops::Range<u64>, steps: usize) {
     let mut bench = Bench::new(server.url()).await;
     for seed in seeds {
         let address = Address::new("differential", kind, format!("{seed}-{}", NodeId::random())).unwrap();
-        let mut history = History {
-            bench: &mut bench,
-            queue: Queue::of(&address).unwrap(),
-            twin: Twin::new(),
-            dice: Dice(seed),
-            now: 1_763_690_000_000_000,
-            attempts: Vec::new(),
-            address,
-            log: vec![format!("seed {seed}")],
-        };
+        let mut history = History::new(&mut bench, address, seed);
         for _ in 0..steps {
             history.step().await;
         }
@@ -318,4 +336,32 @@ async fn shared_histories_agree_with_the_twin() {
 #[tokio::test]
 async fn permit_histories_agree_with_the_twin() {
     histories(Kind::Semaphore, 2000..2040, 150).await;
+}
+
+/// More expire at once than one script drops: what is left of them is gone all the same.
+#[tokio::test]
+async fn a_crowd_that_expires_at_once_agrees_with_the_twin() {
+    let server = Server::start(servers::Kind::Redis, Options::new()).await.unwrap();
+    let mut bench = Bench::new(server.url()).await;
+    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
+        let address = Address::new("differential", kind, NodeId::random().to_string()).unwrap();
+        let mut history = History::new(&mut bench, address, 7);
+        history.ttls = &TTLS[..1];
+        for _ in 0..1500 {
+            // One after the other, so that the oldest expiry is told alike.
+            history.now += 1;
+            history.join_new().await;
+        }
+        history.now += 2 * SECOND;
+        // The last are dropped last.
+        history.attempts.drain(..1400);
+        for _ in 0..2 {
+            history.renew().await;
+            history.join_again().await;
+        }
+        for _ in 0..40 {
+            history.step().await;
+        }
+        history.list().await;
+    }
 }

@@ -1,31 +1,26 @@
-//! The one connection to the server, for commands and messages: the only file that calls the client crate.
+//! The one connection to the server, for commands and messages: the only place that calls the client crate.
 //!
 //! A connection that breaks, or whose server turns out to be no master any more, is replaced by dialling again:
 //! name resolution, login, checks and subscription anew. (The crate's own connection manager reconnects too, but stays
 //! with a demoted master for ever, and ignores a refused subscription.)
 
+mod dial;
+
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Moment, Result};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo,
-    PushKind, RedisConnectionInfo, Value,
-};
+use redis::{Cmd, Value};
 use tokio::sync::{Notify, watch};
 
+use self::dial::Dialler;
 use crate::config::Settings;
 use crate::error::{Failure, from_redis, timed_out};
-use crate::info;
 use crate::scripts::{self, Call, Reply};
-
-/// The longest pause between two attempts to dial.
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// Requests that may wait to be written: an acquire must not queue behind a burst of renewals.
-const BUFFER: usize = 4096;
 
 /// Receives the messages of the own inbox, as they come, on the connection's task: it must not block.
 pub(crate) type OnMessage = Arc<dyn Fn(&[u8]) + Send + Sync>;
@@ -35,6 +30,10 @@ pub(crate) struct Driver {
     clock: Clock,
     link: Arc<watch::Sender<Link>>,
     inbox: String,
+    // How long a server may be silent before another connection is tried.
+    patience: Duration,
+    // When the first request was sent that timed out since the last answer.
+    silent_since: AtomicU64,
 }
 
 enum Link {
@@ -60,11 +59,13 @@ impl Driver {
     ) -> std::result::Result<(Self, Eviction), Failure> {
         let link = Arc::new(watch::Sender::new(Link::Down));
         let inbox = settings.inbox.clone();
+        let patience = settings.request_timeout.min(settings.ttl / 2);
         let dialler = Dialler { settings, link: Arc::downgrade(&link), on_message };
         let (wire, eviction) = dialler.dial(0).await?;
         link.send_replace(Link::Up(wire));
         tokio::spawn(dialler.keep_dialling(link.subscribe(), renewed));
-        Ok((Self { clock, link, inbox }, eviction))
+        let silent_since = AtomicU64::new(Moment::NEVER.as_nanos());
+        Ok((Self { clock, link, inbox, patience, silent_since }, eviction))
     }
 
     /// Runs a script, and answers when it was sent: what the reply proves counts from there.
@@ -130,9 +131,12 @@ impl Driver {
             answer = within_time(until, wire.connection.req_packed_command(&whole)).await;
         }
         match answer {
-            Ok(value) => Ok((sent, reply(value))),
+            Ok(value) => {
+                self.silent_since.store(Moment::NEVER.as_nanos(), Ordering::Relaxed);
+                Ok((sent, reply(value)))
+            }
             Err(failure) => {
-                if failure.redial {
+                if failure.redial || failure.timed_out && self.is_silent(sent) {
                     take_down(&self.link, wire.generation);
                 }
                 let name = call.map_or("ping", |call| call.script.name);
@@ -140,6 +144,14 @@ impl Driver {
                 Err(failure.error)
             }
         }
+    }
+
+    /// Whether the server has been silent for too long, now that a request sent at `sent` got no answer. One that is
+    /// merely slow is not dialled again for each slow answer; a connection that swallows everything is.
+    fn is_silent(&self, sent: Moment) -> bool {
+        let before = self.silent_since.fetch_min(sent.as_nanos(), Ordering::Relaxed);
+        let since = Moment::from_nanos(before).min(sent);
+        self.clock.now().since(since) >= self.patience
     }
 
     async fn up(&self) -> Result<Wire> {
@@ -187,153 +199,6 @@ async fn within_time(
         Ok(answer) => answer.and_then(Value::extract_error).map_err(|error| from_redis(error, true)),
         Err(_) => Err(timed_out(true)),
     }
-}
-
-struct Dialler {
-    settings: Settings,
-    link: std::sync::Weak<watch::Sender<Link>>,
-    on_message: OnMessage,
-}
-
-impl Dialler {
-    async fn keep_dialling(self, mut link: watch::Receiver<Link>, renewed: Arc<Notify>) {
-        let mut generation = 0;
-        // Ends with the driver, or when it is closed.
-        while let Ok(state) =
-            link.wait_for(|link| !matches!(link, Link::Up(_))).await.map(|link| is_closed(&link))
-        {
-            if state {
-                return;
-            }
-            generation += 1;
-            let mut pause = Duration::from_millis(10);
-            let wire = loop {
-                let dialled = tokio::select! {
-                    dialled = self.dial(generation) => dialled,
-                    _ = link.wait_for(is_closed) => return,
-                };
-                match dialled {
-                    Ok((wire, _)) => break wire,
-                    Err(failure) => tracing::debug!(error = %failure.error, "not reconnected yet"),
-                }
-                tokio::select! {
-                    () = tokio::time::sleep(pause) => {}
-                    _ = link.wait_for(is_closed) => return,
-                }
-                pause = (pause * 2).min(LONGEST_PAUSE);
-            };
-            let Some(link) = self.link.upgrade() else { return };
-            let up = link.send_if_modified(|link| {
-                let down = matches!(link, Link::Down);
-                if down {
-                    *link = Link::Up(wire);
-                }
-                down
-            });
-            if up {
-                tracing::info!(host = %self.settings.host, "reconnected");
-                // Messages may have been lost meanwhile: all nodes are to be looked at.
-                renewed.notify_one();
-            }
-        }
-    }
-
-    /// TCP, login, database, name, what the server is, scripts, inbox, and the self-test.
-    async fn dial(&self, generation: u64) -> std::result::Result<(Wire, Eviction), Failure> {
-        let settings = &self.settings;
-        let link = self.link.clone();
-        let on_message = Arc::clone(&self.on_message);
-        let on_push = move |push: PushInfo| -> std::result::Result<(), std::convert::Infallible> {
-            match push.kind {
-                PushKind::Message => {
-                    if let Some(Value::BulkString(message)) = push.data.get(1) {
-                        on_message(message);
-                    }
-                }
-                PushKind::Disconnection => {
-                    if let Some(link) = link.upgrade() {
-                        take_down(&link, generation);
-                    }
-                }
-                _ => {}
-            }
-            Ok(())
-        };
-        let bound = settings.request_timeout.min(settings.connect_timeout / 2);
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(bound))
-            .set_response_timeout(Some(bound))
-            .set_pipeline_buffer_size(BUFFER)
-            .set_push_sender(on_push);
-        let unsent = |error| from_redis(error, false);
-        let client = Client::open(connection_info(settings).map_err(unsent)?).map_err(unsent)?;
-        let mut connection =
-            client.get_multiplexed_async_connection_with_config(&config).await.map_err(unsent)?;
-
-        let mut name = redis::cmd("CLIENT");
-        name.arg("SETNAME").arg(&settings.client_name);
-        if let Err(error) = name.exec_async(&mut connection).await {
-            tracing::debug!(%error, "the connection has no name");
-        }
-        let info = match redis::cmd("INFO").query_async::<String>(&mut connection).await {
-            Ok(info) => Some(info),
-            Err(error) if error.code() == Some("NOPERM") => None,
-            Err(error) => return Err(unsent(error)),
-        };
-        // Before anything is written: a replica refuses that without saying what it is.
-        let eviction = info::judge(info.as_deref(), settings.strict).map_err(fatal)?;
-        for script in scripts::ALL {
-            let mut load = redis::cmd("SCRIPT");
-            load.arg("LOAD").arg(script.code).exec_async(&mut connection).await.map_err(unsent)?;
-        }
-        // Answered when the server's Subscribe push is in: from here on no message is lost.
-        connection
-            .subscribe(&settings.inbox)
-            .await
-            .map_err(|error| name_forbidden(unsent(error), "SUBSCRIBE"))?;
-        let call = scripts::selftest(settings.scratch.clone(), &settings.inbox);
-        let mut test = Cmd::new();
-        test.arg("EVALSHA").arg(sha1(call.script));
-        operands(&mut test, &call);
-        let answer = connection.req_packed_command(&test).await.and_then(Value::extract_error);
-        let answer = answer.map_err(|error| name_forbidden(unsent(error), "EVALSHA"))?;
-        if let Some((command, words)) = scripts::selftested(reply(answer)).map_err(fatal)? {
-            let error = redis::RedisError::from((redis::ErrorKind::Extension, "self-test", words));
-            return Err(name_forbidden(unsent(error), &command));
-        }
-        Ok((Wire { generation, connection }, eviction))
-    }
-}
-
-fn is_closed(link: &Link) -> bool {
-    matches!(link, Link::Closed)
-}
-
-/// What was forbidden, by name.
-fn name_forbidden(failure: Failure, command: &str) -> Failure {
-    if !matches!(failure.error.kind(), ErrorKind::Forbidden { .. }) {
-        return failure;
-    }
-    let what = format!("{command} (needed on the keys and channels of the namespace)");
-    let words = failure.error.to_string();
-    Failure { error: Error::new(ErrorKind::Forbidden { what }, words), ..failure }
-}
-
-fn fatal(error: Error) -> Failure {
-    Failure { error, redial: false, noscript: false, answered: true }
-}
-
-fn connection_info(settings: &Settings) -> redis::RedisResult<redis::ConnectionInfo> {
-    let mut login =
-        RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(settings.database);
-    if let Some(user) = &settings.user {
-        login = login.set_username(user);
-    }
-    if let Some(password) = &settings.password {
-        login = login.set_password(password.expose());
-    }
-    let address = ConnectionAddr::Tcp(settings.host.clone(), settings.port);
-    Ok(address.into_connection_info()?.set_redis_settings(login))
 }
 
 fn operands(command: &mut Cmd, call: &Call) {

@@ -11,13 +11,20 @@ pub(crate) struct Failure {
     pub(crate) redial: bool,
     /// The server does not know the script: send its text.
     pub(crate) noscript: bool,
+    /// No answer in time: the connection may be of no use.
+    pub(crate) timed_out: bool,
     /// The server said so itself: nothing is to be found out about who it is.
     pub(crate) answered: bool,
 }
 
 impl Failure {
     fn new(kind: ErrorKind, context: &'static str) -> Self {
-        Self { error: Error::new(kind, context), redial: false, noscript: false, answered: true }
+        Self::said(Error::new(kind, context))
+    }
+
+    /// What the server said, or what follows from it.
+    pub(crate) fn said(error: Error) -> Self {
+        Self { error, redial: false, noscript: false, timed_out: false, answered: true }
     }
 
     fn redial(self) -> Self {
@@ -69,5 +76,6 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
 /// No answer in time.
 pub(crate) fn timed_out(sent: bool) -> Failure {
     let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
-    Failure { answered: false, ..Failure::new(kind, "no answer within the request timeout").redial() }
+    let failure = Failure::new(kind, "no answer within the request timeout");
+    Failure { answered: false, timed_out: true, ..failure }
 }

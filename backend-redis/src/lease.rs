@@ -5,15 +5,16 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use latchwork_core::contracts::{Lease, LeaseState, NodeId};
-use latchwork_core::decide::{margin, recheck, renewal_period};
+use latchwork_core::decide::{recheck, renewal_period};
 use latchwork_core::{Clock, LostReason, Moment, Result};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::client::{BURST, Client, farewell};
+use crate::clock_steps::ClockSteps;
 use crate::inbox::Slot;
 use crate::layout::Queue;
-use crate::scripts::{self, Call, RenewAnswer, ServerTime};
+use crate::scripts::{self, Call, RenewAnswer};
 
 /// Queues in one renewal script: fewer cost the server more, more would let other requests wait. (In a cluster
 /// it would be those of one slot.)
@@ -146,14 +147,14 @@ impl Client {
             return Ok(());
         }
         let batches = batches(queues);
-        let mut result = Ok(());
         for burst in batches.chunks(BURST) {
+            let mut result = Ok(());
             let calls: Vec<_> = burst.iter().map(|batch| renewal(batch, self.ttl)).collect();
             let answers = self.driver.run_all(&calls, self.renewal_bound()).await;
             for (batch, answer) in burst.iter().zip(answers) {
                 let applied = answer.and_then(|(sent, reply)| {
                     let (time, answers) = scripts::renewed(reply)?;
-                    steps.observe(self, sent, time);
+                    steps.observe(sent, self.clock.now(), time, self.ttl);
                     self.apply(batch, sent, answers).map(|()| sent)
                 });
                 match applied {
@@ -162,9 +163,7 @@ impl Client {
                 }
             }
             // A server that does not answer is not asked for the rest: the next round begins with everything.
-            if result.is_err() {
-                return result;
-            }
+            result?;
         }
         self.lease.proven(started);
         self.give_back(&lost).await;
@@ -289,54 +288,10 @@ fn renewal(batch: &Batch, ttl: Duration) -> Call {
     )
 }
 
-/// Compares the server's clock, a wall clock that may be set, with our monotonic one: a step forward expires locks
-/// early, which no client can prevent, but which is said.
-#[derive(Debug, Default)]
-struct ClockSteps {
-    before: Option<(Moment, Moment, ServerTime)>,
-}
-
-impl ClockSteps {
-    fn observe(&mut self, client: &Client, sent: Moment, time: ServerTime) {
-        let received = client.clock.now();
-        if let Some(step) = self.step(sent, received, time, margin(client.ttl)) {
-            tracing::warn!(
-                step_ms = step / 1000,
-                "the server's clock was set: leases may have expired early, and their holders learn it late"
-            );
-        }
-    }
-
-    /// The step in microseconds, when it is more than `tolerated` and more than the round trips explain.
-    fn step(&mut self, sent: Moment, received: Moment, time: ServerTime, tolerated: Duration) -> Option<i64> {
-        let before = self.before.replace((sent, received, time))?;
-        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
-        let (least, most) = (micros(sent.since(before.1)), micros(received.since(before.0)));
-        let passed = time - before.2;
-        let step = if passed < least { passed - least } else { (passed - most).max(0) };
-        (step.abs() > micros(tolerated)).then_some(step)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use latchwork_core::{Address, Kind};
-
-    fn at(millis: u64) -> Moment {
-        Moment::from_nanos(millis * 1_000_000)
-    }
-
-    #[test]
-    fn a_step_of_the_servers_clock_is_seen_and_a_slow_reply_is_none() {
-        let tolerated = Duration::from_millis(200);
-        let mut steps = ClockSteps::default();
-        assert_eq!(steps.step(at(0), at(1), 1_000_000, tolerated), None);
-        assert_eq!(steps.step(at(1_000), at(1_500), 2_400_000, tolerated), None);
-        assert_eq!(steps.step(at(2_000), at(2_001), 3_000_000, tolerated), None);
-        assert_eq!(steps.step(at(3_000), at(3_001), 9_000_000, tolerated), Some(4_999_000));
-        assert_eq!(steps.step(at(4_000), at(4_001), 5_000_000, tolerated), Some(-4_999_000));
-    }
 
     #[test]
     fn batches_hold_every_node_once_and_are_bounded() {

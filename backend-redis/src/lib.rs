@@ -38,6 +38,7 @@
 
 mod backend;
 mod client;
+mod clock_steps;
 mod config;
 #[cfg(test)]
 mod differential;

@@ -1,6 +1,6 @@
 //! A Redis of the test's own, clients of it, and an operator's connection.
 
-#![allow(dead_code, reason = "each test target uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each test target uses a part")]
 
 use std::sync::Arc;
 use std::time::Duration;

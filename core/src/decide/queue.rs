@@ -111,7 +111,11 @@ impl Queue {
             return Answer::Gone;
         }
         if let Some(sequence) = self.find(ask.id) {
-            return self.renew_pruned(now, ask.id, sequence);
+            match self.renew_pruned(now, ask.id, sequence) {
+                // Expired, and only not dropped yet: as if it were.
+                Answer::Gone => drop(self.nodes.remove(&sequence)),
+                answer => return answer,
+            }
         }
         if let Claim::Permits(weight) = ask.claim {
             let limit = match (self.limit, ask.limit) {
@@ -148,7 +152,8 @@ impl Queue {
 
     fn renew_pruned(&mut self, now: Micros, id: NodeId, sequence: u64) -> Answer {
         match self.nodes.get_mut(&sequence) {
-            Some(slot) if slot.id == id => slot.expires = now + slot.ttl,
+            // One that has expired may wait to be dropped when many have: nobody may tell (A2).
+            Some(slot) if slot.id == id && slot.expires > now => slot.expires = now + slot.ttl,
             _ => return Answer::Gone,
         }
         self.answer(sequence)

@@ -1,0 +1,56 @@
+//! Steps of the server's clock.
+
+use std::time::Duration;
+
+use latchwork_core::Moment;
+use latchwork_core::decide::margin;
+
+use crate::scripts::ServerTime;
+
+/// Compares the server's clock, a wall clock that may be set, with our monotonic one: a step forward expires locks
+/// early, which no client can prevent, but which is said.
+#[derive(Debug, Default)]
+pub(crate) struct ClockSteps {
+    before: Option<(Moment, Moment, ServerTime)>,
+}
+
+impl ClockSteps {
+    pub(crate) fn observe(&mut self, sent: Moment, received: Moment, time: ServerTime, ttl: Duration) {
+        if let Some(step) = self.step(sent, received, time, margin(ttl)) {
+            tracing::warn!(
+                step_ms = step / 1000,
+                "the server's clock was set: leases may have expired early, and their holders learn it late"
+            );
+        }
+    }
+
+    /// The step in microseconds, when it is more than `tolerated` and more than the round trips explain.
+    fn step(&mut self, sent: Moment, received: Moment, time: ServerTime, tolerated: Duration) -> Option<i64> {
+        let before = self.before.replace((sent, received, time))?;
+        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        let (least, most) = (micros(sent.since(before.1)), micros(received.since(before.0)));
+        let passed = time - before.2;
+        let step = if passed < least { passed - least } else { (passed - most).max(0) };
+        (step.abs() > micros(tolerated)).then_some(step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_step_of_the_servers_clock_is_seen_and_a_slow_reply_is_none() {
+        let tolerated = Duration::from_millis(200);
+        let mut steps = ClockSteps::default();
+        assert_eq!(steps.step(at(0), at(1), 1_000_000, tolerated), None);
+        assert_eq!(steps.step(at(1_000), at(1_500), 2_400_000, tolerated), None);
+        assert_eq!(steps.step(at(2_000), at(2_001), 3_000_000, tolerated), None);
+        assert_eq!(steps.step(at(3_000), at(3_001), 9_000_000, tolerated), Some(4_999_000));
+        assert_eq!(steps.step(at(4_000), at(4_001), 5_000_000, tolerated), Some(-4_999_000));
+    }
+}
