@@ -68,7 +68,7 @@ pub(crate) struct Redis {
     /// How far time goes.
     pub(crate) ticks: u8,
     /// How often each client joins.
-    pub(crate) attempts: u8,
+    pub(crate) attempts: Vec<u8>,
     /// How often a client repeats a JOIN, and a leave.
     pub(crate) repeats: u8,
     /// How many messages may be on their way when a client sends one more.
@@ -81,6 +81,8 @@ pub(crate) struct Redis {
     pub(crate) back: u8,
     pub(crate) tries: bool,
     pub(crate) fault: Option<Fault>,
+    /// What alone is judged; everything when there is no fault.
+    pub(crate) only: Option<Broken>,
 }
 
 /// Zero of every clock, so that no clock is ever before its origin.
@@ -189,6 +191,10 @@ impl Redis {
 
     fn has(&self, fault: Fault) -> bool {
         self.fault == Some(fault)
+    }
+
+    fn judges(&self, broken: Broken) -> bool {
+        self.only.is_none_or(|only| only == broken)
     }
 
     /// Faults of the server are planted in the list; otherwise it is core's queue that is explored.
@@ -329,45 +335,47 @@ impl State {
         })
     }
 
-    fn unsound(&self, model: &Redis) -> Option<Broken> {
+    /// What is wrong with who believes to hold.
+    fn holders(&self, model: &Redis) -> Option<Broken> {
+        let believers = (0..self.clients.len()).filter(|&index| self.believes(index));
         let mut holders = Vec::new();
-        for (index, client) in self.clients.iter().enumerate().filter(|(index, _)| self.believes(*index)) {
+        for index in believers.clone() {
             let claim = model.claims[index];
-            if claim == Claim::Exclusive && client.sequence < self.highest_token {
-                return Some(Broken::TokenBack);
-            }
-            // Whether they fit does not depend on their order, since the first exclusive claim is alone.
-            if !fits(holders.iter().copied(), claim, model.limit)
-                || (claim != Claim::Exclusive && holders.contains(&Claim::Exclusive))
-            {
+            // `fits` looks at the later claim alone, so an exclusive one that comes first is looked for.
+            if !fits(holders.iter().copied(), claim, model.limit) || holders.contains(&Claim::Exclusive) {
                 return Some(Broken::TwoHolders);
             }
             holders.push(claim);
         }
+        let old = |index: usize| {
+            model.claims[index] == Claim::Exclusive && self.clients[index].sequence < self.highest_token
+        };
+        believers.into_iter().any(old).then_some(Broken::TokenBack)
+    }
+
+    /// What is wrong with the nodes on the server.
+    fn nodes(&self, model: &Redis) -> Option<Broken> {
         let nodes = self.server.nodes();
         let now = self.server_time();
         for (place, (sequence, owner)) in self.made.iter().enumerate() {
-            if self.made[..place].iter().any(|(_, other)| other == owner) {
+            let alone = self.made[..place].iter().all(|(_, other)| other != owner);
+            if !alone && model.judges(Broken::TwoNodes) {
                 return Some(Broken::TwoNodes);
             }
-            let client = &self.clients[usize::from(owner.client)];
+            let index = usize::from(owner.client);
+            let client = &self.clients[index];
             let node = nodes.iter().find(|node| node.sequence == *sequence).expect("it was just made");
             if !client.alive || node.expires <= now {
                 continue;
             }
             let closed = owner.number < client.number || client.phase == Phase::Idle;
-            if closed && !self.request_of(*owner) {
+            if closed && !self.request_of(*owner) && model.judges(Broken::Ghost) {
                 return Some(Broken::Ghost);
             }
-            let index = usize::from(owner.client);
-            if node.admitted
-                && !closed
-                && client.phase == Phase::Waiting
-                && client.sequence == *sequence
-                && self.local_moment(index) < client.deadline
-                && self.losses == 0
-                && !self.net.iter().any(|message| concerns(message, *owner))
-            {
+            let asleep = !closed && client.phase == Phase::Waiting && client.sequence == *sequence;
+            let in_time = self.local_moment(index) < client.deadline;
+            let silence = self.losses == 0 && !self.net.iter().any(|message| concerns(message, *owner));
+            if node.admitted && asleep && in_time && silence && model.judges(Broken::Uninformed) {
                 return Some(Broken::Uninformed);
             }
         }
@@ -400,7 +408,12 @@ fn tell(answer: Answer, now: Micros) -> Told {
 
 impl Protocol for Redis {
     fn verdict(&self, state: &State) -> Option<Broken> {
-        state.broken.or_else(|| state.unsound(self)).or_else(|| recovery::verdict(self, state))
+        let judged = |broken: &Broken| self.judges(*broken);
+        let recovers = self.only.is_none_or(|only| matches!(only, Broken::Stuck | Broken::Slow));
+        (state.broken.filter(judged))
+            .or_else(|| state.holders(self).filter(judged))
+            .or_else(|| state.nodes(self))
+            .or_else(|| recovers.then(|| recovery::verdict(self, state)).flatten().filter(judged))
     }
 }
 
@@ -509,7 +522,7 @@ impl Redis {
                     || self.claims[index - 1] != self.claims[index]
                     || state.clients[index - 1].number > 0
                     || !state.clients[index - 1].alive;
-                if client.number < self.attempts && in_turn {
+                if client.number < self.attempts[index] && in_turn {
                     steps.push(Step::Join(index));
                     if self.tries {
                         steps.push(Step::Try(index));

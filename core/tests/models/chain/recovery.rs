@@ -1,0 +1,71 @@
+//! From every state, a fault-free run: all that is late lands, every view catches up, every client does what it has to.
+//! First nobody releases: then nobody may sleep who is admitted. Then all holders release, again and again: everyone
+//! is served and nothing is left. There are no re-check timers here: what only a timer would save counts as asleep.
+
+use latchwork_core::decide::chain::{Listed, Standing, standing};
+
+use super::{Chain, Phase, State, Step};
+use crate::explore::Broken;
+
+/// More steps than any run of so few clients takes.
+const FOREVER: usize = 400;
+
+pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {
+    let mut state = state.clone();
+    let mut steps = 0;
+    loop {
+        while let Some(step) = state.due() {
+            state.step(model, step);
+            state.forget_old_views();
+            steps += 1;
+            if steps > FOREVER {
+                return Some(Broken::Stuck);
+            }
+            if let Some(broken) = state.broken {
+                return Some(broken);
+            }
+        }
+        let leader = state.leader();
+        let listed: Vec<Listed> = leader.nodes.iter().map(super::Node::listed).collect();
+        for client in state.clients.iter().filter(|client| matches!(client.phase, Phase::Sleeping(_))) {
+            let own = leader.nodes.iter().position(|node| node.sequence == client.sequence);
+            let admitted = |own| matches!(standing(&listed, own, leader.limit), Standing::Admitted { .. });
+            if own.is_some_and(admitted) {
+                return Some(Broken::Uninformed);
+            }
+        }
+        let Some(holder) = state.clients.iter().position(|client| client.phase == Phase::Holding) else {
+            break;
+        };
+        state.step(model, Step::Leave(holder));
+        state.forget_old_views();
+    }
+    let asleep = state.clients.iter().any(|client| matches!(client.phase, Phase::Sleeping(_)));
+    (asleep || !state.leader().nodes.is_empty()).then_some(Broken::Stuck)
+}
+
+impl State {
+    /// The next thing that happens when nothing fails and nobody releases.
+    fn due(&self) -> Option<Step> {
+        if let Some(&late) = self.late.first() {
+            return Some(Step::Land(late));
+        }
+        let next = |(index, client): (usize, &super::Client)| {
+            if !client.valid && !client.expired {
+                return Some(Step::Expire(index));
+            }
+            match client.phase {
+                _ if !client.alive => None,
+                Phase::Unknown => Some(Step::Resolve(index)),
+                Phase::Leaving => Some(Step::Leave(index)),
+                Phase::Holding if client.owes_mark => Some(Step::Mark(index)),
+                Phase::Idle | Phase::Out => None,
+                _ if client.view + 1 < self.views.len() => Some(Step::Advance(index)),
+                Phase::Listing => Some(Step::List(index)),
+                Phase::Arming { .. } => Some(Step::Arm(index)),
+                Phase::Holding | Phase::Sleeping(_) => None,
+            }
+        };
+        self.clients.iter().enumerate().find_map(next)
+    }
+}

@@ -1,0 +1,5 @@
+//! Model C: how long a client may count itself alive.
+
+mod nodes;
+mod proof;
+mod rules;
