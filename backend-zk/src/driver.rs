@@ -24,6 +24,9 @@ use crate::tasks::Tasks;
 
 type Result<T> = std::result::Result<T, Fault>;
 
+/// The shortest pause before a request that failed is sent again.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// What a reply tells of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stat {
@@ -334,6 +337,18 @@ impl Driver {
                 _ = self.lease.until_lost() => return Err(Fault::Gone),
             }
         }
+    }
+
+    /// After a request that came to nothing: waits until it makes sense to ask again. Never at once, since a
+    /// server under load may refuse while the connection stands.
+    pub(crate) async fn recovered(&self) -> Result<()> {
+        tokio::time::sleep(PAUSE).await;
+        self.connected().await
+    }
+
+    /// Whether [`kill`](Self::kill) ended it: the lease runs out by itself then.
+    pub(crate) fn is_killed(&self) -> bool {
+        *self.killed.borrow()
     }
 
     /// Suspends the lease whenever the connection is lost; returns when the session is over.

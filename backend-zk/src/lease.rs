@@ -73,6 +73,15 @@ impl Session {
         self.driver.give_back();
     }
 
+    /// A request was answered by the end of the session: why it is lost. Where the client crate says so before our clock
+    /// does, it is lost from now on. `None` for a client that was killed, whose lease runs out by itself.
+    pub(crate) fn over(&self) -> Option<LostReason> {
+        if !self.driver.is_killed() {
+            self.lease().end(LostReason::Expired);
+        }
+        self.lease().lost()
+    }
+
     /// The client dies: nothing more is sent.
     pub(crate) async fn kill(&self) {
         if let Some(keeper) = self.keeper.lock().take() {

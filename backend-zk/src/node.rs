@@ -101,9 +101,13 @@ impl ZkNode {
         self.entered.load(Ordering::Acquire)
     }
 
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
+    }
+
     /// The node was seen to be gone from the server (NODE-GONE).
     pub(crate) fn removed(&self) {
-        if !self.leaving.load(Ordering::Acquire) {
+        if !self.is_leaving() {
             self.state.gone(LostReason::Revoked);
         }
     }
@@ -156,7 +160,7 @@ async fn arm_own(node: &Weak<ZkNode>) -> Option<Armed> {
                 node.removed();
                 return None;
             }
-            Err(fault) if fault.is_transient() => node.session.driver.connected().await.ok()?,
+            Err(fault) if fault.is_transient() => node.session.driver.recovered().await.ok()?,
             Err(fault) => {
                 tracing::debug!(?fault, path = node.path, "an own node cannot be watched");
                 return None;
@@ -176,7 +180,7 @@ async fn mark_when_limit_changes(node: &Weak<ZkNode>, limit: u32) {
         let watch = match held.session.driver.watch(path).await {
             Ok((data, _, watch)) if limit::parse(&data).is_ok_and(|stored| stored == limit) => watch,
             Ok(_) | Err(Fault::NoNode) => break,
-            Err(fault) if fault.is_transient() && held.session.driver.connected().await.is_ok() => continue,
+            Err(fault) if fault.is_transient() && held.session.driver.recovered().await.is_ok() => continue,
             Err(_) => return,
         };
         // Not kept alive by its own watch.
@@ -192,7 +196,7 @@ async fn mark_admitted(node: Weak<ZkNode>) {
         let data = [node.label.as_bytes(), MARK].concat();
         match node.session.driver.write(&node.path, &data).await {
             Err(fault) if fault.is_transient() => {
-                if node.session.driver.connected().await.is_err() {
+                if node.session.driver.recovered().await.is_err() {
                     return;
                 }
             }
@@ -217,9 +221,8 @@ impl Node for ZkNode {
         self.leaving.store(true, Ordering::Release);
         match delete(&self.session, &self.path).await {
             Ok(()) => Ok(()),
-            // It goes with the session, which was given back.
-            Err(Fault::Gone) if self.session.lease().lost().is_some() => Ok(()),
-            Err(Fault::Gone) => Err(Error::closed()),
+            // It goes with the session.
+            Err(Fault::Gone) => self.session.over().map(drop).ok_or_else(Error::closed),
             Err(fault) => Err(fault.error("leave")),
         }
     }

@@ -104,7 +104,7 @@ pub(crate) async fn abandon(session: &Arc<Session>, join: &Join) -> Result<()> {
     };
     match work.await {
         // Whatever there is goes with the session.
-        Err(Fault::Gone) if session.lease().lost().is_some() => Ok(()),
+        Err(Fault::Gone) => session.over().map(drop).ok_or_else(Error::closed),
         Err(fault) => Err(overtaken(session, fault, "abandon a join")),
         Ok(()) => Ok(()),
     }
@@ -262,11 +262,15 @@ pub(crate) async fn delete(session: &Session, path: &str) -> std::result::Result
 
 /// The error of a request under which the session may have ended.
 pub(crate) fn overtaken(session: &Session, fault: Fault, what: &str) -> Error {
-    match (fault, session.lease().lost()) {
-        (Fault::Gone, Some(LostReason::Closed)) => Error::closed(),
-        (Fault::Gone | Fault::Unknown(_), Some(reason)) => Error::lost(reason),
-        (Fault::Gone, None) => Error::closed(),
-        (fault, _) => fault.error(what),
+    match fault {
+        Fault::Gone => match session.over() {
+            Some(LostReason::Closed) | None => Error::closed(),
+            Some(reason) => Error::lost(reason),
+        },
+        Fault::Unknown(_) if session.lease().lost() == Some(LostReason::Expired) => {
+            Error::lost(LostReason::Expired)
+        }
+        fault => fault.error(what),
     }
 }
 

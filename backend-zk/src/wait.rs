@@ -19,7 +19,7 @@ use std::pin::Pin;
 use futures_util::future::{join_all, select_all};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Standing, standing};
-use latchwork_core::{Error, ErrorKind, Kind, LostReason, Result};
+use latchwork_core::{Error, ErrorKind, Kind, Result};
 
 use crate::driver::Event;
 use crate::error::Fault;
@@ -57,10 +57,18 @@ impl ZkNode {
             if self.has_entered() {
                 return Ok(());
             }
+            if self.is_leaving() {
+                return Err(Error::new(ErrorKind::NotHeld, "it was left while it waited"));
+            }
             let View { queue, limit } = match view.take() {
                 Some(view) => view,
                 None => match self.look().await {
                     Ok(view) => view,
+                    // The directory is gone, and our node with it.
+                    Err(Fault::NoNode) => {
+                        self.removed();
+                        continue;
+                    }
                     Err(fault) => {
                         self.heal(fault).await?;
                         continue;
@@ -113,8 +121,10 @@ impl ZkNode {
                     Err(fault) => Err(fault),
                 },
             };
-            if let Err(fault) = woken {
-                self.heal(fault).await?;
+            match woken {
+                // What was to be watched has left since the listing (RULES B3).
+                Ok(_) | Err(Fault::NoNode) => {}
+                Err(fault) => self.heal(fault).await?,
             }
         }
     }
@@ -239,35 +249,15 @@ impl ZkNode {
 
     /// After a request that came to nothing: waits until it makes sense to ask again.
     async fn heal(&self, fault: Fault) -> Result<()> {
-        match fault {
-            // What was listed is not there any more: list again.
-            Fault::NoNode => {
-                if self.session.driver.stat(&self.path).await.is_ok_and(|stat| stat.is_none()) {
-                    self.removed();
-                }
-                Ok(())
-            }
-            fault if fault.is_transient() => {
-                // An end of the session shows as the lease's loss at the top of the loop.
-                match self.session.driver.connected().await {
-                    Ok(()) => Ok(()),
-                    Err(fault) => self.over(fault),
-                }
-            }
-            fault => self.over(fault),
-        }
-    }
-
-    fn over(&self, fault: Fault) -> Result<()> {
-        match (&fault, self.state.lost()) {
-            (_, Some(reason)) => Err(Error::lost(reason)),
-            // The crate says that the session is over, before our clock does.
-            (Fault::Gone, None) => {
-                self.state.lease().end(LostReason::Expired);
-                Err(Error::lost(LostReason::Expired))
-            }
-            _ => Err(overtaken(&self.session, fault, "wait")),
-        }
+        let fault = match fault {
+            fault if fault.is_transient() => match self.session.driver.recovered().await {
+                Ok(()) => return Ok(()),
+                Err(fault) => fault,
+            },
+            fault => fault,
+        };
+        let error = overtaken(&self.session, fault, "wait");
+        Err(self.state.lost().map_or(error, Error::lost))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{
@@ -11,6 +12,8 @@ use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::contracts::{Close, Join, Joined, LeaseState, Page};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Config, ErrorKind, Fenced, Hold, Kind, LostReason};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 const ALL: Page = Page { after: 0, most: 100 };
 /// ZooKeeper's number of the request that makes a node and answers its stat.
@@ -210,4 +213,48 @@ async fn a_clients_node_that_was_deleted_is_made_again_by_its_next_proof() {
     assert!(tokio::time::timeout(Duration::from_secs(3), backend.lease().until_lost()).await.is_err());
     let queue = address(&config, Kind::Mutex, "a");
     assert!(matches!(backend.join(&join(&queue, Exclusive)).await, Ok(Joined::Admitted(_))));
+}
+
+/// The server ends the session before our clock does: another client closes it under its id, as an operator would.
+#[tokio::test]
+async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_join_has_a_new_one() {
+    let addr = server().await.addr();
+    let proxy = Proxy::start(addr).await.unwrap();
+    let config = through(&proxy).await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    // The id and password of a session are in the client's own words when it comes back.
+    let _hear = proxy.request({
+        let seen = Arc::clone(&seen);
+        move |chunk| {
+            let mut seen = seen.lock().unwrap();
+            seen.push(chunk.to_vec());
+            false
+        }
+    });
+    let coordinator = coordinator(&config).await;
+    let guard = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
+    let lease = coordinator.lease();
+    seen.lock().unwrap().clear();
+    proxy.sever();
+    soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+    soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
+    let connect = seen.lock().unwrap().first().cloned().unwrap();
+
+    // The same words on a connection of our own, and the request to close behind them.
+    let mut stream = TcpStream::connect(addr).await.unwrap();
+    let length = 4 + usize::try_from(i32::from_be_bytes(connect[..4].try_into().unwrap())).unwrap();
+    stream.write_all(&connect[..length]).await.unwrap();
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer).await.unwrap();
+    let close: [[u8; 4]; 3] = [8_i32, 1, -11].map(i32::to_be_bytes);
+    stream.write_all(&close.concat()).await.unwrap();
+
+    let reason = soon(guard.lost()).await.reason();
+    assert!(matches!(reason, LostReason::Expired | LostReason::Revoked), "{reason}");
+    soon(lease.until_lost()).await;
+    assert!(lease.clock().now() < lease.deadline(), "told by the server, not by the clock");
+    let again = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
+    assert!(again.token() > guard.token());
+    again.release().await.unwrap();
+    coordinator.close().await.unwrap();
 }
