@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use tokio::sync::Notify;
 
@@ -292,7 +291,8 @@ fn states(tenure: Arc<Tenure>) -> BoxStream<'static, LeaseState> {
 /// Becomes ready when a hold is lost. See [`Hold::lost`].
 pub struct Loss {
     tenure: Arc<Tenure>,
-    waiting: Option<BoxFuture<'static, LostReason>>,
+    // Sync, unlike a BoxFuture: a handle is shared between tasks.
+    waiting: Option<Pin<Box<dyn Future<Output = LostReason> + Send + Sync>>>,
 }
 
 impl Loss {

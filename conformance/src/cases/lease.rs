@@ -209,13 +209,13 @@ cases! {
         let ttl = client.coordinator.lease().ttl();
         // The link stays: a client that is dropped still reaches its server.
         let link = Arc::clone(&client.link);
-        drop((guard, bare, client));
+        drop((guard, client));
         for waiter in [first, second] {
             // By the close, and not by the lease's end.
             let next = within(ttl / 2, "the next admission", waiter.outcome()).await.expect("admitted");
             next.release().await.expect("released");
         }
-        drop(link);
+        drop((bare, link));
     }
 
     "LEASE-REOPEN" =>
