@@ -24,7 +24,7 @@ pub(crate) struct Crew {
 
 enum Member {
     Task { coordinator: Coordinator, task: JoinHandle<bool> },
-    Process { child: Child, input: ChildStdin },
+    Process { child: Box<Child>, input: ChildStdin },
 }
 
 impl Crew {
@@ -68,7 +68,7 @@ impl Crew {
                 .spawn()
                 .map_err(failed("starting a worker"))?;
             let input = child.stdin.take().expect("it was asked for");
-            members.push(Member::Process { child, input });
+            members.push(Member::Process { child: Box::new(child), input });
         }
         // The pipe ends when the last worker does, so this end must not stay open.
         drop(writer);
