@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, Join, Joined, NodeId, NodeState, Patience};
@@ -40,10 +39,10 @@ pub(super) const CONTROLS: &[Control] = &[
         bed: |name| on_memory(name, TryOvertakes::default()),
     },
     Control {
-        name: "a_try_waits_for_the_server",
+        name: "a_try_takes_silence_for_a_no",
         case: "mutex_try_answers_in_time_without_a_server",
         beside: "mutex_is_fair",
-        bed: |name| on_memory(name, TriesForEver),
+        bed: |name| on_memory(name, SilenceRefuses),
     },
     Control {
         name: "a_timeout_leaves_the_node",
@@ -142,17 +141,16 @@ impl Defect for TryOvertakes {
     }
 }
 
+/// No answer is taken for a no.
 #[derive(Debug)]
-struct TriesForEver;
+struct SilenceRefuses;
 
 #[async_trait]
-impl Defect for TriesForEver {
+impl Defect for SilenceRefuses {
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
-        loop {
-            match honest.join(join).await {
-                Err(error) if error.is_retryable() => tokio::time::sleep(Duration::from_millis(100)).await,
-                other => return other,
-            }
+        match honest.join(join).await {
+            Err(error) if error.is_retryable() && join.patience == Patience::Try => Ok(Joined::Refused),
+            other => other,
         }
     }
 }
