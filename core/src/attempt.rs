@@ -27,13 +27,13 @@ pub(crate) struct Request {
     pub(crate) limit: Option<u32>,
     pub(crate) label: Arc<str>,
     pub(crate) patience: Patience,
-    /// The total deadline; `Moment::NEVER` for none.
+    /// The total deadline (for a try: of its answer); `Moment::NEVER` for none.
     pub(crate) deadline: Moment,
     /// A fixed end, from the send of an uncontended join or from the admission.
     pub(crate) max_hold: Option<Duration>,
 }
 
-/// An admitted node, which leaves when it is dropped.
+/// An admitted node. Whoever takes it makes a hold of it without an await in between, so that no drop can lose it.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) node: Arc<dyn Node>,
@@ -56,12 +56,22 @@ pub(crate) async fn acquire(
             biased;
             answer = all => answer,
             () = clock.sleep_until(request.deadline) => {
-                Err(Error::new(ErrorKind::Timeout, "not acquired in time; its place in the queue is given back"))
+                Err(late(request.patience))
             }
         }
     };
     let node = answer.map_err(|error| error.on(request.queue.name()))?;
     Ok(node.map(|node| Admitted { node, waited: clock.now().since(started) }))
+}
+
+/// What a passed deadline means: a try's is the request timeout, for it never waits for anything but an answer.
+fn late(patience: Patience) -> Error {
+    match patience {
+        Patience::Wait => {
+            Error::new(ErrorKind::Timeout, "not acquired in time; its place in the queue is given back")
+        }
+        Patience::Try => Error::new(ErrorKind::Unavailable, "no answer within the request timeout"),
+    }
 }
 
 async fn acquire_now(

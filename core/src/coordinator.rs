@@ -116,6 +116,10 @@ impl Coordinator {
         &self.inner.departures
     }
 
+    pub(crate) fn request_timeout(&self) -> Duration {
+        self.inner.request_timeout
+    }
+
     pub(crate) fn clock(&self) -> Clock {
         self.inner.backend.lease().clock().clone()
     }

@@ -207,9 +207,10 @@ impl Acquire {
             }
             None => Arc::clone(coordinator.default_label()),
         };
-        let deadline = match self.within {
-            Some(within) if patience == Patience::Wait => coordinator.clock().now() + within,
-            _ => Moment::NEVER,
+        let deadline = match (patience, self.within) {
+            (Patience::Try, _) => coordinator.clock().now() + coordinator.request_timeout(),
+            (Patience::Wait, Some(within)) => coordinator.clock().now() + within,
+            (Patience::Wait, None) => Moment::NEVER,
         };
         Ok(Request {
             queue: queue.clone(),
