@@ -1,16 +1,18 @@
 //! Model B: nodes in create order, clients that list and watch (ZooKeeper with lagging views, etcd with late requests).
 
+mod client;
+mod coordinator;
+mod judge;
 mod recovery;
 mod rules;
-mod world;
+mod steps;
 
 use std::collections::BTreeSet;
 
+use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::Listed;
-use latchwork_core::decide::{Claim, fits};
-use stateright::{Model, Property};
 
-use crate::explore::{Broken, Protocol, sound};
+use crate::explore::Broken;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Server {
@@ -233,171 +235,5 @@ impl State {
     fn believes(&self, index: usize) -> bool {
         let client = &self.clients[index];
         client.alive && client.phase == Phase::Holding && (client.valid || client.phantom)
-    }
-
-    /// What is wrong with who believes to hold.
-    fn holders(&self, model: &Chain) -> Option<Broken> {
-        let mut holders = Vec::new();
-        for client in
-            (0..self.clients.len()).filter(|&index| self.believes(index)).map(|index| &self.clients[index])
-        {
-            let there = self.leader().nodes.iter().any(|node| node.sequence == client.sequence);
-            if !there && model.judges(Broken::Believes) {
-                return Some(Broken::Believes);
-            }
-            let old = client.claim == Claim::Exclusive && client.sequence < self.highest_token;
-            if old && model.judges(Broken::TokenBack) {
-                return Some(Broken::TokenBack);
-            }
-            // `fits` looks at the later claim alone, so an exclusive one that comes first is looked for.
-            let beside = fits(holders.iter().copied(), client.claim, self.largest_limit);
-            if (!beside || holders.contains(&Claim::Exclusive)) && model.judges(Broken::TwoHolders) {
-                return Some(Broken::TwoHolders);
-            }
-            holders.push(client.claim);
-        }
-        None
-    }
-
-    /// What is wrong with the nodes at the leader.
-    fn nodes(&self, model: &Chain) -> Option<Broken> {
-        let nodes = &self.leader().nodes;
-        for (place, node) in nodes.iter().enumerate() {
-            let alone = nodes[..place].iter().all(|other| other.by != node.by);
-            if !alone && model.judges(Broken::TwoNodes) {
-                return Some(Broken::TwoNodes);
-            }
-            let client = &self.clients[usize::from(node.by.client)];
-            let closed = node.by.number < client.number || client.phase == Phase::Idle;
-            if client.alive && client.valid && closed && model.judges(Broken::Ghost) {
-                return Some(Broken::Ghost);
-            }
-        }
-        None
-    }
-}
-
-impl Protocol for Chain {
-    fn verdict(&self, state: &State) -> Option<Broken> {
-        let judged = |broken: &Broken| self.judges(*broken);
-        let recovers = self.only.is_none_or(|only| matches!(only, Broken::Stuck | Broken::Uninformed));
-        let crowd = || state.views.iter().any(|view| view.woken > view.most_woken).then_some(Broken::Crowd);
-        (state.broken.filter(judged))
-            .or_else(|| state.holders(self))
-            .or_else(|| state.nodes(self))
-            .or_else(|| crowd().filter(judged))
-            .or_else(|| recovers.then(|| recovery::verdict(self, state)).flatten().filter(judged))
-    }
-}
-
-impl Model for Chain {
-    type State = State;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<State> {
-        let clients = self.claims.iter().map(|&claim| Client::new(claim)).collect();
-        let view = View { nodes: Vec::new(), limit: self.limit, woken: 0, most_woken: u8::MAX };
-        vec![State {
-            views: vec![view],
-            clients,
-            late: BTreeSet::new(),
-            tombstones: BTreeSet::new(),
-            last: 0,
-            changes: 0,
-            unknowns: 0,
-            failures: 0,
-            reconnects: 0,
-            downgrades: 0,
-            largest_limit: self.limit,
-            highest_token: 0,
-            broken: None,
-        }]
-    }
-
-    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        for (index, client) in state.clients.iter().enumerate() {
-            if !client.valid && !client.expired {
-                steps.push(Step::Expire(index));
-            }
-            if !client.alive {
-                continue;
-            }
-            self.client_actions(state, index, client, steps);
-        }
-        steps.extend(state.late.iter().map(|&late| Step::Land(late)));
-        if state.changes < self.limits.len() {
-            steps.push(Step::SetLimit);
-        }
-    }
-
-    fn next_state(&self, state: &State, step: Step) -> Option<State> {
-        let mut next = state.clone();
-        next.step(self, step);
-        next.forget_old_views();
-        Some(next)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        sound()
-    }
-}
-
-impl Chain {
-    fn client_actions(&self, state: &State, index: usize, client: &Client, steps: &mut Vec<Step>) {
-        let may_be_unknown = state.unknowns < self.unknowns;
-        match client.phase {
-            Phase::Idle => {
-                // Clients of one claim are alike: the first attempts come in order, and nothing is missed.
-                let in_turn = client.number > 0
-                    || index == 0
-                    || self.claims[index - 1] != self.claims[index]
-                    || state.clients[index - 1].number > 0;
-                if client.number < self.attempts && client.valid && in_turn {
-                    steps.push(Step::Join(index));
-                    if may_be_unknown {
-                        steps.push(Step::JoinUnknown(index, false));
-                        if self.server == Server::ZooKeeper {
-                            steps.push(Step::JoinUnknown(index, true));
-                        }
-                    }
-                }
-                return;
-            }
-            Phase::Unknown => {
-                steps.push(Step::Resolve(index));
-            }
-            Phase::Listing => steps.push(Step::List(index)),
-            Phase::Arming { .. } => steps.push(Step::Arm(index)),
-            Phase::Sleeping(watch) => {
-                if state.reconnects < self.reconnects && watch != Watch::Nothing {
-                    steps.push(Step::Reconnect(index));
-                }
-            }
-            Phase::Holding => {
-                if client.owes_mark {
-                    steps.push(Step::Mark(index));
-                    if may_be_unknown && self.server == Server::Etcd {
-                        steps.push(Step::MarkLate(index));
-                    }
-                }
-                if client.claim == Claim::Exclusive && client.valid && state.downgrades < self.downgrades {
-                    steps.push(Step::Downgrade(index));
-                }
-            }
-            Phase::Leaving => {}
-            Phase::Out => return,
-        }
-        steps.push(Step::Leave(index));
-        if may_be_unknown && client.phase != Phase::Leaving && !client.unknown && self.server == Server::Etcd
-        {
-            steps.push(Step::LeaveLate(index));
-        }
-        if client.view + 1 < state.views.len() {
-            steps.push(Step::Advance(index));
-        }
-        if state.failures < self.failures && client.valid {
-            steps.push(Step::Deadline(index));
-            steps.push(Step::Crash(index));
-        }
     }
 }

@@ -1,10 +1,10 @@
-//! What the coordinator and the clients of model B do. The rules that live in the backends' shells are stated here,
-//! each with its name; where a client stands is core's `standing`.
+//! What a client of model B does. The rules that live in the backends' shells are stated here, each with its name; where
+//! a client stands is core's `standing`.
 
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Listed, Standing, standing};
 
-use super::{Attempt, Chain, Client, Fault, Late, Node, Phase, Server, State, Step, View, Watch};
+use super::{Attempt, Chain, Client, Fault, Node, Phase, Server, State, Watch};
 use crate::explore::Broken;
 
 impl Client {
@@ -25,7 +25,7 @@ impl Client {
     }
 
     /// Back to where nothing is known, so that equal situations are equal states.
-    fn idle(&mut self) {
+    pub(super) fn idle(&mut self) {
         (self.phase, self.sequence) = (Phase::Idle, 0);
         (self.owes_mark, self.unknown, self.phantom) = (false, false, false);
     }
@@ -36,132 +36,14 @@ impl State {
         Attempt { client: u8::try_from(index).expect("few"), number: self.clients[index].number }
     }
 
-    pub(super) fn step(&mut self, model: &Chain, step: Step) {
-        match step {
-            Step::Join(index) => {
-                self.begin(model, index);
-                self.create_answered(model, index);
-            }
-            Step::JoinUnknown(index, applied) => {
-                self.begin(model, index);
-                self.unknowns += 1;
-                self.clients[index].phase = Phase::Unknown;
-                let attempt = self.attempt(index);
-                match model.server {
-                    Server::ZooKeeper if applied => drop(self.create(model, attempt)),
-                    Server::ZooKeeper => {}
-                    Server::Etcd => {
-                        self.clients[index].unknown = true;
-                        self.late.insert(Late::Create(attempt));
-                    }
-                }
-            }
-            Step::Resolve(index) => self.resolve(model, index),
-            Step::List(index) => self.list(model, index),
-            Step::Arm(index) => self.arm(model, index),
-            Step::Advance(index) => self.advance(model, index),
-            Step::Mark(index) => {
-                self.clients[index].owes_mark = false;
-                self.mark(model, self.attempt(index), self.clients[index].sequence);
-            }
-            Step::MarkLate(index) => {
-                self.unknowns += 1;
-                self.late.insert(Late::Mark(self.attempt(index), self.clients[index].sequence));
-            }
-            Step::Leave(index) => self.leave(model, index),
-            Step::LeaveLate(index) => {
-                self.unknowns += 1;
-                let client = &mut self.clients[index];
-                client.phase = Phase::Leaving;
-                client.owes_mark = false;
-                let sequence = client.sequence;
-                self.late.insert(Late::Delete(self.attempt(index), sequence));
-            }
-            Step::Land(late) => {
-                self.late.remove(&late);
-                self.land(model, late);
-            }
-            Step::Deadline(index) => {
-                self.failures += 1;
-                self.clients[index].valid = false;
-                // Lost at once, by the clock; only a listing that is on its way is still processed.
-                if self.clients[index].phase != Phase::Listing {
-                    self.clients[index].phase = Phase::Out;
-                }
-            }
-            Step::Crash(index) => {
-                self.failures += 1;
-                let client = &mut self.clients[index];
-                client.idle();
-                (client.alive, client.valid, client.phase) = (false, false, Phase::Out);
-            }
-            Step::Expire(index) => {
-                self.clients[index].expired = true;
-                self.change(model, |view| view.nodes.retain(|node| usize::from(node.by.client) != index));
-            }
-            Step::Reconnect(index) => {
-                self.reconnects += 1;
-                // B4: list again.
-                self.clients[index].phase = if model.has(Fault::LostWatchIgnored) {
-                    Phase::Sleeping(Watch::Nothing)
-                } else {
-                    Phase::Listing
-                };
-            }
-            Step::Downgrade(index) => self.downgrade(model, index),
-            Step::SetLimit => {
-                let limit = model.limits[self.changes];
-                self.changes += 1;
-                self.largest_limit = self.largest_limit.max(limit);
-                self.change(model, |view| view.limit = limit);
-            }
-        }
-    }
-
-    /// The leader takes a change; a departure gets the bound on whom it may wake.
-    fn change(&mut self, model: &Chain, change: impl FnOnce(&mut View)) {
-        let old = self.leader().clone();
-        let mut new = View { woken: 0, most_woken: u8::MAX, ..old.clone() };
-        change(&mut new);
-        if new == (View { woken: 0, most_woken: u8::MAX, ..old.clone() }) {
-            return;
-        }
-        let here = |node: &Node| new.nodes.iter().any(|other| other.sequence == node.sequence);
-        if let Some(gone) = old.nodes.iter().position(|node| !here(node)) {
-            let readers = old.nodes[gone + 1..].iter().take_while(|node| node.claim == Claim::Shared).count();
-            new.most_woken = match old.nodes[gone].claim {
-                Claim::Permits(_) => 3,
-                _ => u8::try_from(readers.max(1)).expect("few"),
-            };
-        }
-        self.views.push(new);
-        if model.server == Server::ZooKeeper && self.clients.iter().all(|client| !client.alive) {
-            self.views.drain(..self.views.len() - 1);
-        }
-    }
-
-    /// Views that nobody will see again.
-    pub(super) fn forget_old_views(&mut self) {
-        let last = self.views.len() - 1;
-        let watching = |client: &Client| client.alive && !matches!(client.phase, Phase::Idle | Phase::Out);
-        for client in self.clients.iter_mut().filter(|client| !watching(client)) {
-            client.view = last;
-        }
-        let oldest = self.clients.iter().map(|client| client.view).min().unwrap_or(last);
-        self.views.drain(..oldest);
-        for client in &mut self.clients {
-            client.view -= oldest;
-        }
-    }
-
-    fn begin(&mut self, model: &Chain, index: usize) {
+    pub(super) fn begin(&mut self, model: &Chain, index: usize) {
         let client = &mut self.clients[index];
         client.number += 1;
         client.claim = model.claims[index];
     }
 
     /// The create was answered, so the client's server has it: what it lists from now on shows it.
-    fn create_answered(&mut self, model: &Chain, index: usize) {
+    pub(super) fn create_answered(&mut self, model: &Chain, index: usize) {
         match self.create(model, self.attempt(index)) {
             Some(sequence) => {
                 let last = self.views.len() - 1;
@@ -172,28 +54,8 @@ impl State {
         }
     }
 
-    /// Makes the node, or on etcd finds it again; `None` when the attempt is over.
-    fn create(&mut self, model: &Chain, by: Attempt) -> Option<u8> {
-        let client = &self.clients[usize::from(by.client)];
-        if client.expired || self.tombstones.contains(&by) {
-            return None;
-        }
-        let claim = client.claim;
-        let one_name =
-            |node: &&Node| node.by == by || (model.has(Fault::NamePerClient) && node.by.client == by.client);
-        if model.server == Server::Etcd {
-            if let Some(found) = self.leader().nodes.iter().find(one_name) {
-                return Some(found.sequence);
-            }
-        }
-        self.last += 1;
-        let sequence = self.last;
-        self.change(model, |view| view.nodes.push(Node { sequence, by, claim, marked: false }));
-        Some(sequence)
-    }
-
     /// What became of a create with an unknown outcome (B8, B9).
-    fn resolve(&mut self, model: &Chain, index: usize) {
+    pub(super) fn resolve(&mut self, model: &Chain, index: usize) {
         match model.server {
             // Again, under the same key: found, or made, or met by its tombstone.
             Server::Etcd => self.create_answered(model, index),
@@ -214,7 +76,7 @@ impl State {
         }
     }
 
-    fn list(&mut self, model: &Chain, index: usize) {
+    pub(super) fn list(&mut self, model: &Chain, index: usize) {
         if model.server == Server::Etcd {
             self.clients[index].view = self.views.len() - 1;
         }
@@ -270,7 +132,7 @@ impl State {
     }
 
     /// B3: the read that sets the watch shows whether there is still something to wait for.
-    fn arm(&mut self, model: &Chain, index: usize) {
+    pub(super) fn arm(&mut self, model: &Chain, index: usize) {
         let Phase::Arming { seen, sole } = self.clients[index].phase else { return };
         if model.server == Server::Etcd {
             // Only with the fault: a watch from "now".
@@ -290,7 +152,7 @@ impl State {
     }
 
     /// The client's server shows one more change, and its watches report it.
-    fn advance(&mut self, model: &Chain, index: usize) {
+    pub(super) fn advance(&mut self, model: &Chain, index: usize) {
         let (old, new) = (self.clients[index].view, self.clients[index].view + 1);
         let limit_changed = self.views[old].limit != self.views[new].limit;
         let find = |view: usize, sequence: u8| {
@@ -340,7 +202,7 @@ impl State {
         }
     }
 
-    fn hold(&mut self, model: &Chain, index: usize) {
+    pub(super) fn hold(&mut self, model: &Chain, index: usize) {
         let sequence = self.clients[index].sequence;
         self.clients[index].phase = Phase::Holding;
         self.highest_token = self.highest_token.max(sequence);
@@ -357,24 +219,7 @@ impl State {
         }
     }
 
-    /// B7: guarded by the own create revision.
-    fn mark(&mut self, model: &Chain, by: Attempt, sequence: u8) {
-        let claim = model.claims[usize::from(by.client)];
-        let (expired, fresh) = (self.clients[usize::from(by.client)].expired, self.last + 1);
-        let there = self.leader().nodes.iter().any(|node| node.sequence == sequence);
-        if there {
-            self.change(model, |view| {
-                for node in view.nodes.iter_mut().filter(|node| node.sequence == sequence) {
-                    node.marked = true;
-                }
-            });
-        } else if model.has(Fault::MarkUnguarded) && !expired {
-            self.last = fresh;
-            self.change(model, |view| view.nodes.push(Node { sequence: fresh, by, claim, marked: true }));
-        }
-    }
-
-    fn leave(&mut self, model: &Chain, index: usize) {
+    pub(super) fn leave(&mut self, model: &Chain, index: usize) {
         let (by, client) = (self.attempt(index), self.clients[index]);
         let tombstone =
             client.unknown && !(model.has(Fault::NoTombstoneOnceFound) && client.phase != Phase::Unknown);
@@ -404,46 +249,6 @@ impl State {
             self.delete(model, by, client.sequence);
         }
         self.clients[index].idle();
-    }
-
-    /// NODE-LEAVE-OWN: that incarnation and nothing newer (B10).
-    fn delete(&mut self, model: &Chain, by: Attempt, sequence: u8) {
-        let gone = |node: &Node| {
-            node.sequence == sequence || (model.has(Fault::NamePerClient) && node.by.client == by.client)
-        };
-        if self.leader().nodes.iter().any(|node| gone(node) && node.by != by) {
-            self.broken = Some(Broken::ForeignLeave);
-        }
-        self.change(model, |view| view.nodes.retain(|node| !gone(node)));
-    }
-
-    fn land(&mut self, model: &Chain, late: Late) {
-        match late {
-            Late::Create(by) => drop(self.create(model, by)),
-            Late::Delete(by, sequence) => self.delete(model, by, sequence),
-            Late::Mark(by, sequence) => self.mark(model, by, sequence),
-        }
-    }
-
-    /// B12: in place.
-    fn downgrade(&mut self, model: &Chain, index: usize) {
-        self.downgrades += 1;
-        let (by, sequence, fresh) = (self.attempt(index), self.clients[index].sequence, self.last + 1);
-        self.clients[index].claim = Claim::Shared;
-        if model.has(Fault::DowngradeAtTail) {
-            self.last = fresh;
-            self.clients[index].sequence = fresh;
-            self.change(model, |view| {
-                view.nodes.retain(|node| node.sequence != sequence);
-                view.nodes.push(Node { sequence: fresh, by, claim: Claim::Shared, marked: false });
-            });
-        } else {
-            self.change(model, |view| {
-                for node in view.nodes.iter_mut().filter(|node| node.sequence == sequence) {
-                    node.claim = Claim::Shared;
-                }
-            });
-        }
     }
 }
 

@@ -1,0 +1,203 @@
+//! The coordinator of model B: how each step changes the queue, and which views of it are left.
+
+use latchwork_core::decide::Claim;
+
+use super::{Attempt, Chain, Client, Fault, Late, Node, Phase, Server, State, Step, View, Watch};
+use crate::explore::Broken;
+
+impl State {
+    pub(super) fn step(&mut self, model: &Chain, step: Step) {
+        match step {
+            Step::Join(index) => {
+                self.begin(model, index);
+                self.create_answered(model, index);
+            }
+            Step::JoinUnknown(index, applied) => {
+                self.begin(model, index);
+                self.unknowns += 1;
+                self.clients[index].phase = Phase::Unknown;
+                let attempt = self.attempt(index);
+                match model.server {
+                    Server::ZooKeeper if applied => drop(self.create(model, attempt)),
+                    Server::ZooKeeper => {}
+                    Server::Etcd => {
+                        self.clients[index].unknown = true;
+                        self.late.insert(Late::Create(attempt));
+                    }
+                }
+            }
+            Step::Resolve(index) => self.resolve(model, index),
+            Step::List(index) => self.list(model, index),
+            Step::Arm(index) => self.arm(model, index),
+            Step::Advance(index) => self.advance(model, index),
+            Step::Mark(index) => {
+                self.clients[index].owes_mark = false;
+                self.mark(model, self.attempt(index), self.clients[index].sequence);
+            }
+            Step::MarkLate(index) => {
+                self.unknowns += 1;
+                self.late.insert(Late::Mark(self.attempt(index), self.clients[index].sequence));
+            }
+            Step::Leave(index) => self.leave(model, index),
+            Step::LeaveLate(index) => {
+                self.unknowns += 1;
+                let client = &mut self.clients[index];
+                client.phase = Phase::Leaving;
+                client.owes_mark = false;
+                let sequence = client.sequence;
+                self.late.insert(Late::Delete(self.attempt(index), sequence));
+            }
+            Step::Land(late) => {
+                self.late.remove(&late);
+                self.land(model, late);
+            }
+            Step::Deadline(index) => {
+                self.failures += 1;
+                self.clients[index].valid = false;
+                // Lost at once, by the clock; only a listing that is on its way is still processed.
+                if self.clients[index].phase != Phase::Listing {
+                    self.clients[index].phase = Phase::Out;
+                }
+            }
+            Step::Crash(index) => {
+                self.failures += 1;
+                let client = &mut self.clients[index];
+                client.idle();
+                (client.alive, client.valid, client.phase) = (false, false, Phase::Out);
+            }
+            Step::Expire(index) => {
+                self.clients[index].expired = true;
+                self.change(model, |view| view.nodes.retain(|node| usize::from(node.by.client) != index));
+            }
+            Step::Reconnect(index) => {
+                self.reconnects += 1;
+                // B4: list again.
+                self.clients[index].phase = if model.has(Fault::LostWatchIgnored) {
+                    Phase::Sleeping(Watch::Nothing)
+                } else {
+                    Phase::Listing
+                };
+            }
+            Step::Downgrade(index) => self.downgrade(model, index),
+            Step::SetLimit => {
+                let limit = model.limits[self.changes];
+                self.changes += 1;
+                self.largest_limit = self.largest_limit.max(limit);
+                self.change(model, |view| view.limit = limit);
+            }
+        }
+    }
+
+    /// The leader takes a change; a departure gets the bound on whom it may wake.
+    pub(super) fn change(&mut self, model: &Chain, change: impl FnOnce(&mut View)) {
+        let old = self.leader().clone();
+        let mut new = View { woken: 0, most_woken: u8::MAX, ..old.clone() };
+        change(&mut new);
+        if new == (View { woken: 0, most_woken: u8::MAX, ..old.clone() }) {
+            return;
+        }
+        let here = |node: &Node| new.nodes.iter().any(|other| other.sequence == node.sequence);
+        if let Some(gone) = old.nodes.iter().position(|node| !here(node)) {
+            let readers = old.nodes[gone + 1..].iter().take_while(|node| node.claim == Claim::Shared).count();
+            new.most_woken = match old.nodes[gone].claim {
+                Claim::Permits(_) => 3,
+                _ => u8::try_from(readers.max(1)).expect("few"),
+            };
+        }
+        self.views.push(new);
+        if model.server == Server::ZooKeeper && self.clients.iter().all(|client| !client.alive) {
+            self.views.drain(..self.views.len() - 1);
+        }
+    }
+
+    /// Views that nobody will see again.
+    pub(super) fn forget_old_views(&mut self) {
+        let last = self.views.len() - 1;
+        let watching = |client: &Client| client.alive && !matches!(client.phase, Phase::Idle | Phase::Out);
+        for client in self.clients.iter_mut().filter(|client| !watching(client)) {
+            client.view = last;
+        }
+        let oldest = self.clients.iter().map(|client| client.view).min().unwrap_or(last);
+        self.views.drain(..oldest);
+        for client in &mut self.clients {
+            client.view -= oldest;
+        }
+    }
+
+    /// Makes the node, or on etcd finds it again; `None` when the attempt is over.
+    pub(super) fn create(&mut self, model: &Chain, by: Attempt) -> Option<u8> {
+        let client = &self.clients[usize::from(by.client)];
+        if client.expired || self.tombstones.contains(&by) {
+            return None;
+        }
+        let claim = client.claim;
+        let one_name =
+            |node: &&Node| node.by == by || (model.has(Fault::NamePerClient) && node.by.client == by.client);
+        if model.server == Server::Etcd {
+            if let Some(found) = self.leader().nodes.iter().find(one_name) {
+                return Some(found.sequence);
+            }
+        }
+        self.last += 1;
+        let sequence = self.last;
+        self.change(model, |view| view.nodes.push(Node { sequence, by, claim, marked: false }));
+        Some(sequence)
+    }
+
+    /// B7: guarded by the own create revision.
+    pub(super) fn mark(&mut self, model: &Chain, by: Attempt, sequence: u8) {
+        let claim = model.claims[usize::from(by.client)];
+        let (expired, fresh) = (self.clients[usize::from(by.client)].expired, self.last + 1);
+        let there = self.leader().nodes.iter().any(|node| node.sequence == sequence);
+        if there {
+            self.change(model, |view| {
+                for node in view.nodes.iter_mut().filter(|node| node.sequence == sequence) {
+                    node.marked = true;
+                }
+            });
+        } else if model.has(Fault::MarkUnguarded) && !expired {
+            self.last = fresh;
+            self.change(model, |view| view.nodes.push(Node { sequence: fresh, by, claim, marked: true }));
+        }
+    }
+
+    /// NODE-LEAVE-OWN: that incarnation and nothing newer (B10).
+    pub(super) fn delete(&mut self, model: &Chain, by: Attempt, sequence: u8) {
+        let gone = |node: &Node| {
+            node.sequence == sequence || (model.has(Fault::NamePerClient) && node.by.client == by.client)
+        };
+        if self.leader().nodes.iter().any(|node| gone(node) && node.by != by) {
+            self.broken = Some(Broken::ForeignLeave);
+        }
+        self.change(model, |view| view.nodes.retain(|node| !gone(node)));
+    }
+
+    pub(super) fn land(&mut self, model: &Chain, late: Late) {
+        match late {
+            Late::Create(by) => drop(self.create(model, by)),
+            Late::Delete(by, sequence) => self.delete(model, by, sequence),
+            Late::Mark(by, sequence) => self.mark(model, by, sequence),
+        }
+    }
+
+    /// B12: in place.
+    pub(super) fn downgrade(&mut self, model: &Chain, index: usize) {
+        self.downgrades += 1;
+        let (by, sequence, fresh) = (self.attempt(index), self.clients[index].sequence, self.last + 1);
+        self.clients[index].claim = Claim::Shared;
+        if model.has(Fault::DowngradeAtTail) {
+            self.last = fresh;
+            self.clients[index].sequence = fresh;
+            self.change(model, |view| {
+                view.nodes.retain(|node| node.sequence != sequence);
+                view.nodes.push(Node { sequence: fresh, by, claim: Claim::Shared, marked: false });
+            });
+        } else {
+            self.change(model, |view| {
+                for node in view.nodes.iter_mut().filter(|node| node.sequence == sequence) {
+                    node.claim = Claim::Shared;
+                }
+            });
+        }
+    }
+}
