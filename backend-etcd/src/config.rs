@@ -8,6 +8,7 @@ use latchwork_core::contracts::Backend;
 use latchwork_core::{Config, Connector, Error, ErrorKind, Result, Secret};
 
 use crate::backend::EtcdBackend;
+use crate::backoff::Backoff;
 use crate::driver::Driver;
 use crate::keys::Layout;
 use crate::lease::Leases;
@@ -93,6 +94,20 @@ impl Connector for EtcdConnector {
 
 async fn open(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>> {
     probe::find_server(&settings.endpoints).await?;
+    let mut backoff = Backoff::new();
+    loop {
+        match log_in(settings, config).await {
+            // A server is there, but has no leader yet, or no time. The caller bounds the time.
+            Err(error) if *error.kind() == ErrorKind::Unavailable => {
+                tracing::debug!(%error, "etcd does not serve yet");
+                backoff.pause().await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+async fn log_in(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>> {
     let driver = Driver::connect(settings).await.map_err(Error::from).map_err(not_yet)?;
     check_server(&driver).await?;
     let layout = Layout::new(&config.namespace);

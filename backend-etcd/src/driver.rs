@@ -4,14 +4,14 @@ use std::future::Future;
 use std::time::Duration;
 
 use etcd_client::{
-    Client, Compare, CompareOp, ConnectOptions, DeleteOptions, EventType, GetOptions, KvClient,
-    LeaseKeepAliveStream, LeaseKeeper, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse,
-    WatchFilterType, WatchOptions, WatchResponse,
+    Client, Compare, CompareOp, ConnectOptions, DeleteOptions, EventType, GetOptions, LeaseKeepAliveStream,
+    LeaseKeeper, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse, WatchFilterType, WatchOptions,
+    WatchResponse,
 };
 use tokio::sync::mpsc;
 
 use crate::config::Settings;
-use crate::error::{Answer, as_read, late};
+use crate::error::{Answer, Failure, as_read, late};
 use crate::terms::{Ended, Entry, Found, Guard, Notice, Only, Order, Outcome, Step, Watch};
 
 /// How long a connection may be silent before it is asked for a sign of life. Servers hang up on clients that ask more
@@ -24,8 +24,8 @@ const LARGEST_ANSWER: usize = 64 << 20;
 #[derive(Clone)]
 pub(crate) struct Driver {
     client: Client,
-    kv: KvClient,
     request_timeout: Duration,
+    spare_servers: usize,
 }
 
 impl Driver {
@@ -43,14 +43,14 @@ impl Driver {
             options = options.with_user(user.clone(), password.expose());
         }
         let client = Client::connect(&settings.endpoints, Some(options)).await?;
-        let kv = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
-        Ok(Self { client, kv, request_timeout: settings.request_timeout })
+        // Which one is asked is left to chance, so that each may come up more than once.
+        let spare_servers = 4 * (settings.endpoints.len() - 1);
+        Ok(Self { client, request_timeout: settings.request_timeout, spare_servers })
     }
 
     /// The server's version, and whether it knows a leader.
     pub(crate) async fn status(&self) -> Answer<(String, bool)> {
-        let mut client = self.client.clone();
-        let status = self.bounded(client.status()).await.map_err(as_read)?;
+        let status = self.call(|mut client| async move { client.status().await }).await.map_err(as_read)?;
         Ok((status.version().to_owned(), status.leader() != 0))
     }
 
@@ -58,22 +58,20 @@ impl Driver {
     pub(crate) async fn grant(&self, ttl: Duration) -> Answer<(i64, Duration)> {
         // Whole seconds, rounded up.
         let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
-        let mut client = self.client.clone();
-        let granted =
-            self.bounded(client.lease_grant(i64::try_from(seconds).unwrap_or(i64::MAX), None)).await?;
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let granted = self.call(|mut client| async move { client.lease_grant(seconds, None).await }).await?;
         Ok((granted.id(), Duration::from_secs(u64::try_from(granted.ttl()).unwrap_or(0))))
     }
 
     /// Gives a lease back, and all that hangs on it.
     pub(crate) async fn revoke(&self, lease: i64) -> Answer<()> {
-        let mut client = self.client.clone();
-        self.bounded(client.lease_revoke(lease)).await.map(|_| ())
+        self.call(|mut client| async move { client.lease_revoke(lease).await }).await.map(|_| ())
     }
 
     /// Opens a stream of renewals. The first renewal is sent, and answered, within.
     pub(crate) async fn keep_alive(&self, lease: i64) -> Answer<Renewals> {
-        let mut client = self.client.clone();
-        let (keeper, stream) = self.bounded(client.lease_keep_alive(lease)).await?;
+        let (keeper, stream) =
+            self.call(|mut client| async move { client.lease_keep_alive(lease).await }).await?;
         Ok(Renewals { keeper, stream })
     }
 
@@ -87,8 +85,11 @@ impl Driver {
             .when(guards.into_iter().map(compare).collect::<Vec<_>>())
             .and_then(then.into_iter().map(operation).collect::<Vec<_>>())
             .or_else(otherwise.into_iter().map(operation).collect::<Vec<_>>());
-        let mut kv = self.kv.clone();
-        let answer = self.bounded(kv.txn(txn)).await?;
+        let request = |client: Client| {
+            let (mut kv, txn) = (client.kv_client().max_decoding_message_size(LARGEST_ANSWER), txn.clone());
+            async move { kv.txn(txn).await }
+        };
+        let answer = self.call(request).await?;
         let reads = answer.op_responses().into_iter().filter_map(|response| match response {
             TxnOpResponse::Get(get) => Some(found(&get)),
             _ => None,
@@ -107,8 +108,11 @@ impl Driver {
 
     /// Opens a stream of watches, with its first.
     pub(crate) async fn watch(&self, first: Watch) -> Answer<(WatchRequests, WatchEvents)> {
-        let mut client = self.client.clone();
-        let stream = self.bounded(client.watch(first.key.clone(), Some(watch_options(&first)))).await?;
+        let open = |mut client: Client| {
+            let (key, options) = (first.key.clone(), watch_options(&first));
+            async move { client.watch(key, Some(options)).await }
+        };
+        let stream = self.call(open).await?;
         let (requests, events) = stream.split();
         let (sender, mut receiver) = mpsc::unbounded_channel();
         // The stream's own queue is short, and whoever waits for room in it while the answers pile up waits for ever.
@@ -130,11 +134,24 @@ impl Driver {
         Ok((WatchRequests(sender), WatchEvents(events)))
     }
 
-    async fn bounded<T>(&self, call: impl Future<Output = Result<T, etcd_client::Error>>) -> Answer<T> {
-        match tokio::time::timeout(self.request_timeout, call).await {
-            Ok(answer) => answer.map_err(Into::into),
-            Err(_) => Err(late(self.request_timeout)),
-        }
+    /// One request, within the request timeout. The client crate spreads requests over all servers, those that are down
+    /// too: one that surely was not sent is sent to the next.
+    async fn call<T, F>(&self, request: impl Fn(Client) -> F) -> Answer<T>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let all = async {
+            let mut failed = 0;
+            loop {
+                match request(self.client.clone()).await.map_err(Failure::from) {
+                    Err(failure) if failure.was_not_sent() && failed < self.spare_servers => failed += 1,
+                    answer => return answer,
+                }
+            }
+        };
+        tokio::time::timeout(self.request_timeout, all)
+            .await
+            .unwrap_or_else(|_| Err(late(self.request_timeout)))
     }
 }
 

@@ -12,6 +12,13 @@ pub(crate) enum Failure {
     Other(Error),
 }
 
+impl Failure {
+    /// Whether no server has seen the request.
+    pub(crate) fn was_not_sent(&self) -> bool {
+        matches!(self, Failure::Other(error) if *error.kind() == ErrorKind::Unavailable)
+    }
+}
+
 pub(crate) type Answer<T> = std::result::Result<T, Failure>;
 
 impl From<Error> for Failure {

@@ -119,3 +119,23 @@ async fn the_granted_ttl_rules_and_may_be_more() {
     assert_eq!(*error.kind(), ErrorKind::Closed);
     answer.unwrap();
 }
+
+#[tokio::test]
+async fn a_dead_host_of_several_is_borne() {
+    let server = server().await;
+    let closed = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        listener.local_addr().unwrap()
+    };
+    let config = Config::from_url(&format!("etcd://{closed},{}?ttl=2s", server.addr())).unwrap();
+    let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    for _ in 0..20 {
+        common::soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    }
+    let hold = mutex.acquire().await.unwrap();
+    let until = client.lease().clock().now() + 2 * client.lease().ttl();
+    client.lease().clock().sleep_until(until).await;
+    assert!(hold.is_held(), "renewal goes on");
+    client.close().await.unwrap();
+}
