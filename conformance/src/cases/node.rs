@@ -14,8 +14,8 @@ use crate::kit::{
 };
 use crate::testbed::{Client, Fault};
 
-/// A TTL at which renewals and re-checks come so seldom that they hide nothing.
-const QUIET_TTL: Duration = Duration::from_secs(60);
+/// A TTL at which renewals and re-checks come so seldom that they hide nothing: the longest that ZooKeeper grants by default.
+const QUIET_TTL: Duration = Duration::from_secs(40);
 
 /// Joins and says how: admitted or waiting.
 async fn enters(
@@ -178,7 +178,7 @@ cases! {
             let guard = acquire(&mutex(&holder, "a")).await;
             let waiter = queue_up(&mutex(&waiting, "a"), 2).await;
             guard.release().await.expect("released");
-            let next = within(NOISE, "the hand-off", waiter.outcome()).await.expect("admitted");
+            let next = within(QUIET_TTL / 10, "the hand-off", waiter.outcome()).await.expect("admitted");
             next.release().await.expect("released");
         }
     }
