@@ -1,5 +1,6 @@
 //! The cases, by contract.
 
+pub mod attempt;
 pub mod key;
 pub mod lease;
 pub mod mutex;
@@ -16,7 +17,8 @@ pub const LONG: &str = "LATCHWORK_LONG";
 pub fn all() -> Vec<Case> {
     let long = std::env::var(LONG).is_ok_and(|value| value == "1");
     let mut cases =
-        [key::CASES, lease::CASES, node::CASES, mutex::CASES, process::CASES, soak::CASES].concat();
+        [key::CASES, lease::CASES, node::CASES, attempt::CASES, mutex::CASES, process::CASES, soak::CASES]
+            .concat();
     cases.retain(|case| long || !case.long);
     cases
 }
