@@ -22,6 +22,9 @@ use crate::wait::Armed;
 /// Stands behind the label in the data of a node that is marked as admitted (permits, RULES B6).
 const MARK: &[u8] = b"\0admitted";
 
+/// How long a node is held before it is watched: arming shows what has happened by then.
+const ARMED_AFTER: Duration = Duration::from_millis(5);
+
 /// How long permits are held before the stored limit is watched.
 const SHORT_HOLD: Duration = Duration::from_millis(100);
 
@@ -114,18 +117,27 @@ impl ZkNode {
 }
 
 /// Watches an admitted node, and tells its owner when somebody else removes it. Armed by a request of its own
-/// that nobody waits for; one that the wait has armed is taken over. Marks a holder of permits when `limit` changes.
+/// that nobody waits for, and that a hold as short as a few round trips does without; one that the wait has armed is
+/// taken over. Marks a holder of permits when `limit` changes.
 async fn guard(node: Weak<ZkNode>, mut own: Option<Armed>, limit: Option<u32>) {
+    // Boxed where it is large and not always there: this future lives as long as the hold.
+    let limit = limit.map(|limit| Box::pin(mark_when_limit_changes(node.clone(), limit)));
     let mut limit = pin!(async {
-        if let Some(limit) = limit {
-            mark_when_limit_changes(&node, limit).await;
+        if let Some(marked) = limit {
+            marked.await;
         }
         std::future::pending::<()>().await;
     });
+    if own.is_none() {
+        tokio::time::sleep(ARMED_AFTER).await;
+        if node.upgrade().is_none_or(|node| node.is_leaving()) {
+            return;
+        }
+    }
     loop {
         let mut armed = match own.take() {
             Some(armed) => armed,
-            None => match arm_own(&node).await {
+            None => match Box::pin(arm_own(&node)).await {
                 Some(armed) => armed,
                 None => return,
             },
@@ -171,7 +183,7 @@ async fn arm_own(node: &Weak<ZkNode>) -> Option<Armed> {
 
 /// Marks the own node once the stored limit is not what it was at the admission: those behind cannot tell from the
 /// sums who is in then (RULES B6b).
-async fn mark_when_limit_changes(node: &Weak<ZkNode>, limit: u32) {
+async fn mark_when_limit_changes(node: Weak<ZkNode>, limit: u32) {
     // A short hold costs no watch; one that is armed late sees the change in the read that arms it.
     tokio::time::sleep(SHORT_HOLD).await;
     loop {
@@ -187,7 +199,7 @@ async fn mark_when_limit_changes(node: &Weak<ZkNode>, limit: u32) {
         drop(held);
         watch.event().await;
     }
-    mark_admitted(node.clone()).await;
+    mark_admitted(node).await;
 }
 
 /// Marks the own node, so that the next one knows that it is the head: until it is confirmed (RULES B7).
