@@ -133,10 +133,9 @@ impl State {
         let claim = client.claim;
         let one_name =
             |node: &&Node| node.by == by || (model.has(Fault::NamePerClient) && node.by.client == by.client);
-        if model.server == Server::Etcd {
-            if let Some(found) = self.leader().nodes.iter().find(one_name) {
-                return Some(found.sequence);
-            }
+        let found = self.leader().nodes.iter().find(one_name).map(|node| node.sequence);
+        if model.server == Server::Etcd && found.is_some() {
+            return found;
         }
         self.last += 1;
         let sequence = self.last;

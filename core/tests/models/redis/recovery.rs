@@ -48,20 +48,20 @@ impl State {
             self.deliver(model, message);
             acted = true;
         }
-        for index in 0..self.clients.len() {
+        for (index, wants) in wants.iter_mut().enumerate() {
             let client = &self.clients[index];
             if !client.alive {
                 continue;
             }
             let now = self.local_moment(index);
             match client.phase {
-                Phase::Idle if wants[index] => self.join(index, true),
+                Phase::Idle if *wants => self.join(index, true),
                 Phase::Idle => continue,
                 // The network is empty: what is not answered was lost.
                 Phase::Joining { .. } => self.join_again(index),
                 Phase::Leaving { .. } => self.leave_again(index),
                 Phase::Holding => {
-                    wants[index] &= !self.believes(index);
+                    *wants &= !self.believes(index);
                     self.leave(index);
                 }
                 Phase::Waiting if now >= client.deadline => self.leave(index),
