@@ -21,6 +21,8 @@ use crate::scripts::{self, Call, RenewAnswer};
 const QUEUES: usize = 32;
 /// Nodes of one queue in one renewal script.
 const NODES: usize = 256;
+/// How soon a waiter looks again at the earliest: what has expired may be one of more than a script drops at once.
+const SOONEST: Duration = Duration::from_millis(5);
 /// How soon a round that failed is repeated.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -222,7 +224,7 @@ impl Client {
     pub(crate) fn next_look(&self, ahead: Duration) -> Moment {
         let now = self.clock.now();
         // The keeper's next round comes within a period; this timer is for what expires before it.
-        recheck(now + 2 * renewal_period(self.ttl), now + ahead)
+        recheck(now + 2 * renewal_period(self.ttl), now + ahead.max(SOONEST))
     }
 
     /// Gives back what is lost here but may live on there: else our own next acquire waits behind it for up to a

@@ -90,7 +90,9 @@ async fn a_foreign_entry_does_no_harm_and_a_foreign_key_is_a_conflict() {
     operator.say::<()>("ZADD latchwork:rwlock:{a}:writers 1 stranger").await;
     let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
     let reader = admitted(&client, &ask(&queue(Kind::RwLock, "a"), Claim::Shared)).await;
-    for node in [node, reader] {
+    operator.say::<()>("ZADD latchwork:rwlock:{a}:writers 2 stranger").await;
+    let second = admitted(&client, &ask(&queue(Kind::RwLock, "a"), Claim::Shared)).await;
+    for node in [node, reader, second] {
         node.leave().await.unwrap();
     }
     operator.say::<()>("SET latchwork:mutex:{b}:seq text").await;

@@ -12,6 +12,7 @@ local q = open(ARGV[2], 1, now, { [id] = true }, false)
 call('ZADD', left, num(now + stand), id)
 call('ZREMRANGEBYSCORE', left, '-inf', num(now))
 call('PEXPIRE', left, math.ceil(stand / 1000) + 1000)
+q.left = math.max(q.left, now + stand)
 local there = 0
 if find(q, id) then
   drop(q, { id })

@@ -12,18 +12,17 @@ local claim, ttl, label = ARGV[4], tonumber(ARGV[6]), ARGV[9]
 local want, asked = tonumber(ARGV[5]), tonumber(ARGV[7])
 local left = KEYS[#KEYS]
 
-local abandoned = call('ZSCORE', left, id)
 local q = open(shape, 1, now, { [id] = true }, true)
 
 local function answer(code, a, b)
   return { code, a or 0, b or 0, close(q), now }
 end
 
-if abandoned and tonumber(abandoned) > now then
+if q.left > now and tonumber(call('ZSCORE', left, id) or 0) > now then
   return answer(-1)
 end
 
-local seq = find(q, id)
+local seq = q.count > 0 and find(q, id)
 if seq then
   call('ZADD', q.exp, num(now + ttl), id)
   keep(q, ttl)
@@ -36,9 +35,9 @@ end
 
 local free
 if shape == 'x' then
-  free = call('ZCARD', q.seq) == 0
+  free = q.count == 0
 elseif shape == 'rw' then
-  free = claim == 's' and call('ZCARD', q.extra) == 0 or call('ZCARD', q.seq) == 0
+  free = claim == 's' and call('ZCARD', q.extra) == 0 or q.count == 0
 else
   local limit = q.limit or asked
   if not limit or (asked and asked ~= limit) then
@@ -50,7 +49,7 @@ else
   if not q.limit then
     call('SET', q.extra, num(limit))
   end
-  free = call('ZCOUNT', q.seq, '(' .. num(q.front), '+inf') == 0 and q.sum + want <= limit
+  free = (q.count == 0 or call('ZCOUNT', q.seq, '(' .. num(q.front), '+inf') == 0) and q.sum + want <= limit
 end
 if ARGV[10] == '1' and not free then
   return answer(0)
@@ -61,12 +60,20 @@ q.last = seq
 call('ZADD', q.seq, num(seq), id)
 call('ZADD', q.exp, num(now + ttl), id)
 call('HSET', q.node, id, table.concat({ claim, num(want), num(ttl), num(now), ARGV[8], label }, ' '))
+-- Keys that were empty are new, and have no expiry yet.
+keep(q, ttl, q.count == 0)
 if shape == 'rw' and claim == 'x' then
   call('ZADD', q.extra, num(seq), id)
+  call('PEXPIRE', q.extra, math.ceil((q.alive - now) / 1000))
 end
-keep(q, ttl)
+q.count = q.count + 1
 if not free then
-  return answer(2, seq, stands(q, id, seq) - 1)
+  local wait = stands(q, id, seq)
+  if wait > 0 then
+    return answer(2, seq, wait - 1)
+  end
+  -- What was in the way was no node, and has been cleared.
+  return answer(1, seq)
 end
 -- With readers still to be told ("more") the mark must not jump over them.
 if shape ~= 'rw' or not q.more then

@@ -5,7 +5,9 @@
 --   exp   sorted set   node id -> expiry, microseconds     what has run out
 --   node  hash         node id -> "claim weight ttl joined inbox label"
 --   meta  hash         last: the last sequence number; front: the highest that was admitted and told;
---                      sum: permits taken by the admitted; seen: the server's time at the last call
+--                      sum: permits taken by the admitted; seen: the server's time at the last call; more: some of
+--                      the admitted are still to be told; until: how long the other keys live; kept: when this hash's
+--                      own expiry was set; left: until when there are tombstones
 --   extra rw: sorted set of the writers, id -> sequence number; p: the stored limit, a string; x: absent
 --   left  sorted set   id of an abandoned attempt -> until when a late join of it is refused
 --
@@ -16,7 +18,9 @@
 
 local call = redis.call
 local BATCH = 256
-local META_LIFE = 24 * 3600 * 1000
+-- The hash outlives the last use by 24 hours; its expiry is set anew once an hour.
+local HOUR = 3600 * 1000000
+local META_LIFE = 25 * 3600 * 1000
 local MORE, UNTOLD = 1, 2
 
 local function num(n)
@@ -56,7 +60,7 @@ local function drop(q, ids)
       end
     end
   end
-  call('ZREM', q.seq, unpack(ids))
+  q.count = q.count - call('ZREM', q.seq, unpack(ids))
   call('ZREM', q.exp, unpack(ids))
   call('HDEL', q.node, unpack(ids))
   if q.shape == 'rw' then
@@ -68,9 +72,11 @@ end
 -- three parts goes, and the sum is counted anew. Reads the whole queue, once per such event.
 local function repair(q)
   local whole = {}
+  q.count = 0
   for _, id in ipairs(call('ZRANGE', q.seq, 0, -1)) do
     if data(q, id) and call('ZSCORE', q.exp, id) then
       whole[id] = true
+      q.count = q.count + 1
     else
       call('ZREM', q.seq, id)
     end
@@ -139,7 +145,12 @@ end
 
 -- Admits, in order, whom the rule lets in over the whole queue, and remembers whom to tell. The admitted are always a
 -- prefix of the queue. Only permits are stored (front, sum); else "front" says how far the wake-ups were sent.
+-- Needed after whatever removes a node: a join admits itself.
 local function admit(q)
+  q.more = false
+  if q.count == 0 then
+    return
+  end
   if q.shape == 'x' then
     local first = call('ZRANGE', q.seq, 0, 0, 'WITHSCORES')
     if first[1] and tonumber(first[2]) > q.front then
@@ -157,9 +168,8 @@ local function admit(q)
       q.front = tonumber(next[i + 1])
       tell(q, next[i], q.front)
     end
-    q.more = q.more or #next == 2 * BATCH
+    q.more = #next == 2 * BATCH
   else
-    q.limit = tonumber(call('GET', q.extra) or nil)
     for _ = 1, BATCH do
       local next = call('ZRANGEBYSCORE', q.seq, '(' .. num(q.front), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
       local w = next[1] and weight(q, next[1])
@@ -179,50 +189,61 @@ end
 -- none; else it begins with a command that the server lets through, and so the whole script passes.
 local function open(shape, first, now, callers, grow)
   local q = {
-    shape = shape, now = now, callers = callers, told = {}, more = false,
+    shape = shape, now = now, callers = callers, told = {}, more = false, crowded = false,
     seq = KEYS[first], exp = KEYS[first + 1], node = KEYS[first + 2], meta = KEYS[first + 3],
     extra = KEYS[first + 4],
   }
   -- Reads come first: a key of a foreign type ends the script before anything is written.
-  local count = call('ZCARD', q.seq)
-  local whole = count == call('ZCARD', q.exp) and count == call('HLEN', q.node)
-  local meta = call('HMGET', q.meta, 'last', 'front', 'sum', 'seen')
+  q.count = call('ZCARD', q.seq)
+  local changed = q.count ~= call('ZCARD', q.exp) or q.count ~= call('HLEN', q.node)
+  local meta = call('HMGET', q.meta, 'last', 'front', 'sum', 'seen', 'more', 'until', 'kept', 'left')
   q.last, q.front = tonumber(meta[1] or 0), tonumber(meta[2] or 0)
   q.sum, q.seen = tonumber(meta[3] or 0), tonumber(meta[4] or 0)
+  q.untold, q.alive = meta[5] == '1', tonumber(meta[6] or 0)
+  q.kept, q.left = tonumber(meta[7] or 0), tonumber(meta[8] or 0)
   if shape == 'rw' then
     call('ZCARD', q.extra)
   elseif shape == 'p' then
     q.limit = tonumber(call('GET', q.extra) or nil)
   end
-  if grow then
+  local dead = q.count > 0 and call('ZRANGEBYSCORE', q.exp, '-inf', num(now), 'LIMIT', 0, BATCH) or {}
+  if not grow then
+    call('PEXPIRE', q.meta, META_LIFE)
+  elseif changed or now < q.seen or #dead > 0 or q.untold then
+    -- What follows would pass without memory, and the join then not.
     call('HSET', q.meta, 'seen', num(now))
   end
-  call('PEXPIRE', q.meta, META_LIFE)
-  if not whole then
+  if changed then
     repair(q)
   end
   if now < q.seen then
     clamp(q)
+    dead = call('ZRANGEBYSCORE', q.exp, '-inf', num(now), 'LIMIT', 0, BATCH)
   end
-  local dead = call('ZRANGEBYSCORE', q.exp, '-inf', num(now), 'LIMIT', 0, BATCH)
   if #dead > 0 then
     drop(q, dead)
-    q.more = #dead == BATCH
+    q.crowded = #dead == BATCH
   end
-  admit(q)
+  if changed or #dead > 0 or q.untold or shape == 'p' then
+    admit(q)
+  end
   return q
 end
 
--- Lets the keys live a while longer than the node that was written, and never less than before.
-local function keep(q, ttl)
+-- Lets the keys live a while longer than the node that is written, and never less than before.
+local function keep(q, ttl, anew)
   local life = math.ceil(ttl / 1000) + 1000
-  if call('PTTL', q.exp) < life then
+  if anew then
+    q.alive = 0
+  end
+  if q.now + 1000 * life > q.alive then
+    q.alive = q.now + 2000 * life
     call('PEXPIRE', q.seq, 2 * life)
     call('PEXPIRE', q.exp, 2 * life)
     call('PEXPIRE', q.node, 2 * life)
-  end
-  if q.shape == 'rw' and call('PTTL', q.extra) < life then
-    call('PEXPIRE', q.extra, 2 * life)
+    if q.shape == 'rw' then
+      call('PEXPIRE', q.extra, 2 * life)
+    end
   end
 end
 
@@ -232,8 +253,9 @@ local function find(q, id)
   if not s then
     return nil
   end
-  if tonumber(call('ZSCORE', q.exp, id) or 0) <= q.now then
+  if q.crowded and tonumber(call('ZSCORE', q.exp, id) or 0) <= q.now then
     drop(q, { id })
+    admit(q)
     return nil
   end
   return tonumber(s)
@@ -241,11 +263,11 @@ end
 
 -- Where a node stands: 0 when admitted, else 1 + the microseconds until what it waits for may have expired.
 local function stands(q, id, seq)
+  if seq <= q.front then
+    return 0
+  end
   local ahead
   if q.shape == 'p' then
-    if seq <= q.front then
-      return 0
-    end
     ahead = call('ZRANGE', q.exp, 0, 0, 'WITHSCORES')[2]
   else
     local before = q.seq
@@ -258,21 +280,32 @@ local function stands(q, id, seq)
     end
     ahead = call('ZSCORE', q.exp, nearest)
   end
-  return 1 + math.max(0, tonumber(ahead or q.now) - q.now)
+  if not ahead then
+    -- What it waits for is no node: an operator's doing.
+    repair(q)
+    admit(q)
+    return stands(q, id, seq)
+  end
+  return 1 + math.max(0, tonumber(ahead) - q.now)
 end
 
 -- Writes what is remembered between calls, tells who was admitted (one message per client), and answers the flags.
 -- A PUBLISH that is refused (an ACL without the channel) must not undo half of the work: it is only reported.
 local function close(q)
-  if call('ZCARD', q.seq) == 0 then
+  if q.count == 0 then
     q.sum = 0
   end
-  call('HSET', q.meta, 'last', num(q.last), 'front', num(q.front), 'sum', num(q.sum), 'seen', num(q.now))
-  call('PEXPIRE', q.meta, META_LIFE)
+  local renew = q.now > q.kept + HOUR or q.now < q.kept
+  q.kept = renew and q.now or q.kept
+  call('HSET', q.meta, 'last', num(q.last), 'front', num(q.front), 'sum', num(q.sum), 'seen', num(q.now),
+    'more', q.more and 1 or 0, 'until', num(q.alive), 'kept', num(q.kept), 'left', num(q.left))
+  if renew then
+    call('PEXPIRE', q.meta, META_LIFE)
+  end
   local untold = false
   for inbox, told in pairs(q.told) do
     local answer = redis.pcall('PUBLISH', inbox, table.concat(told, ' '))
     untold = untold or type(answer) == 'table' and answer.err ~= nil
   end
-  return (q.more and MORE or 0) + (untold and UNTOLD or 0)
+  return ((q.more or q.crowded) and MORE or 0) + (untold and UNTOLD or 0)
 end
