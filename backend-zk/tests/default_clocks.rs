@@ -10,7 +10,9 @@ fn a_lease_is_kept_and_ends_as_stated_at_default_clocks() {
     let options = Options::new().own().clocks(Clocks::Default);
     let server = runtime.block_on(Server::start(Kind::Zookeeper, options)).unwrap();
     let bed: &'static ServerBed = Box::leak(Box::new(zookeeper_bed(server).unwrap()));
-    for name in ["lease_alive_is_renewed_in_the_background", "lease_deadline_is_known_before_another_is_admitted"] {
+    for name in
+        ["lease_alive_is_renewed_in_the_background", "lease_deadline_is_known_before_another_is_admitted"]
+    {
         let case = cases::all().into_iter().find(|case| case.name == name).expect("a case of the suite");
         play(bed, &case).unwrap_or_else(|why| panic!("{name}: {why}"));
     }

@@ -30,9 +30,17 @@ pub struct Order {
     /// Whether the key is another program's name, used as it is.
     #[serde(default)]
     pub exact: bool,
+    /// Whether it tells of a loss as soon as it hears of it. The suite asks it to look instead, and that look must be
+    /// the first thing that it does after it was stopped.
+    #[serde(default = "yes")]
+    pub tells_of_loss: bool,
     /// Not one hold, but as many as go into a time.
     #[serde(default)]
     pub soak: Option<Soak>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Holds one after the other, by several tasks.
@@ -101,7 +109,7 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     let guard = mutex.acquire().await?;
     let waited_ms = u64::try_from(guard.waited().as_millis()).unwrap_or(u64::MAX);
     say(&Event::Held { token: guard.token(), waited_ms });
-    obey(&guard, BufReader::new(tokio::io::stdin()).lines()).await;
+    obey(&guard, BufReader::new(tokio::io::stdin()).lines(), order.tells_of_loss).await;
     guard.release().await?;
     coordinator.close().await?;
     say(&Event::Released);
@@ -132,8 +140,8 @@ async fn contend_often(mutex: &Mutex, soak: Soak) -> Result<()> {
     Ok(())
 }
 
-async fn obey(guard: &MutexGuard, mut lines: Lines<BufReader<Stdin>>) {
-    let mut lost = Some(guard.lost());
+async fn obey(guard: &MutexGuard, mut lines: Lines<BufReader<Stdin>>, tells_of_loss: bool) {
+    let mut lost = tells_of_loss.then(|| guard.lost());
     loop {
         let watching = async {
             match &mut lost {
@@ -142,7 +150,7 @@ async fn obey(guard: &MutexGuard, mut lines: Lines<BufReader<Stdin>>) {
             }
         };
         tokio::select! {
-            // What it is told comes first: a look must be the first thing that a continued process does.
+            // What it is told comes first.
             biased;
             line = lines.next_line() => match line {
                 Ok(Some(line)) if line == "look" => say(&look(guard)),
@@ -182,14 +190,29 @@ pub(crate) struct Contender {
 
 impl Contender {
     pub(crate) async fn start(bed: &dyn Testbed, config: &Config, key: &str) -> Self {
-        Self::obeying(bed, Order { config: config.clone(), key: key.to_owned(), exact: false, soak: None })
+        Self::obeying(
+            bed,
+            Order {
+                config: config.clone(),
+                key: key.to_owned(),
+                exact: false,
+                tells_of_loss: false,
+                soak: None,
+            },
+        )
     }
 
     /// A process that soaks.
     pub(crate) fn soaking(bed: &dyn Testbed, config: &Config, key: &str, soak: Soak) -> Self {
         Self::obeying(
             bed,
-            Order { config: config.clone(), key: key.to_owned(), exact: false, soak: Some(soak) },
+            Order {
+                config: config.clone(),
+                key: key.to_owned(),
+                exact: false,
+                tells_of_loss: false,
+                soak: Some(soak),
+            },
         )
     }
 

@@ -64,7 +64,8 @@ pub fn main_with_server(
     bed: impl FnOnce(Server) -> latchwork_core::Result<ServerBed>,
 ) -> ExitCode {
     main(connectors, |runtime| {
-        let server = runtime.block_on(Server::start(kind, Options::new())).map_err(|error| error.to_string())?;
+        let server =
+            runtime.block_on(Server::start(kind, Options::new())).map_err(|error| error.to_string())?;
         Ok(Box::new(bed(server).map_err(|error| error.to_string())?))
     })
 }

@@ -57,7 +57,9 @@ impl EtcdAdmin {
     async fn keys(&self, prefix: String) -> Result<Vec<(String, i64)>> {
         let options = GetOptions::new().with_prefix().with_keys_only();
         let answer = self.client.clone().get(prefix, Some(options)).await.map_err(unavailable)?;
-        let key = |kv: &etcd_client::KeyValue| (String::from_utf8_lossy(kv.key()).into_owned(), kv.create_revision());
+        let key = |kv: &etcd_client::KeyValue| {
+            (String::from_utf8_lossy(kv.key()).into_owned(), kv.create_revision())
+        };
         Ok(answer.kvs().iter().map(key).collect())
     }
 }

@@ -60,7 +60,8 @@ impl Admin for RedisAdmin {
         }
         // The meta hash and tombstones go by themselves; a limit is what a documented call stores; the
         // foreign entry is the suite's own.
-        contents.retain(|key| ![":meta", ":left", ":limit", ":foreign"].iter().any(|part| key.ends_with(part)));
+        contents
+            .retain(|key| ![":meta", ":left", ":limit", ":foreign"].iter().any(|part| key.ends_with(part)));
         Ok(contents)
     }
 

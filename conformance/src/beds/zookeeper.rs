@@ -27,8 +27,13 @@ pub fn zookeeper_bed(server: Server) -> Result<ServerBed> {
     let tick = server.clocks().zookeeper_tick();
     // Sessions are expired in buckets of a tick, and the buckets are looked at every tick.
     let expiry_bound = tick * 2;
-    let mut bed =
-        ServerBed::new(server, latchwork_zookeeper::connector(), capabilities, expiry_bound, "/exact-", |addr| {
+    let mut bed = ServerBed::new(
+        server,
+        latchwork_zookeeper::connector(),
+        capabilities,
+        expiry_bound,
+        "/exact-",
+        |addr| {
             Box::pin(async move {
                 let client = Client::connector()
                     .with_session_timeout(Duration::from_secs(30))
@@ -37,7 +42,8 @@ pub fn zookeeper_bed(server: Server) -> Result<ServerBed> {
                     .map_err(unavailable)?;
                 Ok(Box::new(ZooKeeperAdmin { client, addr }) as Box<dyn Admin>)
             })
-        })?;
+        },
+    )?;
     bed.config.tick = tick;
     Ok(bed)
 }

@@ -9,8 +9,8 @@ use latchwork_core::{Fenced, Hold, Kind, LostReason, Release, Token};
 
 use crate::case::cases;
 use crate::kit::{
-    NOISE, Scene, acquire, entries, join, listing, mutex, queue_of, queue_up, soon, try_acquire,
-    until, within,
+    NOISE, Scene, acquire, entries, join, listing, mutex, queue_of, queue_up, soon, try_acquire, until,
+    within,
 };
 use crate::testbed::{Client, Fault};
 

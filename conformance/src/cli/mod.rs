@@ -112,7 +112,7 @@ impl Hold {
             config.ttl = Duration::from_secs(seconds);
         }
         backends::check_compiled(&config.backend)?;
-        let order = Order { config, key: self.key, exact: self.exact, soak: None };
+        let order = Order { config, key: self.key, exact: self.exact, tells_of_loss: true, soak: None };
         let runtime = runtime()?;
         let held = runtime.block_on(contend(&backends::connectors(), order));
         // A read of standard input cannot be called back: it must not keep the end waiting.

@@ -1,14 +1,14 @@
 //! A server program that runs, and cannot outlive us.
 
-use std::fs::File;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::ServerError;
 use super::locate::Program;
@@ -124,4 +124,36 @@ fn watch_over(pid: Pid, folder: &Path) -> std::io::Result<std::process::Child> {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()
+}
+
+/// Waits until every thread of a process that was sent SIGSTOP has stopped: the signal is on its way when `kill`
+/// returns, and a thread on another core may still answer. Nothing tells of it, so it is looked for.
+///
+/// # Errors
+/// When the process does not stop, or cannot be looked at.
+pub(super) async fn until_stopped(pid: u32) -> Result<(), ServerError> {
+    let stopped = async {
+        while !is_stopped(pid).map_err(ServerError::io("looking at a server's threads"))? {
+            sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    };
+    let late = || io::Error::new(io::ErrorKind::TimedOut, "it goes on after SIGSTOP");
+    timeout(PATIENCE, stopped)
+        .await
+        .unwrap_or_else(|_| Err(ServerError::io("stopping a server's threads")(late())))
+}
+
+fn is_stopped(pid: u32) -> io::Result<bool> {
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        match fs::read_to_string(thread?.path().join("stat")) {
+            // The state is the first field behind the name, which may hold anything.
+            Ok(stat) if stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')) => {}
+            Ok(_) => return Ok(false),
+            // A thread that has ended meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(true)
 }

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 
 use super::local::Local;
 use super::options::{Clocks, Options};
+use super::process::until_stopped;
 use super::{Kind, ServerError, binary};
 
 /// Where a server comes from.
@@ -228,7 +229,11 @@ impl Server {
         if let Backing::Container(container) = &self.backing {
             return container.pause().await.map_err(|error| ServerError::Container(error.to_string()));
         }
-        self.local("pause")?.signal(Signal::STOP)
+        self.local("pause")?.signal(Signal::STOP)?;
+        match self.pid() {
+            Some(pid) => until_stopped(pid).await,
+            None => Err(ServerError::Stopped { kind: self.kind }),
+        }
     }
 
     /// Lets a frozen server go on.
