@@ -29,7 +29,9 @@
 
 use std::sync::Arc;
 
-pub use latchwork_core::recipes::{Acquire, Mutex, MutexGuard};
+pub use latchwork_core::recipes::{
+    Acquire, Mutex, MutexGuard, Permit, ReadGuard, RwLock, Semaphore, WriteGuard,
+};
 pub use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold,
     Kind, Loss, Lost, LostReason, Moment, Name, Release, Result, Secret, Token, contracts, decide, memory,

@@ -39,7 +39,7 @@ const CLAUSES: &[&str] = &[
     "NODE-LIST",
 ];
 
-/// What the Mutex promises beyond them, and the capabilities.
+/// What the recipes promise beyond them, and the capabilities.
 const PROPERTIES: &[&str] = &[
     "MUTEX-EXCLUSION",
     "MUTEX-FAIR",
@@ -48,12 +48,21 @@ const PROPERTIES: &[&str] = &[
     "MUTEX-RELEASE",
     "MUTEX-RUN",
     "MUTEX-OPTIONS",
+    "RWLOCK-ORDER",
+    "RWLOCK-CANCEL",
+    "RWLOCK-EXCLUSION",
+    "SEMAPHORE-LIMIT",
+    "SEMAPHORE-ORDER",
+    "SEMAPHORE-CONFLICT",
+    "SEMAPHORE-ARGUMENTS",
     "CAPABILITIES",
 ];
 
 /// Clauses without a broken backend, each with the reason.
-const WITHOUT_CONTROL: &[(&str, &str)] =
-    &[("MUTEX-OPTIONS", "options are refused before any backend is asked: no backend can break it")];
+const WITHOUT_CONTROL: &[(&str, &str)] = &[
+    ("MUTEX-OPTIONS", "options are refused before any backend is asked: no backend can break it"),
+    ("SEMAPHORE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
+];
 
 fn promised() -> BTreeSet<&'static str> {
     CLAUSES.iter().chain(PROPERTIES).copied().collect()
@@ -97,8 +106,11 @@ fn names_are_unique() {
 fn names_begin_with_the_clause() {
     for case in cases::all() {
         let clause = case.clause.to_lowercase().replace('-', "_");
-        let named = match case.clause {
-            "MUTEX-EXCLUSION" | "MUTEX-FAIR" | "MUTEX-OPTIONS" => case.name.starts_with("mutex_"),
+        let named = match case.clause.split_once('-') {
+            Some((recipe @ ("MUTEX" | "RWLOCK" | "SEMAPHORE"), _)) => {
+                case.name.starts_with(&format!("{}_", recipe.to_lowercase()))
+                    || case.name.starts_with("process_")
+            }
             _ => case.name.starts_with(&clause) || case.name.starts_with("process_"),
         };
         let named = match case.long {

@@ -255,7 +255,10 @@ impl TryFrom<&String> for Config {
     }
 }
 
-#[allow(clippy::infallible_try_from, reason = "a borrowed configuration goes where a URL goes: connect takes both")]
+#[allow(
+    clippy::infallible_try_from,
+    reason = "a borrowed configuration goes where a URL goes: connect takes both"
+)]
 impl TryFrom<&Config> for Config {
     type Error = std::convert::Infallible;
 

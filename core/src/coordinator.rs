@@ -13,7 +13,7 @@ use crate::contracts::{Backend, Close, Entry, Lease, LeaseState, Page};
 use crate::departures::Departures;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::label::default_label;
-use crate::recipes::Mutex;
+use crate::recipes::{Mutex, RwLock, Semaphore};
 
 /// A client of one coordinator: one set of connections, one lease, one inbox. Cheap to clone; recipes are
 /// cheap handles made from it without I/O.
@@ -58,6 +58,22 @@ impl Coordinator {
     /// `InvalidArgument` naming `key`.
     pub fn mutex(&self, key: impl Into<Name>) -> Result<Mutex> {
         Ok(Mutex::new(self.clone(), self.address(Kind::Mutex, key)?))
+    }
+
+    /// A read/write lock: validates the key, no I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key`.
+    pub fn rwlock(&self, key: impl Into<Name>) -> Result<RwLock> {
+        Ok(RwLock::new(self.clone(), self.address(Kind::RwLock, key)?))
+    }
+
+    /// A semaphore of so many permits: validates key and limit, no I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key` or `limit`.
+    pub fn semaphore(&self, key: impl Into<Name>, limit: u32) -> Result<Semaphore> {
+        Semaphore::new(self.clone(), self.address(Kind::Semaphore, key)?, limit)
     }
 
     pub(crate) fn address(&self, kind: Kind, key: impl Into<Name>) -> Result<Address> {

@@ -6,6 +6,8 @@ pub mod lease;
 pub mod mutex;
 pub mod node;
 pub mod process;
+pub mod rwlock;
+pub mod semaphore;
 pub mod soak;
 
 use crate::case::Case;
@@ -16,9 +18,18 @@ pub const LONG: &str = "LATCHWORK_LONG";
 /// Every case of the suite, in a fixed order: the long tier's only when [`LONG`] says so.
 pub fn all() -> Vec<Case> {
     let long = std::env::var(LONG).is_ok_and(|value| value == "1");
-    let mut cases =
-        [key::CASES, lease::CASES, node::CASES, attempt::CASES, mutex::CASES, process::CASES, soak::CASES]
-            .concat();
+    let mut cases = [
+        key::CASES,
+        lease::CASES,
+        node::CASES,
+        attempt::CASES,
+        mutex::CASES,
+        process::CASES,
+        rwlock::CASES,
+        semaphore::CASES,
+        soak::CASES,
+    ]
+    .concat();
     cases.retain(|case| long || !case.long);
     cases
 }

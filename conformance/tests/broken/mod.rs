@@ -8,6 +8,7 @@ mod leaves;
 mod mutex;
 mod node;
 mod order;
+mod recipes;
 mod waits;
 mod wrapper;
 
@@ -31,7 +32,7 @@ pub(crate) struct Control {
 
 /// Every broken backend.
 pub(crate) fn controls() -> Vec<Control> {
-    [key::CONTROLS, lease::CONTROLS, node::CONTROLS, mutex::CONTROLS]
+    [key::CONTROLS, lease::CONTROLS, node::CONTROLS, mutex::CONTROLS, recipes::CONTROLS]
         .into_iter()
         .flatten()
         .map(Control::copy)

@@ -14,7 +14,7 @@ use super::wrapper::{BrokenNode, Defect};
 /// All of a queue.
 pub(super) const ALL: Page = Page { after: 0, most: 1000 };
 /// How often these backends look.
-const LOOK: Duration = Duration::from_millis(10);
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 fn numbered(node: &Arc<dyn Node>, sequence: u64) -> Option<Arc<NodeState>> {
     let own = Arc::new(NodeState::new(node.state().lease().clone(), sequence));

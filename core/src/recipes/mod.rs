@@ -1,5 +1,11 @@
 //! The recipes: written once, over the contracts alone.
 
+mod acquire;
 mod mutex;
+mod rwlock;
+mod semaphore;
 
-pub use mutex::{Acquire, Mutex, MutexGuard};
+pub use acquire::Acquire;
+pub use mutex::{Mutex, MutexGuard};
+pub use rwlock::{ReadGuard, RwLock, WriteGuard};
+pub use semaphore::{Permit, Semaphore};

@@ -1,20 +1,15 @@
 //! A fair mutex.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::Instrument;
-
+use super::acquire::{Acquire, Acquired, Line};
 use crate::address::Address;
-use crate::attempt::Request;
-use crate::clock::Moment;
-use crate::contracts::{Entry, Page, Patience};
+use crate::contracts::{Entry, Patience};
 use crate::coordinator::Coordinator;
 use crate::decide::Claim;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::hold::{Fenced, Hold, Holding};
-use crate::label;
 use crate::token::Token;
 
 /// A fair mutex on a coordinator: not reentrant, admitted in the order of joining, each hold with a
@@ -43,13 +38,12 @@ use crate::token::Token;
 /// ```
 #[derive(Clone)]
 pub struct Mutex {
-    coordinator: Coordinator,
-    queue: Address,
+    line: Line,
 }
 
 impl Mutex {
     pub(crate) fn new(coordinator: Coordinator, queue: Address) -> Self {
-        Self { coordinator, queue }
+        Self { line: Line { coordinator, queue, recipe: "mutex" } }
     }
 
     /// Waits its turn, without a deadline: as long as others hold. While the coordinator does not answer,
@@ -95,10 +89,7 @@ impl Mutex {
     /// # Cancel safety
     /// As [`acquire`](Mutex::acquire).
     pub async fn acquire_with(&self, options: Acquire) -> Result<MutexGuard> {
-        match self.ask(options, Patience::Wait).await? {
-            Some(guard) => Ok(guard),
-            None => unreachable!("only a try is refused"),
-        }
+        self.line.wait(options, Claim::Exclusive, None).await.map(Self::guard)
     }
 
     /// Tries with options (`within` has no meaning for a try).
@@ -109,17 +100,17 @@ impl Mutex {
     /// # Cancel safety
     /// As [`try_acquire`](Mutex::try_acquire).
     pub async fn try_acquire_with(&self, options: Acquire) -> Result<Option<MutexGuard>> {
-        self.ask(options, Patience::Try).await
+        Ok(self.line.ask(options, Claim::Exclusive, None, Patience::Try).await?.map(Self::guard))
     }
 
     /// The key, as it was given.
     pub fn key(&self) -> &str {
-        self.queue.name()
+        self.line.queue.name()
     }
 
     /// Where it lives on the coordinator.
     pub fn address(&self) -> &Address {
-        &self.queue
+        &self.line.queue
     }
 
     /// Who holds and who waits, in order: at most `most` of them, behind the sequence number `after` (0: from the head).
@@ -130,97 +121,18 @@ impl Mutex {
     /// # Cancel safety
     /// Reads only.
     pub async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
-        self.coordinator.list(&self.queue, Page { after, most }).await
+        self.line.list(after, most).await
     }
 
-    async fn ask(&self, options: Acquire, patience: Patience) -> Result<Option<MutexGuard>> {
-        let operation = if patience == Patience::Try { "try_acquire" } else { "acquire" };
-        let request = options
-            .request(&self.coordinator, &self.queue, patience)
-            .map_err(|error| error.in_operation(operation).on(self.key()))?;
-        let wait = tracing::debug_span!("latchwork.wait", recipe = "mutex", key = self.key());
-        let admitted = self
-            .coordinator
-            .acquire(&request)
-            .instrument(wait)
-            .await
-            .map_err(|error| error.in_operation(operation).on(self.key()))?;
-        Ok(admitted.map(|admitted| {
-            let holding = Holding::new(self.coordinator.clone(), self.queue.clone(), admitted.node);
-            let token = holding.token();
-            tracing::debug!(recipe = "mutex", key = self.key(), %token, waited = ?admitted.waited, "acquired");
-            MutexGuard { holding, token, waited: admitted.waited }
-        }))
+    fn guard(acquired: Acquired) -> MutexGuard {
+        let Acquired { holding, waited } = acquired;
+        MutexGuard { token: holding.token(), holding, waited }
     }
 }
 
 impl fmt::Debug for Mutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutex").field("address", &self.queue).finish_non_exhaustive()
-    }
-}
-
-/// How to acquire.
-#[derive(Clone, Debug, Default)]
-#[must_use]
-pub struct Acquire {
-    within: Option<Duration>,
-    label: Option<Arc<str>>,
-    max_hold: Option<Duration>,
-}
-
-impl Acquire {
-    /// Without a deadline, with the coordinator's label, without a fixed end.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// At most so long in all. Zero is refused: a try is another call.
-    pub fn within(mut self, deadline: Duration) -> Self {
-        self.within = Some(deadline);
-        self
-    }
-
-    /// Another label than the coordinator's in listings, up to 4 KiB.
-    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.label = Some(label.into());
-        self
-    }
-
-    /// The hold ends after `length` whatever happens, so that a hung task does not hold for ever
-    /// (LEASE-FIXED). It counts from the send of an uncontended join, else from the admission.
-    pub fn max_hold(mut self, length: Duration) -> Self {
-        self.max_hold = Some(length);
-        self
-    }
-
-    fn request(self, coordinator: &Coordinator, queue: &Address, patience: Patience) -> Result<Request> {
-        for (name, length) in [("deadline", self.within), ("max_hold", self.max_hold)] {
-            if length.is_some_and(|length| length.is_zero()) {
-                return Err(Error::invalid(name, "must not be zero"));
-            }
-        }
-        let label = match self.label {
-            Some(label) => {
-                label::check(&label)?;
-                label
-            }
-            None => Arc::clone(coordinator.default_label()),
-        };
-        let deadline = match (patience, self.within) {
-            (Patience::Try, _) => coordinator.clock().now() + coordinator.request_timeout(),
-            (Patience::Wait, Some(within)) => coordinator.clock().now() + within,
-            (Patience::Wait, None) => Moment::NEVER,
-        };
-        Ok(Request {
-            queue: queue.clone(),
-            claim: Claim::Exclusive,
-            limit: None,
-            label,
-            patience,
-            deadline,
-            max_hold: self.max_hold,
-        })
+        f.debug_struct("Mutex").field("address", &self.line.queue).finish_non_exhaustive()
     }
 }
 

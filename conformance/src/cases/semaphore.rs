@@ -1,0 +1,104 @@
+//! The Semaphore.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use latchwork_core::recipes::{Permit, Semaphore};
+use latchwork_core::{ErrorKind, Hold};
+
+use crate::case::cases;
+use crate::kit::{soon, until};
+use crate::testbed::Client;
+
+fn semaphore(client: &Client, key: &str, limit: u32) -> Semaphore {
+    client.coordinator.semaphore(key, limit).expect("a good key and limit")
+}
+
+async fn permits(semaphore: &Semaphore, weight: u32) -> Permit {
+    soon("acquire", semaphore.acquire(weight)).await.expect("acquired")
+}
+
+cases! {
+    "SEMAPHORE-LIMIT" =>
+    /// many tasks on several clients never hold more than the limit, and never a part of a weight
+    async fn semaphore_never_exceeds_its_limit(scene) {
+        const LIMIT: u32 = 3;
+        let clients = [scene.client().await, scene.client().await];
+        let taken = Arc::new(AtomicU32::new(0));
+        let tasks: Vec<_> = (0..8)
+            .map(|task| {
+                let (semaphore, taken) = (semaphore(&clients[task % 2], "a", LIMIT), Arc::clone(&taken));
+                let weight = u32::try_from(task).expect("small") % LIMIT + 1;
+                tokio::spawn(async move {
+                    for _ in 0..3 {
+                        let permit = semaphore.acquire(weight).await.expect("acquired");
+                        assert_eq!(permit.weight(), weight);
+                        assert!(taken.fetch_add(weight, Ordering::AcqRel) + weight <= LIMIT, "over the limit");
+                        tokio::task::yield_now().await;
+                        taken.fetch_sub(weight, Ordering::AcqRel);
+                        permit.release().await.expect("released");
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            soon("the task", task).await.expect("no panic");
+        }
+    }
+
+    "SEMAPHORE-ORDER" =>
+    /// with a limit of two, holders A and B and a waiter C: C is admitted whichever of the two leaves
+    async fn semaphore_admits_whoever_leaves(scene) {
+        let (one, two, three) = (scene.client().await, scene.client().await, scene.client().await);
+        for first_leaves in [true, false] {
+            let key = if first_leaves { "a" } else { "b" };
+            let a = permits(&semaphore(&one, key, 2), 1).await;
+            let b = permits(&semaphore(&two, key, 2), 1).await;
+            let waiting = semaphore(&three, key, 2);
+            assert!(soon("try", waiting.try_acquire(1)).await.expect("answered").is_none());
+            let c = tokio::spawn({ let waiting = waiting.clone(); async move { waiting.acquire(1).await } });
+            let queued = || async { soon("list", waiting.queue(0, 10)).await.expect("listed").len() == 3 };
+            until("C stands in the queue", queued).await;
+            let (leaves, stays) = if first_leaves { (a, b) } else { (b, a) };
+            leaves.release().await.expect("released");
+            let c = soon("C", c).await.expect("no panic").expect("admitted");
+            assert!(stays.is_held() && c.is_held());
+            stays.release().await.expect("released");
+            c.release().await.expect("released");
+        }
+    }
+
+    "SEMAPHORE-CONFLICT" =>
+    /// a client with another limit than the stored one gets `Conflict`, and leaves nothing
+    async fn semaphore_another_limit_is_a_conflict(scene) {
+        let (one, other) = (scene.client().await, scene.client().await);
+        let held = permits(&semaphore(&one, "a", 2), 1).await;
+        let error = soon("acquire", semaphore(&other, "a", 3).acquire(1)).await.expect_err("another limit");
+        assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+        assert_eq!(error.key(), Some("a"));
+        let beside = permits(&semaphore(&other, "a", 2), 1).await;
+        assert_eq!(soon("list", semaphore(&one, "a", 2).queue(0, 10)).await.expect("listed").len(), 2);
+        held.release().await.expect("released");
+        beside.release().await.expect("released");
+        // The limit is stored for good, not only while somebody holds.
+        let error = soon("acquire", semaphore(&other, "a", 3).acquire(1)).await.expect_err("another limit");
+        assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+    }
+
+    "SEMAPHORE-ARGUMENTS" =>
+    /// no permits, no weight and a weight above the limit are refused at once, by name
+    async fn semaphore_bad_arguments_are_refused(scene) {
+        let client = scene.client().await;
+        client.link.cut();
+        let error = client.coordinator.semaphore("a", 0).expect_err("no permits");
+        assert_eq!(error.argument(), Some("limit"), "{error}");
+        let semaphore = semaphore(&client, "a", 2);
+        for weight in [0, 3] {
+            let error = semaphore.acquire(weight).await.expect_err("refused");
+            assert_eq!((error.argument(), error.key()), (Some("weight"), Some("a")), "{error}");
+            let error = semaphore.try_acquire(weight).await.expect_err("refused");
+            assert_eq!(error.argument(), Some("weight"), "{error}");
+        }
+        client.link.heal();
+    }
+}

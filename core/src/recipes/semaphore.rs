@@ -1,0 +1,169 @@
+//! A fair semaphore with weighted permits.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::acquire::{Acquire, Acquired, Line};
+use crate::address::Address;
+use crate::contracts::{Entry, Patience};
+use crate::coordinator::Coordinator;
+use crate::decide::Claim;
+use crate::error::{Error, Result};
+use crate::hold::{Hold, Holding};
+use crate::token::Token;
+
+/// A fair semaphore on a coordinator: at most `limit` permits are held at a time. It limits concurrency, not rate.
+///
+/// *Protocol.* An acquisition takes a weight, all of it or none, and is admitted in the order of joining: nobody
+/// overtakes one that does not fit yet. The limit is stored on the coordinator by the first acquisition and stays; a
+/// client that asks for another limit gets `Conflict`, so that two versions of a service cannot each believe another number.
+///
+/// A permit that is lost (its lease ran out) may be held by another at once: as with every lease lock, a paused process
+/// can work on beside its successor for a moment. The tokens of permits identify them and fence nothing.
+///
+/// ```
+/// # use latchwork_core::{connect, Config, Hold, memory};
+/// # async fn example() -> Result<(), latchwork_core::Error> {
+/// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+/// let exports = coordinator.semaphore("exports", 3)?;
+/// let (light, heavy) = (exports.acquire(1).await?, exports.acquire(2).await?);
+/// assert!(exports.try_acquire(1).await?.is_none());
+/// light.release().await?;
+/// heavy.release().await?;
+/// # coordinator.close().await }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct Semaphore {
+    line: Line,
+    limit: u32,
+}
+
+impl Semaphore {
+    pub(crate) fn new(coordinator: Coordinator, queue: Address, limit: u32) -> Result<Self> {
+        if limit == 0 {
+            return Err(Error::invalid("limit", "must not be zero").on(queue.name()));
+        }
+        Ok(Self { line: Line { coordinator, queue, recipe: "semaphore" }, limit })
+    }
+
+    /// Waits until so many permits are free and it is its turn. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `weight` when it is zero or above the limit; `Conflict` when another limit is stored;
+    /// `Unavailable`; `Lost`; `Closed`; `Misconfigured`.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: a dropped acquire leaves nothing.
+    pub async fn acquire(&self, weight: u32) -> Result<Permit> {
+        self.acquire_with(weight, Acquire::new()).await
+    }
+
+    /// Takes so many permits if they are free and nobody waits; never waits.
+    ///
+    /// # Errors
+    /// `Unavailable` when there is no answer within the request timeout; else as [`acquire`](Semaphore::acquire).
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: leaves nothing.
+    pub async fn try_acquire(&self, weight: u32) -> Result<Option<Permit>> {
+        let claim = self.claim(weight)?;
+        let acquired = self.line.ask(Acquire::new(), claim, Some(self.limit), Patience::Try).await?;
+        Ok(acquired.map(|acquired| Permit { acquired, weight }))
+    }
+
+    /// Acquires with options.
+    ///
+    /// # Errors
+    /// As [`acquire`](Semaphore::acquire), `Timeout`, and `InvalidArgument` naming the option.
+    ///
+    /// # Cancel safety
+    /// As [`acquire`](Semaphore::acquire).
+    pub async fn acquire_with(&self, weight: u32, options: Acquire) -> Result<Permit> {
+        let acquired = self.line.wait(options, self.claim(weight)?, Some(self.limit)).await?;
+        Ok(Permit { acquired, weight })
+    }
+
+    /// The limit that this handle expects.
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+
+    /// The key, as it was given.
+    pub fn key(&self) -> &str {
+        self.line.queue.name()
+    }
+
+    /// Where it lives on the coordinator.
+    pub fn address(&self) -> &Address {
+        &self.line.queue
+    }
+
+    /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue).
+    ///
+    /// # Errors
+    /// `Unavailable`; `Forbidden`.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
+        self.line.list(after, most).await
+    }
+
+    fn claim(&self, weight: u32) -> Result<Claim> {
+        let why = match weight {
+            0 => "must not be zero".to_owned(),
+            heavy if heavy > self.limit => format!("is {heavy}, above the limit {}", self.limit),
+            weight => return Ok(Claim::Permits(weight)),
+        };
+        Err(Error::invalid("weight", why).in_operation("acquire").on(self.key()))
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore")
+            .field("address", &self.line.queue)
+            .field("limit", &self.limit)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Held permits. Released by [`release`](Hold::release), or in the background when it is dropped.
+#[must_use = "permits that are dropped at once are released at once"]
+pub struct Permit {
+    acquired: Acquired,
+    weight: u32,
+}
+
+impl Permit {
+    /// How many permits it holds.
+    pub fn weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// How long the acquisition took.
+    pub fn waited(&self) -> Duration {
+        self.acquired.waited
+    }
+
+    /// The number that identifies this hold on the server. Not a fence: others hold beside it.
+    pub fn token(&self) -> Token {
+        self.acquired.holding.token()
+    }
+}
+
+impl Hold for Permit {
+    fn holding(&self) -> &Holding {
+        &self.acquired.holding
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("weight", &self.weight)
+            .field("holding", &self.acquired.holding)
+            .finish()
+    }
+}
