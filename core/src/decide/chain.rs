@@ -23,7 +23,8 @@ pub enum Standing {
     Behind {
         /// The index of the node to watch.
         watch: usize,
-        /// Nobody else is ahead, so that its departure admits without listing again.
+        /// Nobody else is ahead, so that its departure admits without listing again. Not where a node can turn into another by
+        /// a deletion (a downgrade on ZooKeeper): then a writer must list again, or it is admitted beside the reader.
         sole: bool,
     },
     /// It is the first that is not admitted of a queue of permits: it waits for ANY of the nodes ahead to
