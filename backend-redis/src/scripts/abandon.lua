@@ -9,6 +9,7 @@ local now, id, stand = time(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 local left = KEYS[#KEYS]
 call('ZCARD', left)
 local q = open(ARGV[2], 1, now, { [id] = true }, false)
+ease(q)
 call('ZADD', left, num(now + stand), id)
 call('ZREMRANGEBYSCORE', left, '-inf', num(now))
 call('PEXPIRE', left, math.ceil(stand / 1000) + 1000)
@@ -16,7 +17,7 @@ q.left = math.max(q.left, now + stand)
 local there = 0
 if find(q, id) then
   drop(q, { id })
+  admit(q)
   there = 1
 end
-admit(q)
 return { there, close(q), now }

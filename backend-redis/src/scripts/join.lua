@@ -59,7 +59,7 @@ seq = math.max(now, q.last + 1)
 q.last = seq
 call('ZADD', q.seq, num(seq), id)
 call('ZADD', q.exp, num(now + ttl), id)
-call('HSET', q.node, id, table.concat({ claim, num(want), num(ttl), num(now), ARGV[8], label }, ' '))
+call('HSET', q.node, id, table.concat({ claim, ARGV[5], ARGV[6], q.t, ARGV[8], label }, ' '))
 -- Keys that were empty are new, and have no expiry yet.
 keep(q, ttl, q.count == 0)
 if shape == 'rw' and claim == 'x' then

@@ -10,7 +10,9 @@ local there = 0
 local seq = find(q, id)
 if seq and seq == tonumber(ARGV[4]) then
   drop(q, { id })
+  admit(q)
   there = 1
+else
+  ease(q)
 end
-admit(q)
 return { there, close(q), now }

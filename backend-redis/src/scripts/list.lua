@@ -7,6 +7,7 @@
 -- Cost  O(log n + page), and what it drops and admits.
 local now = time(ARGV[1])
 local q = open(ARGV[2], 1, now, {}, false)
+ease(q)
 local found = call('ZRANGEBYSCORE', q.seq, '(' .. ARGV[3], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[4])
 local result = { 0, now }
 for i = 1, #found, 2 do

@@ -20,7 +20,7 @@ local call = redis.call
 local BATCH = 256
 -- The hash outlives the last use by 24 hours; its expiry is set anew once an hour.
 local HOUR = 3600 * 1000000
-local META_LIFE = 25 * 3600 * 1000
+local META_LIFE = '90000000'
 local MORE, UNTOLD = 1, 2
 
 local function num(n)
@@ -184,12 +184,18 @@ local function admit(q)
   end
 end
 
+-- A write that the server lets through when it is out of memory.
+local function ease(q)
+  call('PEXPIRE', q.meta, META_LIFE)
+end
+
 -- Opens the queue whose keys begin at KEYS[first]: reads it, drops what has expired, admits. `callers` are the ids
 -- that the operation itself answers. With `grow` the operation needs memory and is refused when there is
--- none; else it begins with a command that the server lets through, and so the whole script passes.
+-- none; else the first write must be a command that the server lets through without memory, and so the whole script
+-- passes: ease() is one.
 local function open(shape, first, now, callers, grow)
   local q = {
-    shape = shape, now = now, callers = callers, told = {}, more = false, crowded = false,
+    shape = shape, now = now, t = num(now), callers = callers, told = {}, more = false, crowded = false,
     seq = KEYS[first], exp = KEYS[first + 1], node = KEYS[first + 2], meta = KEYS[first + 3],
     extra = KEYS[first + 4],
   }
@@ -201,24 +207,29 @@ local function open(shape, first, now, callers, grow)
   q.sum, q.seen = tonumber(meta[3] or 0), tonumber(meta[4] or 0)
   q.untold, q.alive = meta[5] == '1', tonumber(meta[6] or 0)
   q.kept, q.left = tonumber(meta[7] or 0), tonumber(meta[8] or 0)
+  q.read = { last = q.last, front = q.front, sum = q.sum, alive = q.alive, left = q.left }
   if shape == 'rw' then
     call('ZCARD', q.extra)
   elseif shape == 'p' then
     q.limit = tonumber(call('GET', q.extra) or nil)
   end
-  local dead = q.count > 0 and call('ZRANGEBYSCORE', q.exp, '-inf', num(now), 'LIMIT', 0, BATCH) or {}
-  if not grow then
-    call('PEXPIRE', q.meta, META_LIFE)
-  elseif changed or now < q.seen or #dead > 0 or q.untold then
+  local dead = q.count > 0 and call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', BATCH) or {}
+  if grow and (changed or now < q.seen or #dead > 0 or q.untold) then
     -- What follows would pass without memory, and the join then not.
-    call('HSET', q.meta, 'seen', num(now))
+    call('HSET', q.meta, 'seen', q.t)
   end
   if changed then
+    if not grow then
+      ease(q)
+    end
     repair(q)
   end
   if now < q.seen then
+    if not grow then
+      ease(q)
+    end
     clamp(q)
-    dead = call('ZRANGEBYSCORE', q.exp, '-inf', num(now), 'LIMIT', 0, BATCH)
+    dead = call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', BATCH)
   end
   if #dead > 0 then
     drop(q, dead)
@@ -238,11 +249,12 @@ local function keep(q, ttl, anew)
   end
   if q.now + 1000 * life > q.alive then
     q.alive = q.now + 2000 * life
-    call('PEXPIRE', q.seq, 2 * life)
-    call('PEXPIRE', q.exp, 2 * life)
-    call('PEXPIRE', q.node, 2 * life)
+    local long = num(2 * life)
+    call('PEXPIRE', q.seq, long)
+    call('PEXPIRE', q.exp, long)
+    call('PEXPIRE', q.node, long)
     if q.shape == 'rw' then
-      call('PEXPIRE', q.extra, 2 * life)
+      call('PEXPIRE', q.extra, long)
     end
   end
 end
@@ -295,12 +307,26 @@ local function close(q)
   if q.count == 0 then
     q.sum = 0
   end
+  local changes = { 'seen', q.t }
+  local function note(field, value, before)
+    if value ~= before then
+      changes[#changes + 1] = field
+      changes[#changes + 1] = num(value)
+    end
+  end
+  note('last', q.last, q.read.last)
+  note('front', q.front, q.read.front)
+  note('sum', q.sum, q.read.sum)
+  note('more', q.more and 1 or 0, q.untold and 1 or 0)
+  note('until', q.alive, q.read.alive)
+  note('left', q.left, q.read.left)
   local renew = q.now > q.kept + HOUR or q.now < q.kept
-  q.kept = renew and q.now or q.kept
-  call('HSET', q.meta, 'last', num(q.last), 'front', num(q.front), 'sum', num(q.sum), 'seen', num(q.now),
-    'more', q.more and 1 or 0, 'until', num(q.alive), 'kept', num(q.kept), 'left', num(q.left))
   if renew then
-    call('PEXPIRE', q.meta, META_LIFE)
+    note('kept', q.now)
+  end
+  call('HSET', q.meta, unpack(changes))
+  if renew then
+    ease(q)
   end
   local untold = false
   for inbox, told in pairs(q.told) do

@@ -11,6 +11,7 @@ local result, key, arg = { now }, 1, 3
 
 local function renew(shape, first, nodes)
   local q = open(shape, first, now, nodes.ids, false)
+  ease(q)
   local kept = false
   for i, id in ipairs(nodes) do
     local seq = find(q, id)
