@@ -190,7 +190,7 @@ impl<'a> History<'a> {
         let (answer, _, time) = scripts::joined(self.bench.run(call).await).unwrap();
         let ask = Ask { id, claim, limit, ttl: attempt.ttl, patience };
         let (twin, told) = self.twin.join(self.now, &ask);
-        let twin = self.from_now(twin);
+        let twin = self.not_before_now(twin);
         self.check(
             match answer {
                 JoinAnswer::Admitted { sequence } => Answer::Admitted { sequence },
@@ -219,7 +219,7 @@ impl<'a> History<'a> {
         let call = scripts::renew([(&self.queue, vec![(id, sequence)])], ttl, Some(self.now));
         let (_, queues) = scripts::renewed(self.bench.run(call).await).unwrap();
         let (twin, told) = self.twin.renew(self.now, id, sequence);
-        let twin = self.from_now(twin);
+        let twin = self.not_before_now(twin);
         let (_, answers) = queues.into_iter().next().unwrap().unwrap();
         self.check(
             match answers[..] {
@@ -294,7 +294,7 @@ impl<'a> History<'a> {
     }
 
     /// What has expired and is not dropped yet expires now: the scripts know no negative durations.
-    fn from_now(&self, answer: Answer) -> Answer {
+    fn not_before_now(&self, answer: Answer) -> Answer {
         match answer {
             Answer::Waiting { sequence, ahead_expires } => {
                 Answer::Waiting { sequence, ahead_expires: ahead_expires.max(self.now) }
