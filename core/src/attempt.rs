@@ -60,7 +60,11 @@ pub(crate) async fn acquire(
             }
         }
     };
-    let node = answer.map_err(|error| error.on(request.queue.name()))?;
+    let node = answer.map_err(|error| {
+        let closed = error.lost_reason() == Some(LostReason::Closed);
+        // To who waits, the lease's end by a close is the close.
+        if closed { Error::closed() } else { error }.on(request.queue.name())
+    })?;
     Ok(node.map(|node| Admitted { node, waited: clock.now().since(started) }))
 }
 

@@ -56,7 +56,13 @@ pub struct Clock {
     source: Source,
     // Time that this clock is ahead of its source: a machine's sleep, simulated.
     ahead: Arc<AtomicU64>,
+    // What happens right after one of the next readings, elsewhere in the process: a race, made to order.
+    #[cfg(test)]
+    meanwhile: Meanwhile,
 }
+
+#[cfg(test)]
+type Meanwhile = Arc<parking_lot::Mutex<Option<(usize, Box<dyn FnOnce() + Send>)>>>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
@@ -70,13 +76,22 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 impl Clock {
     /// The machine's clock, sleep included.
     pub fn system() -> Self {
-        Self { source: Source::System, ahead: Arc::default() }
+        Self::of(Source::System, 0)
     }
 
     /// Tokio's clock, which `tokio::time::pause` stops. For tests: one runtime only.
     pub fn tokio() -> Self {
         // Backed up, so that no subtraction near the origin saturates.
-        Self { source: Source::Tokio(tokio::time::Instant::now()), ahead: Arc::new(AtomicU64::new(1 << 40)) }
+        Self::of(Source::Tokio(tokio::time::Instant::now()), 1 << 40)
+    }
+
+    fn of(source: Source, ahead: u64) -> Self {
+        Self {
+            source,
+            ahead: Arc::new(AtomicU64::new(ahead)),
+            #[cfg(test)]
+            meanwhile: Meanwhile::default(),
+        }
     }
 
     /// Whether this is tokio's clock.
@@ -90,7 +105,28 @@ impl Clock {
             Source::System => boottime(),
             Source::Tokio(origin) => u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX),
         };
-        Moment(reading + self.ahead.load(Ordering::Acquire))
+        let now = Moment(reading + self.ahead.load(Ordering::Acquire));
+        #[cfg(test)]
+        self.let_it_happen();
+        now
+    }
+
+    /// Has `event` happen after the reading that follows `skipped` more: between two steps of whoever reads.
+    #[cfg(test)]
+    pub(crate) fn meanwhile(&self, skipped: usize, event: impl FnOnce() + Send + 'static) {
+        *self.meanwhile.lock() = Some((skipped, Box::new(event)));
+    }
+
+    #[cfg(test)]
+    fn let_it_happen(&self) {
+        let mut meanwhile = self.meanwhile.lock();
+        match meanwhile.take() {
+            Some((0, event)) => {
+                drop(meanwhile);
+                event();
+            }
+            later => *meanwhile = later.map(|(skipped, event)| (skipped - 1, event)),
+        }
     }
 
     /// Sets the clock forward, for every clone of it: to a test, the machine slept for `duration`.

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -66,8 +66,21 @@ impl fmt::Debug for Departure {
 /// The background task's address. When the last clone is dropped, the task settles what is left and closes the backend.
 #[derive(Clone, Debug)]
 pub(crate) struct Departures {
-    sender: mpsc::UnboundedSender<Departure>,
+    sender: mpsc::UnboundedSender<Underway>,
     pending: Arc<Pending>,
+}
+
+/// A departure that counts as pending until it is dropped: settled, or lost with its task (a panic in a
+/// driver) or its runtime. Whoever waits for it must not wait for ever.
+struct Underway {
+    departure: Departure,
+    pending: Arc<Pending>,
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        self.pending.done(self.departure.queue());
+    }
 }
 
 #[derive(Debug, Default)]
@@ -81,17 +94,16 @@ impl Departures {
     pub(crate) fn start(backend: Arc<dyn Backend>) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         let pending = Arc::new(Pending::default());
-        tokio::spawn(work(backend, receiver, Arc::downgrade(&pending)));
+        tokio::spawn(work(backend, receiver));
         Self { sender, pending }
     }
 
     /// Queues a departure. Never blocks, needs no runtime.
     pub(crate) fn push(&self, departure: Departure) {
-        let queue = departure.queue().clone();
-        *self.pending.queues.lock().entry(queue.clone()).or_default() += 1;
-        if self.sender.send(departure).is_err() {
-            // The runtime is gone, and the task with it: the lease takes the node back.
-            self.pending.done(&queue);
+        *self.pending.queues.lock().entry(departure.queue().clone()).or_default() += 1;
+        let underway = Underway { departure, pending: Arc::clone(&self.pending) };
+        if self.sender.send(underway).is_err() {
+            tracing::debug!("a departure after the end of its runtime; the lease takes the node back");
         }
     }
 
@@ -106,6 +118,10 @@ impl Departures {
     }
 
     async fn wait(&self, done: impl Fn(&HashMap<Address, usize>) -> bool) {
+        // What nearly always holds costs one look.
+        if done(&self.pending.queues.lock()) {
+            return;
+        }
         loop {
             let notified = self.pending.settled.notified();
             tokio::pin!(notified);
@@ -132,22 +148,18 @@ impl Pending {
     }
 }
 
-async fn work(
-    backend: Arc<dyn Backend>,
-    mut receiver: mpsc::UnboundedReceiver<Departure>,
-    pending: Weak<Pending>,
-) {
+async fn work(backend: Arc<dyn Backend>, mut receiver: mpsc::UnboundedReceiver<Underway>) {
     let mut running = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
             biased;
-            departure = receiver.recv() => {
-                let Some(departure) = departure else { break };
-                let (backend, pending) = (Arc::clone(&backend), pending.clone());
+            underway = receiver.recv() => {
+                let Some(underway) = underway else { break };
+                let backend = Arc::clone(&backend);
                 running.spawn(async move {
-                    settle(&*backend, &departure).await;
-                    if let Some(pending) = pending.upgrade() {
-                        pending.done(departure.queue());
+                    let outcome = settle(&*backend, &underway.departure).await;
+                    if let Departure::Leave(_, node) = &underway.departure {
+                        node.state().depart(outcome);
                     }
                 });
             }
@@ -162,7 +174,8 @@ async fn work(
     }
 }
 
-async fn settle(backend: &dyn Backend, departure: &Departure) {
+/// Carries a departure out, again and again: until it is confirmed, refused, or moot.
+async fn settle(backend: &dyn Backend, departure: &Departure) -> Result<()> {
     let clock = backend.lease().clock().clone();
     let mut delays = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(20))
@@ -173,13 +186,14 @@ async fn settle(backend: &dyn Backend, departure: &Departure) {
     while let Err(error) = departure.carry_out(backend).await {
         if !error.is_retryable() {
             tracing::debug!(?departure, %error, "a departure was refused; the lease takes it back");
-            return;
+            return Err(error);
         }
         if departure.is_moot(clock.now()) {
             tracing::debug!(?departure, %error, "a departure was not confirmed within its lease");
-            return;
+            return Err(error);
         }
         let delay = delays.next().unwrap_or(Duration::from_secs(1));
         clock.sleep_until(clock.now() + delay).await;
     }
+    Ok(())
 }

@@ -151,6 +151,15 @@ impl Tenure {
         }
     }
 
+    /// The state now; `None` once it was released in time.
+    fn state(&self) -> Option<LeaseState> {
+        match self.ended.get() {
+            None => Some(self.node.state().state()),
+            Some(Release::AlreadyLost(reason)) => Some(LeaseState::Lost(*reason)),
+            Some(Release::Released) => None,
+        }
+    }
+
     /// The owner ends it: the first call counts. Answers whether this was it.
     fn end(&self) -> bool {
         let release = self.node.state().lost().map_or(Release::Released, Release::AlreadyLost);
@@ -198,31 +207,36 @@ impl Holding {
     }
 
     async fn release(&self) -> Result<Release> {
-        let tenure = &self.tenure;
-        if tenure.end() {
-            let departing = Departing { holding: self, confirmed: false };
-            if let Some(Release::AlreadyLost(reason)) = tenure.ended.get() {
-                // The server's side is given back all the same (RULES C6), but nobody waits for it.
-                return Ok(Release::AlreadyLost(*reason));
-            }
-            match tenure.node.leave().await {
-                Ok(()) => {
-                    departing.confirm();
-                    return Ok(Release::Released);
-                }
-                Err(error) => tracing::debug!(%error, key = tenure.queue.name(), "a release is tried again"),
-            }
+        let Tenure { node, ended, .. } = &*self.tenure;
+        let lease = node.state().lease();
+        let departing = self.tenure.end().then(|| Departing { holding: self, confirmed: false });
+        let release = *ended.get().expect("ended above, if not before");
+        if matches!(release, Release::AlreadyLost(_)) {
+            // The server's side is given back all the same (RULES C6), but nobody waits for it.
+            return Ok(release);
         }
-        // In the background now (or by an earlier call): wait for that, as long as the hold could last.
-        let settled = self.coordinator.departures().settled(&tenure.queue);
-        let lease = tenure.node.state().lease();
         tokio::select! {
             biased;
-            () = settled => Ok(*tenure.ended.get().expect("ended above")),
-            _ = lease.until_lost() => {
-                Err(Error::new(ErrorKind::Unknown, "the release was not confirmed before the lease ran out"))
+            departed = self.depart(departing) => match departed {
+                Ok(()) => Ok(release),
+                Err(error) => Err(Error::new(ErrorKind::Unknown, "the release was not confirmed").because(error)),
+            },
+            () = lease.clock().sleep_until(lease.deadline()) => {
+                Err(Error::new(ErrorKind::Unknown, "the release was not confirmed before the hold's deadline"))
             }
         }
+    }
+
+    /// Leaves, or waits for the leave of an earlier call or of the background.
+    async fn depart(&self, departing: Option<Departing<'_>>) -> Result<()> {
+        let Tenure { queue, node, .. } = &*self.tenure;
+        if let Some(departing) = departing {
+            match node.leave().await {
+                Ok(()) => departing.confirm(),
+                Err(error) => tracing::debug!(%error, key = queue.name(), "a release is tried again"),
+            }
+        }
+        node.state().departed().await
     }
 }
 
@@ -241,6 +255,7 @@ struct Departing<'a> {
 impl Departing<'_> {
     fn confirm(mut self) {
         self.confirmed = true;
+        self.holding.tenure.node.state().depart(Ok(()));
     }
 }
 
@@ -276,10 +291,11 @@ fn states(tenure: Arc<Tenure>) -> BoxStream<'static, LeaseState> {
     stream::unfold((tenure, None), |(tenure, seen)| async move {
         let state = match seen {
             Some(LeaseState::Lost(_)) => return None,
-            None => tenure.node.state().state(),
+            None => tenure.state()?,
             Some(seen) => tokio::select! {
                 biased;
-                () = tenure.until_ended() => return None,
+                // A loss is told also when the owner's release comes before our look.
+                () = tenure.until_ended() => tenure.state()?,
                 state = tenure.node.state().changed(seen) => state,
             },
         };

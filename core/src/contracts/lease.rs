@@ -96,7 +96,9 @@ impl Lease {
         }
         let now = self.0.clock.now();
         if now >= self.deadline() {
-            LeaseState::Lost(LostReason::Expired)
+            // Final from the first look that sees it, whatever a keeper is about to write (RULES C5): a new
+            // lease may be opened by it.
+            LeaseState::Lost(*self.0.ended.get_or_init(|| LostReason::Expired))
         } else if now.as_nanos() >= self.0.due.load(Ordering::Acquire) {
             LeaseState::Suspended
         } else {
@@ -115,7 +117,10 @@ impl Lease {
     /// Keeper: a renewal was sent, and is late unless it is answered by `due`. A second one that goes out
     /// while the first is unanswered does not put the instant off.
     pub fn awaiting(&self, due: Moment) {
-        self.0.due.fetch_min(due.as_nanos(), Ordering::AcqRel);
+        if self.0.due.fetch_min(due.as_nanos(), Ordering::AcqRel) > due.as_nanos() {
+            // Whoever waits for a change set a timer without it.
+            self.0.changed.notify_waiters();
+        }
     }
 
     /// Keeper: contact is lost, so the lease is suspended from now on, until it is proven.
@@ -133,18 +138,17 @@ impl Lease {
     /// Keeper: as [`proven`](Lease::proven), with a deadline that was computed otherwise (ZooKeeper's
     /// [`ContactProof`](crate::decide::ContactProof)). A deadline never moves back.
     pub fn proven_until(&self, deadline: Moment) -> bool {
-        // The clock is monotonic: whoever saw the old deadline passed saw it before this reading, so
-        // one look here is enough for "lost is final".
-        if self.lost().is_some() {
+        let before = self.state();
+        if matches!(before, LeaseState::Lost(_)) {
             return false;
         }
-        let before = self.state();
         self.0.deadline.fetch_max(deadline.as_nanos(), Ordering::AcqRel);
         self.0.due.store(Moment::NEVER.as_nanos(), Ordering::Release);
         if before != LeaseState::Live {
             self.0.changed.notify_waiters();
         }
-        true
+        // Another may have seen the old deadline pass since: then it is lost, and the new one means nothing.
+        self.0.ended.get().is_none()
     }
 
     /// Keeper: the lease is over, for a reason other than its deadline. The first reason stays.
@@ -251,6 +255,30 @@ mod tests {
         assert!(clock.now().since(sent) < period + Duration::from_millis(5));
         assert!(lease.proven(clock.now()));
         assert_eq!(lease.state(), LeaseState::Live);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_who_waits_already_hears_of_the_suspension_when_it_begins() {
+        let (clock, lease) = lease();
+        let sent = clock.now();
+        let mut waiting = Box::pin(lease.changed(LeaseState::Live));
+        assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
+        lease.awaiting(sent + TTL / 3);
+        assert_eq!(waiting.await, LeaseState::Suspended);
+        assert!(clock.now().since(sent) < TTL / 3 + Duration::from_millis(5));
+    }
+
+    /// The keeper is stopped between its look at the clock and its word; a holder has seen the loss meanwhile.
+    #[tokio::test(start_paused = true)]
+    async fn a_loss_that_was_seen_is_final_though_a_proof_is_being_processed() {
+        let (clock, lease) = lease();
+        let (holder, next) = (lease.clone(), clock.now() + 2 * TTL);
+        clock.meanwhile(0, move || {
+            holder.clock().jump(TTL);
+            assert_eq!(holder.lost(), Some(LostReason::Expired));
+        });
+        assert!(!lease.proven_until(next));
+        assert_eq!(lease.lost(), Some(LostReason::Expired));
     }
 
     #[tokio::test(start_paused = true)]

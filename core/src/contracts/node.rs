@@ -18,6 +18,7 @@ pub struct NodeState {
     sequence: u64,
     gone: OnceLock<LostReason>,
     fixed_end: AtomicU64,
+    departed: OnceLock<Result<()>>,
     changed: Notify,
 }
 
@@ -29,6 +30,7 @@ impl NodeState {
             sequence,
             gone: OnceLock::new(),
             fixed_end: AtomicU64::new(Moment::NEVER.as_nanos()),
+            departed: OnceLock::new(),
             changed: Notify::new(),
         }
     }
@@ -63,6 +65,25 @@ impl NodeState {
         Moment::from_nanos(self.fixed_end.load(Ordering::Acquire))
     }
 
+    /// Core: taking it back came to its end, confirmed or not. The first outcome stays.
+    pub(crate) fn depart(&self, outcome: Result<()>) {
+        let _ = self.departed.set(outcome);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until its departure has an outcome.
+    pub(crate) async fn departed(&self) -> Result<()> {
+        loop {
+            let notified = self.changed.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            if let Some(outcome) = self.departed.get() {
+                return outcome.clone();
+            }
+            notified.await;
+        }
+    }
+
     /// Why the node is lost, or `None` while it is not. A function of the clock at the call.
     pub fn lost(&self) -> Option<LostReason> {
         if let Some(&reason) = self.gone.get() {
@@ -92,11 +113,12 @@ impl NodeState {
             let notified = self.changed.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
+            // Read before our own: a change in between must end the wait, or it would be slept through.
+            let lease_seen = self.lease.state();
             let state = self.state();
             if state != seen {
                 return state;
             }
-            let lease_seen = self.lease.state();
             tokio::select! {
                 () = notified => {}
                 _ = self.lease.changed(lease_seen) => {}
@@ -159,4 +181,34 @@ pub trait Node: fmt::Debug + Send + Sync {
     /// # Cancel safety
     /// A dropped leave may or may not have been carried out; leaving again is harmless.
     async fn leave(&self) -> Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::clock::Clock;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_begins_to_wait_as_the_loss_happens_is_told() {
+        const TTL: Duration = Duration::from_secs(10);
+        for reading in 0..8 {
+            let clock = Clock::tokio();
+            let node = NodeState::new(Lease::new(clock.clone(), TTL, clock.now()), 1);
+            let slept = clock.clone();
+            clock.meanwhile(reading, move || slept.jump(TTL));
+            let mut waiting = Box::pin(node.until_lost());
+            let told = (&mut waiting).now_or_never();
+            // By now at the latest, should the wait have read the clock less often.
+            (0..=reading).for_each(|_| {
+                clock.now();
+            });
+            node.lease().tick();
+            let told = told.or_else(|| waiting.now_or_never());
+            assert_eq!(told, Some(LostReason::Expired), "after reading {reading}");
+        }
+    }
 }

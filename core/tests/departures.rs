@@ -1,0 +1,207 @@
+//! What a hold leaves behind on its way out: a release answers the truth, and no departure keeps the next acquire waiting
+//! for ever, whatever becomes of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::{FutureExt, StreamExt};
+use latchwork_core::contracts::{
+    Backend, Close, Entry, Join, Joined, Lease, LeaseState, Node, NodeState, Page, SequentialNodes,
+};
+use latchwork_core::memory::{Link, Memory};
+use latchwork_core::{
+    Address, Capabilities, Clock, Config, Coordinator, Error, ErrorKind, Hold, LostReason, Release, Result,
+};
+
+fn config() -> Config {
+    Config::new("memory")
+}
+
+fn connected() -> (Coordinator, Link) {
+    Memory::new(Clock::tokio()).connect(&config()).expect("connected")
+}
+
+/// A memory backend on which leaving goes wrong.
+#[derive(Clone, Copy, Debug)]
+enum Leave {
+    Forbidden,
+    Panics,
+}
+
+#[derive(Debug)]
+struct Faulty {
+    inner: Arc<dyn Backend>,
+    leave: Leave,
+}
+
+#[derive(Debug)]
+struct FaultyNode {
+    inner: Arc<dyn Node>,
+    leave: Leave,
+}
+
+#[async_trait]
+impl SequentialNodes for Faulty {
+    async fn join(&self, join: &Join) -> Result<Joined> {
+        let wrap = |inner| Arc::new(FaultyNode { inner, leave: self.leave });
+        Ok(match self.inner.join(join).await? {
+            Joined::Admitted(node) => Joined::Admitted(wrap(node)),
+            Joined::Waiting(node) => Joined::Waiting(wrap(node)),
+            Joined::Refused => Joined::Refused,
+        })
+    }
+
+    async fn abandon(&self, join: &Join) -> Result<()> {
+        self.inner.abandon(join).await
+    }
+
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        self.inner.list(queue, page).await
+    }
+}
+
+#[async_trait]
+impl Backend for Faulty {
+    fn name(&self) -> &'static str {
+        "faulty"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn lease(&self) -> Lease {
+        self.inner.lease()
+    }
+
+    async fn close(&self, how: Close) -> Result<()> {
+        self.inner.close(how).await
+    }
+}
+
+#[async_trait]
+impl Node for FaultyNode {
+    fn state(&self) -> &NodeState {
+        self.inner.state()
+    }
+
+    async fn admitted(&self) -> Result<()> {
+        self.inner.admitted().await
+    }
+
+    async fn leave(&self) -> Result<()> {
+        match self.leave {
+            Leave::Forbidden => {
+                Err(Error::new(ErrorKind::Forbidden { what: "leaving".to_owned() }, "planted"))
+            }
+            Leave::Panics => panic!("planted: a driver that panics in a leave"),
+        }
+    }
+}
+
+fn faulty(leave: Leave) -> Coordinator {
+    let (inner, _) = Memory::new(Clock::tokio()).client(&config()).expect("connected");
+    Coordinator::new(Arc::new(Faulty { inner, leave }), &config())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leave_that_panics_does_not_keep_the_next_acquire_waiting() {
+    let mutex = faulty(Leave::Panics).mutex("a").expect("a good key");
+    drop(mutex.acquire().await.expect("acquired"));
+    // The node is still there, and that is what the try must hear, not the silence of a departure that died.
+    assert!(mutex.try_acquire().await.expect("answered").is_none());
+}
+
+#[test]
+fn a_departure_that_died_with_its_runtime_does_not_keep_the_next_acquire_waiting() {
+    let runtime = || {
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+    };
+    let first = runtime();
+    let (coordinator, link) =
+        first.block_on(async { Memory::new(Clock::system()).connect(&config()) }).unwrap();
+    let mutex = coordinator.mutex("a").expect("a good key");
+    let guard = first.block_on(mutex.acquire()).expect("acquired");
+    link.hold();
+    drop(guard);
+    first.block_on(link.held());
+    first.shutdown_timeout(Duration::from_secs(5));
+    link.resume();
+    let again = runtime().block_on(mutex.try_acquire()).expect("answered");
+    assert!(again.is_some(), "its leave was carried out late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_the_server_refuses_is_not_called_released() {
+    let coordinator = faulty(Leave::Forbidden);
+    let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
+    let error = guard.release().await.expect_err("it is still in the queue");
+    assert_eq!(error.kind(), &ErrorKind::Unknown);
+    assert_eq!((error.operation(), error.key()), (Some("release"), Some("a")));
+    assert!(error.to_string().contains("forbidden"), "the cause is told: {error}");
+    // Asked again, it answers the same.
+    assert_eq!(guard.release().await.expect_err("still").kind(), &ErrorKind::Unknown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_hold_that_is_released_twice_answers_alike_twice() {
+    let (coordinator, link) = connected();
+    let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
+    link.cut();
+    guard.lost().await;
+    for _ in 0..2 {
+        assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Expired));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_releases_at_once_neither_answers_before_the_server() {
+    let (coordinator, link) = connected();
+    let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
+    link.hold();
+    let (mut first, mut second) = (guard.release(), guard.release());
+    assert!((&mut first).now_or_never().is_none());
+    assert!((&mut second).now_or_never().is_none(), "the server has not heard of it");
+    link.resume();
+    assert_eq!(first.await.expect("confirmed"), Release::Released);
+    assert_eq!(second.await.expect("confirmed"), Release::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_not_confirmed_is_unknown_by_the_deadline() {
+    let (coordinator, link) = connected();
+    let clock = coordinator.lease().clock().clone();
+    let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
+    let asked = clock.now();
+    link.cut();
+    assert_eq!(guard.release().await.expect_err("cut").kind(), &ErrorKind::Unknown);
+    assert!(clock.now().since(asked) <= coordinator.lease().ttl());
+    // The background goes on: what nobody waits for is given back all the same.
+    link.heal();
+    let again = coordinator.mutex("a").expect("a good key").try_acquire().await.expect("answered");
+    assert!(again.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_of_states_tells_the_loss_also_when_the_release_comes_first() {
+    let (coordinator, link) = connected();
+    let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
+    let mut states = guard.states();
+    assert_eq!(states.next().await, Some(LeaseState::Live));
+    link.lose_lease();
+    assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Revoked));
+    assert_eq!(states.next().await, Some(LeaseState::Lost(LostReason::Revoked)));
+    assert_eq!(states.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiting_acquire_answers_closed_when_the_coordinator_is_closed() {
+    let (coordinator, _link) = connected();
+    let mutex = coordinator.mutex("a").expect("a good key");
+    let _guard = mutex.acquire().await.expect("acquired");
+    let mut waiting = Box::pin(mutex.acquire());
+    assert!((&mut waiting).now_or_never().is_none());
+    coordinator.close().await.expect("closed");
+    assert_eq!(waiting.await.expect_err("closed").kind(), &ErrorKind::Closed);
+}
