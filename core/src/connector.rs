@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::contracts::Backend;
 use crate::coordinator::Coordinator;
@@ -22,6 +23,13 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// # Errors
     /// `InvalidArgument` naming the field.
     fn validate(&self, config: &Config) -> Result<()>;
+
+    /// The clock that clients of `config` will count by. Asked before there is one ([`connect_lazy`]): a
+    /// deadline or a fixed end that is told then must mean the same once it is there.
+    fn clock(&self, config: &Config) -> Clock {
+        let _ = config;
+        Clock::system()
+    }
 
     /// Connects: name resolution, TCP, a protocol hello, version and role check, and a self-test of the
     /// permissions that are needed, all within `config.connect_timeout` (core enforces it too).

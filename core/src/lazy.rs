@@ -1,38 +1,95 @@
 //! A backend that connects at its first use.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use tokio::sync::OnceCell;
+use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::address::Address;
 use crate::capabilities::{Capabilities, Eviction};
-use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::{Connector, connect_in_time};
 use crate::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, SequentialNodes};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, LostReason, Result};
+
+/// Connects in a task of its own, which all operations that come meanwhile wait for: so that an operation that ends
+/// before the connection stands (a short try) does not undo it, and one that nobody polls keeps nobody else from it.
+#[derive(Debug)]
+pub(crate) struct Lazy(Arc<Shared>);
 
 #[derive(Debug)]
-pub(crate) struct Lazy {
+struct Shared {
     connector: Arc<dyn Connector>,
     config: Config,
-    connected: OnceCell<Arc<dyn Backend>>,
-    // What `lease` answers until then.
+    connected: OnceLock<Arc<dyn Backend>>,
+    // What `lease` answers until then; lost once it is closed.
     pending: Lease,
+    // The connecting that is under way or was last. Locked to connect, and to close: one comes first.
+    connecting: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
 }
 
 impl Lazy {
     pub(crate) fn new(connector: Arc<dyn Connector>, config: Config) -> Self {
-        let pending = Lease::pending(Clock::system(), config.ttl);
-        Self { connector, config, connected: OnceCell::new(), pending }
+        let pending = Lease::pending(connector.clock(&config), config.ttl);
+        let (connected, connecting) = (OnceLock::new(), Mutex::default());
+        Self(Arc::new(Shared { connector, config, connected, pending, connecting }))
     }
 
     async fn backend(&self) -> Result<&Arc<dyn Backend>> {
+        if let Some(mut connecting) = self.0.connecting()? {
+            let answer = match connecting.wait_for(Option::is_some).await {
+                Ok(answer) => answer.clone(),
+                Err(_) => None,
+            };
+            answer.unwrap_or_else(|| {
+                Err(Error::new(ErrorKind::Unavailable, "the runtime that was connecting has ended"))
+            })?;
+        }
+        Ok(self.0.connected.get().expect("set before the answer"))
+    }
+}
+
+impl Shared {
+    /// The connecting to wait for, begun here unless one is under way; `None` when it is connected.
+    fn connecting(self: &Arc<Self>) -> Result<Option<watch::Receiver<Option<Result<()>>>>> {
         if self.pending.lost().is_some() {
             return Err(Error::closed());
         }
-        self.connected.get_or_try_init(|| connect_in_time(&*self.connector, &self.config)).await
+        if self.connected.get().is_some() {
+            return Ok(None);
+        }
+        let mut connecting = self.connecting.lock();
+        if self.connected.get().is_some() {
+            return Ok(None);
+        }
+        if let Some(under_way) = connecting.as_ref().filter(|answer| answer.has_changed().is_ok()) {
+            return Ok(Some(under_way.clone()));
+        }
+        let (sender, receiver) = watch::channel(None);
+        let shared = Arc::clone(self);
+        tokio::spawn(async move { sender.send_replace(Some(shared.connect().await)) });
+        *connecting = Some(receiver.clone());
+        Ok(Some(receiver))
+    }
+
+    async fn connect(&self) -> Result<()> {
+        let backend = tokio::select! {
+            biased;
+            _ = self.pending.until_lost() => return Err(Error::closed()),
+            answer = connect_in_time(&*self.connector, &self.config) => answer?,
+        };
+        let closed = {
+            let _first = self.connecting.lock();
+            self.pending.lost().is_some() || self.connected.set(Arc::clone(&backend)).is_err()
+        };
+        if closed {
+            if let Err(error) = backend.close(Close::Orderly).await {
+                tracing::debug!(%error, "closed while it connected; its lease runs out");
+            }
+            return Err(Error::closed());
+        }
+        Ok(())
     }
 }
 
@@ -44,7 +101,7 @@ impl SequentialNodes for Lazy {
     }
 
     async fn abandon(&self, join: &Join) -> Result<()> {
-        match self.connected.get() {
+        match self.0.connected.get() {
             Some(backend) => backend.abandon(join).await,
             // Never connected: nothing was ever sent.
             None => Ok(()),
@@ -60,11 +117,11 @@ impl SequentialNodes for Lazy {
 #[deny(clippy::missing_trait_methods)]
 impl Backend for Lazy {
     fn name(&self) -> &'static str {
-        self.connector.name()
+        self.0.connector.name()
     }
 
     fn capabilities(&self) -> Capabilities {
-        match self.connected.get() {
+        match self.0.connected.get() {
             Some(backend) => backend.capabilities(),
             // Until it is connected it promises nothing.
             None => Capabilities {
@@ -79,12 +136,15 @@ impl Backend for Lazy {
     }
 
     fn lease(&self) -> Lease {
-        self.connected.get().map_or_else(|| self.pending.clone(), |backend| backend.lease())
+        self.0.connected.get().map_or_else(|| self.0.pending.clone(), |backend| backend.lease())
     }
 
     async fn close(&self, how: Close) -> Result<()> {
-        self.pending.end(crate::LostReason::Closed);
-        match self.connected.get() {
+        {
+            let _first = self.0.connecting.lock();
+            self.0.pending.end(LostReason::Closed);
+        }
+        match self.0.connected.get() {
             Some(backend) => backend.close(how).await,
             None => Ok(()),
         }

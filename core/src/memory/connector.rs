@@ -38,11 +38,18 @@ impl Connector for MemoryConnector {
         Ok(())
     }
 
+    fn clock(&self, config: &Config) -> Clock {
+        store(config).clock().clone()
+    }
+
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
-        let store = match config.hosts.first() {
-            Some(name) => Memory::named_or_system(name),
-            None => Memory::new(Clock::system()),
-        };
-        Ok(MemoryBackend::open(store, config).0)
+        Ok(MemoryBackend::open(store(config), config).0)
+    }
+}
+
+fn store(config: &Config) -> Memory {
+    match config.hosts.first() {
+        Some(name) => Memory::named_or_system(name),
+        None => Memory::new(Clock::system()),
     }
 }
