@@ -137,6 +137,12 @@ impl Config {
         // The url crate knows one host and no more: the list of hosts is taken out before it parses the rest.
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
+        if looks_like_a_broken_login(authority, tail) {
+            // Nothing of it is quoted: what looks like a host or an option here is part of a password.
+            return Err(bad(
+                "an @ stands behind the first /, ? or #: in a user or password write these as %2F, %3F and %23, elsewhere write the @ as %40",
+            ));
+        }
         let (login, hosts) = match authority.rsplit_once('@') {
             Some((login, hosts)) => (format!("{login}@"), hosts),
             None => (String::new(), authority),
@@ -273,10 +279,31 @@ fn duration(name: &'static str, text: &str) -> Result<Duration> {
     })
 }
 
+/// Whether an unescaped `/`, `?` or `#` of a password has cut a login in two: `user:pass` here, `word@host` there. After
+/// a host alone, an option's value may hold an `@`.
+fn looks_like_a_broken_login(authority: &str, tail: &str) -> bool {
+    let in_an_option = || {
+        let options =
+            tail.split_once('?').filter(|(path, _)| !path.contains('@')).map(|(_, options)| options);
+        let host = authority.split(',').all(|host| check_host(host).is_ok());
+        host && options.is_some_and(|options| {
+            options.split('&').filter(|option| option.contains('@')).all(|option| {
+                matches!(option.split_once('='), Some((name, _)) if matches!(name, "label" | "namespace"))
+            })
+        })
+    };
+    !authority.contains('@') && tail.contains('@') && !in_an_option()
+}
+
 /// A host is checked by parsing it alone, as the url crate does for the schemes it knows.
 fn check_host(host: &str) -> Result<()> {
     match Url::parse(&format!("http://{host}/")) {
         Ok(url) if url.username().is_empty() && url.path() == "/" && url.host_str().is_some() => Ok(()),
+        // What stands before an @ may be a password.
+        _ if host.contains('@') => Err(Error::invalid(
+            "url",
+            "a host must not hold a login (user and password are parts of their own)",
+        )),
         _ => Err(Error::invalid("url", format!("{host:?} is not host or host:port"))),
     }
 }
@@ -319,6 +346,35 @@ mod tests {
             assert_eq!(Config::from_url(url).unwrap_err().argument(), Some(argument), "{url}");
         }
         assert!(Config::from_url("redis://u:hunter2@h:x").unwrap_err().to_string().find("hunter2").is_none());
+    }
+
+    /// A password with a `/`, `?` or `#` of its own ends what looks like the host: what is left of it must not be quoted.
+    #[test]
+    fn a_password_that_breaks_the_url_is_not_shown_either() {
+        for password in [
+            "hun/ter2",
+            "hun?ter2",
+            "hun#ter2",
+            "42/ter2",
+            "42?ter2",
+            "42#ter2",
+            "42?ttl=ter2",
+            "42/a?ttl=ter2",
+        ] {
+            for user in ["u", ""] {
+                let url = format!("redis://{user}:{password}@h:6379/0");
+                let error = Config::from_url(&url).expect_err("not what was meant");
+                let shown = format!("{error} {error:?}");
+                assert!(!["hun", "ter2", "42"].iter().any(|part| shown.contains(part)), "{url}: {shown}");
+                assert!(error.to_string().contains("%2F"), "{error}");
+            }
+        }
+        let mut config = Config::new("redis");
+        config.hosts.push("u:hunter2@h".to_owned());
+        assert!(!config.validate().unwrap_err().to_string().contains("hunter2"));
+        // An @ that is no part of a login is none.
+        let config = Config::from_url("redis://h:6379/0?label=me@here").unwrap();
+        assert_eq!((config.hosts[0].as_str(), config.label.as_deref()), ("h:6379", Some("me@here")));
     }
 
     #[test]
