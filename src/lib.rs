@@ -53,10 +53,13 @@ pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Resu
 }
 
 /// As [`connect`], but returns at once and connects in the first operation: for services that must start
-/// without their coordinator. Must be called within a tokio runtime.
+/// without their coordinator. An operation then also answers what [`connect`] would have.
 ///
 /// # Errors
 /// `InvalidArgument` only.
+///
+/// # Panics
+/// Outside a tokio runtime.
 pub fn connect_lazy(to: impl TryInto<Config, Error = impl Into<Error>>) -> Result<Coordinator> {
     latchwork_core::connect_lazy(&connectors(), &to.try_into().map_err(Into::into)?)
 }

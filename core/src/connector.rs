@@ -57,10 +57,14 @@ pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Resu
 }
 
 /// As [`connect`], but returns at once and connects in the first operation, again and again until it
-/// succeeds: for services that must start without their coordinator.
+/// succeeds: for services that must start without their coordinator. What is connecting goes on in the
+/// background when the operation that began it ends.
 ///
 /// # Errors
 /// `InvalidArgument` only.
+///
+/// # Panics
+/// Outside a tokio runtime.
 pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
     let connector = choose(connectors, config)?;
     Ok(Coordinator::new(Arc::new(Lazy::new(connector, config.clone())), config))

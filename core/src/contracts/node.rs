@@ -73,6 +73,9 @@ impl NodeState {
 
     /// Waits until its departure has an outcome.
     pub(crate) async fn departed(&self) -> Result<()> {
+        if let Some(outcome) = self.departed.get() {
+            return outcome.clone();
+        }
         loop {
             let notified = self.changed.notified();
             tokio::pin!(notified);

@@ -1,0 +1,187 @@
+//! One held node, and its way back: by a release, by a drop, or at its fixed end.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Notify;
+
+use crate::address::Address;
+use crate::clock::Moment;
+use crate::contracts::{LeaseState, Node};
+use crate::coordinator::Coordinator;
+use crate::departures::Departure;
+use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::hold::Release;
+use crate::token::Token;
+
+/// What every guard has inside: one node, and its way back.
+#[doc(hidden)]
+pub struct Holding {
+    coordinator: Coordinator,
+    pub(crate) tenure: Arc<Tenure>,
+}
+
+/// What a guard shares with its `lost()` handles and state streams.
+pub(crate) struct Tenure {
+    pub(crate) queue: Address,
+    pub(crate) node: Arc<dyn Node>,
+    // How the hold ended by its owner's hand, once it did.
+    ended: OnceLock<Release>,
+    released: Notify,
+}
+
+impl Tenure {
+    pub(crate) fn check(&self) -> Result<()> {
+        let lost = match self.ended.get() {
+            None => self.node.state().lost(),
+            Some(Release::AlreadyLost(reason)) => Some(*reason),
+            Some(Release::Released) => {
+                return Err(Error::new(ErrorKind::NotHeld, "it was released").on(self.queue.name()));
+            }
+        };
+        lost.map_or(Ok(()), |reason| Err(Error::lost(reason).on(self.queue.name())))
+    }
+
+    /// Why it is lost; never for a hold that was released in time.
+    pub(crate) fn lost(&self) -> Option<LostReason> {
+        match self.ended.get() {
+            None => self.node.state().lost(),
+            Some(Release::AlreadyLost(reason)) => Some(*reason),
+            Some(Release::Released) => None,
+        }
+    }
+
+    /// The state now; `None` once it was released in time.
+    pub(crate) fn state(&self) -> Option<LeaseState> {
+        match self.ended.get() {
+            None => Some(self.node.state().state()),
+            Some(Release::AlreadyLost(reason)) => Some(LeaseState::Lost(*reason)),
+            Some(Release::Released) => None,
+        }
+    }
+
+    /// The owner ends it: the first call counts. Answers whether this was it.
+    fn end(&self) -> bool {
+        let release = self.node.state().lost().map_or(Release::Released, Release::AlreadyLost);
+        let first = self.ended.set(release).is_ok();
+        self.released.notify_waiters();
+        first
+    }
+
+    pub(crate) async fn until_ended(&self) {
+        let notified = self.released.notified();
+        tokio::pin!(notified);
+        notified.as_mut().enable();
+        if self.ended.get().is_none() {
+            notified.await;
+        }
+    }
+}
+
+impl Holding {
+    pub(crate) fn new(coordinator: Coordinator, queue: Address, node: Arc<dyn Node>) -> Self {
+        let tenure = Tenure { queue, node, ended: OnceLock::new(), released: Notify::new() };
+        let holding = Self { coordinator, tenure: Arc::new(tenure) };
+        holding.leave_at_fixed_end();
+        holding
+    }
+
+    pub(crate) fn token(&self) -> Token {
+        Token::new(0, self.tenure.node.state().sequence()).expect("checked at admission")
+    }
+
+    /// The server must be told of a fixed end even when nobody looks (LEASE-FIXED).
+    fn leave_at_fixed_end(&self) {
+        let end = self.tenure.node.state().fixed_end();
+        if end == Moment::NEVER {
+            return;
+        }
+        let (clock, departures) = (self.coordinator.clock(), self.coordinator.departures().clone());
+        let tenure = Arc::clone(&self.tenure);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = tenure.until_ended() => {}
+                () = clock.sleep_until(end) => departures.push(tenure.departure()),
+            }
+        });
+    }
+
+    pub(crate) async fn release(&self) -> Result<Release> {
+        let Tenure { node, ended, .. } = &*self.tenure;
+        let lease = node.state().lease();
+        let departing = self.tenure.end().then(|| Departing { holding: self, confirmed: false });
+        let release = *ended.get().expect("ended above, if not before");
+        if matches!(release, Release::AlreadyLost(_)) {
+            // The server's side is given back all the same (RULES C6), but nobody waits for it.
+            return Ok(release);
+        }
+        tokio::select! {
+            biased;
+            departed = self.depart(departing) => match departed {
+                Ok(()) => Ok(release),
+                Err(error) => Err(Error::new(ErrorKind::Unknown, "the release was not confirmed").because(error)),
+            },
+            () = lease.clock().sleep_until(lease.deadline()) => {
+                Err(Error::new(ErrorKind::Unknown, "the release was not confirmed before the hold's deadline"))
+            }
+        }
+    }
+
+    /// Leaves, or waits for the leave of an earlier call or of the background.
+    async fn depart(&self, departing: Option<Departing<'_>>) -> Result<()> {
+        let Tenure { queue, node, .. } = &*self.tenure;
+        if let Some(departing) = departing {
+            match node.leave().await {
+                Ok(()) => departing.confirm(),
+                Err(error) => tracing::debug!(%error, key = queue.name(), "a release is tried again"),
+            }
+        }
+        node.state().departed().await
+    }
+}
+
+impl Tenure {
+    fn departure(&self) -> Departure {
+        Departure::Leave(self.queue.clone(), Arc::clone(&self.node))
+    }
+}
+
+/// A leave under way: dropped before it is confirmed, it goes on in the background.
+struct Departing<'a> {
+    holding: &'a Holding,
+    confirmed: bool,
+}
+
+impl Departing<'_> {
+    fn confirm(mut self) {
+        self.confirmed = true;
+        self.holding.tenure.node.state().depart(Ok(()));
+    }
+}
+
+impl Drop for Departing<'_> {
+    fn drop(&mut self) {
+        if !self.confirmed {
+            self.holding.coordinator.departures().push(self.holding.tenure.departure());
+        }
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        if self.tenure.end() {
+            self.coordinator.departures().push(self.tenure.departure());
+        }
+    }
+}
+
+impl fmt::Debug for Holding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tenure { queue, node, ended, .. } = &*self.tenure;
+        f.debug_struct("Holding")
+            .field("queue", queue)
+            .field("node", node.state())
+            .field("ended", ended)
+            .finish()
+    }
+}
