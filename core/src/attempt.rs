@@ -87,7 +87,7 @@ async fn acquire_now(
     departures.settled(&request.queue).await;
     loop {
         let mut attempt = Attempt::new(backend, departures, request, clock);
-        match attempt.join().await? {
+        match attempt.join(request.deadline).await? {
             Progress::Refused => return Ok(None),
             Progress::Again => continue,
             Progress::Node { sent, admitted } => {
@@ -167,10 +167,12 @@ impl<'a> Attempt<'a> {
     }
 
     /// Joins, and joins again under the same id while the outcome is unknown or the server unreachable.
-    /// Without a deadline of its own it gives up after one TTL without an answer.
-    async fn join(&mut self) -> Result<Progress> {
-        let lease = self.backend.lease();
-        let give_up = self.clock.now() + lease.ttl();
+    /// Without a deadline of its own it gives up after one TTL without an answer; with one, that is what it waits for.
+    async fn join(&mut self, deadline: Moment) -> Result<Progress> {
+        let give_up = match deadline {
+            Moment::NEVER => self.clock.now() + self.backend.lease().ttl(),
+            _ => Moment::NEVER,
+        };
         let mut delays = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(10))
             .with_max_delay(Duration::from_millis(500))

@@ -3,15 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use url::Url;
 
 use crate::decide::check_ttl;
 use crate::error::{Error, Result};
 
 /// A password: never shown in `Debug`, errors, spans or JSON.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
@@ -23,6 +22,14 @@ impl Secret {
     /// The text: for the client crate that logs in with it.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        // Serde's own error would quote what it found: a password of digits that nobody put in quotes.
+        let text = String::deserialize(deserializer);
+        text.map(Self).map_err(|_| serde::de::Error::custom("the password must be a string"))
     }
 }
 
@@ -375,6 +382,12 @@ mod tests {
         // An @ that is no part of a login is none.
         let config = Config::from_url("redis://h:6379/0?label=me@here").unwrap();
         assert_eq!((config.hosts[0].as_str(), config.label.as_deref()), ("h:6379", Some("me@here")));
+    }
+
+    #[test]
+    fn a_password_of_another_type_is_not_quoted() {
+        let error = serde_json::from_str::<Config>(r#"{"backend":"redis","password":4711}"#).unwrap_err();
+        assert!(!error.to_string().contains("4711") && error.to_string().contains("password"), "{error}");
     }
 
     #[test]

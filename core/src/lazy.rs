@@ -43,7 +43,10 @@ impl Lazy {
                 Err(_) => None,
             };
             answer.unwrap_or_else(|| {
-                Err(Error::new(ErrorKind::Unavailable, "the runtime that was connecting has ended"))
+                Err(Error::new(
+                    ErrorKind::Unavailable,
+                    "the connecting came to no end: its task died, or its runtime",
+                ))
             })?;
         }
         Ok(self.0.connected.get().expect("set before the answer"))

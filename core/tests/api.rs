@@ -10,7 +10,7 @@ use latchwork_core::contracts::{
 };
 use latchwork_core::decide::Claim;
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::recipes::{Acquire, Mutex, MutexGuard};
+use latchwork_core::recipes::{Acquire, Mutex, MutexGuard, Permit, ReadGuard, RwLock, Semaphore, WriteGuard};
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold, Kind, Loss,
     Lost, LostReason, Moment, Name, Release, Secret, Token, connect, memory,
@@ -28,6 +28,11 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
     travels::<Coordinator>();
     travels::<Mutex>();
     travels::<MutexGuard>();
+    travels::<RwLock>();
+    travels::<ReadGuard>();
+    travels::<WriteGuard>();
+    travels::<Semaphore>();
+    travels::<Permit>();
     travels::<Acquire>();
     travels::<Loss>();
     travels::<Lost>();

@@ -81,6 +81,20 @@ async fn recipes_made_before_the_server_is_there_work_once_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_acquire_with_a_deadline_waits_for_the_server_until_then_and_one_without_for_a_ttl() {
+    // Far more failures than a TTL (10 s) has connects of 1 s.
+    let down_for = |connects| {
+        let server = Late::new(Duration::from_secs(1));
+        server.failures.lock().extend(vec![ErrorKind::Unavailable; connects]);
+        server.coordinator().mutex("a").expect("no I/O")
+    };
+    let minute = Duration::from_secs(60);
+    assert!(down_for(20).acquire_within(minute).await.expect("the server came within the minute").is_held());
+    assert_eq!(down_for(200).acquire_within(minute).await.expect_err("not up").kind(), &ErrorKind::Timeout);
+    assert_eq!(down_for(200).acquire().await.expect_err("not up").kind(), &ErrorKind::Unavailable);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_no_retry_can_heal_is_told_at_once_and_by_its_kind() {
     let server = Late::new(Duration::ZERO);
     server.failures.lock().push_back(ErrorKind::Misconfigured);
