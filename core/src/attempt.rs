@@ -93,7 +93,8 @@ async fn acquire_now(
             Progress::Node { sent, admitted } => {
                 let node = attempt.node();
                 let from = if admitted {
-                    sent
+                    // What opened the lease first, a connection even, is no part of the hold.
+                    sent.max(node.state().lease().opened())
                 } else {
                     match node.admitted().await {
                         Ok(()) => clock.now(),

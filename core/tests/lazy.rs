@@ -95,6 +95,16 @@ async fn an_acquire_with_a_deadline_waits_for_the_server_until_then_and_one_with
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fixed_end_counts_from_the_join_and_not_from_the_connecting_before_it() {
+    let mutex = Late::new(Duration::from_secs(3)).coordinator().mutex("a").expect("no I/O");
+    let guard = mutex.acquire_with(Acquire::new().max_hold(Duration::from_secs(1))).await.expect("held");
+    tokio::time::sleep(Duration::from_millis(990)).await;
+    assert!(guard.is_held());
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(guard.check().expect_err("its end has come").lost_reason(), Some(LostReason::MaxHold));
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_no_retry_can_heal_is_told_at_once_and_by_its_kind() {
     let server = Late::new(Duration::ZERO);
     server.failures.lock().push_back(ErrorKind::Misconfigured);

@@ -38,6 +38,7 @@ pub struct Lease(Arc<Inner>);
 struct Inner {
     clock: Clock,
     ttl: Duration,
+    opened: Moment,
     deadline: AtomicU64,
     // The instant by which an outstanding renewal must be answered; NEVER when none is outstanding.
     due: AtomicU64,
@@ -48,20 +49,21 @@ struct Inner {
 impl Lease {
     /// A lease of `ttl` (as granted) that is proven by a request sent at `sent`.
     pub fn new(clock: Clock, ttl: Duration, sent: Moment) -> Self {
-        Self::until(clock, ttl, valid_until(sent, ttl))
+        Self::until(clock, ttl, sent, valid_until(sent, ttl))
     }
 
     /// A lease that is not established yet: suspended, and never lost by time. For a coordinator that connects lazily.
     pub fn pending(clock: Clock, ttl: Duration) -> Self {
-        let lease = Self::until(clock, ttl, Moment::NEVER);
+        let lease = Self::until(clock, ttl, Moment::PAST, Moment::NEVER);
         lease.0.due.store(Moment::PAST.as_nanos(), Ordering::Release);
         lease
     }
 
-    fn until(clock: Clock, ttl: Duration, deadline: Moment) -> Self {
+    fn until(clock: Clock, ttl: Duration, opened: Moment, deadline: Moment) -> Self {
         Self(Arc::new(Inner {
             clock,
             ttl,
+            opened,
             deadline: AtomicU64::new(deadline.as_nanos()),
             due: AtomicU64::new(Moment::NEVER.as_nanos()),
             ended: OnceLock::new(),
@@ -77,6 +79,11 @@ impl Lease {
     /// The TTL that the server granted.
     pub fn ttl(&self) -> Duration {
         self.0.ttl
+    }
+
+    /// The SEND time of the request that opened it: no node hangs on it that was asked for before.
+    pub fn opened(&self) -> Moment {
+        self.0.opened
     }
 
     /// What this client gives up earlier than the server.
