@@ -205,3 +205,17 @@ async fn a_waiting_acquire_answers_closed_when_the_coordinator_is_closed() {
     coordinator.close().await.expect("closed");
     assert_eq!(waiting.await.expect_err("closed").kind(), &ErrorKind::Closed);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_crashed_client_gives_nothing_back_when_it_is_dropped() {
+    let store = Memory::new(Clock::tokio());
+    let (coordinator, _link) = store.connect(&config()).expect("connected");
+    let ttl = coordinator.lease().ttl();
+    let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
+    coordinator.crash().await;
+    drop((guard, coordinator));
+    tokio::time::sleep(ttl / 2).await;
+    assert_eq!(store.contents().len(), 1, "the dead send nothing");
+    tokio::time::sleep(ttl).await;
+    assert!(store.contents().is_empty(), "its lease has taken it");
+}

@@ -180,8 +180,8 @@ impl Backend for MemoryBackend {
 
     async fn close(&self, how: Close) -> Result<()> {
         let (id, lease) = self.shared.current.lock().clone();
-        self.shared.link.close();
-        if how == Close::Orderly {
+        // The first close counts: one that died gives nothing back when it is dropped later.
+        if self.shared.link.close() && how == Close::Orderly {
             lease.end(LostReason::Closed);
             self.shared.store.end_lease(id, LostReason::Closed);
         }

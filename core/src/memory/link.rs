@@ -164,9 +164,11 @@ impl Link {
         self.0.state.lock().lease = lease;
     }
 
-    pub(super) fn close(&self) {
-        self.0.state.lock().closed = true;
+    /// Nothing goes through from now on. Answers whether something did until now.
+    pub(super) fn close(&self) -> bool {
+        let closed = std::mem::replace(&mut self.0.state.lock().closed, true);
         self.kill_keeper();
+        !closed
     }
 
     /// Sends a request through the link.
