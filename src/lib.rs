@@ -30,11 +30,13 @@
 use std::sync::Arc;
 
 pub use latchwork_core::recipes::{
-    Acquire, Mutex, MutexGuard, Permit, ReadGuard, RwLock, Semaphore, WriteGuard,
+    Acquire, Mutex, MutexGuard, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore,
+    WriteGuard,
 };
 pub use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold,
-    Kind, Loss, Lost, LostReason, Moment, Name, Release, Result, Secret, Token, contracts, decide, memory,
+    Kind, Loss, Lost, LostReason, Moment, Name, Owner, Release, Result, Secret, Token, contracts, decide,
+    memory,
 };
 
 /// Connects to the coordinator that a URL (or a [`Config`]) names.

@@ -69,7 +69,7 @@ pub(crate) async fn acquire(
 }
 
 /// What a passed deadline means: a try's is the request timeout, for it never waits for anything but an answer.
-fn late(patience: Patience) -> Error {
+pub(crate) fn late(patience: Patience) -> Error {
     match patience {
         Patience::Wait => {
             Error::new(ErrorKind::Timeout, "not acquired in time; its place in the queue is given back")

@@ -13,7 +13,8 @@ use crate::contracts::{Backend, Close, Entry, Lease, LeaseState, Page};
 use crate::departures::Departures;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::label::default_label;
-use crate::recipes::{Mutex, RwLock, Semaphore};
+use crate::recipes::{Mutex, ReentrantMutex, RwLock, Semaphore};
+use crate::reentrancy::Owners;
 
 /// A client of one coordinator: one set of connections, one lease, one inbox. Cheap to clone; recipes are
 /// cheap handles made from it without I/O.
@@ -32,6 +33,7 @@ struct Inner {
     namespace: String,
     label: Arc<str>,
     request_timeout: Duration,
+    owners: Owners,
 }
 
 impl Coordinator {
@@ -48,6 +50,7 @@ impl Coordinator {
             namespace: config.namespace.clone(),
             label,
             request_timeout: config.request_timeout,
+            owners: Owners::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -58,6 +61,15 @@ impl Coordinator {
     /// `InvalidArgument` naming `key`.
     pub fn mutex(&self, key: impl Into<Name>) -> Result<Mutex> {
         Ok(Mutex::new(self.clone(), self.address(Kind::Mutex, key)?))
+    }
+
+    /// A mutex that its owner may take again: validates the key, no I/O. It shares the key with
+    /// [`mutex`](Coordinator::mutex): both exclude each other.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key`.
+    pub fn reentrant_mutex(&self, key: impl Into<Name>) -> Result<ReentrantMutex> {
+        Ok(ReentrantMutex::new(self.clone(), self.mutex(key)?))
     }
 
     /// A read/write lock: validates the key, no I/O.
@@ -130,6 +142,10 @@ impl Coordinator {
 
     pub(crate) fn departures(&self) -> &Departures {
         &self.inner.departures
+    }
+
+    pub(crate) fn owners(&self) -> &Owners {
+        &self.inner.owners
     }
 
     pub(crate) fn request_timeout(&self) -> Duration {

@@ -167,11 +167,18 @@ impl Drop for Departing<'_> {
     }
 }
 
-impl Drop for Holding {
-    fn drop(&mut self) {
+impl Holding {
+    /// Releases in the background. Does nothing after a release.
+    pub(crate) fn let_go(&self) {
         if self.tenure.end() {
             self.coordinator.departures().push(self.tenure.departure());
         }
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 

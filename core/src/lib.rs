@@ -24,6 +24,7 @@ mod lazy;
 mod loss;
 pub mod memory;
 pub mod recipes;
+mod reentrancy;
 mod token;
 
 pub use address::{Address, Kind, MAX_KEY_BYTES, Name, encode};
@@ -35,4 +36,5 @@ pub use coordinator::Coordinator;
 pub use error::{Error, ErrorKind, Lost, LostReason, Result};
 pub use hold::{Fenced, Hold, Release};
 pub use loss::Loss;
+pub use reentrancy::Owner;
 pub use token::Token;

@@ -6,6 +6,7 @@ pub mod lease;
 pub mod mutex;
 pub mod node;
 pub mod process;
+pub mod reentry;
 pub mod rwlock;
 pub mod semaphore;
 pub mod soak;
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Case> {
         attempt::CASES,
         mutex::CASES,
         process::CASES,
+        reentry::CASES,
         rwlock::CASES,
         semaphore::CASES,
         soak::CASES,

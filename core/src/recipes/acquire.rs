@@ -12,7 +12,7 @@ use crate::contracts::{Entry, Page, Patience};
 use crate::coordinator::Coordinator;
 use crate::decide::Claim;
 use crate::error::{Error, Result};
-use crate::hold::Holding;
+use crate::holding::Holding;
 use crate::label;
 
 /// How to acquire.
@@ -49,6 +49,29 @@ impl Acquire {
         self
     }
 
+    /// The instant of its total deadline; for a try, of its answer.
+    pub(super) fn deadline(&self, coordinator: &Coordinator, patience: Patience) -> Moment {
+        match (patience, self.within) {
+            (Patience::Try, _) => coordinator.clock().now() + coordinator.request_timeout(),
+            (Patience::Wait, Some(within)) => coordinator.clock().now() + within,
+            (Patience::Wait, None) => Moment::NEVER,
+        }
+    }
+
+    /// What is left until `deadline` of an acquisition that has begun before.
+    pub(super) fn until(mut self, coordinator: &Coordinator, deadline: Moment) -> Self {
+        if deadline != Moment::NEVER {
+            let left = deadline.since(coordinator.clock().now());
+            self.within = Some(left.max(Duration::from_nanos(1)));
+        }
+        self
+    }
+
+    pub(super) fn labelled_unless_given(mut self, label: &Arc<str>) -> Self {
+        self.label.get_or_insert_with(|| Arc::clone(label));
+        self
+    }
+
     fn request(self, line: &Line, claim: Claim, limit: Option<u32>, patience: Patience) -> Result<Request> {
         let Line { coordinator, queue, .. } = line;
         for (name, length) in [("deadline", self.within), ("max_hold", self.max_hold)] {
@@ -56,17 +79,13 @@ impl Acquire {
                 return Err(Error::invalid(name, "must not be zero"));
             }
         }
+        let deadline = self.deadline(coordinator, patience);
         let label = match self.label {
             Some(label) => {
                 label::check(&label)?;
                 label
             }
             None => Arc::clone(coordinator.default_label()),
-        };
-        let deadline = match (patience, self.within) {
-            (Patience::Try, _) => coordinator.clock().now() + coordinator.request_timeout(),
-            (Patience::Wait, Some(within)) => coordinator.clock().now() + within,
-            (Patience::Wait, None) => Moment::NEVER,
         };
         Ok(Request { queue: queue.clone(), claim, limit, label, patience, deadline, max_hold: self.max_hold })
     }

@@ -9,7 +9,8 @@ use crate::contracts::{Entry, Patience};
 use crate::coordinator::Coordinator;
 use crate::decide::Claim;
 use crate::error::Result;
-use crate::hold::{Fenced, Hold, Holding};
+use crate::hold::{Fenced, Hold};
+use crate::holding::Holding;
 use crate::token::Token;
 
 /// A fair mutex on a coordinator: not reentrant, admitted in the order of joining, each hold with a

@@ -9,7 +9,8 @@ use crate::contracts::{Entry, Patience};
 use crate::coordinator::Coordinator;
 use crate::decide::Claim;
 use crate::error::{Error, Result};
-use crate::hold::{Hold, Holding};
+use crate::hold::Hold;
+use crate::holding::Holding;
 use crate::token::Token;
 
 /// A fair semaphore on a coordinator: at most `limit` permits are held at a time. It limits concurrency, not rate.

@@ -1,0 +1,115 @@
+//! REENTRY-: one owner, several holds.
+
+use latchwork_core::recipes::ReentrantMutex;
+use latchwork_core::{ErrorKind, Fenced, Hold, Kind, LostReason, Owner, Release};
+
+use crate::case::cases;
+use crate::kit::{NOISE, acquire, listing, mutex, queue_of, soon, try_acquire, until, within};
+use crate::testbed::Client;
+
+fn reentrant(client: &Client, key: &str) -> ReentrantMutex {
+    client.coordinator.reentrant_mutex(key).expect("a good key")
+}
+
+cases! {
+    "REENTRY-OWNER" =>
+    /// an owner is given or at hand in the task, never made up; another owner waits, in the same process too
+    async fn reentry_owner_is_explicit(scene) {
+        let client = scene.client().await;
+        let lock = reentrant(&client, "a");
+        let error = lock.acquire().await.expect_err("no owner");
+        assert_eq!(error.kind(), &ErrorKind::NoOwner, "{error}");
+        let (one, other) = (Owner::new("one"), Owner::new("other"));
+        let held = soon("acquire", one.scope(lock.acquire())).await.expect("acquired");
+        assert_eq!(held.owner(), &one);
+        assert_eq!(listing(&mutex(&client, "a")).await[0].label, "one", "the label is visible on the server");
+        assert!(soon("try", lock.try_acquire_as(&other)).await.expect("answered").is_none(), "another owner");
+        assert!(try_acquire(&mutex(&client, "a")).await.is_none(), "a mutex of this key is the same thing");
+        // A task that is spawned in the scope has no owner.
+        let spawned = one.scope(async { tokio::spawn(async { Owner::current() }).await }).await;
+        assert_eq!(spawned.expect("no panic"), None);
+        held.release().await.expect("released");
+        let held = soon("acquire", lock.acquire_as(&other)).await.expect("acquired");
+        held.release().await.expect("released");
+    }
+
+    "REENTRY-COUNT" =>
+    /// a re-entry needs no server and keeps the token; the last release frees the node
+    async fn reentry_count_is_kept_locally(scene) {
+        let client = scene.client().await;
+        let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
+        let outer = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired");
+        client.link.cut();
+        let inner = lock.acquire_as(&owner).await.expect("no server is asked");
+        let innermost = lock.try_acquire_as(&owner).await.expect("no server is asked").expect("held");
+        assert_eq!((inner.token(), innermost.token()), (outer.token(), outer.token()));
+        assert_eq!(lock.holds(&owner), 3);
+        assert_eq!(inner.release().await.expect("no server is asked"), Release::Released);
+        assert_eq!(inner.check().expect_err("released").kind(), &ErrorKind::NotHeld);
+        client.link.heal();
+        drop(inner);
+        assert_eq!((lock.holds(&owner), listing(&mutex(&client, "a")).await.len()), (2, 1));
+        drop(innermost);
+        assert!(outer.is_held());
+        assert_eq!(outer.release().await.expect("released"), Release::Released);
+        assert_eq!((lock.holds(&owner), listing(&mutex(&client, "a")).await.len()), (0, 0));
+        let next = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired");
+        assert!(next.token() > outer.token());
+        drop(next);
+        until("a dropped last hold frees it", || async { listing(&mutex(&client, "a")).await.is_empty() }).await;
+    }
+
+    "REENTRY-LOSS" =>
+    /// all holds of a lost node are lost together; what is acquired after that is new, and the old guards do not touch it
+    async fn reentry_loss_is_common_and_final(scene) {
+        let client = scene.mortal().await;
+        let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
+        let outer = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired");
+        let inner = lock.acquire_as(&owner).await.expect("again");
+        let queue = queue_of(scene, Kind::Mutex, "a");
+        scene.stage.remove(&queue, outer.token().sequence()).await.expect("removed");
+        let bound = client.coordinator.lease().ttl() + NOISE;
+        for guard in [&outer, &inner] {
+            assert_eq!(within(bound, "the loss", guard.lost()).await.reason(), LostReason::Revoked);
+            assert!(!guard.is_held());
+        }
+        let new = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired anew");
+        assert!(new.token() > outer.token(), "a silent continuation");
+        assert_eq!(inner.release().await.expect("answered"), Release::AlreadyLost(LostReason::Revoked));
+        drop((outer, inner));
+        assert!(new.is_held() && lock.holds(&owner) == 1, "an old guard touched the new hold");
+        assert!(try_acquire(&mutex(&client, "a")).await.is_none(), "still held on the server");
+        new.release().await.expect("released");
+    }
+
+    "REENTRY-RACE" =>
+    /// tasks of one owner that acquire at once make one node; when the one that acquires is dropped, another takes over
+    async fn reentry_race_makes_one_node(scene) {
+        let (client, other) = (scene.client().await, scene.client().await);
+        let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
+        let elsewhere = acquire(&mutex(&other, "a")).await;
+        let enter = || tokio::spawn({
+            let (lock, owner) = (lock.clone(), owner.clone());
+            async move { lock.acquire_as(&owner).await }
+        });
+        let first = enter();
+        until("it stands in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
+        let first_node = listing(&mutex(&other, "a")).await[1].sequence;
+        let (second, third) = (enter(), enter());
+        tokio::task::yield_now().await;
+        first.abort();
+        until("another takes over", || async {
+            let nodes = listing(&mutex(&other, "a")).await;
+            assert!(nodes.len() <= 3, "the leaving node and one more at most: {nodes:?}");
+            nodes.len() == 2 && nodes[1].sequence > first_node
+        })
+        .await;
+        elsewhere.release().await.expect("released");
+        let second = soon("the second", second).await.expect("no panic").expect("acquired");
+        let third = soon("the third", third).await.expect("no panic").expect("acquired");
+        assert_eq!(second.token(), third.token());
+        assert_eq!(listing(&mutex(&other, "a")).await.len(), 1, "one node for both");
+        second.release().await.expect("released");
+        third.release().await.expect("released");
+    }
+}

@@ -1,0 +1,12 @@
+//! Owners and hold counts: one node on the server for all holds of an owner.
+//!
+//! A coordinator keeps a ledger of what its owners hold. The ledger is a value that knows no server and no task, so
+//! that tests can play every order of events on the code that runs.
+
+mod ledger;
+mod owner;
+mod owners;
+
+pub(crate) use ledger::{Entered, Generation, Left};
+pub use owner::Owner;
+pub(crate) use owners::{OwnedKey, Owners};
