@@ -85,41 +85,40 @@ async fn acquire_now(
     clock: &Clock,
 ) -> Result<Option<Arc<dyn Node>>> {
     departures.settled(&request.queue).await;
+    // The first new attempt is due at once. More in a row mean that no lease holds: they are paced.
+    let (mut pause, mut delays) = (Duration::ZERO, retries());
     loop {
         let mut attempt = Attempt::new(backend, departures, request, clock);
-        match attempt.join(request.deadline).await? {
-            Progress::Refused => return Ok(None),
-            Progress::Again => continue,
-            Progress::Node { sent, admitted } => {
-                let node = attempt.node();
-                let from = if admitted {
-                    // What opened the lease first, a connection even, is no part of the hold.
-                    sent.max(node.state().lease().opened())
-                } else {
-                    match node.admitted().await {
-                        Ok(()) => clock.now(),
-                        // Our lease ran out while we waited, so the place in the queue is lost: again,
-                        // at the tail, under a new lease (RULES A15).
-                        Err(error) if error.lost_reason() == Some(LostReason::Expired) => continue,
-                        Err(error) => return Err(error),
-                    }
-                };
-                // A raw value that does not fit a token is an error at admission, never cut.
-                Token::new(0, node.state().sequence())?;
-                if let Some(length) = request.max_hold {
-                    node.state().end_at(from + length);
-                }
-                match node.state().lost() {
-                    // The reply came too late to leave any time (RULES A3): not a hold, again.
-                    Some(LostReason::Expired) => continue,
-                    Some(reason) => return Err(Error::lost(reason)),
-                    None => {}
-                }
+        match attempt.run(request).await? {
+            Outcome::Refused => return Ok(None),
+            Outcome::Admitted(node) => {
                 attempt.keep();
                 return Ok(Some(node));
             }
+            Outcome::Again => drop(attempt),
         }
+        clock.sleep_until(clock.now() + pause).await;
+        pause = delays.next().unwrap_or(LONGEST_PAUSE);
     }
+}
+
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+fn retries() -> impl Iterator<Item = Duration> + Send {
+    ExponentialBuilder::default()
+        .with_min_delay(Duration::from_millis(10))
+        .with_max_delay(LONGEST_PAUSE)
+        .without_max_times()
+        .with_jitter()
+        .build()
+}
+
+/// What became of an attempt.
+enum Outcome {
+    Refused,
+    /// The lease was lost under it: a new attempt is due.
+    Again,
+    Admitted(Arc<dyn Node>),
 }
 
 enum Progress {
@@ -167,6 +166,39 @@ impl<'a> Attempt<'a> {
         Self { backend, departures, clock, join, left: Left::Nothing }
     }
 
+    /// Joins and waits, until it is over. What it admits is the caller's to [`keep`](Attempt::keep).
+    async fn run(&mut self, request: &Request) -> Result<Outcome> {
+        let (sent, admitted) = match self.join(request.deadline).await? {
+            Progress::Refused => return Ok(Outcome::Refused),
+            Progress::Again => return Ok(Outcome::Again),
+            Progress::Node { sent, admitted } => (sent, admitted),
+        };
+        let node = self.node();
+        let from = if admitted {
+            // What opened the lease first, a connection even, is no part of the hold.
+            sent.max(node.state().lease().opened())
+        } else {
+            match node.admitted().await {
+                Ok(()) => self.clock.now(),
+                // Our lease ran out while we waited, so the place in the queue is lost: again,
+                // at the tail, under a new lease (RULES A15).
+                Err(error) if error.lost_reason() == Some(LostReason::Expired) => return Ok(Outcome::Again),
+                Err(error) => return Err(error),
+            }
+        };
+        // A raw value that does not fit a token is an error at admission, never cut.
+        Token::new(0, node.state().sequence())?;
+        if let Some(length) = request.max_hold {
+            node.state().end_at(from + length);
+        }
+        match node.state().lost() {
+            None => Ok(Outcome::Admitted(node)),
+            // The reply came too late to leave any time (RULES A3): not a hold, again.
+            Some(LostReason::Expired) => Ok(Outcome::Again),
+            Some(reason) => Err(Error::lost(reason)),
+        }
+    }
+
     /// Joins, and joins again under the same id while the outcome is unknown or the server unreachable.
     /// Without a deadline of its own it gives up after one TTL without an answer; with one, that is what it waits for.
     async fn join(&mut self, deadline: Moment) -> Result<Progress> {
@@ -174,12 +206,7 @@ impl<'a> Attempt<'a> {
             Moment::NEVER => self.clock.now() + self.backend.lease().ttl(),
             _ => Moment::NEVER,
         };
-        let mut delays = ExponentialBuilder::default()
-            .with_min_delay(Duration::from_millis(10))
-            .with_max_delay(Duration::from_millis(500))
-            .without_max_times()
-            .with_jitter()
-            .build();
+        let mut delays = retries();
         loop {
             self.left = Left::Unknown;
             let sent = self.clock.now();
@@ -222,7 +249,7 @@ impl<'a> Attempt<'a> {
             if self.backend.lease().state() == LeaseState::Lost(LostReason::Closed) {
                 return Err(Error::closed());
             }
-            let delay = delays.next().unwrap_or(Duration::from_millis(500));
+            let delay = delays.next().unwrap_or(LONGEST_PAUSE);
             self.clock.sleep_until(self.clock.now() + delay).await;
         }
     }

@@ -2,6 +2,7 @@
 //! for ever, whatever becomes of it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -27,12 +28,15 @@ fn connected() -> (Coordinator, Link) {
 enum Leave {
     Forbidden,
     Panics,
+    /// It does not come to that: every join says that the lease was lost under it.
+    NeverJoins,
 }
 
 #[derive(Debug)]
 struct Faulty {
     inner: Arc<dyn Backend>,
     leave: Leave,
+    joins: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -44,6 +48,10 @@ struct FaultyNode {
 #[async_trait]
 impl SequentialNodes for Faulty {
     async fn join(&self, join: &Join) -> Result<Joined> {
+        self.joins.fetch_add(1, Ordering::Relaxed);
+        if let Leave::NeverJoins = self.leave {
+            return Err(Error::lost(LostReason::Expired));
+        }
         let wrap = |inner| Arc::new(FaultyNode { inner, leave: self.leave });
         Ok(match self.inner.join(join).await? {
             Joined::Admitted(node) => Joined::Admitted(wrap(node)),
@@ -95,14 +103,30 @@ impl Node for FaultyNode {
             Leave::Forbidden => {
                 Err(Error::new(ErrorKind::Forbidden { what: "leaving".to_owned() }, "planted"))
             }
+            Leave::NeverJoins => unreachable!("there is no node"),
             Leave::Panics => panic!("planted: a driver that panics in a leave"),
         }
     }
 }
 
 fn faulty(leave: Leave) -> Coordinator {
+    faulty_backend(leave).0
+}
+
+fn faulty_backend(leave: Leave) -> (Coordinator, Arc<Faulty>) {
     let (inner, _) = Memory::new(Clock::tokio()).client(&config()).expect("connected");
-    Coordinator::new(Arc::new(Faulty { inner, leave }), &config())
+    let backend = Arc::new(Faulty { inner, leave, joins: AtomicUsize::new(0) });
+    (Coordinator::new(Arc::<Faulty>::clone(&backend), &config()), backend)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backend_that_grants_no_lease_is_not_asked_in_a_tight_loop() {
+    let (coordinator, backend) = faulty_backend(Leave::NeverJoins);
+    let mutex = coordinator.mutex("a").expect("a good key");
+    let error = mutex.acquire_within(Duration::from_secs(5)).await.expect_err("never");
+    assert_eq!(error.kind(), &ErrorKind::Timeout);
+    let joins = backend.joins.load(Ordering::Relaxed);
+    assert!((5..100).contains(&joins), "{joins}");
 }
 
 #[tokio::test(start_paused = true)]
