@@ -36,7 +36,7 @@ cases! {
     "REENTRY-COUNT" =>
     /// a re-entry needs no server and keeps the token; the last release frees the node
     async fn reentry_count_is_kept_locally(scene) {
-        let client = scene.client().await;
+        let (client, other) = (scene.client().await, scene.client().await);
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         let outer = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired");
         client.link.cut();
@@ -48,15 +48,15 @@ cases! {
         assert_eq!(inner.check().expect_err("released").kind(), &ErrorKind::NotHeld);
         client.link.heal();
         drop(inner);
-        assert_eq!((lock.holds(&owner), listing(&mutex(&client, "a")).await.len()), (2, 1));
+        assert_eq!((lock.holds(&owner), listing(&mutex(&other, "a")).await.len()), (2, 1));
         drop(innermost);
         assert!(outer.is_held());
         assert_eq!(outer.release().await.expect("released"), Release::Released);
-        assert_eq!((lock.holds(&owner), listing(&mutex(&client, "a")).await.len()), (0, 0));
+        assert_eq!((lock.holds(&owner), listing(&mutex(&other, "a")).await.len()), (0, 0));
         let next = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired");
         assert!(next.token() > outer.token());
         drop(next);
-        until("a dropped last hold frees it", || async { listing(&mutex(&client, "a")).await.is_empty() }).await;
+        until("a dropped last hold frees it", || async { listing(&mutex(&other, "a")).await.is_empty() }).await;
     }
 
     "REENTRY-LOSS" =>
