@@ -23,6 +23,8 @@ pub enum LostReason {
     MaxHold,
     /// The coordinator was closed.
     Closed,
+    /// Its owner had released it: what [`Hold::run`](crate::Hold::run) answers for work that nothing guards any more.
+    Released,
 }
 
 impl fmt::Display for LostReason {
@@ -32,6 +34,7 @@ impl fmt::Display for LostReason {
             LostReason::Revoked => "it was removed by another (operator, eviction or flush)",
             LostReason::MaxHold => "its fixed end was reached",
             LostReason::Closed => "the coordinator was closed",
+            LostReason::Released => "it was released",
         })
     }
 }

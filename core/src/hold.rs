@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::stream::BoxStream;
 
 use crate::contracts::LeaseState;
-use crate::error::{Lost, LostReason, Result};
+use crate::error::{ErrorKind, Lost, LostReason, Result};
 pub(crate) use crate::holding::Holding;
 use crate::loss::{Loss, states};
 use crate::token::Token;
@@ -67,11 +67,11 @@ pub trait Hold: fmt::Debug + Send + Sync {
         Loss::of(Arc::clone(&self.holding().tenure))
     }
 
-    /// Runs `work` while it is held: drops it when the hold is lost. (What was handed to `spawn_blocking`
-    /// or spawned goes on.) The hold is not released at the end.
+    /// Runs `work` while it is held: drops it when the hold is lost, or released by another task. (What was handed to
+    /// `spawn_blocking` or spawned goes on.) The hold is not released at the end.
     ///
     /// # Errors
-    /// [`Lost`], with the key and the reason.
+    /// [`Lost`], with the key and the reason; `Released` on a hold that is released, without polling `work`.
     ///
     /// # Cancel safety
     /// As that of `work`.
@@ -81,10 +81,17 @@ pub trait Hold: fmt::Debug + Send + Sync {
         F: Future + Send,
         F::Output: Send,
     {
+        let released = || Lost { key: self.key().into(), reason: LostReason::Released };
+        if let Err(error) = self.check()
+            && error.kind() == &ErrorKind::NotHeld
+        {
+            return Err(released());
+        }
         let lost = self.lost();
         tokio::select! {
             biased;
             lost = lost => Err(lost),
+            () = self.holding().tenure.until_ended() => Err(released()),
             output = work => Ok(output),
         }
     }

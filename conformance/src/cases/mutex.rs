@@ -123,6 +123,8 @@ cases! {
         assert!(!guard.is_held());
         assert_eq!(guard.check().expect_err("released").kind(), &ErrorKind::NotHeld);
         assert_eq!(guard.lost().reason(), None, "released is not lost");
+        let unguarded = guard.run(async { panic!("polled though nothing guards it") }).await;
+        assert_eq!(unguarded.map_err(|lost| lost.reason()), Err::<(), _>(LostReason::Released));
         let next = try_acquire(&mutex(&client, "a")).await.expect("free");
         drop(guard);
         assert!(next.is_held(), "dropping the old guard touched the new one");

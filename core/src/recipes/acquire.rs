@@ -110,13 +110,13 @@ impl Line {
     /// Joins, waits if `patience` allows it, and makes the hold. `None`: a try was refused.
     pub(super) async fn ask(
         &self,
+        operation: &'static str,
         options: Acquire,
         claim: Claim,
         limit: Option<u32>,
         patience: Patience,
     ) -> Result<Option<Acquired>> {
         let (recipe, key) = (self.recipe, self.queue.name());
-        let operation = if patience == Patience::Try { "try_acquire" } else { "acquire" };
         let request = options
             .request(self, claim, limit, patience)
             .map_err(|error| error.in_operation(operation).on(key))?;
@@ -134,8 +134,14 @@ impl Line {
     }
 
     /// As [`ask`](Line::ask), and waits.
-    pub(super) async fn wait(&self, options: Acquire, claim: Claim, limit: Option<u32>) -> Result<Acquired> {
-        match self.ask(options, claim, limit, Patience::Wait).await? {
+    pub(super) async fn wait(
+        &self,
+        operation: &'static str,
+        options: Acquire,
+        claim: Claim,
+        limit: Option<u32>,
+    ) -> Result<Acquired> {
+        match self.ask(operation, options, claim, limit, Patience::Wait).await? {
             Some(acquired) => Ok(acquired),
             None => unreachable!("only a try is refused"),
         }

@@ -90,7 +90,7 @@ impl Mutex {
     /// # Cancel safety
     /// As [`acquire`](Mutex::acquire).
     pub async fn acquire_with(&self, options: Acquire) -> Result<MutexGuard> {
-        self.line.wait(options, Claim::Exclusive, None).await.map(Self::guard)
+        self.line.wait("acquire", options, Claim::Exclusive, None).await.map(Self::guard)
     }
 
     /// Tries with options (`within` has no meaning for a try).
@@ -101,7 +101,11 @@ impl Mutex {
     /// # Cancel safety
     /// As [`try_acquire`](Mutex::try_acquire).
     pub async fn try_acquire_with(&self, options: Acquire) -> Result<Option<MutexGuard>> {
-        Ok(self.line.ask(options, Claim::Exclusive, None, Patience::Try).await?.map(Self::guard))
+        Ok(self
+            .line
+            .ask("try_acquire", options, Claim::Exclusive, None, Patience::Try)
+            .await?
+            .map(Self::guard))
     }
 
     /// The key, as it was given.

@@ -100,7 +100,7 @@ impl RwLock {
     /// # Cancel safety
     /// As [`read`](RwLock::read).
     pub async fn read_with(&self, options: Acquire) -> Result<ReadGuard> {
-        self.line.wait(options, Claim::Shared, None).await.map(ReadGuard)
+        self.line.wait("read", options, Claim::Shared, None).await.map(ReadGuard)
     }
 
     /// Writes, with options.
@@ -111,7 +111,7 @@ impl RwLock {
     /// # Cancel safety
     /// As [`write`](RwLock::write).
     pub async fn write_with(&self, options: Acquire) -> Result<WriteGuard> {
-        self.line.wait(options, Claim::Exclusive, None).await.map(WriteGuard)
+        self.line.wait("write", options, Claim::Exclusive, None).await.map(WriteGuard)
     }
 
     /// Tries to read, with options.
@@ -122,7 +122,7 @@ impl RwLock {
     /// # Cancel safety
     /// As [`try_read`](RwLock::try_read).
     pub async fn try_read_with(&self, options: Acquire) -> Result<Option<ReadGuard>> {
-        Ok(self.line.ask(options, Claim::Shared, None, Patience::Try).await?.map(ReadGuard))
+        Ok(self.line.ask("try_read", options, Claim::Shared, None, Patience::Try).await?.map(ReadGuard))
     }
 
     /// Tries to write, with options.
@@ -133,7 +133,7 @@ impl RwLock {
     /// # Cancel safety
     /// As [`try_read`](RwLock::try_read).
     pub async fn try_write_with(&self, options: Acquire) -> Result<Option<WriteGuard>> {
-        Ok(self.line.ask(options, Claim::Exclusive, None, Patience::Try).await?.map(WriteGuard))
+        Ok(self.line.ask("try_write", options, Claim::Exclusive, None, Patience::Try).await?.map(WriteGuard))
     }
 
     /// The key, as it was given.

@@ -68,9 +68,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Cancel-safe: leaves nothing.
     pub async fn try_acquire(&self, weight: u32) -> Result<Option<Permit>> {
-        let claim = self.claim(weight)?;
-        let acquired = self.line.ask(Acquire::new(), claim, Some(self.limit), Patience::Try).await?;
-        Ok(acquired.map(|acquired| Permit { acquired, weight }))
+        self.try_acquire_with(weight, Acquire::new()).await
     }
 
     /// Acquires with options.
@@ -81,8 +79,24 @@ impl Semaphore {
     /// # Cancel safety
     /// As [`acquire`](Semaphore::acquire).
     pub async fn acquire_with(&self, weight: u32, options: Acquire) -> Result<Permit> {
-        let acquired = self.line.wait(options, self.claim(weight)?, Some(self.limit)).await?;
+        const OPERATION: &str = "acquire";
+        let claim = self.claim(OPERATION, weight)?;
+        let acquired = self.line.wait(OPERATION, options, claim, Some(self.limit)).await?;
         Ok(Permit { acquired, weight })
+    }
+
+    /// Tries with options (`within` has no meaning for a try).
+    ///
+    /// # Errors
+    /// As [`try_acquire`](Semaphore::try_acquire), and `InvalidArgument` naming the option.
+    ///
+    /// # Cancel safety
+    /// As [`try_acquire`](Semaphore::try_acquire).
+    pub async fn try_acquire_with(&self, weight: u32, options: Acquire) -> Result<Option<Permit>> {
+        const OPERATION: &str = "try_acquire";
+        let claim = self.claim(OPERATION, weight)?;
+        let acquired = self.line.ask(OPERATION, options, claim, Some(self.limit), Patience::Try).await?;
+        Ok(acquired.map(|acquired| Permit { acquired, weight }))
     }
 
     /// The limit that this handle expects.
@@ -111,13 +125,13 @@ impl Semaphore {
         self.line.list(after, most).await
     }
 
-    fn claim(&self, weight: u32) -> Result<Claim> {
+    fn claim(&self, operation: &'static str, weight: u32) -> Result<Claim> {
         let why = match weight {
             0 => "must not be zero".to_owned(),
             heavy if heavy > self.limit => format!("is {heavy}, above the limit {}", self.limit),
             weight => return Ok(Claim::Permits(weight)),
         };
-        Err(Error::invalid("weight", why).in_operation("acquire").on(self.key()))
+        Err(Error::invalid("weight", why).in_operation(operation).on(self.key()))
     }
 }
 
