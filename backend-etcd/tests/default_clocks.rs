@@ -2,6 +2,7 @@
 
 use latchwork_conformance::beds::{ServerBed, etcd_bed};
 use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
+use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::{cases, play};
 
 #[test]
@@ -16,4 +17,5 @@ fn a_lease_is_kept_and_ends_as_stated_at_default_clocks() {
         let case = cases::all().into_iter().find(|case| case.name == name).expect("a case of the suite");
         play(bed, &case).unwrap_or_else(|why| panic!("{name}: {why}"));
     }
+    runtime.block_on(bed.close());
 }

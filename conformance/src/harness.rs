@@ -49,7 +49,9 @@ pub fn main(
             return ExitCode::FAILURE;
         }
     };
-    let (conclusion, rows) = run(arguments, Box::leak(bed), cases::all());
+    let bed: &'static dyn Testbed = Box::leak(bed);
+    let (conclusion, rows) = run(arguments, bed, cases::all());
+    runtime.block_on(bed.close());
     if let Err(error) = report::store(&rows) {
         eprintln!("the results cannot be stored: {error}");
         return ExitCode::FAILURE;

@@ -49,6 +49,9 @@ pub trait Testbed: Send + Sync {
     /// A place of its own for one case: a random namespace, or a store of its own.
     async fn stage(&self) -> Result<Box<dyn Stage>>;
 
+    /// The run is over: ends what the testbed has started. It lives as long as the process else.
+    async fn close(&self) {}
+
     /// The connectors that a client process of this testbed needs.
     fn connectors(&self) -> Vec<Arc<dyn Connector>>;
 }

@@ -51,8 +51,8 @@ pub struct ServerBed {
     pub admin: OpenAdmin,
     /// What a name for `Address::exact` begins with.
     pub exact_prefix: &'static str,
-    // Ends with the bed.
-    server: Server,
+    // Ends when the run does.
+    server: tokio::sync::Mutex<Option<Server>>,
 }
 
 impl ServerBed {
@@ -77,13 +77,8 @@ impl ServerBed {
             expiry_bound,
             admin,
             exact_prefix,
-            server,
+            server: tokio::sync::Mutex::new(Some(server)),
         })
-    }
-
-    /// The server.
-    pub fn server(&self) -> &Server {
-        &self.server
     }
 }
 
@@ -110,6 +105,11 @@ impl Testbed for ServerBed {
             last_name: AtomicU64::new(0),
             proxies: Mutex::default(),
         }))
+    }
+
+    async fn close(&self) {
+        // A container is removed on the runtime that it was made on.
+        drop(self.server.lock().await.take());
     }
 
     fn connectors(&self) -> Vec<Arc<dyn Connector>> {

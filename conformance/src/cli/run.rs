@@ -22,13 +22,13 @@ pub(super) fn run(backend: &str, filter: &str, json: Option<&Path>, fast_clocks:
         return Err(format!("no case's name or clause contains {filter:?}: see `list`").into());
     }
     let runtime = super::runtime()?;
-    // A bed lives as long as the run. What it has started ends with this process.
     let bed: &'static dyn Testbed = Box::leak(backends::open(&runtime, backend, fast_clocks)?);
     // What panics in a case is told with its result.
     std::panic::set_hook(Box::new(|_| {}));
     let started = Instant::now();
     let rows = play_all(bed, &cases);
     let took = started.elapsed();
+    runtime.block_on(bed.close());
     report::store(&rows)?;
     if let Some(file) = json {
         let text = serde_json::to_string_pretty(&rows)?;
