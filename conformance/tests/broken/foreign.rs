@@ -54,6 +54,10 @@ impl Testbed for PlantBed {
         Ok(Box::new(PlantStage { memory: self.memory.stage().await?, plants: Arc::clone(&self.plants) }))
     }
 
+    async fn close(&self) {
+        self.memory.close().await;
+    }
+
     fn connectors(&self) -> Vec<Arc<dyn Connector>> {
         self.memory.connectors()
     }
