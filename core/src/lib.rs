@@ -4,6 +4,9 @@
 //! nothing of a backend; [`memory`] and the backend crates know the contracts and nothing of the recipes;
 //! [`decide`] holds what several of them must decide alike, as pure functions.
 //!
+//! Comments name protocol rules by letter and number (`RULES A1`): each stands, with what breaks without it, in `RULES.md` beside
+//! this crate's manifest, and the models in `tests/models` plant its absence and find it.
+//!
 //! Use it through the facade crate `latchwork`; a backend crate depends on this one.
 
 mod address;
