@@ -9,6 +9,7 @@ use common::{client, etcdctl, etcdctl_running, keys, server, soon, until_keys};
 use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Coordinator, Fenced, Hold, Kind, LostReason, Release};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
 
@@ -119,8 +120,8 @@ async fn etcdctl_lock_waits_for_us_and_we_for_it() {
     until_keys(&server, "jobs/nightly/", 2).await;
     assert!(!acquiring.is_finished());
     // SIGINT is how an operator ends it: it gives its lock back.
-    let pid = other.id().unwrap().to_string();
-    assert!(tokio::process::Command::new("kill").args(["-INT", &pid]).status().await.unwrap().success());
+    let pid = Pid::from_raw(other.id().unwrap().cast_signed()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
     let next = soon(acquiring).await.unwrap().unwrap();
     assert!(next.token() > hold.token() && next.is_held());
     soon(other.wait()).await.unwrap();
