@@ -190,34 +190,18 @@ pub(crate) struct Contender {
 
 impl Contender {
     pub(crate) async fn start(bed: &dyn Testbed, config: &Config, key: &str) -> Self {
-        Self::obeying(
-            bed,
-            Order {
-                config: config.clone(),
-                key: key.to_owned(),
-                exact: false,
-                tells_of_loss: false,
-                soak: None,
-            },
-        )
+        Self::obeying(bed, config, key, None)
     }
 
     /// A process that soaks.
     pub(crate) fn soaking(bed: &dyn Testbed, config: &Config, key: &str, soak: Soak) -> Self {
-        Self::obeying(
-            bed,
-            Order {
-                config: config.clone(),
-                key: key.to_owned(),
-                exact: false,
-                tells_of_loss: false,
-                soak: Some(soak),
-            },
-        )
+        Self::obeying(bed, config, key, Some(soak))
     }
 
-    fn obeying(bed: &dyn Testbed, order: Order) -> Self {
+    fn obeying(bed: &dyn Testbed, config: &Config, key: &str, soak: Option<Soak>) -> Self {
         assert!(!bed.connectors().is_empty(), "a contender needs a connector");
+        let order =
+            Order { config: config.clone(), key: key.to_owned(), exact: false, tells_of_loss: false, soak };
         let executable = std::env::current_exe().expect("the own executable is known");
         let mut child = Command::new(executable)
             .env(VARIABLE, serde_json::to_string(&order).expect("an order is JSON"))
