@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use latchwork_core::contracts::{Entry, Join, Joined, LeaseState, NodeId, Page, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::recipes::{Mutex, MutexGuard};
+use latchwork_core::recipes::{Mutex, MutexGuard, ReentrantMutex};
 use latchwork_core::{Address, Config, Coordinator, Kind};
 use tokio::time::{Instant, timeout};
 
@@ -126,6 +126,10 @@ pub(crate) async fn after_polls<F: Future>(polls: usize, future: F) -> Option<F:
 
 pub(crate) fn mutex(client: &Client, key: &str) -> Mutex {
     client.coordinator.mutex(key).expect("a good key")
+}
+
+pub(crate) fn reentrant(client: &Client, key: &str) -> ReentrantMutex {
+    client.coordinator.reentrant_mutex(key).expect("a good key")
 }
 
 pub(crate) async fn acquire(mutex: &Mutex) -> MutexGuard {

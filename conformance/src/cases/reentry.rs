@@ -1,15 +1,12 @@
 //! REENTRY-: one owner, several holds.
 
-use latchwork_core::recipes::ReentrantMutex;
+use std::time::Duration;
+
+use latchwork_core::recipes::Acquire;
 use latchwork_core::{ErrorKind, Fenced, Hold, Kind, LostReason, Owner, Release};
 
 use crate::case::cases;
-use crate::kit::{NOISE, acquire, listing, mutex, queue_of, soon, try_acquire, until, within};
-use crate::testbed::Client;
-
-fn reentrant(client: &Client, key: &str) -> ReentrantMutex {
-    client.coordinator.reentrant_mutex(key).expect("a good key")
-}
+use crate::kit::{NOISE, acquire, listing, mutex, queue_of, reentrant, soon, try_acquire, until, within};
 
 cases! {
     "REENTRY-OWNER" =>
@@ -31,6 +28,26 @@ cases! {
         held.release().await.expect("released");
         let held = soon("acquire", lock.acquire_as(&other)).await.expect("acquired");
         held.release().await.expect("released");
+    }
+
+    "REENTRY-OWNER" =>
+    /// bad options are refused at once, by name, also of an owner who holds and would only enter again
+    async fn reentry_owner_gets_bad_options_refused(scene) {
+        let client = scene.client().await;
+        let (held, owner) = (reentrant(&client, "held"), Owner::new("one"));
+        let outer = soon("acquire", held.acquire_as(&owner)).await.expect("acquired");
+        for (options, argument) in [
+            (Acquire::new().within(Duration::ZERO), "deadline"),
+            (Acquire::new().max_hold(Duration::ZERO), "max_hold"),
+            (Acquire::new().label("l".repeat(4097)), "label"),
+        ] {
+            for lock in [&held, &reentrant(&client, "free")] {
+                let error = lock.acquire_with(&owner, options.clone()).await.expect_err("refused");
+                assert_eq!((error.argument(), error.key()), (Some(argument), Some(lock.key())), "{error}");
+            }
+        }
+        assert_eq!(held.holds(&owner), 1);
+        outer.release().await.expect("released");
     }
 
     "REENTRY-COUNT" =>

@@ -49,6 +49,16 @@ impl Acquire {
         self
     }
 
+    /// Refuses what can be refused before anything is asked.
+    pub(super) fn check(&self) -> Result<()> {
+        for (name, length) in [("deadline", self.within), ("max_hold", self.max_hold)] {
+            if length.is_some_and(|length| length.is_zero()) {
+                return Err(Error::invalid(name, "must not be zero"));
+            }
+        }
+        self.label.as_deref().map_or(Ok(()), label::check)
+    }
+
     /// The instant of its total deadline; for a try, of its answer.
     pub(super) fn deadline(&self, coordinator: &Coordinator, patience: Patience) -> Moment {
         match (patience, self.within) {
@@ -74,19 +84,9 @@ impl Acquire {
 
     fn request(self, line: &Line, claim: Claim, limit: Option<u32>, patience: Patience) -> Result<Request> {
         let Line { coordinator, queue, .. } = line;
-        for (name, length) in [("deadline", self.within), ("max_hold", self.max_hold)] {
-            if length.is_some_and(|length| length.is_zero()) {
-                return Err(Error::invalid(name, "must not be zero"));
-            }
-        }
+        self.check()?;
         let deadline = self.deadline(coordinator, patience);
-        let label = match self.label {
-            Some(label) => {
-                label::check(&label)?;
-                label
-            }
-            None => Arc::clone(coordinator.default_label()),
-        };
+        let label = self.label.unwrap_or_else(|| Arc::clone(coordinator.default_label()));
         Ok(Request { queue: queue.clone(), claim, limit, label, patience, deadline, max_hold: self.max_hold })
     }
 }

@@ -138,7 +138,10 @@ impl ReentrantMutex {
         options: Acquire,
         patience: Patience,
     ) -> Result<Option<ReentrantGuard>> {
+        let operation = if patience == Patience::Try { "try_acquire" } else { "acquire" };
         let options = options.labelled_unless_given(owner.label());
+        // Before a deadline is made of them, and for a re-entry too.
+        options.check().map_err(|error| error.in_operation(operation).on(self.key()))?;
         let deadline = options.deadline(&self.coordinator, patience);
         let (key, clock) = (self.entry(owner), self.coordinator.clock());
         loop {
@@ -163,7 +166,7 @@ impl ReentrantMutex {
                         () = changed => {}
                         () = clock.sleep_until(deadline) => {
                             let late = crate::attempt::late(patience);
-                            return Err(late.in_operation("acquire").on(self.key()));
+                            return Err(late.in_operation(operation).on(self.key()));
                         }
                     }
                 }
