@@ -4,17 +4,22 @@ use std::fmt;
 
 use futures_util::future::BoxFuture;
 
+use crate::adapter::Adapter;
 use crate::kit::Scene;
 
 /// One case of the suite.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// The function's name, which is the test's name.
+    /// The function's name. The test's is the [`title`](Case::title).
     pub name: &'static str,
     /// The clause of the contract that it checks.
     pub clause: &'static str,
     /// What it checks, in a line.
     pub line: &'static str,
+    /// With what it is played.
+    pub adapter: Adapter,
+    /// Whether it is about what a mutex does, and played with every adapter.
+    pub adapted: bool,
     /// Whether no other case may run beside it on the same server (it counts requests).
     pub alone: bool,
     /// Whether it belongs to the long tier: a soak.
@@ -23,35 +28,53 @@ pub struct Case {
     pub play: for<'a> fn(&'a Scene) -> BoxFuture<'a, ()>,
 }
 
-impl fmt::Debug for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.name, self.clause)
+impl Case {
+    /// The name, and with what it is played when that is no plain mutex: `mutex_excludes@semaphore-1`.
+    pub fn title(&self) -> String {
+        match self.adapter {
+            Adapter::Mutex => self.name.to_owned(),
+            adapter => format!("{}@{adapter}", self.name),
+        }
+    }
+
+    /// The case as it is played: once, or once with every adapter.
+    pub(crate) fn plays(self) -> impl Iterator<Item = Self> {
+        let adapters = Adapter::ALL.into_iter().take(if self.adapted { Adapter::ALL.len() } else { 1 });
+        adapters.map(move |adapter| Self { adapter, ..self })
     }
 }
 
-/// Declares cases: each becomes a public async function, and a row of `CASES`.
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.title(), self.clause)
+    }
+}
+
+/// Declares cases: each becomes a public async function, and a row of `CASES`. Between the clause and the arrow stand its tags:
+/// `adapted`, `alone` and `long`, as the fields of [`Case`] say.
 macro_rules! cases {
-    ($($clause:literal $($tag:ident)? => $(#[doc = $line:literal])+ async fn $name:ident($scene:ident) $body:block)+) => {
+    ($($clause:literal $($tag:ident)* => $(#[doc = $line:literal])+ async fn $name:ident($scene:ident) $body:block)+) => {
         $(
             #[doc = concat!("`", $clause, "`:", $($line),+)]
             pub async fn $name($scene: &$crate::kit::Scene) $body
         )+
 
         /// The cases of this file.
-        pub(crate) const CASES: &[$crate::case::Case] = &[$(
-            $crate::case::Case {
+        pub(crate) const CASES: &[$crate::case::Case] = &[$({
+            #[allow(unused_mut)]
+            let mut case = $crate::case::Case {
                 name: stringify!($name),
                 clause: $clause,
                 line: concat!($($line),+),
-                alone: cases!(@alone $($tag)?),
-                long: cases!(@long $($tag)?),
+                adapter: $crate::adapter::Adapter::Mutex,
+                adapted: false,
+                alone: false,
+                long: false,
                 play: |scene| Box::pin($name(scene)),
-            }
-        ),+];
+            };
+            $(case.$tag = true;)*
+            case
+        }),+];
     };
-    (@alone alone) => { true };
-    (@alone $($other:ident)?) => { false };
-    (@long long) => { true };
-    (@long $($other:ident)?) => { false };
 }
 pub(crate) use cases;

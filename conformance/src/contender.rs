@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use latchwork_core::recipes::{Mutex, MutexGuard};
-use latchwork_core::{Address, Clock, Config, Connector, Fenced, Hold, LostReason, Result, Token, connect};
+use latchwork_core::{Address, Clock, Config, Connector, Hold, LostReason, Result, Token, connect};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::kit::soon;
-use crate::testbed::Testbed;
+use crate::adapter::{Adapter, Guard, Lock};
+use crate::kit::{Scene, soon};
 
 /// The environment variable that makes an executable of the suite a contender.
 pub const VARIABLE: &str = "LATCHWORK_CONTENDER";
@@ -27,9 +26,12 @@ pub struct Order {
     pub config: Config,
     /// The mutex's key.
     pub key: String,
-    /// Whether the key is another program's name, used as it is.
+    /// Whether the key is another program's name, used as it is: of a mutex.
     #[serde(default)]
     pub exact: bool,
+    /// With what it contends. Where others are to hold beside it, whoever started it has seen to that.
+    #[serde(default)]
+    pub adapter: Adapter,
     /// Whether it tells of a loss as soon as it hears of it. The suite asks it to look instead, and that look must be
     /// the first thing that it does after it was stopped.
     #[serde(default = "yes")]
@@ -97,8 +99,8 @@ pub enum Event {
 pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<()> {
     let coordinator = connect(connectors, &order.config).await?;
     let mutex = match order.exact {
-        true => coordinator.mutex(Address::exact(order.key))?,
-        false => coordinator.mutex(order.key)?,
+        true => coordinator.mutex(Address::exact(order.key))?.into(),
+        false => order.adapter.lock(&coordinator, &order.key, None)?,
     };
     if let Some(soak) = order.soak {
         contend_often(&mutex, soak).await?;
@@ -106,8 +108,10 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
         say(&Event::Released);
         return Ok(());
     }
+    let clock = Clock::system();
+    let asked = clock.now();
     let guard = mutex.acquire().await?;
-    let waited_ms = u64::try_from(guard.waited().as_millis()).unwrap_or(u64::MAX);
+    let waited_ms = u64::try_from(clock.now().since(asked).as_millis()).unwrap_or(u64::MAX);
     say(&Event::Held { token: guard.token(), waited_ms });
     obey(&guard, BufReader::new(tokio::io::stdin()).lines(), order.tells_of_loss).await;
     guard.release().await?;
@@ -116,7 +120,7 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     Ok(())
 }
 
-async fn contend_often(mutex: &Mutex, soak: Soak) -> Result<()> {
+async fn contend_often(mutex: &Lock, soak: Soak) -> Result<()> {
     let clock = Clock::system();
     let end = clock.now() + Duration::from_secs(soak.seconds);
     let tasks = (0..soak.tasks).map(|_| {
@@ -140,7 +144,7 @@ async fn contend_often(mutex: &Mutex, soak: Soak) -> Result<()> {
     Ok(())
 }
 
-async fn obey(guard: &MutexGuard, mut lines: Lines<BufReader<Stdin>>, tells_of_loss: bool) {
+async fn obey(guard: &Guard, mut lines: Lines<BufReader<Stdin>>, tells_of_loss: bool) {
     let mut lost = tells_of_loss.then(|| guard.lost());
     loop {
         let watching = async {
@@ -166,7 +170,7 @@ async fn obey(guard: &MutexGuard, mut lines: Lines<BufReader<Stdin>>, tells_of_l
     }
 }
 
-fn look(guard: &MutexGuard) -> Event {
+fn look(guard: &Guard) -> Event {
     let is_held = guard.is_held();
     let check = guard.check().err().map(|error| match error.lost_reason() {
         Some(LostReason::Expired) => "expired".to_owned(),
@@ -189,19 +193,26 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    pub(crate) async fn start(bed: &dyn Testbed, config: &Config, key: &str) -> Self {
-        Self::obeying(bed, config, key, None)
+    pub(crate) async fn start(scene: &Scene, config: &Config, key: &str) -> Self {
+        Self::obeying(scene, config, key, None).await
     }
 
     /// A process that soaks.
-    pub(crate) fn soaking(bed: &dyn Testbed, config: &Config, key: &str, soak: Soak) -> Self {
-        Self::obeying(bed, config, key, Some(soak))
+    pub(crate) async fn soaking(scene: &Scene, config: &Config, key: &str, soak: Soak) -> Self {
+        Self::obeying(scene, config, key, Some(soak)).await
     }
 
-    fn obeying(bed: &dyn Testbed, config: &Config, key: &str, soak: Option<Soak>) -> Self {
-        assert!(!bed.connectors().is_empty(), "a contender needs a connector");
-        let order =
-            Order { config: config.clone(), key: key.to_owned(), exact: false, tells_of_loss: false, soak };
+    async fn obeying(scene: &Scene, config: &Config, key: &str, soak: Option<Soak>) -> Self {
+        scene.take_others(key).await;
+        assert!(!scene.bed.connectors().is_empty(), "a contender needs a connector");
+        let order = Order {
+            config: config.clone(),
+            key: key.to_owned(),
+            exact: false,
+            adapter: scene.adapter,
+            tells_of_loss: false,
+            soak,
+        };
         let executable = std::env::current_exe().expect("the own executable is known");
         let mut child = Command::new(executable)
             .env(VARIABLE, serde_json::to_string(&order).expect("an order is JSON"))

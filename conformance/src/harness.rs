@@ -97,15 +97,14 @@ pub fn run(
     bed: &'static dyn Testbed,
     cases: Vec<Case>,
 ) -> (libtest_mimic::Conclusion, Vec<Row>) {
-    // Cases wait most of the time: more of them than cores run side by side.
-    arguments.test_threads.get_or_insert(if bed.is_paused() { 2 } else { 6 });
+    arguments.test_threads.get_or_insert(beside(bed));
     let rows = Arc::new(Mutex::new(Vec::new()));
     let quiet = Arc::new(RwLock::new(()));
     let trials = cases
         .into_iter()
         .map(|case| {
             let (rows, quiet) = (Arc::clone(&rows), Arc::clone(&quiet));
-            Trial::test(format!("{}::{}", bed.name(), case.name), move || {
+            Trial::test(format!("{}::{}", bed.name(), case.title()), move || {
                 let started = Instant::now();
                 let outcome = match case.alone {
                     true => {
@@ -128,6 +127,11 @@ pub fn run(
     (conclusion, rows)
 }
 
+/// How many cases run side by side: more than there are cores, since they wait most of the time.
+pub fn beside(bed: &dyn Testbed) -> usize {
+    if bed.is_paused() { 2 } else { 12 }
+}
+
 /// Plays one case on a runtime of its own.
 ///
 /// # Errors
@@ -136,9 +140,10 @@ pub fn play(bed: &'static dyn Testbed, case: &Case) -> Result<(), String> {
     let runtime = runtime(bed.is_paused());
     let played = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(async {
-            let scene = Scene::open(bed).await.map_err(|error| format!("no stage: {error}"))?;
+            let scene = Scene::open(bed, case.adapter).await.map_err(|error| format!("no stage: {error}"))?;
             let whole = async {
                 (case.play)(&scene).await;
+                scene.end().await;
                 scene.assert_nothing_left().await;
             };
             tokio::time::timeout(LIMIT, whole).await.map_err(|_| format!("took longer than {LIMIT:?}"))

@@ -2,21 +2,25 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use latchwork_core::contracts::{Entry, Join, Joined, LeaseState, NodeId, Page, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::recipes::{Mutex, MutexGuard, ReentrantMutex};
+use latchwork_core::recipes::ReentrantMutex;
 use latchwork_core::{Address, Config, Coordinator, Kind};
 use tokio::time::{Instant, timeout};
 
+use crate::adapter::{Adapter, Guard, Lock, Taken};
 use crate::testbed::{Client, Fault, Stage, Testbed};
 
 /// The TTL of cases that are not about loss or expiry.
 pub(crate) const LONG_TTL: Duration = Duration::from_secs(10);
 /// The TTL of cases about loss and expiry.
 pub(crate) const SHORT_TTL: Duration = Duration::from_secs(1);
+/// A TTL at which renewals and re-checks come so seldom that they hide nothing: the longest that ZooKeeper grants by default.
+pub(crate) const QUIET_TTL: Duration = Duration::from_secs(40);
 /// What a busy machine may add to any bound of time: scheduling, not protocol. It is stated here once.
 pub(crate) const NOISE: Duration = Duration::from_millis(1500);
 /// Anything that is not about time must happen within this.
@@ -30,11 +34,15 @@ pub struct Scene {
     pub(crate) bed: &'static dyn Testbed,
     /// The case's own stage.
     pub(crate) stage: Box<dyn Stage>,
+    /// What the case takes for a mutex.
+    pub(crate) adapter: Adapter,
+    // What is to be held beside it by a client of its own.
+    taken: Option<Arc<Taken>>,
 }
 
 impl fmt::Debug for Scene {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scene").field("bed", &self.bed.name()).finish_non_exhaustive()
+        f.debug_struct("Scene").field("bed", &self.bed.name()).field("adapter", &self.adapter).finish_non_exhaustive()
     }
 }
 
@@ -43,8 +51,48 @@ impl Scene {
     ///
     /// # Errors
     /// When the testbed has no stage to give.
-    pub async fn open(bed: &'static dyn Testbed) -> latchwork_core::Result<Self> {
-        Ok(Self { bed, stage: bed.stage().await? })
+    pub async fn open(bed: &'static dyn Testbed, adapter: Adapter) -> latchwork_core::Result<Self> {
+        let stage = bed.stage().await?;
+        let taken = match adapter {
+            Adapter::SemaphoreOfFive => {
+                let mut config = stage.config();
+                config.ttl = QUIET_TTL;
+                Some(Arc::new(Taken::by(stage.client(&config).await?.coordinator)))
+            }
+            _ => None,
+        };
+        Ok(Self { bed, stage, adapter, taken })
+    }
+
+    /// What this case is played with, as a mutex.
+    pub(crate) fn mutex(&self, client: &Client, key: &str) -> Lock {
+        self.adapter.lock(&client.coordinator, key, self.taken.clone()).expect("a good key")
+    }
+
+    /// The queue of that mutex.
+    pub(crate) fn queue(&self, key: &str) -> Address {
+        queue_of(self, self.adapter.kind(), key)
+    }
+
+    /// Takes what is to be held of that mutex by another, before anything below or beside the suite's handles touches it.
+    pub(crate) async fn take_others(&self, key: &str) {
+        if let Some(taken) = &self.taken {
+            soon("the other permits are taken", taken.take(key)).await.expect("taken");
+        }
+    }
+
+    /// Joins the queue of that mutex below the recipes.
+    pub(crate) async fn join_mutex(&self, client: &Client, key: &str) -> Joined {
+        self.take_others(key).await;
+        let join = Join { limit: self.adapter.limit(), ..join_of(&self.queue(key), self.adapter.claim()) };
+        soon("join", client.coordinator.backend().join(&join)).await.expect("joined")
+    }
+
+    /// The end of a case: the scene's own client gives back what it held.
+    pub(crate) async fn end(&self) {
+        if let Some(taken) = &self.taken {
+            soon("the other permits are given back", taken.give_back()).await.expect("given back");
+        }
     }
 
     pub(crate) fn config(&self, ttl: Duration) -> Config {
@@ -124,29 +172,30 @@ pub(crate) async fn after_polls<F: Future>(polls: usize, future: F) -> Option<F:
     soon("the next step", stepping).await
 }
 
-pub(crate) fn mutex(client: &Client, key: &str) -> Mutex {
-    client.coordinator.mutex(key).expect("a good key")
+/// A plain mutex, in a case that is about something else too. A case about what a mutex does asks the scene for one.
+pub(crate) fn mutex(client: &Client, key: &str) -> Lock {
+    Adapter::Mutex.lock(&client.coordinator, key, None).expect("a good key")
 }
 
 pub(crate) fn reentrant(client: &Client, key: &str) -> ReentrantMutex {
     client.coordinator.reentrant_mutex(key).expect("a good key")
 }
 
-pub(crate) async fn acquire(mutex: &Mutex) -> MutexGuard {
+pub(crate) async fn acquire(mutex: &Lock) -> Guard {
     soon("acquire", mutex.acquire()).await.expect("acquired")
 }
 
-pub(crate) async fn try_acquire(mutex: &Mutex) -> Option<MutexGuard> {
+pub(crate) async fn try_acquire(mutex: &Lock) -> Option<Guard> {
     soon("try_acquire", mutex.try_acquire()).await.expect("answered")
 }
 
 /// The queue of a mutex, as a listing shows it.
-pub(crate) async fn listing(mutex: &Mutex) -> Vec<Entry> {
+pub(crate) async fn listing(mutex: &Lock) -> Vec<Entry> {
     soon("list", mutex.queue(0, 1000)).await.expect("listed")
 }
 
 /// Starts an acquire in the background, and waits until it stands in the queue as its `place`-th node (from 1).
-pub(crate) async fn queue_up(mutex: &Mutex, place: usize) -> Waiter {
+pub(crate) async fn queue_up(mutex: &Lock, place: usize) -> Waiter {
     let task = tokio::spawn({
         let mutex = mutex.clone();
         async move { mutex.acquire().await }
@@ -157,14 +206,14 @@ pub(crate) async fn queue_up(mutex: &Mutex, place: usize) -> Waiter {
 }
 
 /// An acquire in the background. Dropped, it is cancelled.
-pub(crate) struct Waiter(tokio::task::JoinHandle<latchwork_core::Result<MutexGuard>>);
+pub(crate) struct Waiter(tokio::task::JoinHandle<latchwork_core::Result<Guard>>);
 
 impl Waiter {
-    pub(crate) async fn outcome(mut self) -> latchwork_core::Result<MutexGuard> {
+    pub(crate) async fn outcome(mut self) -> latchwork_core::Result<Guard> {
         soon("the waiter ends", &mut self.0).await.expect("no panic")
     }
 
-    pub(crate) async fn guard(self) -> MutexGuard {
+    pub(crate) async fn guard(self) -> Guard {
         self.outcome().await.expect("admitted")
     }
 

@@ -5,6 +5,7 @@
 //! [`Stage`](testbed::Stage): a place of its own on the server, with clients whose links can be cut. At its end nothing may be
 //! left on the server.
 
+mod adapter;
 pub mod beds;
 mod case;
 pub mod cases;
@@ -16,6 +17,7 @@ pub mod report;
 pub mod servers;
 pub mod testbed;
 
+pub use adapter::Adapter;
 pub use case::Case;
-pub use harness::{contender_main, main, main_with_server, play, run};
+pub use harness::{beside, contender_main, main, main_with_server, play, run};
 pub use kit::Scene;

@@ -1,4 +1,4 @@
-//! What became of the cases: stored by each run, merged into one summary of backends x cases.
+//! What became of the cases: stored by each run, merged into one summary of backends x cases x adapters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,19 +7,23 @@ use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
+use crate::adapter::Adapter;
 use crate::case::Case;
 use crate::cases;
 
 /// The environment variable that names the folder in which a run stores its results.
 pub const VARIABLE: &str = "LATCHWORK_REPORTS";
 
-/// What became of one case on one backend.
+/// What became of one case, with one adapter, on one backend.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// The backend.
     pub backend: String,
     /// The case.
     pub case: String,
+    /// With what it was played.
+    #[serde(default)]
+    pub adapter: Adapter,
     /// Its clause.
     pub clause: String,
     /// The failure, or `None` when it passed.
@@ -34,9 +38,18 @@ impl Row {
         Self {
             backend: backend.to_owned(),
             case: case.name.to_owned(),
+            adapter: case.adapter,
             clause: case.clause.to_owned(),
             failure: failure.cloned(),
             seconds: took.as_secs_f64(),
+        }
+    }
+
+    /// The case and its adapter, as the test is named.
+    pub fn title(&self) -> String {
+        match self.adapter {
+            Adapter::Mutex => self.case.clone(),
+            adapter => format!("{}@{adapter}", self.case),
         }
     }
 }
@@ -56,13 +69,13 @@ pub fn store(rows: &[Row]) -> io::Result<()> {
 /// The summary of all rows stored in a folder.
 #[derive(Debug)]
 pub struct Summary {
-    rows: BTreeMap<(String, String), Row>,
+    rows: BTreeMap<(String, Adapter, String), Row>,
     backends: BTreeSet<String>,
     left_out: BTreeSet<String>,
 }
 
 impl Summary {
-    /// Reads a folder. `expected` backends must each have a result for every case; `left_out` ones are shown as left out.
+    /// Reads a folder. `expected` backends must each have a result for every case with every adapter; `left_out` ones are shown as left out.
     ///
     /// # Errors
     /// When a file cannot be read.
@@ -80,7 +93,7 @@ impl Summary {
             let rows: Vec<Row> = serde_json::from_str(&fs::read_to_string(&path)?)?;
             for row in rows {
                 summary.backends.insert(row.backend.clone());
-                summary.rows.insert((row.case.clone(), row.backend.clone()), row);
+                summary.rows.insert((row.case.clone(), row.adapter, row.backend.clone()), row);
             }
         }
         // A result that is there is shown, whatever was said before.
@@ -101,25 +114,31 @@ impl Summary {
     }
 
     fn row(&self, case: &Case, backend: &str) -> Option<&Row> {
-        self.rows.get(&(case.name.to_owned(), backend.to_owned()))
+        self.rows.get(&(case.name.to_owned(), case.adapter, backend.to_owned()))
     }
 
-    /// A table of cases x backends, and the failures. [`counts`](Summary::counts) has the sums.
+    /// A table of cases x backends, a line for each adapter, and the failures. [`counts`](Summary::counts) has the sums.
     pub fn render(&self) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
-        let mut header = vec!["clause".to_owned(), "case".to_owned()];
+        let mut header = vec!["clause".to_owned(), "case".to_owned(), "as".to_owned()];
         header.extend(self.backends.iter().cloned());
         header.extend(self.left_out.iter().cloned());
         table.set_header(header);
         let mut failures = String::new();
-        for case in cases::all() {
-            let mut cells = vec![case.clause.to_owned(), case.name.to_owned()];
+        let cases = cases::all();
+        for case in &cases {
+            // Clause and name stand at the first of a case's lines only.
+            let mut cells = match case.adapter {
+                Adapter::Mutex => vec![case.clause.to_owned(), case.name.to_owned()],
+                _ => vec![String::new(), String::new()],
+            };
+            cells.push(if case.adapted { case.adapter.to_string() } else { String::new() });
             for backend in &self.backends {
-                cells.push(match self.row(&case, backend) {
+                cells.push(match self.row(case, backend) {
                     Some(Row { failure: None, seconds, .. }) => format!("ok {seconds:.1}s"),
                     Some(Row { failure: Some(why), .. }) => {
-                        failures.push_str(&format!("\n{backend}::{}: {why}\n", case.name));
+                        failures.push_str(&format!("\n{backend}::{}: {why}\n", case.title()));
                         "FAILED".to_owned()
                     }
                     None => "MISSING".to_owned(),
@@ -128,6 +147,12 @@ impl Summary {
             cells.extend(self.left_out.iter().map(|_| "left out".to_owned()));
             table.add_row(cells);
         }
-        format!("{table}\n{failures}\n{} backends x {} cases\n", self.backends.len(), cases::all().len())
+        let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
+        format!(
+            "{table}\n{failures}\n{} backends x {} cases, {} with their adapters\n",
+            self.backends.len(),
+            names.len(),
+            cases.len()
+        )
     }
 }

@@ -35,8 +35,8 @@ fn caught(control: &Control) -> Result<(), String> {
         .map_err(|message| format!("{beside} fails too, which has nothing to do with it: {message}"))
 }
 
-fn case(name: &str) -> Result<Case, String> {
-    cases::all().into_iter().find(|case| case.name == name).ok_or_else(|| format!("there is no case {name}"))
+fn case(title: &str) -> Result<Case, String> {
+    cases::all().into_iter().find(|case| case.title() == title).ok_or_else(|| format!("there is no case {title}"))
 }
 
 /// A bed lives as long as the run.

@@ -81,19 +81,7 @@ pub trait Hold: fmt::Debug + Send + Sync {
         F: Future + Send,
         F::Output: Send,
     {
-        let released = || Lost { key: self.key().into(), reason: LostReason::Released };
-        if let Err(error) = self.check()
-            && error.kind() == &ErrorKind::NotHeld
-        {
-            return Err(released());
-        }
-        let lost = self.lost();
-        tokio::select! {
-            biased;
-            lost = lost => Err(lost),
-            () = self.holding().tenure.until_ended() => Err(released()),
-            output = work => Ok(output),
-        }
+        run_under(self, work).await
     }
 
     /// Gives it back, and waits until the server has confirmed. Idempotent.
@@ -109,9 +97,81 @@ pub trait Hold: fmt::Debug + Send + Sync {
     }
 }
 
+async fn run_under<F: Future>(
+    hold: &(impl Hold + ?Sized),
+    work: F,
+) -> std::result::Result<F::Output, Lost> {
+    let released = || Lost { key: hold.key().into(), reason: LostReason::Released };
+    if let Err(error) = hold.check()
+        && error.kind() == &ErrorKind::NotHeld
+    {
+        return Err(released());
+    }
+    let lost = hold.lost();
+    tokio::select! {
+        biased;
+        lost = lost => Err(lost),
+        () = hold.holding().tenure.until_ended() => Err(released()),
+        output = work => Ok(output),
+    }
+}
+
+/// A guard of a kind that is not known here: `Box<dyn Hold>` is a hold itself, under which work can be run.
+#[deny(clippy::missing_trait_methods)]
+#[async_trait::async_trait]
+impl<H: Hold + ?Sized> Hold for Box<H> {
+    fn holding(&self) -> &Holding {
+        (**self).holding()
+    }
+
+    fn key(&self) -> &str {
+        (**self).key()
+    }
+
+    fn is_held(&self) -> bool {
+        (**self).is_held()
+    }
+
+    fn check(&self) -> Result<()> {
+        (**self).check()
+    }
+
+    fn state(&self) -> LeaseState {
+        (**self).state()
+    }
+
+    fn states(&self) -> BoxStream<'static, LeaseState> {
+        (**self).states()
+    }
+
+    fn lost(&self) -> Loss {
+        (**self).lost()
+    }
+
+    async fn run<F>(&self, work: F) -> std::result::Result<F::Output, Lost>
+    where
+        Self: Sized,
+        F: Future + Send,
+        F::Output: Send,
+    {
+        run_under(&**self, work).await
+    }
+
+    async fn release(&self) -> Result<Release> {
+        (**self).release().await
+    }
+}
+
 /// A hold that fences: mutex, writer, leader. The tokens of readers and permits identify, they do not fence.
 pub trait Fenced: Hold {
     /// The fencing token: always readable, strictly above that of every holder before (NODE-TOKEN).
     /// Refusing a stale one is the resource's part: `UPDATE … SET fence = $1 … WHERE fence <= $1`.
     fn token(&self) -> Token;
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<H: Fenced + ?Sized> Fenced for Box<H> {
+    fn token(&self) -> Token {
+        (**self).token()
+    }
 }

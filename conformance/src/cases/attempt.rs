@@ -2,120 +2,120 @@
 
 use std::time::Duration;
 
-use latchwork_core::{Fenced, Hold, Release};
+use latchwork_core::{Hold, Release};
 
 use crate::case::cases;
-use crate::kit::{acquire, after_polls, listing, mutex, queue_up, soon, try_acquire, until, within};
+use crate::kit::{acquire, after_polls, listing, queue_up, soon, try_acquire, until, within};
 
 cases! {
-    "NODE-IDEMPOTENT" =>
+    "NODE-IDEMPOTENT" adapted =>
     /// a join whose reply was lost is sent again and makes one node
     async fn node_idempotent_a_lost_reply_makes_one_node(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
         let key = "lost-reply-of-a-join";
         let mut dropped = client.link.drop_reply(key);
         let acquiring = tokio::spawn({
-            let mutex = mutex(&client, key);
+            let mutex = scene.mutex(&client, key);
             async move { mutex.acquire().await }
         });
         soon("the reply is dropped", dropped.caught()).await;
         let guard = soon("acquire", acquiring).await.expect("no panic").expect("acquired");
-        let nodes = listing(&mutex(&other, key)).await;
+        let nodes = listing(&scene.mutex(&other, key)).await;
         assert_eq!(nodes.len(), 1, "{nodes:?}");
         assert_eq!(nodes[0].sequence, guard.token().sequence());
         assert!(nodes[0].admitted);
         guard.release().await.expect("released");
-        assert!(listing(&mutex(&other, key)).await.is_empty(), "the release left a node");
+        assert!(listing(&scene.mutex(&other, key)).await.is_empty(), "the release left a node");
     }
 
-    "NODE-IDEMPOTENT" =>
+    "NODE-IDEMPOTENT" adapted =>
     /// a join that lands after its attempt was cancelled makes no ghost
     async fn node_idempotent_a_late_join_makes_no_ghost(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
         let key = "a-late-join";
         let mut parked = client.link.park(key);
         let acquiring = tokio::spawn({
-            let mutex = mutex(&client, key);
+            let mutex = scene.mutex(&client, key);
             async move { mutex.acquire().await }
         });
         soon("the join is caught", parked.caught()).await;
         acquiring.abort();
         let _cancelled = acquiring.await;
         // The clean-up of the cancelled attempt is over when this client can join again.
-        let guard = acquire(&mutex(&client, key)).await;
+        let guard = acquire(&scene.mutex(&client, key)).await;
         guard.release().await.expect("released");
         soon("the late join lands", parked.deliver()).await;
-        assert!(listing(&mutex(&other, key)).await.is_empty(), "a ghost");
-        acquire(&mutex(&other, key)).await.release().await.expect("released");
+        assert!(listing(&scene.mutex(&other, key)).await.is_empty(), "a ghost");
+        acquire(&scene.mutex(&other, key)).await.release().await.expect("released");
     }
 
-    "NODE-IDEMPOTENT" =>
+    "NODE-IDEMPOTENT" adapted =>
     /// a join that lands after its attempt was sent again, admitted and released makes no ghost
     async fn node_idempotent_a_late_join_after_the_release_makes_no_ghost(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
         let key = "a-very-late-join";
         let mut parked = client.link.park(key);
         let acquiring = tokio::spawn({
-            let mutex = mutex(&client, key);
+            let mutex = scene.mutex(&client, key);
             async move { mutex.acquire().await }
         });
         soon("the join is caught", parked.caught()).await;
         let guard = soon("acquire", acquiring).await.expect("no panic").expect("acquired by a retry");
         assert_eq!(soon("release", guard.release()).await.expect("answered"), Release::Released);
         soon("the late join lands", parked.deliver()).await;
-        assert!(listing(&mutex(&other, key)).await.is_empty(), "a ghost");
-        acquire(&mutex(&other, key)).await.release().await.expect("released");
+        assert!(listing(&scene.mutex(&other, key)).await.is_empty(), "a ghost");
+        acquire(&scene.mutex(&other, key)).await.release().await.expect("released");
     }
 
-    "NODE-LEAVE-OWN" =>
+    "NODE-LEAVE-OWN" adapted =>
     /// a release whose reply was lost is retried, and removes nothing newer
     async fn node_leave_own_and_nothing_newer(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
         let key = "lost-reply-of-a-leave";
-        let guard = acquire(&mutex(&client, key)).await;
-        let waiter = queue_up(&mutex(&other, key), 2).await;
+        let guard = acquire(&scene.mutex(&client, key)).await;
+        let waiter = queue_up(&scene.mutex(&other, key), 2).await;
         let mut dropped = client.link.drop_reply(key);
         assert_eq!(soon("release", guard.release()).await.expect("released"), Release::Released);
         soon("the reply is dropped", dropped.caught()).await;
         let next = waiter.guard().await;
-        assert!(try_acquire(&mutex(&client, key)).await.is_none(), "the retried release removed the newer node");
+        assert!(try_acquire(&scene.mutex(&client, key)).await.is_none(), "the retried release removed the newer node");
         assert!(next.is_held());
-        assert_eq!(listing(&mutex(&client, key)).await.len(), 1);
+        assert_eq!(listing(&scene.mutex(&client, key)).await.len(), 1);
         next.release().await.expect("released");
     }
 
-    "NODE-CANCEL" =>
+    "NODE-CANCEL" adapted =>
     /// a waiter that is dropped in mid-queue frees its place
     async fn node_cancel_a_dropped_wait_leaves_nothing(scene) {
         let (holder, client) = (scene.client().await, scene.client().await);
-        let guard = acquire(&mutex(&holder, "a")).await;
+        let guard = acquire(&scene.mutex(&holder, "a")).await;
         for _ in 0..5 {
-            let waiter = queue_up(&mutex(&client, "a"), 2).await;
+            let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
             drop(waiter);
-            until("its node is gone", || async { listing(&mutex(&holder, "a")).await.len() == 1 }).await;
+            until("its node is gone", || async { listing(&scene.mutex(&holder, "a")).await.len() == 1 }).await;
         }
         guard.release().await.expect("released");
-        acquire(&mutex(&client, "a")).await.release().await.expect("released");
+        acquire(&scene.mutex(&client, "a")).await.release().await.expect("released");
     }
 
-    "NODE-CANCEL" =>
+    "NODE-CANCEL" adapted =>
     /// after drop(guard) a try by the same client succeeds at once, every time
     async fn node_cancel_drop_then_try_succeeds(scene) {
         let client = scene.client().await;
-        let mutex = mutex(&client, "a");
+        let mutex = scene.mutex(&client, "a");
         for round in 0..20 {
             let guard = try_acquire(&mutex).await.unwrap_or_else(|| panic!("round {round}: behind our own node"));
             drop(guard);
         }
     }
 
-    "NODE-CANCEL" =>
+    "NODE-CANCEL" adapted =>
     /// acquires dropped at many different instants leave no node and no stuck waiter
     async fn node_cancel_at_any_instant(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
         // So that a request is an await point of its own, with an instant before and one after the server's work.
         client.link.delay(Duration::from_millis(20));
-        let (mutex, theirs) = (mutex(&client, "a"), mutex(&other, "a"));
+        let (mutex, theirs) = (scene.mutex(&client, "a"), scene.mutex(&other, "a"));
         let (mut steps, ttl) = (0, client.coordinator.lease().ttl());
         loop {
             // The free lock, then one that is handed on while it is waited for.
@@ -145,19 +145,19 @@ cases! {
         acquire(&theirs).await.release().await.expect("released");
     }
 
-    "NODE-CANCEL" =>
+    "NODE-CANCEL" adapted =>
     /// a release that is dropped at any instant goes on, and frees the lock
     async fn node_cancel_a_dropped_release_goes_on(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
         client.link.delay(Duration::from_millis(20));
         let ttl = client.coordinator.lease().ttl();
         for steps in 0..200 {
-            let guard = acquire(&mutex(&client, "a")).await;
+            let guard = acquire(&scene.mutex(&client, "a")).await;
             let released = after_polls(steps, guard.release()).await;
             assert!(steps == 0 || !guard.is_held(), "released from the first poll on");
             drop(guard);
             // By the leave, and not by the lease's end.
-            let next = within(ttl / 2, "the next admission", mutex(&other, "a").acquire()).await.expect("acquired");
+            let next = within(ttl / 2, "the next admission", scene.mutex(&other, "a").acquire()).await.expect("acquired");
             next.release().await.expect("released");
             if let Some(outcome) = released {
                 assert_eq!(outcome.expect("answered"), Release::Released);

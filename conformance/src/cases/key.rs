@@ -5,10 +5,10 @@ use latchwork_core::decide::Claim;
 use latchwork_core::{Address, ErrorKind, Hold, Kind};
 
 use crate::case::cases;
-use crate::kit::{acquire, join, mutex, queue_of, soon, try_acquire};
+use crate::kit::{acquire, join, queue_of, soon, try_acquire};
 
 cases! {
-    "KEY-OPAQUE" =>
+    "KEY-OPAQUE" adapted =>
     /// keys with separators, braces, dots, blanks and other scripts are held side by side
     async fn key_opaque_odd_keys_are_all_different(scene) {
         let client = scene.client().await;
@@ -19,12 +19,12 @@ cases! {
         ];
         let mut guards = Vec::new();
         for key in keys {
-            let guard = try_acquire(&mutex(&client, key)).await;
+            let guard = try_acquire(&scene.mutex(&client, key)).await;
             guards.push(guard.unwrap_or_else(|| panic!("{key:?} met another key")));
         }
         for (guard, key) in guards.iter().zip(keys) {
             assert_eq!(guard.key(), key);
-            assert!(try_acquire(&mutex(&client, key)).await.is_none(), "{key:?} is held");
+            assert!(try_acquire(&scene.mutex(&client, key)).await.is_none(), "{key:?} is held");
         }
     }
 
@@ -68,8 +68,8 @@ cases! {
         let one = scene.client_with(&config).await;
         config.namespace.push_str("-2");
         let other = scene.client_with(&config).await;
-        let first = acquire(&mutex(&one, "a")).await;
-        let second = try_acquire(&mutex(&other, "a")).await.expect("another namespace");
+        let first = acquire(&scene.mutex(&one, "a")).await;
+        let second = try_acquire(&scene.mutex(&other, "a")).await.expect("another namespace");
         first.release().await.expect("released");
         second.release().await.expect("released");
         other.coordinator.close().await.expect("closed");
@@ -90,10 +90,10 @@ cases! {
             assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
             return;
         }
-        let guard = acquire(&mine).await;
-        assert!(try_acquire(&theirs).await.is_none(), "it is one lock");
+        let guard = acquire(&mine.clone().into()).await;
+        assert!(try_acquire(&theirs.clone().into()).await.is_none(), "it is one lock");
         guard.release().await.expect("released");
-        let guard = acquire(&theirs).await;
+        let guard = acquire(&theirs.clone().into()).await;
         guard.release().await.expect("released");
         other.coordinator.close().await.expect("closed");
     }

@@ -5,38 +5,37 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use latchwork_core::contracts::{Joined, LeaseState};
-use latchwork_core::decide::Claim;
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{ErrorKind, Fenced, Hold, Kind, LostReason, Release};
+use latchwork_core::{ErrorKind, Hold, LostReason, Release};
 use tokio::time::Instant;
 
 use crate::case::cases;
 use crate::kit::{
-    NOISE, SHORT_TTL, acquire, join, lease_state, listing, mutex, queue_of, queue_up, soon, try_acquire,
+    NOISE, SHORT_TTL, acquire, lease_state, listing, queue_up, soon, try_acquire,
     until, within,
 };
 use crate::testbed::Fault;
 
 cases! {
-    "LEASE-ALIVE" =>
+    "LEASE-ALIVE" adapted =>
     /// a hold lasts for five TTLs while nobody does anything
     async fn lease_alive_is_renewed_in_the_background(scene) {
         let (client, other) = (scene.mortal().await, scene.client().await);
-        let guard = acquire(&mutex(&client, "a")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
         let ttl = client.coordinator.lease().ttl();
         let lost = guard.lost();
         let survived = tokio::time::timeout(ttl * 5, lost).await;
         assert!(survived.is_err(), "lost: {survived:?}");
         assert_eq!(guard.state(), LeaseState::Live);
-        assert!(try_acquire(&mutex(&other, "a")).await.is_none(), "still held on the server");
+        assert!(try_acquire(&scene.mutex(&other, "a")).await.is_none(), "still held on the server");
         assert_eq!(guard.release().await.expect("released"), Release::Released);
     }
 
-    "LEASE-STATE" =>
+    "LEASE-STATE" adapted =>
     /// suspended when the server does not answer, live again when it does, and held all the while
     async fn lease_state_suspended_and_live_again(scene) {
         let client = scene.client().await;
-        let guard = acquire(&mutex(&client, "a")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
         let ttl = client.coordinator.lease().ttl();
         let mut states = guard.states();
         assert_eq!(states.next().await, Some(LeaseState::Live));
@@ -50,11 +49,11 @@ cases! {
         assert_eq!(soon("the stream's end", states.next()).await, None);
     }
 
-    "LEASE-STATE" =>
+    "LEASE-STATE" adapted =>
     /// a process that slept past its TTL sees the loss at its first call, before any timer or task has run
     async fn lease_state_is_a_function_of_the_clock(scene) {
         let client = scene.client().await;
-        let guard = acquire(&mutex(&client, "a")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
         let early = guard.lost();
         let lease = client.coordinator.lease();
         assert!(guard.is_held());
@@ -69,13 +68,13 @@ cases! {
         assert!(waking.expect("answered at once").is_err());
     }
 
-    "LEASE-STATE" =>
+    "LEASE-STATE" adapted =>
     /// an acquisition that comes while suspended waits within its own deadline, and succeeds when the server is back
     async fn lease_state_acquire_waits_while_suspended(scene) {
         let client = scene.client().await;
         client.link.cut();
         lease_state(&client.coordinator, client.coordinator.lease().ttl(), |state| state != LeaseState::Live).await;
-        let mutex = mutex(&client, "a");
+        let mutex = scene.mutex(&client, "a");
         let error = mutex.acquire_within(Duration::from_millis(300)).await.expect_err("no server");
         assert_eq!(error.kind(), &ErrorKind::Timeout);
         let waiting = tokio::spawn({
@@ -88,20 +87,20 @@ cases! {
         guard.release().await.expect("released");
     }
 
-    "LEASE-DEADLINE" =>
+    "LEASE-DEADLINE" adapted =>
     /// a holder that is cut off knows of its loss before another is admitted
     async fn lease_deadline_is_known_before_another_is_admitted(scene) {
         let (holder, other) = (scene.mortal().await, scene.client().await);
-        let guard = Arc::new(acquire(&mutex(&holder, "a")).await);
+        let guard = Arc::new(acquire(&scene.mutex(&holder, "a")).await);
         // Asked at the very admission, by the clock: which of two tasks wakes first on a busy machine says nothing.
         let waiting = tokio::spawn({
-            let (mutex, guard) = (mutex(&other, "a"), Arc::clone(&guard));
+            let (mutex, guard) = (scene.mutex(&other, "a"), Arc::clone(&guard));
             async move {
                 let next = mutex.acquire().await;
                 (next, guard.is_held())
             }
         });
-        until("the waiter stands in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
+        until("the waiter stands in the queue", || async { listing(&scene.mutex(&other, "a")).await.len() == 2 }).await;
         let lost = guard.lost();
         holder.link.cut();
         let recovery = scene.recovery(&holder);
@@ -116,16 +115,16 @@ cases! {
         next.release().await.expect("released");
     }
 
-    "LEASE-DEADLINE" =>
+    "LEASE-DEADLINE" adapted =>
     /// a loss is final: contact that comes back later does not revive the hold
     async fn lease_deadline_loss_is_final(scene) {
         let client = scene.mortal().await;
-        let guard = acquire(&mutex(&client, "a")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
         client.link.cut();
         within(scene.recovery(&client), "the loss", guard.lost()).await;
         client.link.heal();
         // A new acquisition proves that contact is back.
-        let again = acquire(&mutex(&client, "a")).await;
+        let again = acquire(&scene.mutex(&client, "a")).await;
         assert!(!guard.is_held());
         assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Expired));
         assert_eq!(guard.lost().now_or_never().expect("ready at its first poll").reason(), LostReason::Expired);
@@ -134,11 +133,11 @@ cases! {
         again.release().await.expect("released");
     }
 
-    "LEASE-TTL" =>
+    "LEASE-TTL" adapted =>
     /// the granted TTL is readable and not less than what was asked; outside 1 s to 1 h is refused by name
     async fn lease_ttl_granted_is_readable(scene) {
         let client = scene.mortal().await;
-        let guard = acquire(&mutex(&client, "a")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
         let lease = client.coordinator.lease();
         assert!(lease.ttl() >= SHORT_TTL, "granted {:?}", lease.ttl());
         // The deadline is never further off than the granted value less the margin.
@@ -151,17 +150,17 @@ cases! {
         }
     }
 
-    "LEASE-FIXED" =>
+    "LEASE-FIXED" adapted =>
     /// a hold with a fixed end is renewed until then and not past it, and the next is admitted
     async fn lease_fixed_end_is_kept(scene) {
         let client = scene.mortal().await;
         let other = scene.client().await;
         let length = client.coordinator.lease().ttl() * 2;
         let asked = Instant::now();
-        let guard = soon("acquire", mutex(&client, "a").acquire_with(Acquire::new().max_hold(length)))
+        let guard = soon("acquire", scene.mutex(&client, "a").acquire_with(Acquire::new().max_hold(length)))
             .await
             .expect("acquired");
-        let waiter = queue_up(&mutex(&other, "a"), 2).await;
+        let waiter = queue_up(&scene.mutex(&other, "a"), 2).await;
         let lost = within(length + NOISE, "the fixed end", guard.lost()).await;
         assert_eq!(lost.reason(), LostReason::MaxHold);
         assert!(asked.elapsed() >= length, "renewed until its end: {:?}", asked.elapsed());
@@ -171,14 +170,14 @@ cases! {
         next.release().await.expect("released");
     }
 
-    "LEASE-CLOSE" =>
+    "LEASE-CLOSE" adapted =>
     /// closing gives everything back at once, holders and waiters hear it, and later calls say closed
     async fn lease_close_gives_everything_back(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
-        let guard = acquire(&mutex(&client, "a")).await;
-        let behind = queue_up(&mutex(&other, "a"), 2).await;
-        let held_by_other = acquire(&mutex(&other, "b")).await;
-        let waiting = queue_up(&mutex(&client, "b"), 2).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
+        let behind = queue_up(&scene.mutex(&other, "a"), 2).await;
+        let held_by_other = acquire(&scene.mutex(&other, "b")).await;
+        let waiting = queue_up(&scene.mutex(&client, "b"), 2).await;
         let ttl = client.coordinator.lease().ttl();
         soon("close", client.coordinator.close()).await.expect("closed");
         assert_eq!(guard.lost().now_or_never().expect("told").reason(), LostReason::Closed);
@@ -189,23 +188,23 @@ cases! {
             matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost { reason: LostReason::Closed }),
             "{error}"
         );
-        let error = soon("acquire", mutex(&client, "a").acquire()).await.expect_err("closed");
+        let error = soon("acquire", scene.mutex(&client, "a").acquire()).await.expect_err("closed");
         assert_eq!(error.kind(), &ErrorKind::Closed);
-        assert_eq!(listing(&mutex(&other, "b")).await.len(), 1, "the waiter's node is gone");
+        assert_eq!(listing(&scene.mutex(&other, "b")).await.len(), 1, "the waiter's node is gone");
         soon("a second close", client.coordinator.close()).await.expect("closed");
         next.release().await.expect("released");
         held_by_other.release().await.expect("released");
     }
 
-    "LEASE-CLOSE" =>
+    "LEASE-CLOSE" adapted =>
     /// dropping the last handle gives everything back in the background
     async fn lease_close_by_dropping(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
-        let guard = acquire(&mutex(&client, "a")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
         // A node without a guard, which nobody leaves but the end of the client.
-        let bare = join(&client, &queue_of(scene, Kind::Mutex, "b"), Claim::Exclusive).await;
+        let bare = scene.join_mutex(&client, "b").await;
         assert!(matches!(bare, Joined::Admitted(_)), "{bare:?}");
-        let (first, second) = (queue_up(&mutex(&other, "a"), 2).await, queue_up(&mutex(&other, "b"), 2).await);
+        let (first, second) = (queue_up(&scene.mutex(&other, "a"), 2).await, queue_up(&scene.mutex(&other, "b"), 2).await);
         let ttl = client.coordinator.lease().ttl();
         // The link stays: a client that is dropped still reaches its server.
         let link = Arc::clone(&client.link);
@@ -218,16 +217,16 @@ cases! {
         drop((bare, link));
     }
 
-    "LEASE-REOPEN" =>
+    "LEASE-REOPEN" adapted =>
     /// after a loss the next acquisition opens a new lease, and does not wait behind our own old node
     async fn lease_reopen_after_loss(scene) {
         let client = scene.mortal().await;
         let old_lease = client.coordinator.lease();
-        let old = acquire(&mutex(&client, "a")).await;
+        let old = acquire(&scene.mutex(&client, "a")).await;
         client.link.cut();
         within(scene.recovery(&client), "the loss", old.lost()).await;
         client.link.heal();
-        let new = within(scene.recovery(&client), "acquire", mutex(&client, "a").acquire()).await.expect("acquired");
+        let new = within(scene.recovery(&client), "acquire", scene.mutex(&client, "a").acquire()).await.expect("acquired");
         assert!(new.is_held() && !old.is_held());
         assert_eq!(client.coordinator.lease().state(), LeaseState::Live);
         assert!(old_lease.lost().is_some() || client.coordinator.capabilities().lease_per_node);
@@ -235,11 +234,11 @@ cases! {
         new.release().await.expect("released");
     }
 
-    "LEASE-REOPEN" =>
+    "LEASE-REOPEN" adapted =>
     /// the lost lease is given back: a new acquisition does not wait until the server has forgotten our own old node
     async fn lease_reopen_does_not_wait_behind_our_own_old_node(scene) {
         let client = scene.client().await;
-        let old = acquire(&mutex(&client, "a")).await;
+        let old = acquire(&scene.mutex(&client, "a")).await;
         let lease = client.coordinator.lease();
         // Lost here while it lives on the server: for the margin, when the keeper is dead; for nearly a TTL, when we slept.
         let bound = match client.link.kill_keeper() {
@@ -250,19 +249,19 @@ cases! {
             }
         };
         within(scene.recovery(&client), "the loss", old.lost()).await;
-        let new = within(bound, "acquire", mutex(&client, "a").acquire()).await.expect("acquired");
+        let new = within(bound, "acquire", scene.mutex(&client, "a").acquire()).await.expect("acquired");
         assert!(new.is_held() && !old.is_held());
         assert!(new.token() > old.token());
-        assert_eq!(listing(&mutex(&client, "a")).await.len(), 1, "the old node is given back");
+        assert_eq!(listing(&scene.mutex(&client, "a")).await.len(), 1, "the old node is given back");
         new.release().await.expect("released");
     }
 
-    "LEASE-EXPIRY" =>
+    "LEASE-EXPIRY" adapted =>
     /// what hangs on a dead client's lease is gone within TTL and the stated bound
     async fn lease_expiry_frees_what_a_dead_client_held(scene) {
         let (dead, other) = (scene.mortal().await, scene.client().await);
-        let guard = acquire(&mutex(&dead, "a")).await;
-        let waiter = queue_up(&mutex(&other, "a"), 2).await;
+        let guard = acquire(&scene.mutex(&dead, "a")).await;
+        let waiter = queue_up(&scene.mutex(&other, "a"), 2).await;
         let bound = scene.recovery(&dead);
         dead.coordinator.crash().await;
         let next = within(bound, "the next admission", waiter.outcome()).await.expect("admitted");
@@ -270,11 +269,11 @@ cases! {
         next.release().await.expect("released");
     }
 
-    "LEASE-KEEPER" =>
+    "LEASE-KEEPER" adapted =>
     /// when the task that renews dies, the lease is lost at its deadline: silence is never life
     async fn lease_keeper_death_is_a_loss(scene) {
         let client = scene.mortal().await;
-        let guard = acquire(&mutex(&client, "a")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
         assert_eq!(client.link.kill_keeper(), scene.can(Fault::KillKeeper), "the testbed says what it can");
         if !scene.can(Fault::KillKeeper) {
             // Here all of the client's tasks die, as with the runtime that they ran on.
@@ -284,9 +283,9 @@ cases! {
         assert_eq!(lost.reason(), LostReason::Expired);
         assert!(!guard.is_held());
         let other = scene.client().await;
-        let next = within(scene.recovery(&client), "acquire", mutex(&other, "a").acquire()).await.expect("acquired");
+        let next = within(scene.recovery(&client), "acquire", scene.mutex(&other, "a").acquire()).await.expect("acquired");
         next.release().await.expect("released");
-        let empty = || async { listing(&mutex(&other, "a")).await.is_empty() };
+        let empty = || async { listing(&scene.mutex(&other, "a")).await.is_empty() };
         until("the queue is empty", empty).await;
     }
 }

@@ -16,7 +16,8 @@ use crate::case::Case;
 /// The environment variable that adds the long tier when it is `1`.
 pub const LONG: &str = "LATCHWORK_LONG";
 
-/// Every case of the suite, in a fixed order: the long tier's only when [`LONG`] says so.
+/// Every case of the suite as it is played, in a fixed order: with every adapter if it is about what a mutex does, and the
+/// long tier's only when [`LONG`] says so.
 pub fn all() -> Vec<Case> {
     let long = std::env::var(LONG).is_ok_and(|value| value == "1");
     let mut cases = [
@@ -33,5 +34,5 @@ pub fn all() -> Vec<Case> {
     ]
     .concat();
     cases.retain(|case| long || !case.long);
-    cases
+    cases.into_iter().flat_map(Case::plays).collect()
 }

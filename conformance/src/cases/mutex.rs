@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{ErrorKind, Fenced, Hold, LostReason, Release};
+use latchwork_core::{ErrorKind, Hold, LostReason, Release};
 
 use crate::case::cases;
-use crate::kit::{NOISE, acquire, listing, mutex, queue_up, soon, try_acquire, within};
+use crate::kit::{NOISE, acquire, listing, queue_up, soon, try_acquire, within};
 
 cases! {
-    "MUTEX-EXCLUSION" =>
+    "MUTEX-EXCLUSION" adapted =>
     /// many tasks on several clients: never two at once, tokens strictly rising, everyone served
     async fn mutex_excludes(scene) {
         let clients = [scene.client().await, scene.client().await, scene.client().await];
         let (inside, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
         let tasks: Vec<_> = (0..12)
             .map(|task| {
-                let mutex = mutex(&clients[task % clients.len()], "a");
+                let mutex = scene.mutex(&clients[task % clients.len()], "a");
                 let (inside, last) = (Arc::clone(&inside), Arc::clone(&last));
                 tokio::spawn(async move {
                     for _ in 0..4 {
@@ -38,14 +38,14 @@ cases! {
         }
     }
 
-    "MUTEX-FAIR" =>
+    "MUTEX-FAIR" adapted =>
     /// waiters are admitted in the order in which they joined
     async fn mutex_is_fair(scene) {
         let clients = [scene.client().await, scene.client().await];
-        let guard = acquire(&mutex(&clients[0], "a")).await;
+        let guard = acquire(&scene.mutex(&clients[0], "a")).await;
         let mut waiters = Vec::new();
         for place in 0..6 {
-            waiters.push(queue_up(&mutex(&clients[place % 2], "a"), place + 2).await);
+            waiters.push(queue_up(&scene.mutex(&clients[place % 2], "a"), place + 2).await);
         }
         let mut last = guard.token();
         guard.release().await.expect("released");
@@ -57,66 +57,66 @@ cases! {
         }
     }
 
-    "MUTEX-TRY" =>
+    "MUTEX-TRY" adapted =>
     /// a try on a held lock answers none, overtakes nobody and leaves nothing
     async fn mutex_try_never_waits_or_overtakes(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
-        let guard = acquire(&mutex(&client, "a")).await;
-        assert!(try_acquire(&mutex(&other, "a")).await.is_none());
-        assert_eq!(listing(&mutex(&client, "a")).await.len(), 1, "a refused try left a node");
-        let waiter = queue_up(&mutex(&client, "a"), 2).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
+        assert!(try_acquire(&scene.mutex(&other, "a")).await.is_none());
+        assert_eq!(listing(&scene.mutex(&client, "a")).await.len(), 1, "a refused try left a node");
+        let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
         guard.release().await.expect("released");
         // Free or handed on: whoever waited comes first.
-        assert!(try_acquire(&mutex(&other, "a")).await.is_none(), "overtook");
+        assert!(try_acquire(&scene.mutex(&other, "a")).await.is_none(), "overtook");
         waiter.guard().await.release().await.expect("released");
-        let guard = try_acquire(&mutex(&other, "a")).await.expect("free");
+        let guard = try_acquire(&scene.mutex(&other, "a")).await.expect("free");
         guard.release().await.expect("released");
     }
 
-    "MUTEX-TRY" =>
+    "MUTEX-TRY" adapted =>
     /// a try without a server answers Unavailable within the request timeout
     async fn mutex_try_answers_in_time_without_a_server(scene) {
         let mut config = scene.config(crate::kit::LONG_TTL);
         config.request_timeout = Duration::from_secs(1);
         let client = scene.client_with(&config).await;
-        let held = acquire(&mutex(&client, "b")).await;
+        let held = acquire(&scene.mutex(&client, "b")).await;
         client.link.cut();
         // Its release is under way for as long as there is no server, and a try on "b" comes after it.
         drop(held);
         for key in ["a", "b"] {
-            let answer = within(config.request_timeout + NOISE, "the answer", mutex(&client, key).try_acquire()).await;
+            let answer = within(config.request_timeout + NOISE, "the answer", scene.mutex(&client, key).try_acquire()).await;
             let error = answer.expect_err("no server");
             assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
             assert!(error.is_retryable());
-            assert_eq!((error.operation(), error.key()), (Some("try_acquire"), Some(key)));
+            assert_eq!((error.operation(), error.key()), (Some(scene.adapter.try_operation()), Some(key)));
         }
         client.link.heal();
         // A request of the try may have been on its way: nothing may stay of it.
-        acquire(&mutex(&client, "a")).await.release().await.expect("released");
+        acquire(&scene.mutex(&client, "a")).await.release().await.expect("released");
     }
 
-    "MUTEX-WITHIN" =>
+    "MUTEX-WITHIN" adapted =>
     /// a total deadline is kept, and nothing stays of what timed out
     async fn mutex_within_times_out_and_leaves_nothing(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
-        let guard = acquire(&mutex(&client, "a")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
         let deadline = Duration::from_millis(300);
-        let error = within(deadline + NOISE, "the timeout", mutex(&other, "a").acquire_within(deadline))
+        let error = within(deadline + NOISE, "the timeout", scene.mutex(&other, "a").acquire_within(deadline))
             .await
             .expect_err("held");
         assert_eq!(error.kind(), &ErrorKind::Timeout);
         assert_eq!(error.key(), Some("a"));
-        crate::kit::until("its node is gone", || async { listing(&mutex(&client, "a")).await.len() == 1 }).await;
+        crate::kit::until("its node is gone", || async { listing(&scene.mutex(&client, "a")).await.len() == 1 }).await;
         guard.release().await.expect("released");
-        let guard = soon("acquire", mutex(&other, "a").acquire_within(Duration::from_secs(10))).await.expect("free");
+        let guard = soon("acquire", scene.mutex(&other, "a").acquire_within(Duration::from_secs(10))).await.expect("free");
         guard.release().await.expect("released");
     }
 
-    "MUTEX-RELEASE" =>
+    "MUTEX-RELEASE" adapted =>
     /// a release is idempotent, and a released hold says that it is not held
     async fn mutex_release_is_idempotent(scene) {
         let client = scene.client().await;
-        let guard = acquire(&mutex(&client, "a")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
         assert!(guard.is_held() && guard.check().is_ok());
         assert_eq!(guard.release().await.expect("released"), Release::Released);
         assert_eq!(guard.release().await.expect("released"), Release::Released);
@@ -125,18 +125,18 @@ cases! {
         assert_eq!(guard.lost().reason(), None, "released is not lost");
         let unguarded = guard.run(async { panic!("polled though nothing guards it") }).await;
         assert_eq!(unguarded.map_err(|lost| lost.reason()), Err::<(), _>(LostReason::Released));
-        let next = try_acquire(&mutex(&client, "a")).await.expect("free");
+        let next = try_acquire(&scene.mutex(&client, "a")).await.expect("free");
         drop(guard);
         assert!(next.is_held(), "dropping the old guard touched the new one");
-        assert!(try_acquire(&mutex(&client, "a")).await.is_none());
+        assert!(try_acquire(&scene.mutex(&client, "a")).await.is_none());
         next.release().await.expect("released");
     }
 
-    "MUTEX-RUN" =>
+    "MUTEX-RUN" adapted =>
     /// run gives the work's output, and drops the work when the hold is lost
     async fn mutex_run_is_dropped_at_the_loss(scene) {
         let client = scene.mortal().await;
-        let guard = acquire(&mutex(&client, "a")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
         assert_eq!(guard.run(async { 7 }).await, Ok(7));
         let alive = Arc::new(());
         let work = {
@@ -153,11 +153,11 @@ cases! {
         client.link.heal();
     }
 
-    "MUTEX-OPTIONS" =>
+    "MUTEX-OPTIONS" adapted =>
     /// bad options are refused at once, by name
     async fn mutex_bad_options_are_refused(scene) {
         let client = scene.client().await;
-        let mutex = mutex(&client, "a");
+        let mutex = scene.mutex(&client, "a");
         for (options, argument) in [
             (Acquire::new().within(Duration::ZERO), "deadline"),
             (Acquire::new().max_hold(Duration::ZERO), "max_hold"),

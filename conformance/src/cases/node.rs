@@ -5,17 +5,14 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use latchwork_core::contracts::{Joined, LeaseState, Page};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Fenced, Hold, Kind, LostReason, Release, Token};
+use latchwork_core::{Hold, Kind, LostReason, Release, Token};
 
 use crate::case::cases;
 use crate::kit::{
-    NOISE, Scene, acquire, entries, join, listing, mutex, queue_of, queue_up, soon, try_acquire, until,
+    NOISE, QUIET_TTL, Scene, acquire, entries, join, listing, queue_of, queue_up, soon, try_acquire, until,
     within,
 };
 use crate::testbed::{Client, Fault};
-
-/// A TTL at which renewals and re-checks come so seldom that they hide nothing: the longest that ZooKeeper grants by default.
-const QUIET_TTL: Duration = Duration::from_secs(40);
 
 /// Joins and says how: admitted or waiting.
 async fn enters(
@@ -53,13 +50,13 @@ cases! {
         }
     }
 
-    "NODE-TOKEN" =>
+    "NODE-TOKEN" adapted =>
     /// tokens rise strictly from holder to holder, across handles, clients and idle times
     async fn node_token_rises_from_holder_to_holder(scene) {
         let clients = [scene.client().await, scene.client().await];
         let mut last = Token::new(0, 0).expect("fits");
         for round in 0..6 {
-            let guard = acquire(&mutex(&clients[round % 2], "a")).await;
+            let guard = acquire(&scene.mutex(&clients[round % 2], "a")).await;
             assert!(guard.token() > last, "{} after {last}", guard.token());
             assert_eq!(guard.token().epoch(), 0);
             last = guard.token();
@@ -143,11 +140,11 @@ cases! {
         }
     }
 
-    "NODE-ONE-TRIP" alone =>
+    "NODE-ONE-TRIP" alone adapted =>
     /// an uncontended acquire is one request to the server, a release one more
     async fn node_one_trip_each_way(scene) {
         let client = scene.client_with(&scene.config(QUIET_TTL)).await;
-        let mutex = mutex(&client, "a");
+        let mutex = scene.mutex(&client, "a");
         if !counts(scene).await {
             return;
         }
@@ -169,21 +166,21 @@ cases! {
         assert!(used >= 2 * pairs, "{used} requests for {pairs} pairs: they are not counted");
     }
 
-    "NODE-WAIT" =>
+    "NODE-WAIT" adapted =>
     /// a hand-off comes by an event: well before the waiter would look again by itself
     async fn node_wait_a_handoff_is_an_event(scene) {
         let config = scene.config(QUIET_TTL);
         let (holder, waiting) = (scene.client_with(&config).await, scene.client_with(&config).await);
         for _ in 0..3 {
-            let guard = acquire(&mutex(&holder, "a")).await;
-            let waiter = queue_up(&mutex(&waiting, "a"), 2).await;
+            let guard = acquire(&scene.mutex(&holder, "a")).await;
+            let waiter = queue_up(&scene.mutex(&waiting, "a"), 2).await;
             guard.release().await.expect("released");
             let next = within(QUIET_TTL / 10, "the hand-off", waiter.outcome()).await.expect("admitted");
             next.release().await.expect("released");
         }
     }
 
-    "NODE-WAIT" alone =>
+    "NODE-WAIT" alone adapted =>
     /// what a departure costs does not grow with the number of waiters
     async fn node_wait_a_departure_costs_the_same_behind_few_and_many(scene) {
         if !counts(scene).await {
@@ -194,10 +191,10 @@ cases! {
         let departures = 4;
         let mut costs = Vec::new();
         for (key, waiters) in [("few", 5), ("many", 30)] {
-            let guard = acquire(&mutex(&one, key)).await;
+            let guard = acquire(&scene.mutex(&one, key)).await;
             let mut queue = Vec::new();
             for place in 0..waiters {
-                queue.push(queue_up(&mutex(if place % 2 == 0 { &other } else { &one }, key), place + 2).await);
+                queue.push(queue_up(&scene.mutex(if place % 2 == 0 { &other } else { &one }, key), place + 2).await);
             }
             let mut queue = queue.into_iter();
             let before = scene.stage.requests().await.expect("counted");
@@ -217,17 +214,17 @@ cases! {
         assert!(few >= departures as u64, "{few} requests: they are not counted");
     }
 
-    "NODE-WAIT" =>
+    "NODE-WAIT" adapted =>
     /// a departure admits the next and nobody else, and a waiter in mid-queue that leaves admits nobody
     async fn node_wait_a_departure_admits_the_next_alone(scene) {
         let (holder, one, two, three) =
             (scene.client().await, scene.client().await, scene.client().await, scene.client().await);
-        let guard = acquire(&mutex(&holder, "a")).await;
-        let first = queue_up(&mutex(&one, "a"), 2).await;
-        let second = queue_up(&mutex(&two, "a"), 3).await;
-        let third = queue_up(&mutex(&three, "a"), 4).await;
+        let guard = acquire(&scene.mutex(&holder, "a")).await;
+        let first = queue_up(&scene.mutex(&one, "a"), 2).await;
+        let second = queue_up(&scene.mutex(&two, "a"), 3).await;
+        let third = queue_up(&scene.mutex(&three, "a"), 4).await;
         drop(second);
-        until("the cancelled one is gone", || async { listing(&mutex(&holder, "a")).await.len() == 3 }).await;
+        until("the cancelled one is gone", || async { listing(&scene.mutex(&holder, "a")).await.len() == 3 }).await;
         assert!(!first.is_finished() && !third.is_finished(), "admitted beside the holder");
         guard.release().await.expect("released");
         let guard = first.guard().await;
@@ -236,15 +233,15 @@ cases! {
         third.guard().await.release().await.expect("released");
     }
 
-    "NODE-NO-LOST-WAKE" =>
+    "NODE-NO-LOST-WAKE" adapted =>
     /// a waiter that was cut off while its turn came learns of it, within its re-check
     async fn node_no_lost_wake(scene) {
         let (holder, waiting) = (scene.client().await, scene.client().await);
-        let guard = acquire(&mutex(&holder, "a")).await;
-        let waiter = queue_up(&mutex(&waiting, "a"), 2).await;
+        let guard = acquire(&scene.mutex(&holder, "a")).await;
+        let waiter = queue_up(&scene.mutex(&waiting, "a"), 2).await;
         waiting.link.cut();
         guard.release().await.expect("released");
-        let turn = || async { listing(&mutex(&holder, "a")).await.first().is_some_and(|entry| entry.admitted) };
+        let turn = || async { listing(&scene.mutex(&holder, "a")).await.first().is_some_and(|entry| entry.admitted) };
         until("its turn has come", turn).await;
         // So long that the message was sent, and lost with the connection.
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -255,14 +252,14 @@ cases! {
         guard.release().await.expect("released");
     }
 
-    "NODE-NO-LOST-WAKE" =>
+    "NODE-NO-LOST-WAKE" adapted =>
     /// a wake-up that the server drops delays the waiter until its re-check, not for ever
     async fn node_no_lost_wake_when_it_is_dropped(scene) {
         let (holder, waiting) = (scene.client().await, scene.client().await);
-        let guard = acquire(&mutex(&holder, "a")).await;
-        let waiter = queue_up(&mutex(&waiting, "a"), 2).await;
-        let sequence = listing(&mutex(&holder, "a")).await[1].sequence;
-        let dropped = waiting.link.drop_wake(&queue_of(scene, Kind::Mutex, "a"), sequence);
+        let guard = acquire(&scene.mutex(&holder, "a")).await;
+        let waiter = queue_up(&scene.mutex(&waiting, "a"), 2).await;
+        let sequence = listing(&scene.mutex(&holder, "a")).await[1].sequence;
+        let dropped = waiting.link.drop_wake(&scene.queue("a"), sequence);
         assert_eq!(dropped, scene.can(Fault::DropWake), "the testbed says what it can");
         guard.release().await.expect("released");
         let ttl = waiting.coordinator.lease().ttl();
@@ -274,13 +271,13 @@ cases! {
         next.release().await.expect("released");
     }
 
-    "NODE-DEATH" =>
+    "NODE-DEATH" adapted =>
     /// a dead waiter in mid-queue stands in nobody's way longer than its lease
     async fn node_death_in_mid_queue(scene) {
         let (holder, dead, last) = (scene.client().await, scene.mortal().await, scene.client().await);
-        let guard = acquire(&mutex(&holder, "a")).await;
-        let doomed = queue_up(&mutex(&dead, "a"), 2).await;
-        let waiter = queue_up(&mutex(&last, "a"), 3).await;
+        let guard = acquire(&scene.mutex(&holder, "a")).await;
+        let doomed = queue_up(&scene.mutex(&dead, "a"), 2).await;
+        let waiter = queue_up(&scene.mutex(&last, "a"), 3).await;
         let bound = scene.recovery(&dead);
         dead.coordinator.crash().await;
         guard.release().await.expect("released");
@@ -289,12 +286,12 @@ cases! {
         drop(doomed);
     }
 
-    "NODE-GONE" =>
+    "NODE-GONE" adapted =>
     /// a holder whose node is removed from outside hears `Revoked` within one TTL, and its lease may live on
     async fn node_gone_a_holder_hears_it(scene) {
         let (client, other) = (scene.mortal().await, scene.client().await);
-        let guard = acquire(&mutex(&client, "a")).await;
-        let second = acquire(&mutex(&client, "b")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
+        let second = acquire(&scene.mutex(&client, "b")).await;
         remove(scene, "a", guard.token().sequence()).await;
         let ttl = client.coordinator.lease().ttl();
         let lost = within(ttl + NOISE, "the loss", guard.lost()).await;
@@ -302,17 +299,17 @@ cases! {
         assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Revoked));
         assert!(second.is_held(), "only that hold is lost");
         assert_eq!(client.coordinator.lease().state(), LeaseState::Live);
-        acquire(&mutex(&other, "a")).await.release().await.expect("released");
+        acquire(&scene.mutex(&other, "a")).await.release().await.expect("released");
         second.release().await.expect("released");
     }
 
-    "NODE-GONE" =>
+    "NODE-GONE" adapted =>
     /// a waiter whose node is removed from outside hears `Revoked` within one TTL
     async fn node_gone_a_waiter_hears_it(scene) {
         let (holder, client) = (scene.client().await, scene.mortal().await);
-        let guard = acquire(&mutex(&holder, "a")).await;
-        let waiter = queue_up(&mutex(&client, "a"), 2).await;
-        let node = listing(&mutex(&holder, "a")).await[1].sequence;
+        let guard = acquire(&scene.mutex(&holder, "a")).await;
+        let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
+        let node = listing(&scene.mutex(&holder, "a")).await[1].sequence;
         remove(scene, "a", node).await;
         let ttl = client.coordinator.lease().ttl();
         let error = within(ttl + NOISE, "the loss", waiter.outcome()).await.expect_err("revoked");
@@ -320,11 +317,11 @@ cases! {
         guard.release().await.expect("released");
     }
 
-    "NODE-GONE" =>
+    "NODE-GONE" adapted =>
     /// a removal is told at once where that is promised, and within one TTL elsewhere
     async fn node_gone_is_told_as_promptly_as_promised(scene) {
         let client = scene.client().await;
-        let guard = acquire(&mutex(&client, "a")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
         let ttl = client.coordinator.lease().ttl();
         let bound = match client.coordinator.capabilities().prompt_revocation {
             // Before the first renewal could have told it.
@@ -337,37 +334,37 @@ cases! {
         assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Revoked));
     }
 
-    "NODE-FOREIGN" =>
+    "NODE-FOREIGN" adapted =>
     /// an entry under the queue that is no node of ours does no harm
     async fn node_foreign_entries_do_no_harm(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
-        let queue = queue_of(scene, Kind::Mutex, "a");
-        let guard = acquire(&mutex(&client, "a")).await;
+        let queue = scene.queue("a");
+        let guard = acquire(&scene.mutex(&client, "a")).await;
         let planted = scene.stage.plant(&queue).await;
         assert_eq!(planted.is_ok(), scene.can(Fault::Plant), "the testbed says what it can: {planted:?}");
-        let waiter = queue_up(&mutex(&other, "a"), 2).await;
+        let waiter = queue_up(&scene.mutex(&other, "a"), 2).await;
         guard.release().await.expect("released");
         let next = waiter.guard().await;
-        assert!(try_acquire(&mutex(&client, "a")).await.is_none());
+        assert!(try_acquire(&scene.mutex(&client, "a")).await.is_none());
         next.release().await.expect("released");
     }
 
-    "NODE-LIST" =>
+    "NODE-LIST" adapted =>
     /// holders and waiters are listed in order with label, rule and sequence, page by page
     async fn node_list_in_order_and_paged(scene) {
         let mut config = scene.config(crate::kit::LONG_TTL);
         config.label = Some("an-owner".to_owned());
         let (client, other) = (scene.client_with(&config).await, scene.client().await);
-        let guard = acquire(&mutex(&client, "a")).await;
-        let first = queue_up(&mutex(&other, "a"), 2).await;
-        let second = queue_up(&mutex(&other, "a"), 3).await;
-        let all = listing(&mutex(&other, "a")).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
+        let first = queue_up(&scene.mutex(&other, "a"), 2).await;
+        let second = queue_up(&scene.mutex(&other, "a"), 3).await;
+        let all = listing(&scene.mutex(&other, "a")).await;
         assert_eq!(all.iter().map(|entry| entry.admitted).collect::<Vec<_>>(), [true, false, false]);
         assert!(all.is_sorted_by(|a, b| a.sequence < b.sequence), "{all:?}");
         assert_eq!(all[0].sequence, guard.token().sequence());
-        assert_eq!((all[0].label.as_str(), all[0].claim), ("an-owner", Claim::Exclusive));
+        assert_eq!((all[0].label.as_str(), all[0].claim), ("an-owner", scene.adapter.claim()));
         assert_eq!(all[1].label, other.coordinator.label());
-        let queue = queue_of(scene, Kind::Mutex, "a");
+        let queue = scene.queue("a");
         let page = Page { after: all[0].sequence, most: 1 };
         let page = other.coordinator.backend().list(&queue, page).await.expect("listed");
         assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [all[1].sequence]);
@@ -384,7 +381,7 @@ async fn counts(scene: &Scene) -> bool {
 }
 
 async fn remove(scene: &Scene, key: &str, sequence: u64) {
-    let queue = queue_of(scene, Kind::Mutex, key);
+    let queue = scene.queue(key);
     assert!(scene.can(Fault::Remove), "every backend has an outside");
     scene.stage.remove(&queue, sequence).await.expect("removed");
 }

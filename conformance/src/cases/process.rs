@@ -1,10 +1,10 @@
 //! Clients in processes of their own, that are stopped and killed.
 
-use latchwork_core::{Config, ErrorKind, Fenced, Hold, Token};
+use latchwork_core::{Config, ErrorKind, Hold, Token};
 
 use crate::case::cases;
 use crate::contender::{Contender, Event};
-use crate::kit::{SHORT_TTL, Scene, acquire, listing, mutex, queue_up, soon, until, within};
+use crate::kit::{SHORT_TTL, Scene, acquire, listing, queue_up, soon, until, within};
 use crate::testbed::Fault;
 
 /// The configuration of a client process, or `None` where the testbed has no processes and says so.
@@ -18,43 +18,43 @@ fn processes(scene: &Scene) -> Option<Config> {
 }
 
 cases! {
-    "NODE-DEATH" =>
+    "NODE-DEATH" adapted =>
     /// a holder process that is killed is followed by the next within TTL and bound
     async fn process_killed_while_holding(scene) {
         let Some(config) = processes(scene) else { return };
         let client = scene.mortal().await;
-        let mut victim = Contender::start(scene.bed, &config, "a").await;
+        let mut victim = Contender::start(scene, &config, "a").await;
         let Event::Held { token, .. } = victim.next().await else { panic!("holds first") };
-        let waiter = queue_up(&mutex(&client, "a"), 2).await;
+        let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
         victim.kill().await;
         let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         assert!(next.token() > token);
         next.release().await.expect("released");
     }
 
-    "NODE-DEATH" =>
+    "NODE-DEATH" adapted =>
     /// a process that is killed while waiting in mid-queue stands in nobody's way longer than its lease
     async fn process_killed_while_waiting_in_mid_queue(scene) {
         let Some(config) = processes(scene) else { return };
         let client = scene.mortal().await;
-        let guard = acquire(&mutex(&client, "a")).await;
-        let mut victim = Contender::start(scene.bed, &config, "a").await;
-        until("the process waits", || async { listing(&mutex(&client, "a")).await.len() == 2 }).await;
-        let waiter = queue_up(&mutex(&client, "a"), 3).await;
+        let guard = acquire(&scene.mutex(&client, "a")).await;
+        let mut victim = Contender::start(scene, &config, "a").await;
+        until("the process waits", || async { listing(&scene.mutex(&client, "a")).await.len() == 2 }).await;
+        let waiter = queue_up(&scene.mutex(&client, "a"), 3).await;
         victim.kill().await;
         guard.release().await.expect("released");
         let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         next.release().await.expect("released");
     }
 
-    "LEASE-DEADLINE" =>
+    "LEASE-DEADLINE" adapted =>
     /// a holder process that is stopped past its TTL and continued knows at its first call, and its fenced write is refused
     async fn process_stopped_past_its_ttl_knows_at_the_first_call(scene) {
         let Some(config) = processes(scene) else { return };
         let client = scene.mortal().await;
-        let mut sleeper = Contender::start(scene.bed, &config, "a").await;
+        let mut sleeper = Contender::start(scene, &config, "a").await;
         let Event::Held { token: stale, .. } = sleeper.next().await else { panic!("holds first") };
-        let waiter = queue_up(&mutex(&client, "a"), 2).await;
+        let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
         sleeper.stop();
         let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         let mut resource = Resource::default();
@@ -74,17 +74,17 @@ cases! {
         sleeper.release().await;
     }
 
-    "LEASE-CLOSE" =>
+    "LEASE-CLOSE" adapted =>
     /// a process that ends in order leaves at once
     async fn process_that_ends_in_order_leaves_at_once(scene) {
         let Some(config) = processes(scene) else { return };
         let client = scene.client().await;
-        let mut holder = Contender::start(scene.bed, &config, "a").await;
+        let mut holder = Contender::start(scene, &config, "a").await;
         assert!(matches!(holder.next().await, Event::Held { .. }));
-        let error = mutex(&client, "a").acquire_within(std::time::Duration::from_millis(200)).await;
+        let error = scene.mutex(&client, "a").acquire_within(std::time::Duration::from_millis(200)).await;
         assert_eq!(error.expect_err("held by another process").kind(), &ErrorKind::Timeout);
         holder.release().await;
-        acquire(&mutex(&client, "a")).await.release().await.expect("released");
+        acquire(&scene.mutex(&client, "a")).await.release().await.expect("released");
     }
 }
 

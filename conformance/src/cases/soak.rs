@@ -13,15 +13,17 @@ const PROCESSES: usize = 4;
 const SOAK: Soak = Soak { tasks: 50, seconds: 30 };
 
 cases! {
-    "MUTEX-EXCLUSION" long =>
+    "MUTEX-EXCLUSION" adapted alone long =>
     /// 200 tasks over 4 client processes for 30 seconds: no overlap, tokens strictly rising in the order of holding, all served
     async fn soak_200_tasks_in_4_processes(scene) {
         let config = scene.stage.process_config();
         assert_eq!(config.is_some(), scene.can(Fault::Processes), "the testbed says what it can");
         let Some(mut config) = config else { return };
         config.ttl = LONG_TTL;
-        let contenders: Vec<_> =
-            (0..PROCESSES).map(|_| Contender::soaking(scene.bed, &config, "soak", SOAK)).collect();
+        let mut contenders = Vec::new();
+        for _ in 0..PROCESSES {
+            contenders.push(Contender::soaking(scene, &config, "soak", SOAK).await);
+        }
         let mut stints = Vec::new();
         for stint in futures_util::future::join_all(contenders.into_iter().map(stints_of)).await {
             assert!(!stint.is_empty(), "a process was never served");
@@ -34,7 +36,7 @@ cases! {
             assert!(first < second, "token {first} was given twice");
             assert!(to <= next, "{first} held from {from} to {to}, and {second} from {next}: an overlap or out of order");
         }
-        eprintln!("{}: {} grants in {} s by {PROCESSES} processes", scene.bed.name(), stints.len(), SOAK.seconds);
+        eprintln!("{} as {}: {} grants in {} s by {PROCESSES} processes", scene.bed.name(), scene.adapter, stints.len(), SOAK.seconds);
     }
 }
 

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use latchwork_conformance::Adapter;
 use latchwork_conformance::contender::{Order, contend};
 use latchwork_conformance::servers::{Kind, Options, serve};
 use latchwork_core::Config;
@@ -112,7 +113,14 @@ impl Hold {
             config.ttl = Duration::from_secs(seconds);
         }
         backends::check_compiled(&config.backend)?;
-        let order = Order { config, key: self.key, exact: self.exact, tells_of_loss: true, soak: None };
+        let order = Order {
+            config,
+            key: self.key,
+            exact: self.exact,
+            adapter: Adapter::Mutex,
+            tells_of_loss: true,
+            soak: None,
+        };
         let runtime = runtime()?;
         let held = runtime.block_on(contend(&backends::connectors(), order));
         // A read of standard input cannot be called back: it must not keep the end waiting.

@@ -36,7 +36,7 @@ pub(super) fn run(backend: &str, filter: &str, json: Option<&Path>, fast_clocks:
     }
     let failures: Vec<_> = rows.iter().filter_map(|row| Some((row, row.failure.as_ref()?))).collect();
     for (row, failure) in &failures {
-        println!("\n{}::{} ({})\n    {}", row.backend, row.case, row.clause, failure.replace('\n', "\n    "));
+        println!("\n{}::{} ({})\n    {}", row.backend, row.title(), row.clause, failure.replace('\n', "\n    "));
     }
     let name = rows.first().map_or(backend, |row| &row.backend);
     println!("\n{name}: {} cases in {:.1} s", rows.len(), took.as_secs_f64());
@@ -57,8 +57,7 @@ fn play_all(bed: &'static dyn Testbed, cases: &[Case]) -> Vec<Row> {
         rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
     };
     thread::scope(|scope| {
-        // Cases wait most of the time: more of them than cores run side by side.
-        for _ in 0..if bed.is_paused() { 2 } else { 6 } {
+        for _ in 0..latchwork_conformance::beside(bed) {
             scope.spawn(|| {
                 while let Some(case) = beside.get(next.fetch_add(1, Ordering::AcqRel)) {
                     play_one(case);
@@ -69,7 +68,7 @@ fn play_all(bed: &'static dyn Testbed, cases: &[Case]) -> Vec<Row> {
     alone.into_iter().for_each(play_one);
     progress.bar.finish_and_clear();
     let mut rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let place = |row: &Row| cases.iter().position(|case| case.name == row.case);
+    let place = |row: &Row| cases.iter().position(|case| case.title() == row.title());
     rows.sort_by_key(place);
     rows
 }
@@ -91,7 +90,7 @@ impl Progress {
 
     fn tell(&self, row: &Row) {
         let verdict = if row.failure.is_none() { "ok    " } else { "FAILED" };
-        self.bar.suspend(|| println!("{verdict} {:5.1} s  {}", row.seconds, row.case));
+        self.bar.suspend(|| println!("{verdict} {:5.1} s  {}", row.seconds, row.title()));
         self.bar.inc(1);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use wrapper::Defect;
 pub(crate) struct Control {
     /// What is broken, as the test's name.
     pub(crate) name: &'static str,
-    /// The case that must fail.
+    /// The title of the case that must fail: with a plain mutex, unless it names an adapter.
     pub(crate) case: &'static str,
     /// A case that has nothing to do with it, and must pass: the defect is no wider than it says.
     pub(crate) beside: &'static str,

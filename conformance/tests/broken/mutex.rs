@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, Join, Joined, NodeId, NodeState, Patience};
-use latchwork_core::{Capabilities, Result};
+use latchwork_core::{Capabilities, Kind, Result};
 
 use super::lease::{States, told_nothing};
 use super::leaves::LeavesOnlyTheAdmitted;
@@ -19,6 +19,24 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "mutex_excludes",
         beside: "mutex_release_is_idempotent",
         bed: |name| on_memory(name, AdmitsEverybody),
+    },
+    Control {
+        name: "a_semaphore_does_not_count_what_is_taken",
+        case: "mutex_excludes@semaphore-5",
+        beside: "mutex_excludes@rwlock-writer",
+        bed: |name| on_memory(name, AdmitsAll(Kind::Semaphore)),
+    },
+    Control {
+        name: "two_write_at_once",
+        case: "mutex_excludes@rwlock-writer",
+        beside: "mutex_excludes@semaphore-1",
+        bed: |name| on_memory(name, AdmitsAll(Kind::RwLock)),
+    },
+    Control {
+        name: "two_owners_hold_at_once",
+        case: "mutex_excludes@reentrant",
+        beside: "mutex_excludes@semaphore-5",
+        bed: |name| on_memory(name, AdmitsAll(Kind::Mutex)),
     },
     Control {
         name: "the_first_waiter_is_sent_to_the_end",
@@ -75,6 +93,20 @@ pub(super) const CONTROLS: &[Control] = &[
         bed: |name| on_memory(name, Claims(|honest| Capabilities { clean_try: false, ..honest })),
     },
 ];
+
+/// Everybody, in the queues of one kind.
+#[derive(Debug)]
+struct AdmitsAll(Kind);
+
+#[async_trait]
+impl Defect for AdmitsAll {
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        match join.queue.kind() == self.0 {
+            true => AdmitsEverybody.join(honest, join).await,
+            false => honest.join(join).await,
+        }
+    }
+}
 
 /// The first waiter whose turn comes is put behind all others, once.
 #[derive(Debug, Default)]
