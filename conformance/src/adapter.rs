@@ -82,7 +82,12 @@ impl Adapter {
     }
 
     /// A handle for `key`. `taken` has the permits that are to be held by another client; who passes none has seen to it.
-    pub(crate) fn lock(self, coordinator: &Coordinator, key: &str, taken: Option<Arc<Taken>>) -> Result<Lock> {
+    pub(crate) fn lock(
+        self,
+        coordinator: &Coordinator,
+        key: &str,
+        taken: Option<Arc<Taken>>,
+    ) -> Result<Lock> {
         Ok(match self {
             Self::Mutex => Lock::from(coordinator.mutex(key)?),
             Self::SemaphoreOfOne | Self::SemaphoreOfFive => {
@@ -308,7 +313,11 @@ impl Taken {
     pub(crate) async fn give_back(&self) -> Result<()> {
         for (key, permit) in self.permits.lock().await.drain() {
             let released = permit.release().await?;
-            assert_eq!(released, Release::Released, "the permits of {key:?} that were to be taken all the time");
+            assert_eq!(
+                released,
+                Release::Released,
+                "the permits of {key:?} that were to be taken all the time"
+            );
         }
         self.coordinator.close().await
     }

@@ -42,7 +42,10 @@ pub struct Scene {
 
 impl fmt::Debug for Scene {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scene").field("bed", &self.bed.name()).field("adapter", &self.adapter).finish_non_exhaustive()
+        f.debug_struct("Scene")
+            .field("bed", &self.bed.name())
+            .field("adapter", &self.adapter)
+            .finish_non_exhaustive()
     }
 }
 

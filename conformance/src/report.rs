@@ -117,7 +117,7 @@ impl Summary {
         self.rows.get(&(case.name.to_owned(), case.adapter, backend.to_owned()))
     }
 
-    /// A table of cases x backends, a line for each adapter, and the failures. [`counts`](Summary::counts) has the sums.
+    /// A table of cases x backends with a line for each adapter, and the failures. [`counts`](Summary::counts) has the sums.
     pub fn render(&self) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
@@ -127,22 +127,23 @@ impl Summary {
         table.set_header(header);
         let mut failures = String::new();
         let cases = cases::all();
-        for case in &cases {
-            // Clause and name stand at the first of a case's lines only.
-            let mut cells = match case.adapter {
-                Adapter::Mutex => vec![case.clause.to_owned(), case.name.to_owned()],
-                _ => vec![String::new(), String::new()],
-            };
-            cells.push(if case.adapted { case.adapter.to_string() } else { String::new() });
+        // All of a case in one row of the table, a line for each adapter.
+        for plays in cases.chunk_by(|case, next| case.name == next.name) {
+            let column =
+                |cell: &mut dyn FnMut(&Case) -> String| plays.iter().map(cell).collect::<Vec<_>>().join("\n");
+            let mut cells = vec![plays[0].clause.to_owned(), plays[0].name.to_owned()];
+            cells.push(column(&mut |case| {
+                if case.adapted { case.adapter.to_string() } else { String::new() }
+            }));
             for backend in &self.backends {
-                cells.push(match self.row(case, backend) {
+                cells.push(column(&mut |case| match self.row(case, backend) {
                     Some(Row { failure: None, seconds, .. }) => format!("ok {seconds:.1}s"),
                     Some(Row { failure: Some(why), .. }) => {
                         failures.push_str(&format!("\n{backend}::{}: {why}\n", case.title()));
                         "FAILED".to_owned()
                     }
                     None => "MISSING".to_owned(),
-                });
+                }));
             }
             cells.extend(self.left_out.iter().map(|_| "left out".to_owned()));
             table.add_row(cells);

@@ -36,7 +36,10 @@ fn caught(control: &Control) -> Result<(), String> {
 }
 
 fn case(title: &str) -> Result<Case, String> {
-    cases::all().into_iter().find(|case| case.title() == title).ok_or_else(|| format!("there is no case {title}"))
+    cases::all()
+        .into_iter()
+        .find(|case| case.title() == title)
+        .ok_or_else(|| format!("there is no case {title}"))
 }
 
 /// A bed lives as long as the run.

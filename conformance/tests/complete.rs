@@ -142,7 +142,11 @@ fn what_a_mutex_does_is_played_with_every_adapter() {
             || PLAYED_ONCE.iter().any(|(listed, _)| *listed == name);
         match plays[0].adapted {
             true => assert_eq!(adapters, Adapter::ALL, "{name}"),
-            false => assert_eq!((adapters.as_slice(), once), (&[Adapter::Mutex][..], true), "{name}: tag it, or say why not"),
+            false => assert_eq!(
+                (adapters.as_slice(), once),
+                (&[Adapter::Mutex][..], true),
+                "{name}: tag it, or say why not"
+            ),
         }
     }
 }
@@ -151,7 +155,8 @@ fn what_a_mutex_does_is_played_with_every_adapter() {
 #[test]
 fn a_missing_result_of_any_adapter_shows_and_fails() {
     let cases = cases::all();
-    let missing = cases.iter().position(|case| case.title() == "mutex_is_fair@rwlock-writer").expect("it is a case");
+    let missing =
+        cases.iter().position(|case| case.title() == "mutex_is_fair@rwlock-writer").expect("it is a case");
     let folder = tempfile::tempdir().expect("a folder");
     for backend in ["one", "other"] {
         let rows: Vec<_> = (cases.iter().enumerate())

@@ -97,10 +97,7 @@ pub trait Hold: fmt::Debug + Send + Sync {
     }
 }
 
-async fn run_under<F: Future>(
-    hold: &(impl Hold + ?Sized),
-    work: F,
-) -> std::result::Result<F::Output, Lost> {
+async fn run_under<F: Future>(hold: &(impl Hold + ?Sized), work: F) -> std::result::Result<F::Output, Lost> {
     let released = || Lost { key: hold.key().into(), reason: LostReason::Released };
     if let Err(error) = hold.check()
         && error.kind() == &ErrorKind::NotHeld

@@ -11,8 +11,7 @@ use tokio::time::Instant;
 
 use crate::case::cases;
 use crate::kit::{
-    NOISE, SHORT_TTL, acquire, lease_state, listing, queue_up, soon, try_acquire,
-    until, within,
+    NOISE, SHORT_TTL, acquire, lease_state, listing, queue_up, soon, try_acquire, until, within,
 };
 use crate::testbed::Fault;
 

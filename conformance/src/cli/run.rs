@@ -36,7 +36,13 @@ pub(super) fn run(backend: &str, filter: &str, json: Option<&Path>, fast_clocks:
     }
     let failures: Vec<_> = rows.iter().filter_map(|row| Some((row, row.failure.as_ref()?))).collect();
     for (row, failure) in &failures {
-        println!("\n{}::{} ({})\n    {}", row.backend, row.title(), row.clause, failure.replace('\n', "\n    "));
+        println!(
+            "\n{}::{} ({})\n    {}",
+            row.backend,
+            row.title(),
+            row.clause,
+            failure.replace('\n', "\n    ")
+        );
     }
     let name = rows.first().map_or(backend, |row| &row.backend);
     println!("\n{name}: {} cases in {:.1} s", rows.len(), took.as_secs_f64());
