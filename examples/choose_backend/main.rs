@@ -1,0 +1,74 @@
+//! The backend is a matter of configuration: the program does not change.
+//!
+//! ```text
+//! cargo run --example choose_backend                            # service.toml of this folder: memory
+//! cargo run --example choose_backend -- path/to/service.toml    # a file of yours
+//! cargo run --example choose_backend -- redis://localhost       # or a URL: shows what the file would say
+//! ```
+
+use std::error::Error;
+use std::path::Path;
+
+use latchwork::{Config, Fenced, Hold, Secret};
+use serde::{Deserialize, Serialize};
+
+/// The service's settings; the coordinator's are a part of them.
+#[derive(Serialize, Deserialize)]
+struct Settings {
+    importer: Importer,
+    coordinator: Config,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Importer {
+    batch: u32,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    println!("this build has: {}", latchwork::compiled_backends().join(", "));
+    let mut settings = match std::env::args().nth(1) {
+        Some(url) if url.contains("://") => from_url(&url)?,
+        Some(path) => from_file(Path::new(&path))?,
+        None => {
+            from_file(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/choose_backend/service.toml"))?
+        }
+    };
+    // A password is read from a file too, and never written. The environment is the better place for it.
+    if let Ok(password) = std::env::var("COORDINATOR_PASSWORD") {
+        settings.coordinator.password = Some(Secret::new(password));
+    }
+
+    let coordinator = latchwork::connect(&settings.coordinator).await?;
+    // Random, so that two runs of this example do not meet. A service has a fixed key.
+    let importer = coordinator.mutex(format!("importer-{:08x}", rand::random::<u32>()))?;
+    let hold = importer.acquire().await?;
+    println!(
+        "{}: imports a batch of {} with fence {}, on a lease of {:?}",
+        settings.coordinator.backend,
+        settings.importer.batch,
+        hold.token(),
+        coordinator.lease().ttl(), // as granted: a server may have a least one
+    );
+    // What this backend promises beyond what all of them do.
+    println!("{:#?}", coordinator.capabilities());
+    hold.release().await?;
+    coordinator.close().await?;
+    Ok(())
+}
+
+fn from_file(path: &Path) -> Result<Settings, Box<dyn Error>> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?)
+}
+
+/// A URL and a file say the same: what is written is read back as what the URL said, but for the password.
+fn from_url(url: &str) -> Result<Settings, Box<dyn Error>> {
+    let settings = Settings { importer: Importer { batch: 100 }, coordinator: Config::from_url(url)? };
+    let file = toml::to_string(&settings)?;
+    println!("as a file:\n\n{file}");
+    let mut read: Settings = toml::from_str(&file)?;
+    read.coordinator.password.clone_from(&settings.coordinator.password);
+    assert_eq!(read.coordinator, settings.coordinator);
+    Ok(settings)
+}

@@ -1,0 +1,68 @@
+//! A job that cron starts on every host, and that one of them runs.
+//!
+//! ```text
+//! cargo run --example cron_on_many_hosts                        # on memory
+//! cargo run --example cron_on_many_hosts -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
+//! ```
+
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use latchwork::{Coordinator, ErrorKind, Fenced, Hold, MutexGuard, Result};
+
+/// How late the clock of each host is: three start at one instant, and the last a second later.
+const LATE: [Duration; 5] =
+    [Duration::ZERO, Duration::ZERO, Duration::ZERO, Duration::from_millis(300), Duration::from_secs(1)];
+/// So long a tick stays taken: well above what clocks differ by, well below the time between two ticks.
+const TAKEN: Duration = Duration::from_secs(3);
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    // A name, since `memory://` alone is private to each Coordinator.
+    let url = std::env::args().nth(1).unwrap_or_else(|| "memory://hosts".to_owned());
+    // Random, so that two runs of this example do not meet. A service has a fixed key.
+    let key = format!("cron/report-{:08x}", rand::random::<u32>());
+
+    // A host is a client of its own.
+    let hosts = try_join_all(LATE.iter().map(|_| latchwork::connect(&url))).await?;
+    let ticks = hosts.iter().enumerate().map(|(number, host)| tick(number, host, &key));
+    let ran = try_join_all(ticks).await?.into_iter().filter(|ran| *ran).count();
+
+    println!("{} hosts had the job in their crontab, {ran} ran it.", hosts.len());
+    assert_eq!(ran, 1, "one host runs the job");
+    try_join_all(hosts.iter().map(Coordinator::close)).await?;
+    Ok(())
+}
+
+/// What cron starts on each host. Answers whether the job ran here.
+async fn tick(number: usize, host: &Coordinator, key: &str) -> Result<bool> {
+    tokio::time::sleep(LATE[number]).await;
+    let late = LATE[number].as_secs_f32();
+    let Some(hold) = try_for(host, key).await? else {
+        println!("host {number}, {late:.1} s late: another host has this tick");
+        return Ok(false);
+    };
+    println!("host {number}, {late:.1} s late: runs the job, with fence {}", hold.token());
+    hold.run(job()).await?;
+    // The job is done in 10 ms. A free lock now would let the host with the late clock run it once more.
+    hold.run(tokio::time::sleep(TAKEN)).await?;
+    hold.release().await?;
+    Ok(true)
+}
+
+async fn try_for(host: &Coordinator, key: &str) -> Result<Option<MutexGuard>> {
+    let lock = host.mutex(key)?;
+    match lock.try_acquire().await? {
+        // Some backends (ZooKeeper) may refuse all of several tries at one instant, and nobody would run the job. In line
+        // somebody is first, and the others give up long before the tick is free again.
+        None if !host.capabilities().clean_try => match lock.acquire_within(TAKEN / 4).await {
+            Err(error) if error.kind() == &ErrorKind::Timeout => Ok(None),
+            acquired => acquired.map(Some),
+        },
+        tried => Ok(tried),
+    }
+}
+
+async fn job() {
+    tokio::time::sleep(Duration::from_millis(10)).await;
+}
