@@ -39,8 +39,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How to reach a coordinator, and on what terms. Parsed from a URL ([`Config::from_url`]), or read from a
-/// file by serde (a plain string is read as a URL too, with [`str::parse`]).
+/// How to reach a coordinator, and on what terms. Parsed from a URL ([`Config::from_url`], [`str::parse`]), or read from a
+/// file by serde, where it is a table of these fields. (To keep the URL in a file, read a string, and parse that.)
 ///
 /// ```
 /// use latchwork_core::Config;

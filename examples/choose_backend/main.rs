@@ -58,8 +58,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn from_file(path: &Path) -> Result<Settings, Box<dyn Error>> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?)
+    let (text, shown) = (std::fs::read_to_string(path), path.display());
+    let text = text.map_err(|error| format!("{shown}: {error}"))?;
+    let settings = toml::from_str(&text).map_err(|error| {
+        // Not the whole error: that quotes the line, and the line may be the password's.
+        let line = text[..error.span().map_or(0, |span| span.start)].matches('\n').count() + 1;
+        format!("{shown}, line {line}: {}", error.message())
+    });
+    Ok(settings?)
 }
 
 /// A URL and a file say the same: what is written is read back as what the URL said, but for the password.
