@@ -93,7 +93,7 @@ impl Adapter {
             Self::SemaphoreOfOne | Self::SemaphoreOfFive => {
                 let limit = self.limit().expect("a semaphore has a limit");
                 let semaphore = coordinator.semaphore(key, limit)?;
-                Lock(Arc::new(OnePermit { semaphore, taken }))
+                Lock(Arc::new(Permits { semaphore, weight: 1, taken }))
             }
             Self::Writer => Lock(Arc::new(Writing(coordinator.rwlock(key)?))),
             Self::Reentrant => Lock(Arc::new(ByOwners {
@@ -128,6 +128,12 @@ trait Exclusive: fmt::Debug + Send + Sync {
 pub(crate) struct Lock(Arc<dyn Exclusive>);
 
 impl Lock {
+    /// Who holds all permits is alone, too.
+    pub(crate) fn of_all_permits(semaphore: Semaphore) -> Self {
+        let weight = semaphore.limit();
+        Self(Arc::new(Permits { semaphore, weight, taken: None }))
+    }
+
     pub(crate) async fn acquire(&self) -> Result<Guard> {
         self.acquire_with(Acquire::new()).await
     }
@@ -249,12 +255,13 @@ impl Exclusive for ByOwners {
 }
 
 #[derive(Debug)]
-struct OnePermit {
+struct Permits {
     semaphore: Semaphore,
+    weight: u32,
     taken: Option<Arc<Taken>>,
 }
 
-impl OnePermit {
+impl Permits {
     /// The node that holds the other permits.
     async fn others(&self) -> Result<Option<u64>> {
         match &self.taken {
@@ -265,15 +272,15 @@ impl OnePermit {
 }
 
 #[async_trait]
-impl Exclusive for OnePermit {
+impl Exclusive for Permits {
     async fn acquire_with(&self, options: Acquire) -> Result<Guard> {
         self.others().await?;
-        self.semaphore.acquire_with(1, options).await.map(Guard::sole)
+        self.semaphore.acquire_with(self.weight, options).await.map(Guard::sole)
     }
 
     async fn try_acquire(&self) -> Result<Option<Guard>> {
         self.others().await?;
-        Ok(self.semaphore.try_acquire(1).await?.map(Guard::sole))
+        Ok(self.semaphore.try_acquire(self.weight).await?.map(Guard::sole))
     }
 
     async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {

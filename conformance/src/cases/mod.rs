@@ -1,6 +1,8 @@
 //! The cases, by contract.
 
 pub mod attempt;
+pub mod cancel;
+pub mod futures;
 pub mod key;
 pub mod lease;
 pub mod mutex;
@@ -25,6 +27,7 @@ pub fn all() -> Vec<Case> {
         lease::CASES,
         node::CASES,
         attempt::CASES,
+        cancel::CASES,
         mutex::CASES,
         process::CASES,
         reentry::CASES,

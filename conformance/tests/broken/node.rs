@@ -149,6 +149,24 @@ pub(super) const CONTROLS: &[Control] = &[
         bed: |name| on_memory(name, IgnoresAbandon),
     },
     Control {
+        name: "of_many_dropped_joins_none_is_taken_back",
+        case: "node_cancel_ten_thousand_at_random_instants",
+        beside: "mutex_is_fair",
+        bed: |name| on_memory(name, IgnoresAbandon),
+    },
+    Control {
+        name: "what_is_dropped_while_it_waits_stays",
+        case: "node_cancel_ten_thousand_at_random_instants",
+        beside: "mutex_is_fair",
+        bed: |name| on_memory(name, LeavesOnlyTheAdmitted),
+    },
+    Control {
+        name: "no_dropped_join_of_any_recipe_is_taken_back",
+        case: "node_cancel_every_future_at_every_await_point",
+        beside: "mutex_is_fair",
+        bed: |name| on_memory(name, IgnoresAbandon),
+    },
+    Control {
         name: "a_dropped_release_does_not_go_on",
         case: "node_cancel_a_dropped_release_goes_on",
         beside: "mutex_is_fair",

@@ -1,0 +1,255 @@
+//! Every future of core that a user can await: the table that [`node_cancel_every_future_at_every_await_point`] goes through.
+//! `tests/complete.rs` compares it with core's sources, so that none is forgotten.
+//!
+//! [`node_cancel_every_future_at_every_await_point`]: super::cancel::node_cancel_every_future_at_every_await_point
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use latchwork_core::recipes::{Acquire, Mutex, ReentrantMutex, RwLock, Semaphore};
+use latchwork_core::{Config, Coordinator, Hold, Owner, connect, connect_lazy};
+
+use crate::adapter::{Adapter, Lock};
+use crate::kit::{Scene, acquire, queue_up};
+use crate::testbed::Client;
+
+/// The names in the table, as `Type::function`, or as the function.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|future| future.name)
+}
+
+/// A future that a user can await.
+pub(crate) struct PublicFuture {
+    pub(crate) name: &'static str,
+    /// Whose queue it has to do with.
+    pub(crate) adapter: Adapter,
+    /// Whether it waits while another holds: it is dropped at its await points then, too.
+    pub(crate) waits: bool,
+    /// Does what comes before it, and makes it.
+    pub(crate) prepare: for<'a> fn(&'a Site<'_>) -> BoxFuture<'a, BoxFuture<'static, ()>>,
+}
+
+/// Where a future is made and dropped.
+pub(crate) struct Site<'a> {
+    scene: &'a Scene,
+    /// Whose future it is.
+    pub(crate) client: Client,
+    owner: Owner,
+    key: String,
+    /// Exclusive handles on the queue: of this client, and of another.
+    pub(crate) own: Lock,
+    pub(crate) theirs: Lock,
+    other: Client,
+}
+
+impl<'a> Site<'a> {
+    pub(crate) async fn open(scene: &'a Scene, adapter: Adapter, key: String) -> Self {
+        let (client, other) = (scene.client().await, scene.client().await);
+        let lock = |client: &Client| adapter.lock(&client.coordinator, &key, None).expect("a good key");
+        let (own, theirs) = (lock(&client), lock(&other));
+        Self { scene, client, owner: Owner::new("one"), key, own, theirs, other }
+    }
+
+    fn mutex(&self) -> Mutex {
+        self.client.coordinator.mutex(self.key.as_str()).expect("a good key")
+    }
+
+    fn reentrant(&self) -> (ReentrantMutex, Owner) {
+        let lock = self.client.coordinator.reentrant_mutex(self.key.as_str()).expect("a good key");
+        (lock, self.owner.clone())
+    }
+
+    fn rwlock(&self) -> RwLock {
+        self.client.coordinator.rwlock(self.key.as_str()).expect("a good key")
+    }
+
+    fn semaphore(&self) -> Semaphore {
+        self.client.coordinator.semaphore(self.key.as_str(), 1).expect("a good key")
+    }
+
+    /// A client without a link of the stage's, on its server where there is one.
+    fn config(&self) -> Config {
+        self.scene.stage.process_config().unwrap_or_else(|| Config::new("memory"))
+    }
+}
+
+/// A deadline that is not to come.
+const LATE: Duration = Duration::from_secs(30);
+/// So long is waited for what does not come.
+const BRIEF: Duration = Duration::from_millis(10);
+
+/// One row: `name`, in the queue of which recipe, whether it waits, what makes it.
+macro_rules! future {
+    ($name:literal, $adapter:ident, $waits:literal, |$site:ident| $body:expr) => {
+        PublicFuture {
+            name: $name,
+            adapter: Adapter::$adapter,
+            waits: $waits,
+            prepare: |$site| Box::pin(async move { Box::pin($body) as BoxFuture<'static, ()> }),
+        }
+    };
+}
+
+/// Makes the future of a method from its receiver: its outcome, dropped.
+macro_rules! dropping {
+    ($receiver:expr, |$it:ident| $call:expr) => {{
+        let $it = $receiver;
+        async move {
+            let _answer = $call.await.expect("answered");
+        }
+    }};
+}
+
+pub(crate) const TABLE: &[PublicFuture] = &[
+    future!("Mutex::acquire", Mutex, true, |site| dropping!(site.mutex(), |it| it.acquire())),
+    future!("Mutex::try_acquire", Mutex, true, |site| dropping!(site.mutex(), |it| it.try_acquire())),
+    future!("Mutex::acquire_within", Mutex, true, |site| dropping!(site.mutex(), |it| it
+        .acquire_within(LATE))),
+    future!("Mutex::acquire_with", Mutex, true, |site| {
+        dropping!(site.mutex(), |it| it.acquire_with(Acquire::new().max_hold(LATE).label("other")))
+    }),
+    future!("Mutex::try_acquire_with", Mutex, true, |site| {
+        dropping!(site.mutex(), |it| it.try_acquire_with(Acquire::new()))
+    }),
+    future!("Mutex::queue", Mutex, true, |site| dropping!(site.mutex(), |it| it.queue(0, 10))),
+    future!("RwLock::read", Writer, true, |site| dropping!(site.rwlock(), |it| it.read())),
+    future!("RwLock::write", Writer, true, |site| dropping!(site.rwlock(), |it| it.write())),
+    future!("RwLock::try_read", Writer, true, |site| dropping!(site.rwlock(), |it| it.try_read())),
+    future!("RwLock::try_write", Writer, true, |site| dropping!(site.rwlock(), |it| it.try_write())),
+    future!("RwLock::read_with", Writer, true, |site| {
+        dropping!(site.rwlock(), |it| it.read_with(Acquire::new().within(LATE)))
+    }),
+    future!("RwLock::write_with", Writer, true, |site| {
+        dropping!(site.rwlock(), |it| it.write_with(Acquire::new().within(LATE)))
+    }),
+    future!("RwLock::try_read_with", Writer, true, |site| {
+        dropping!(site.rwlock(), |it| it.try_read_with(Acquire::new()))
+    }),
+    future!("RwLock::try_write_with", Writer, true, |site| {
+        dropping!(site.rwlock(), |it| it.try_write_with(Acquire::new()))
+    }),
+    future!("RwLock::queue", Writer, true, |site| dropping!(site.rwlock(), |it| it.queue(0, 10))),
+    future!("Semaphore::acquire", SemaphoreOfOne, true, |site| dropping!(site.semaphore(), |it| it
+        .acquire(1))),
+    future!("Semaphore::try_acquire", SemaphoreOfOne, true, |site| {
+        dropping!(site.semaphore(), |it| it.try_acquire(1))
+    }),
+    future!("Semaphore::acquire_with", SemaphoreOfOne, true, |site| {
+        dropping!(site.semaphore(), |it| it.acquire_with(1, Acquire::new().within(LATE)))
+    }),
+    future!("Semaphore::try_acquire_with", SemaphoreOfOne, true, |site| {
+        dropping!(site.semaphore(), |it| it.try_acquire_with(1, Acquire::new()))
+    }),
+    future!("Semaphore::queue", SemaphoreOfOne, true, |site| dropping!(site.semaphore(), |it| it
+        .queue(0, 10))),
+    future!("ReentrantMutex::acquire", Reentrant, true, |site| {
+        dropping!(site.reentrant(), |it| it.1.scope(it.0.acquire()))
+    }),
+    future!("ReentrantMutex::try_acquire", Reentrant, true, |site| {
+        dropping!(site.reentrant(), |it| it.1.scope(it.0.try_acquire()))
+    }),
+    future!("ReentrantMutex::acquire_as", Reentrant, true, |site| {
+        dropping!(site.reentrant(), |it| it.0.acquire_as(&it.1))
+    }),
+    future!("ReentrantMutex::try_acquire_as", Reentrant, true, |site| {
+        dropping!(site.reentrant(), |it| it.0.try_acquire_as(&it.1))
+    }),
+    future!("ReentrantMutex::acquire_with", Reentrant, true, |site| {
+        dropping!(site.reentrant(), |it| it.0.acquire_with(&it.1, Acquire::new().within(LATE)))
+    }),
+    // A task of the owner that waits for another of its tasks, in every order of their ends.
+    future!("ReentrantMutex::acquire_as", Reentrant, true, |site| {
+        let (lock, owner) = site.reentrant();
+        async move {
+            let (one, other) = tokio::join!(lock.acquire_as(&owner), lock.acquire_as(&owner));
+            drop((one.expect("acquired"), other.expect("acquired")));
+        }
+    }),
+    future!("Owner::scope", Reentrant, true, |site| dropping!(site.reentrant(), |it| it
+        .1
+        .scope(it.0.acquire()))),
+    future!("Hold::release", Mutex, false, |site| {
+        dropping!(site.mutex().acquire().await.expect("acquired"), |guard| guard.release())
+    }),
+    future!("Hold::release", Writer, false, |site| {
+        dropping!(site.rwlock().read().await.expect("acquired"), |guard| guard.release())
+    }),
+    future!("Hold::release", Writer, false, |site| {
+        dropping!(site.rwlock().write().await.expect("acquired"), |guard| guard.release())
+    }),
+    future!("Hold::release", SemaphoreOfOne, false, |site| {
+        dropping!(site.semaphore().acquire(1).await.expect("acquired"), |permit| permit.release())
+    }),
+    future!("Hold::release", Reentrant, false, |site| {
+        let (lock, owner) = site.reentrant();
+        dropping!(lock.acquire_as(&owner).await.expect("acquired"), |guard| guard.release())
+    }),
+    future!("Hold::run", Mutex, false, |site| {
+        dropping!(site.mutex().acquire().await.expect("acquired"), |guard| guard
+            .run(tokio::time::sleep(BRIEF)))
+    }),
+    future!("Hold::lost", Mutex, false, |site| {
+        let guard = site.mutex().acquire().await.expect("acquired");
+        async move {
+            let lost = tokio::time::timeout(BRIEF, guard.lost()).await;
+            assert!(lost.is_err(), "{lost:?}");
+        }
+    }),
+    future!("Hold::states", Mutex, false, |site| {
+        let guard = site.mutex().acquire().await.expect("acquired");
+        async move {
+            let mut states = guard.states();
+            assert!(states.next().await.is_some());
+            let another = tokio::time::timeout(BRIEF, states.next()).await;
+            assert!(another.is_err(), "{another:?}");
+        }
+    }),
+    future!("NodeState::changed", Mutex, false, |site| {
+        let lease = site.client.coordinator.lease();
+        let node = latchwork_core::contracts::NodeState::new(lease, 1);
+        async move { assert!(tokio::time::timeout(BRIEF, node.changed(node.state())).await.is_err()) }
+    }),
+    future!("NodeState::until_lost", Mutex, false, |site| {
+        let lease = site.client.coordinator.lease();
+        let node = latchwork_core::contracts::NodeState::new(lease, 1);
+        async move { assert!(tokio::time::timeout(BRIEF, node.until_lost()).await.is_err()) }
+    }),
+    future!("Lease::changed", Mutex, false, |site| {
+        let lease = site.client.coordinator.lease();
+        async move { assert!(tokio::time::timeout(BRIEF, lease.changed(lease.state())).await.is_err()) }
+    }),
+    future!("Lease::until_lost", Mutex, false, |site| {
+        let lease = site.client.coordinator.lease();
+        async move { assert!(tokio::time::timeout(BRIEF, lease.until_lost()).await.is_err()) }
+    }),
+    future!("Clock::sleep_until", Mutex, false, |site| {
+        let clock = site.client.coordinator.lease().clock().clone();
+        async move { clock.sleep_until(clock.now() + BRIEF).await }
+    }),
+    future!("connect", Mutex, false, |site| {
+        let (connectors, config) = (site.scene.bed.connectors(), site.config());
+        async move {
+            let coordinator = connect(&connectors, &config).await.expect("connected");
+            drop(coordinator);
+        }
+    }),
+    future!("connect_lazy", Mutex, true, |site| {
+        let lazy = connect_lazy(&site.scene.bed.connectors(), &site.config()).expect("a good configuration");
+        dropping!(lazy.mutex(site.key.as_str()).expect("a good key"), |it| it.acquire())
+    }),
+    // Of a client that holds one thing and waits for another.
+    future!("Coordinator::close", Mutex, false, |site| {
+        let client = site.scene.client().await;
+        let lock =
+            |client: &Client, key: &str| Lock::from(client.coordinator.mutex(key).expect("a good key"));
+        let guard = acquire(&lock(&client, &site.key)).await;
+        let elsewhere = acquire(&lock(&site.other, "elsewhere")).await;
+        let waiter = queue_up(&lock(&client, "elsewhere"), 2).await;
+        let coordinator: Coordinator = client.coordinator.clone();
+        async move {
+            coordinator.close().await.expect("closed");
+            drop((guard, waiter, elsewhere, client));
+        }
+    }),
+];
