@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::adapter::{Adapter, Guard, Lock};
+use crate::adapter::Adapter;
+use crate::exclusive::{Guard, Lock};
 use crate::kit::{Scene, soon};
 
 /// The environment variable that makes an executable of the suite a contender.

@@ -95,9 +95,11 @@ pub fn contender_main(connectors: &[Arc<dyn Connector>]) -> Option<ExitCode> {
 pub fn run(
     mut arguments: Arguments,
     bed: &'static dyn Testbed,
-    cases: Vec<Case>,
+    mut cases: Vec<Case>,
 ) -> (libtest_mimic::Conclusion, Vec<Row>) {
     arguments.test_threads.get_or_insert(beside(bed));
+    // Who must be alone waits for those that run, and nobody may begin meanwhile: at the end this holds up no other.
+    cases.sort_by_key(|case| case.alone);
     let rows = Arc::new(Mutex::new(Vec::new()));
     let quiet = Arc::new(RwLock::new(()));
     let trials = cases
@@ -105,18 +107,21 @@ pub fn run(
         .map(|case| {
             let (rows, quiet) = (Arc::clone(&rows), Arc::clone(&quiet));
             Trial::test(format!("{}::{}", bed.name(), case.title()), move || {
-                let started = Instant::now();
-                let outcome = match case.alone {
+                let timed = || {
+                    let started = Instant::now();
+                    (play(bed, &case), started.elapsed())
+                };
+                let (outcome, took) = match case.alone {
                     true => {
                         let _alone = quiet.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-                        play(bed, &case)
+                        timed()
                     }
                     false => {
                         let _beside = quiet.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-                        play(bed, &case)
+                        timed()
                     }
                 };
-                let row = Row::new(bed.name(), &case, outcome.as_ref().err(), started.elapsed());
+                let row = Row::new(bed.name(), &case, outcome.as_ref().err(), took);
                 rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(row);
                 outcome.map_err(Failed::from)
             })

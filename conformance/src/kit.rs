@@ -12,7 +12,8 @@ use latchwork_core::recipes::ReentrantMutex;
 use latchwork_core::{Address, Config, Coordinator, Kind};
 use tokio::time::{Instant, timeout};
 
-use crate::adapter::{Adapter, Guard, Lock, Taken};
+use crate::adapter::{Adapter, Taken};
+use crate::exclusive::{Guard, Lock};
 use crate::testbed::{Client, Fault, Stage, Testbed};
 
 /// The TTL of cases that are not about loss or expiry.

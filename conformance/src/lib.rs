@@ -10,6 +10,7 @@ pub mod beds;
 mod case;
 pub mod cases;
 pub mod contender;
+mod exclusive;
 mod harness;
 mod kit;
 pub mod proxy;

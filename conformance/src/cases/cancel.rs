@@ -11,9 +11,10 @@ use latchwork_core::{ErrorKind, Hold, Owner, Result};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::futures::{PublicFuture, Site, TABLE};
-use crate::adapter::{Adapter, Lock};
+use super::futures::{Prepared, PublicFuture, Site, TABLE};
+use crate::adapter::Adapter;
 use crate::case::cases;
+use crate::exclusive::Lock;
 use crate::kit::{QUIET_TTL, acquire, after_polls, listing, soon, until, within};
 use crate::testbed::Client;
 
@@ -115,7 +116,7 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, contended:
             true => Some(acquire(&site.theirs).await),
             false => None,
         };
-        let future = soon("the preparation", (public.prepare)(site)).await;
+        let Prepared(future) = soon("the preparation", (public.prepare)(site)).await;
         let over = tokio::sync::Notify::new();
         let stepping = async {
             let done = after_polls(polls, future).await.is_some();
@@ -157,7 +158,7 @@ fn all_locks(client: &Client) -> Vec<Lock> {
             Adapter::Mutex.lock(coordinator, key, None).expect(GOOD),
             Adapter::Reentrant.lock(coordinator, &owned(key), None).expect(GOOD),
             Adapter::Writer.lock(coordinator, key, None).expect(GOOD),
-            Lock::of_all_permits(semaphore),
+            Lock::permits(semaphore, PERMITS, None),
         ]
     };
     KEYS.into_iter().flat_map(of_key).collect()

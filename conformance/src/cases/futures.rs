@@ -10,7 +10,8 @@ use futures_util::future::BoxFuture;
 use latchwork_core::recipes::{Acquire, Mutex, ReentrantMutex, RwLock, Semaphore};
 use latchwork_core::{Config, Coordinator, Hold, Owner, connect, connect_lazy};
 
-use crate::adapter::{Adapter, Lock};
+use crate::adapter::Adapter;
+use crate::exclusive::Lock;
 use crate::kit::{Scene, acquire, queue_up};
 use crate::testbed::Client;
 
@@ -27,8 +28,11 @@ pub(crate) struct PublicFuture {
     /// Whether it waits while another holds: it is dropped at its await points then, too.
     pub(crate) waits: bool,
     /// Does what comes before it, and makes it.
-    pub(crate) prepare: for<'a> fn(&'a Site<'_>) -> BoxFuture<'a, BoxFuture<'static, ()>>,
+    pub(crate) prepare: for<'a> fn(&'a Site<'_>) -> BoxFuture<'a, Prepared>,
 }
+
+/// The future, with all done that comes before it.
+pub(crate) struct Prepared(pub(crate) BoxFuture<'static, ()>);
 
 /// Where a future is made and dropped.
 pub(crate) struct Site<'a> {
@@ -86,7 +90,7 @@ macro_rules! future {
             name: $name,
             adapter: Adapter::$adapter,
             waits: $waits,
-            prepare: |$site| Box::pin(async move { Box::pin($body) as BoxFuture<'static, ()> }),
+            prepare: |$site| Box::pin(async move { Prepared(Box::pin($body)) }),
         }
     };
 }
