@@ -37,6 +37,9 @@
 //! `+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info` on `~<namespace>:* &<namespace>:*`.
 
 mod backend;
+#[cfg(feature = "bench")]
+#[doc(hidden)]
+pub mod bench;
 mod client;
 mod clock_steps;
 mod config;

@@ -7,6 +7,8 @@
 
 mod adapter;
 pub mod beds;
+#[cfg(feature = "bench")]
+pub mod bench;
 mod case;
 pub mod cases;
 pub mod contender;

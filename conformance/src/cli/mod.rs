@@ -1,6 +1,8 @@
 //! The commands.
 
 pub(crate) mod backends;
+#[cfg(feature = "bench")]
+mod bench;
 mod list;
 mod run;
 mod summary;
@@ -49,6 +51,9 @@ enum Command {
         #[arg(long, value_delimiter = ',')]
         left_out: Vec<String>,
     },
+    /// Measures what the recipes cost, beside the same requests sent raw: a table with the budgets at its end.
+    #[cfg(feature = "bench")]
+    Bench(bench::BenchArgs),
     /// Starts servers, prints the lines that export their URLs, and keeps them until standard input ends.
     Serve {
         /// Which kinds of server, separated by commas.
@@ -98,6 +103,8 @@ impl Cli {
             Command::Summary { folder, backends, left_out } => {
                 summary::summary(&folder, &backends, &left_out)
             }
+            #[cfg(feature = "bench")]
+            Command::Bench(bench) => bench.run(),
             Command::Serve { kinds } => {
                 runtime()?.block_on(serve(&kinds, Options::new()))?;
                 Ok(ExitCode::SUCCESS)

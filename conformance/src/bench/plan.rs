@@ -1,0 +1,84 @@
+//! What is measured, and for how long.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// One family of measurements. What the server is asked for (M4) is counted within M1 and M3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// One task, one key: a pair of acquire and release, beside the same requests sent raw.
+    Uncontended,
+    /// 64 tasks on 64 keys over one client.
+    Throughput,
+    /// Contenders with a client each on one key.
+    Handoff,
+    /// Readers and writers on one key.
+    Mixes,
+    /// Weighted permits of one semaphore.
+    Permits,
+    /// Taking again what is held.
+    Reentry,
+    /// Thousands of locks held by one client.
+    Held,
+}
+
+impl Measure {
+    /// Every measure.
+    pub const ALL: [Measure; 7] = [
+        Measure::Uncontended,
+        Measure::Throughput,
+        Measure::Handoff,
+        Measure::Mixes,
+        Measure::Permits,
+        Measure::Reentry,
+        Measure::Held,
+    ];
+
+    /// Its name in lines and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Measure::Uncontended => "M1",
+            Measure::Throughput => "M2",
+            Measure::Handoff => "M3",
+            Measure::Mixes => "RW",
+            Measure::Permits => "PERMITS",
+            Measure::Reentry => "REENTRY",
+            Measure::Held => "M5",
+        }
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Measure {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|measure| measure.name().eq_ignore_ascii_case(name)).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|measure| measure.name()).collect();
+            format!("no measure {name:?}: expected {} (M4 is counted within M1 and M3)", names.join(", "))
+        })
+    }
+}
+
+/// The terms of a run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How long each measurement lasts.
+    pub time: Duration,
+    /// How long each is played before it counts.
+    pub warm: Duration,
+    /// How many contenders there are, one measurement each.
+    pub contenders: Vec<usize>,
+    /// How many locks are held, one measurement each.
+    pub held: Vec<usize>,
+    /// How long they are held.
+    pub held_time: Duration,
+    /// Whether the same requests are sent raw beside ours.
+    pub raw: bool,
+}

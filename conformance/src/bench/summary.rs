@@ -1,0 +1,106 @@
+//! The lines of all rounds, taken together.
+
+mod tables;
+
+use super::line::Line;
+use super::stats::Spread;
+
+/// The lines of all rounds.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    lines: Vec<Line>,
+}
+
+/// What distinguishes a row.
+type Key<'a> = (&'a str, &'a str, &'a str);
+
+impl Summary {
+    /// Takes in what a job of a round has answered.
+    pub fn add(&mut self, lines: impl IntoIterator<Item = Line>) {
+        self.lines.extend(lines);
+    }
+
+    /// Whether nothing overlapped and nothing failed.
+    pub fn is_good(&self) -> bool {
+        !self.lines.is_empty() && !self.lines.iter().any(Line::is_bad)
+    }
+
+    /// Server, peer and parameter of the lines of a measure, in the order in which they came.
+    fn keys(&self, measure: &str) -> Vec<Key<'_>> {
+        let mut keys = Vec::new();
+        for line in self.lines.iter().filter(|line| line.measure == measure) {
+            let key = (line.server.as_str(), line.peer.as_str(), line.param.as_str());
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+        keys.sort_by_key(|(server, _, _)| keys_place(&self.lines, server));
+        keys
+    }
+
+    fn all<'a>(&'a self, measure: &'a str, key: Key<'a>) -> impl Iterator<Item = &'a Line> {
+        let (server, peer, param) = key;
+        self.lines.iter().filter(move |line| {
+            line.measure == measure && line.server == server && line.peer == peer && line.param == param
+        })
+    }
+
+    fn spread(&self, measure: &str, key: Key<'_>, of: fn(&Line) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.all(measure, key).filter_map(of))
+    }
+
+    /// p50 of a peer divided by that of what was sent raw in the same round.
+    fn ratio(&self, key: Key<'_>, raw: &str) -> Option<Spread> {
+        let ratio = |line: &Line| {
+            let beside = self.all("M1", (key.0, raw, key.2)).find(|other| other.round == line.round)?;
+            Some(line.p50? / beside.p50?)
+        };
+        Spread::of(self.all("M1", key).filter_map(ratio))
+    }
+}
+
+fn keys_place(lines: &[Line], server: &str) -> Option<usize> {
+    lines.iter().position(|line| line.server == server)
+}
+
+/// Grants per second that came from another contender.
+fn handed_on(line: &Line) -> Option<f64> {
+    let n = line.n.filter(|n| *n > 0)? as f64;
+    Some(line.value? * (1.0 - line.self_regrants? as f64 / n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::raw::SAME;
+
+    fn line(peer: &str, round: usize, p50: f64) -> Line {
+        let line = Line::new("redis", peer, "M1", "1 task", "us");
+        Line { p50: Some(p50), round: Some(round), ..line }
+    }
+
+    #[test]
+    fn a_ratio_is_taken_within_its_round_and_judged_by_the_median() {
+        let mut summary = Summary::default();
+        for (round, ours, raw) in [(0, 10.0, 10.0), (1, 60.0, 50.0), (2, 130.0, 100.0)] {
+            summary.add([line("latchwork-mutex", round, ours), line(SAME, round, raw)]);
+        }
+        let ratio = summary.ratio(("redis", "latchwork-mutex", "1 task"), SAME).unwrap();
+        assert_eq!((ratio.min, ratio.median, ratio.max), (1.0, 1.2, 1.3));
+        let shown = summary.to_string();
+        assert!(shown.contains("1.20 [1.00..1.30]") && shown.contains("1.1: MISSED"), "{shown}");
+        assert!(summary.is_good());
+    }
+
+    #[test]
+    fn an_overlap_and_an_error_are_failures_that_are_shown() {
+        let overlap = Line { overlaps: Some(1), ..Line::new("etcd", "p", "M3_grants", "W=2", "grants/s") };
+        let error = Line { error: Some("no answer".to_owned()), ..line("p", 0, 1.0) };
+        for (bad, shown) in [(overlap, "two holders at once"), (error, "no answer")] {
+            let mut summary = Summary::default();
+            summary.add([bad]);
+            assert!(!summary.is_good() && summary.to_string().contains(shown));
+        }
+        assert!(!Summary::default().is_good());
+    }
+}

@@ -1,0 +1,209 @@
+//! The tables, with the budgets beside the figures.
+
+use std::fmt;
+
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+
+use super::{Key, Summary, handed_on};
+use crate::bench::raw::{PLAIN, SAME};
+use crate::bench::stats::Spread;
+
+/// Uncontended, against the same requests sent raw.
+const SAME_BUDGET: f64 = 1.10;
+/// Uncontended on Redis, against a plain `SET NX PX` and compare-and-delete.
+const PLAIN_BUDGET: f64 = 1.5;
+/// A re-entry, in microseconds.
+const REENTRY_BUDGET: f64 = 1.0;
+/// A held lock in the client, in bytes.
+const MEMORY_BUDGET: f64 = 1024.0;
+/// Redis: the client's share of a core for 10,000 held locks, in percent.
+const RENEWAL_BUDGET: f64 = 1.0;
+
+impl Summary {
+    fn uncontended(&self) -> Option<Table> {
+        let mut table = new_table(&[
+            "uncontended",
+            "peer",
+            "p50 µs\n[over rounds]",
+            "p99 µs",
+            "x the same\nsent raw",
+            "x SET NX PX",
+            "server\nrequests",
+        ]);
+        for key in self.keys("M1") {
+            let against = |raw: &str, budget: f64| {
+                let ratio = self.ratio(key, raw).filter(|_| ![SAME, PLAIN].contains(&key.1));
+                judged(ratio, 2, budget, "")
+            };
+            table.add_row([
+                key.0.to_owned(),
+                key.1.to_owned(),
+                spread(self.spread("M1", key, |line| line.p50), 1),
+                median(self.spread("M1", key, |line| line.p99), 1),
+                against(SAME, SAME_BUDGET),
+                against(PLAIN, PLAIN_BUDGET),
+                self.requests((key.0, key.1, "uncontended")),
+            ]);
+        }
+        for key in self.keys("REENTRY") {
+            table.add_row([
+                key.0.to_owned(),
+                format!("{}\n(again)", key.1),
+                judged(self.spread("REENTRY", key, |line| line.p50), 3, REENTRY_BUDGET, " µs"),
+                median(self.spread("REENTRY", key, |line| line.p99), 3),
+                none(),
+                none(),
+                self.requests(key),
+            ]);
+        }
+        filled(table)
+    }
+
+    /// Server requests per acquisition, and Redis' commands inside scripts.
+    fn requests(&self, key: Key<'_>) -> String {
+        let sent = self.spread("M4", key, |line| line.value);
+        match self.spread("M4", key, |line| line.in_script) {
+            Some(in_script) => format!("{}\n(+{:.1} in scripts)", median(sent, 2), in_script.median),
+            None => median(sent, 2),
+        }
+    }
+
+    fn throughput(&self) -> Option<Table> {
+        let mut table = new_table(&["64 tasks, 64 keys", "peer", "pairs/s\n[over rounds]"]);
+        for key in self.keys("M2") {
+            let pairs = self.spread("M2", key, |line| line.value);
+            table.add_row([key.0.to_owned(), key.1.to_owned(), spread(pairs, 0)]);
+        }
+        filled(table)
+    }
+
+    fn contended(&self) -> Option<Table> {
+        let mut table = new_table(&[
+            "one key",
+            "peer",
+            "contenders",
+            "grants/s\n[over rounds]",
+            "handed\non/s",
+            "hand-off ms\np50/p99/max",
+            "wait ms\np50/max",
+            "max/min",
+            "server\nrequests",
+            "over-\nlaps",
+        ]);
+        for measure in ["M3", "RW", "PERMITS"] {
+            let named = |what: &str| format!("{measure}_{what}");
+            let grants = named("grants");
+            for key in self.keys(&grants) {
+                let wait = |of| self.spread(&named("wait"), key, of).map(in_millis);
+                let handoff = |of| self.spread(&named("handoff"), key, of).map(in_millis);
+                let overlaps: u64 = self.all(&grants, key).filter_map(|line| line.overlaps).sum();
+                // Where several hold at once there is no one who hands on.
+                let handed = (measure == "M3").then(|| self.spread(&grants, key, handed_on)).flatten();
+                let handoffs = [handoff(|line| line.p50), handoff(|line| line.p99), handoff(|line| line.max)];
+                table.add_row([
+                    key.0.to_owned(),
+                    key.1.to_owned(),
+                    key.2.to_owned(),
+                    spread(self.spread(&grants, key, |line| line.value), 0),
+                    median(handed, 0),
+                    if measure == "M3" { handoffs.map(|time| median(time, 2)).join("/") } else { none() },
+                    [wait(|line| line.p50), wait(|line| line.max)].map(|time| median(time, 1)).join("/"),
+                    median(self.spread(&named("fair"), key, |line| line.value), 1),
+                    self.requests(key),
+                    overlaps.to_string(),
+                ]);
+            }
+        }
+        filled(table)
+    }
+
+    fn held(&self) -> Option<Table> {
+        let mut table = new_table(&[
+            "held by\none client",
+            "locks",
+            "acquired\nin s",
+            "commands/s",
+            "server's\ncore %",
+            "client's\ncore %",
+            "client's memory,\nbytes a lock",
+        ]);
+        for key in self.keys("M5") {
+            let figure = |of| self.spread("M5", key, of);
+            let share = figure(|line| line.client_cpu_pct);
+            table.add_row([
+                key.0.to_owned(),
+                key.2.to_owned(),
+                median(figure(|line| line.acquire_all_s), 2),
+                median(figure(|line| line.value), 1),
+                median(figure(|line| line.server_cpu_pct), 2),
+                // Elsewhere one lease is renewed, however many locks hang on it.
+                if key.0 == "redis" { judged(share, 2, RENEWAL_BUDGET, " %") } else { median(share, 2) },
+                judged(figure(|line| line.client_bytes_per_lock), 0, MEMORY_BUDGET, ""),
+            ]);
+        }
+        filled(table)
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for table in
+            [self.uncontended(), self.throughput(), self.contended(), self.held()].into_iter().flatten()
+        {
+            writeln!(f, "{table}\n")?;
+        }
+        writeln!(
+            f,
+            "Medians over rounds; [lowest..highest] of the rounds. Ratios are taken within a round, where both take turns."
+        )?;
+        writeln!(
+            f,
+            "Budgets of the hand-off are multiples of the raw peers: of the peers' harness, which runs this with --json."
+        )?;
+        for line in self.lines.iter().filter(|line| line.is_bad()) {
+            let why = line.error.clone().unwrap_or_else(|| "two holders at once".to_owned());
+            writeln!(f, "FAILED {} {} {} {}: {why}", line.server, line.peer, line.measure, line.param)?;
+        }
+        Ok(())
+    }
+}
+
+fn in_millis(Spread { median, min, max }: Spread) -> Spread {
+    Spread { median: median / 1e3, min: min / 1e3, max: max / 1e3 }
+}
+
+fn new_table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_header(header);
+    table
+}
+
+fn filled(table: Table) -> Option<Table> {
+    (table.row_count() > 0).then_some(table)
+}
+
+fn none() -> String {
+    "–".to_owned()
+}
+
+fn median(figure: Option<Spread>, digits: usize) -> String {
+    figure.map_or_else(none, |figure| format!("{:.digits$}", figure.median))
+}
+
+fn spread(figure: Option<Spread>, digits: usize) -> String {
+    figure.map_or_else(none, |Spread { median, min, max }| {
+        if min == max {
+            return format!("{median:.digits$}");
+        }
+        format!("{median:.digits$} [{min:.digits$}..{max:.digits$}]")
+    })
+}
+
+/// A figure, its budget, and whether that is met by the median.
+fn judged(figure: Option<Spread>, digits: usize, budget: f64, unit: &str) -> String {
+    figure.map_or_else(none, |figure| {
+        let word = if figure.median <= budget { "met" } else { "MISSED" };
+        format!("{}\n{budget}{unit}: {word}", spread(Some(figure), digits))
+    })
+}

@@ -1,0 +1,73 @@
+//! M1: one task, one key, beside the same requests sent raw; and what the server was asked for (M4).
+
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+
+use super::Result;
+use super::line::Line;
+use super::plan::Plan;
+use super::raw::{self, Pair, Subject};
+use super::recipe::{Ask, Lock, Recipe, release};
+use super::requests::Counted;
+use super::stats::Timings;
+use super::target::Target;
+
+/// Subjects take turns after so many pairs, so that what else the machine does falls on all of them.
+const TURN: usize = 20;
+/// How many pairs the server's requests are counted over.
+const COUNTED: u64 = 200;
+
+struct Ours(Lock);
+
+#[async_trait]
+impl Pair for Ours {
+    async fn once(&mut self) -> Result<()> {
+        let hold = self.0.acquire(Ask::Alone).await?;
+        release(&*hold).await
+    }
+}
+
+pub(super) async fn measure(target: &Target, recipe: Recipe, plan: &Plan) -> Result<Vec<Line>> {
+    let client = target.open().await?;
+    let ours = Subject { peer: recipe.peer(), pair: Box::new(Ours(recipe.lock(&client, "m1")?)) };
+    let mut subjects = vec![ours];
+    // What is sent raw is a mutex' requests.
+    if plan.raw && recipe == Recipe::Mutex {
+        subjects.extend(raw::subjects(target).await?);
+    }
+    take_turns(&mut subjects, plan.warm).await?;
+
+    let before = target.counter().read().await?;
+    for _ in 0..COUNTED {
+        subjects[0].pair.once().await?;
+    }
+    let after = target.counter().read().await?;
+    let line = |peer: &str, measure: &str, param: &str, unit: &str| {
+        Line::new(target.name(), peer, measure, param, unit)
+    };
+    let asked = line(recipe.peer(), "M4", "uncontended", "server requests/acquisition");
+    let asked = Counted::per_acquisition(asked, before, after, COUNTED);
+
+    let timed = take_turns(&mut subjects, plan.time).await?;
+    drop(subjects);
+    client.close().await?;
+    let timed = timed.iter().map(|(peer, timings)| line(peer, "M1", "1 task", "us").timed(timings));
+    Ok(timed.chain(asked).collect())
+}
+
+/// Times each for about `time`, in turns.
+async fn take_turns(subjects: &mut [Subject], time: Duration) -> Result<Vec<(&'static str, Timings)>> {
+    let mut timed: Vec<_> = subjects.iter().map(|subject| (subject.peer, Timings::new())).collect();
+    let (started, in_all) = (Instant::now(), time * u32::try_from(subjects.len())?);
+    while started.elapsed() < in_all {
+        for (subject, (_, timings)) in subjects.iter_mut().zip(&mut timed) {
+            for _ in 0..TURN {
+                let started = Instant::now();
+                subject.pair.once().await?;
+                timings.record(started.elapsed());
+            }
+        }
+    }
+    Ok(timed)
+}

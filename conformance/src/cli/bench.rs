@@ -1,0 +1,251 @@
+//! `bench`.
+
+use std::io::{IsTerminal, Write};
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+use std::{env, io};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use latchwork_conformance::bench::{Bench, Job, Line, Measure, Plan, Recipe, Summary, Target};
+use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
+use latchwork_core::Config;
+use tokio::process::Command;
+
+use super::{Outcome, backends};
+
+/// The environment variables of the peers' harness are the defaults of what they name.
+#[derive(Debug, clap::Args)]
+pub(super) struct BenchArgs {
+    /// Names (memory, redis, zookeeper, etcd: servers are found or started) or URLs of servers, separated by commas [default: all of this build].
+    #[arg(long, value_delimiter = ',')]
+    backend: Vec<String>,
+    /// What is measured, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW, PERMITS, REENTRY, M5 (held) [default: all; with --json M1,M2,M3].
+    #[arg(long, value_delimiter = ',', env = "BENCH_MEASURES")]
+    measures: Vec<Measure>,
+    /// Which recipes M1, M2 and M3 are measured with: mutex, rw-write, semaphore [default: mutex; with --json all].
+    #[arg(long, value_delimiter = ',')]
+    recipes: Vec<Recipe>,
+    /// How often everything but M5 is measured, in turns [default: 10; with --json 1].
+    #[arg(long)]
+    rounds: Option<usize>,
+    /// Seconds that each measurement of a round lasts.
+    #[arg(long, env = "BENCH_SECS", default_value = "0.5", value_parser = seconds)]
+    secs: Duration,
+    /// Seconds that each is played before it counts.
+    #[arg(long, env = "BENCH_WARM", default_value = "0.5", value_parser = seconds)]
+    warm: Duration,
+    /// How many contend in M3, one measurement each.
+    #[arg(long, env = "BENCH_W", value_delimiter = ',', default_value = "2,16,128")]
+    contenders: Vec<usize>,
+    /// How many locks are held in M5, one measurement each.
+    #[arg(long, env = "BENCH_M5_N", value_delimiter = ',', default_value = "1000,10000")]
+    held: Vec<usize>,
+    /// Seconds that they are held.
+    #[arg(long, env = "BENCH_M5_SECS", default_value = "30", value_parser = seconds)]
+    held_secs: Duration,
+    /// Prints each result as a line of JSON, for the harness that runs the peers: then REDIS_URL, ZK_ADDR and ETCD_URL name servers
+    /// too, and nothing is sent raw.
+    #[arg(long)]
+    json: bool,
+    /// This is the process of its own that M5 is measured in.
+    #[arg(long, hide = true)]
+    alone: bool,
+}
+
+impl BenchArgs {
+    pub(super) fn run(self) -> Outcome<ExitCode> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(self.measure())
+    }
+
+    async fn measure(self) -> Outcome<ExitCode> {
+        let mut targets = Vec::new();
+        for backend in self.backends() {
+            targets.push(target(&backend, self.json).await?);
+        }
+        let plan = Plan {
+            time: self.secs,
+            warm: self.warm,
+            contenders: self.contenders.clone(),
+            held: self.held.clone(),
+            held_time: self.held_secs,
+            raw: !self.json,
+        };
+        let bench = Bench { targets, plan };
+        let jobs = bench.jobs(&self.measures(), &self.recipes());
+        let (once, each): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.held().is_some());
+        let rounds = self.rounds.unwrap_or(if self.json { 1 } else { 10 });
+        let all = (0..rounds).flat_map(|round| each.iter().map(move |job| (round, job)));
+        let all: Vec<_> = all.chain(once.iter().map(|job| (0, job))).collect();
+        if all.is_empty() {
+            return Err("nothing to measure".into());
+        }
+
+        let progress = Progress::new(all.len(), rounds, self.alone);
+        let mut summary = Summary::default();
+        for (round, job) in all {
+            progress.tell(bench.targets[job.target].name(), round, job);
+            let lines = match job.held() {
+                Some(count) if !self.alone => self.in_a_process(&bench, job, count).await,
+                _ => bench.play(job).await,
+            };
+            for line in lines {
+                let line = Line { round: Some(round), ..line };
+                if self.json {
+                    let mut out = io::stdout().lock();
+                    writeln!(out, "{}", serde_json::to_string(&line)?)?;
+                }
+                summary.add([line]);
+            }
+            progress.bar.inc(1);
+        }
+        progress.bar.finish_and_clear();
+        if !self.json {
+            print!("{summary}");
+        }
+        Ok(if summary.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn backends(&self) -> Vec<String> {
+        if !self.backend.is_empty() {
+            return self.backend.clone();
+        }
+        let compiled = backends::connectors().into_iter().map(|connector| connector.name().to_owned());
+        let named = |backend: &String| backend.parse().is_ok_and(|kind| peers_url(kind).is_some());
+        // The harness names the servers that its peers use: no others then.
+        let harness = self.json && Kind::ALL.into_iter().any(|kind| peers_url(kind).is_some());
+        compiled.filter(|backend| !harness || named(backend)).collect()
+    }
+
+    fn measures(&self) -> Vec<Measure> {
+        match (&self.measures[..], self.json) {
+            ([], false) => Measure::ALL.into(),
+            ([], true) => vec![Measure::Uncontended, Measure::Throughput, Measure::Handoff],
+            (named, _) => named.to_vec(),
+        }
+    }
+
+    fn recipes(&self) -> Vec<Recipe> {
+        match (&self.recipes[..], self.json) {
+            ([], false) => vec![Recipe::Mutex],
+            ([], true) => Recipe::ALL.into(),
+            (named, _) => named.to_vec(),
+        }
+    }
+
+    /// Runs this program again for one measurement: what it costs must not be mixed with what others left.
+    async fn in_a_process(&self, bench: &Bench, job: &Job, count: usize) -> Vec<Line> {
+        let target = &bench.targets[job.target];
+        let (backend, pid) = target.server().unwrap_or((target.name(), None));
+        let answer = async {
+            let mut command = Command::new(env::current_exe()?);
+            command.args([
+                "bench",
+                "--json",
+                "--alone",
+                "--measures",
+                "M5",
+                "--rounds",
+                "1",
+                "--backend",
+                backend,
+            ]);
+            command.args([
+                "--held",
+                &count.to_string(),
+                "--held-secs",
+                &self.held_secs.as_secs_f64().to_string(),
+            ]);
+            if let (Ok(kind), Some(pid)) = (target.name().parse(), pid) {
+                command.env(pid_variable(kind), pid.to_string());
+            }
+            let output =
+                command.stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true).output().await?;
+            let lines = String::from_utf8_lossy(&output.stdout);
+            lines.lines().map(|line| Ok(serde_json::from_str(line)?)).collect::<Outcome<Vec<Line>>>()
+        };
+        match answer.await {
+            Ok(lines) if !lines.is_empty() => lines,
+            Ok(_) => vec![bench.failed(job, "the process that measures it said nothing")],
+            Err(error) => vec![bench.failed(job, &error.to_string())],
+        }
+    }
+}
+
+/// A backend by its name, or a server by its URL.
+async fn target(backend: &str, json: bool) -> Outcome<Target> {
+    let url = backend.contains("://").then(|| Config::from_url(backend)).transpose()?;
+    let name = url.as_ref().map_or(backend, |config| &config.backend);
+    backends::check_compiled(name)?;
+    let connectors = backends::connectors();
+    if name == "memory" {
+        return Ok(Target::memory(connectors));
+    }
+    let kind: Kind = name.parse()?;
+    let named = url.map(|_| backend.to_owned()).or_else(|| peers_url(kind).filter(|_| json));
+    let (server, pid) = match named {
+        Some(url) => {
+            let pid = env::var(pid_variable(kind)).ok().and_then(|pid| pid.parse().ok());
+            (Server::at(kind, url, Clocks::Default), pid)
+        }
+        // As servers are out of the box: their ticks are a part of what is measured.
+        None => (Server::start(kind, Options::new().clocks(Clocks::Default)).await?, None),
+    };
+    eprintln!("{kind}: {} (from the {})", server.addr(), server.origin());
+    let opened = Target::on(server, pid, connectors).await;
+    Ok(opened.map_err(|error| format!("{kind}: {error}"))?)
+}
+
+/// The server that the peers' harness names.
+fn peers_url(kind: Kind) -> Option<String> {
+    let (variable, scheme) = match kind {
+        Kind::Redis => ("REDIS_URL", "redis://"),
+        Kind::Zookeeper => ("ZK_ADDR", ""),
+        Kind::Etcd => ("ETCD_URL", "http://"),
+    };
+    let value = env::var(variable).ok().filter(|value| !value.is_empty())?;
+    Some(format!("{kind}://{}", value.strip_prefix(scheme).unwrap_or(&value)))
+}
+
+fn pid_variable(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Redis => "REDIS_PID",
+        Kind::Zookeeper => "ZK_PID",
+        Kind::Etcd => "ETCD_PID",
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().map_err(|error| format!("{error}"))?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err("expected seconds, more than zero".to_owned()),
+    }
+}
+
+/// A bar on a terminal, else a line for each measurement.
+struct Progress {
+    bar: ProgressBar,
+    rounds: usize,
+    silent: bool,
+}
+
+impl Progress {
+    fn new(jobs: usize, rounds: usize, silent: bool) -> Self {
+        let bar = if silent { ProgressBar::hidden() } else { ProgressBar::new(jobs as u64) };
+        if let Ok(style) =
+            ProgressStyle::with_template("{wide_bar} {pos}/{len} {elapsed} of {duration}  {msg}")
+        {
+            bar.set_style(style);
+        }
+        Self { bar, rounds, silent: silent || io::stderr().is_terminal() }
+    }
+
+    fn tell(&self, backend: &str, round: usize, job: &Job) {
+        let text = format!("{backend} {job}, round {} of {}", round + 1, self.rounds);
+        if !self.silent {
+            eprintln!("{text}");
+        }
+        self.bar.set_message(text);
+    }
+}
