@@ -160,6 +160,15 @@ pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
 /// Polls `future` so often, each time when it has been woken, and then drops it: `None` when it was not done by then. So a
 /// case goes through its await points one by one.
 pub(crate) async fn after_polls<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    stepping(polls, false, future).await
+}
+
+/// As [`after_polls`], and drops it when it has been woken once more, but not polled: what woke it is lost with it.
+pub(crate) async fn after_polls_and_a_wake<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    stepping(polls, true, future).await
+}
+
+async fn stepping<F: Future>(polls: usize, and_a_wake: bool, future: F) -> Option<F::Output> {
     tokio::pin!(future);
     let mut left = polls;
     let stepping = std::future::poll_fn(|context| {
@@ -169,7 +178,7 @@ pub(crate) async fn after_polls<F: Future>(polls: usize, future: F) -> Option<F:
         left -= 1;
         match future.as_mut().poll(context) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
-            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending if left == 0 && !and_a_wake => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
     });

@@ -10,12 +10,13 @@ use latchwork_core::recipes::Acquire;
 use latchwork_core::{ErrorKind, Hold, Owner, Result};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use tokio::sync::Notify;
 
 use super::futures::{Prepared, PublicFuture, Site, TABLE};
 use crate::adapter::Adapter;
 use crate::case::cases;
 use crate::exclusive::Lock;
-use crate::kit::{QUIET_TTL, acquire, after_polls, listing, soon, until, within};
+use crate::kit::{QUIET_TTL, acquire, after_polls, after_polls_and_a_wake, listing, soon, until, within};
 use crate::testbed::Client;
 
 /// The environment variable that repeats the random choices of a run that printed it.
@@ -98,18 +99,31 @@ cases! {
             if scene.bed.is_paused() {
                 site.client.link.delay(Duration::from_millis(20));
             }
-            points += at_every_await_point(&site, future, false).await;
-            if future.waits {
-                points += at_every_await_point(&site, future, true).await;
+            for (contended, woken) in [(false, false), (true, false), (false, true), (true, true)] {
+                // A real server is asked often enough by half of them.
+                if (future.waits || !contended) && (scene.bed.is_paused() || !woken) {
+                    points += at_every_await_point(&site, future, Way { contended, woken }).await;
+                }
             }
             site.client.link.heal();
         }
-        assert!(points >= 3 * TABLE.len(), "{points} await points in all: the delay is not there");
+        let delayed = !scene.bed.is_paused() || points >= 5 * TABLE.len();
+        assert!(delayed, "{points} await points in all: the delay is not there");
     }
 }
 
+/// How a future is dropped.
+#[derive(Clone, Copy)]
+struct Way {
+    /// While another holds, who gives it up then.
+    contended: bool,
+    /// Once it has been woken, before it knows why.
+    woken: bool,
+}
+
 /// Drops it after one poll, two polls, … until it is done by then. Answers how often it was dropped.
-async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, contended: bool) -> usize {
+async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) -> usize {
+    let Way { contended, woken } = way;
     let name = public.name;
     for polls in 1..200 {
         let held = match contended {
@@ -117,23 +131,30 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, contended:
             false => None,
         };
         let Prepared(future) = soon("the preparation", (public.prepare)(site)).await;
-        let over = tokio::sync::Notify::new();
-        let stepping = async {
-            let done = after_polls(polls, future).await.is_some();
-            over.notify_one();
-            done
-        };
-        let releasing = async {
-            let Some(held) = held else { return };
+        let over = Arc::new(Notify::new());
+        // A task of its own, so that nothing wakes it but what it waits for.
+        let stepping = tokio::spawn({
+            let over = Arc::clone(&over);
+            async move {
+                let done = match woken {
+                    true => after_polls_and_a_wake(polls, future).await,
+                    false => after_polls(polls, future).await,
+                };
+                over.notify_one();
+                done.is_some()
+            }
+        });
+        if let Some(held) = held {
             tokio::select! {
                 () = until("it stands in the queue", || async { listing(&site.theirs).await.len() == 2 }) => {}
                 // It was dropped before it came to stand there, or never waits.
                 () = over.notified() => {}
             }
             held.release().await.expect("released");
-        };
-        let (done, ()) = tokio::join!(stepping, releasing);
+        }
+        let done = stepping.await.expect("no panic");
         let how = format!("{name}, {}, after {polls} polls", if contended { "contended" } else { "free" });
+        let how = if woken { format!("{how} and a wake") } else { how };
         let who = format!("{how}: the next admission");
         // Another, and the same client: neither stands behind what was dropped.
         for lock in [&site.theirs, &site.own] {
