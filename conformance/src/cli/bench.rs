@@ -16,7 +16,7 @@ use super::{Outcome, backends};
 /// The environment variables of the peers' harness are the defaults of what they name.
 #[derive(Debug, clap::Args)]
 pub(super) struct BenchArgs {
-    /// Names (memory, redis, zookeeper, etcd: servers are found or started) or URLs of servers, separated by commas [default: all of this build].
+    /// Names (memory, redis, zookeeper, etcd: servers with default clocks are found or started) or URLs of servers, separated by commas [default: all of this build].
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
     /// What is measured, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW, PERMITS, REENTRY, M5 (held) [default: all; with --json M1,M2,M3].

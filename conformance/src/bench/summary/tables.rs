@@ -60,12 +60,15 @@ impl Summary {
         filled(table)
     }
 
-    /// Server requests per acquisition, and Redis' commands inside scripts.
+    /// Server requests per acquisition; of Redis the commands inside scripts too, of etcd the messages, which
+    /// come on open streams as well.
     fn requests(&self, key: Key<'_>) -> String {
-        let sent = self.spread("M4", key, |line| line.value);
-        match self.spread("M4", key, |line| line.in_script) {
-            Some(in_script) => format!("{}\n(+{:.1} in scripts)", median(sent, 2), in_script.median),
-            None => median(sent, 2),
+        let figure = |of| self.spread("M4", key, of);
+        let sent = median(figure(|line| line.value), 2);
+        match (figure(|line| line.in_script), figure(|line| line.msgs)) {
+            (Some(in_script), _) => format!("{sent}\n(+{:.1} in scripts)", in_script.median),
+            (_, Some(messages)) => format!("{sent}\n({:.1} messages)", messages.median),
+            _ => sent,
         }
     }
 
@@ -161,6 +164,9 @@ impl fmt::Display for Summary {
             f,
             "Budgets of the hand-off are multiples of the raw peers: of the peers' harness, which runs this with --json."
         )?;
+        if cfg!(debug_assertions) {
+            writeln!(f, "This program was built for debugging: its figures say nothing about the budgets.")?;
+        }
         for line in self.lines.iter().filter(|line| line.is_bad()) {
             let why = line.error.clone().unwrap_or_else(|| "two holders at once".to_owned());
             writeln!(f, "FAILED {} {} {} {}: {why}", line.server, line.peer, line.measure, line.param)?;
