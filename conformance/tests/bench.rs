@@ -40,7 +40,9 @@ fn every_measure_prints_its_rows_as_json() {
     let of = |peer: &str, measure: &str, param: &str| -> &Line {
         lines
             .iter()
-            .find(|line| line.peer == peer && line.measure == measure && line.param == param)
+            .find(|line| {
+                line.peer == format!("{peer}-memory") && line.measure == measure && line.param == param
+            })
             .unwrap_or_else(|| panic!("no row {peer} {measure} {param} in {printed}"))
     };
     for peer in ["latchwork-mutex", "latchwork-rw-write", "latchwork-semaphore"] {

@@ -92,8 +92,7 @@ impl BenchArgs {
             for line in lines {
                 let line = Line { round: Some(round), ..line };
                 if self.json {
-                    let mut out = io::stdout().lock();
-                    writeln!(out, "{}", serde_json::to_string(&line)?)?;
+                    self.print(&line)?;
                 }
                 summary.add([line]);
             }
@@ -104,6 +103,16 @@ impl BenchArgs {
             print!("{summary}");
         }
         Ok(if summary.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn print(&self, line: &Line) -> Outcome<()> {
+        let mut line = line.clone();
+        if !self.alone {
+            // The harness takes the lines of one peer together, on whatever server.
+            line.peer = format!("{}-{}", line.peer, line.server);
+        }
+        writeln!(io::stdout().lock(), "{}", serde_json::to_string(&line)?)?;
+        Ok(())
     }
 
     fn backends(&self) -> Vec<String> {
