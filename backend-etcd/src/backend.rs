@@ -100,6 +100,7 @@ impl Backend for EtcdBackend {
             lease_per_node: false,
             clean_try: true,
             prompt_revocation: true,
+            minimum_outlives_close: false,
             survives_failover: true,
             exact_addresses: true,
             eviction: Eviction::Never,

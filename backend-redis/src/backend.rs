@@ -108,6 +108,7 @@ impl Backend for RedisBackend {
             lease_per_node: true,
             clean_try: true,
             prompt_revocation: false,
+            minimum_outlives_close: true,
             survives_failover: false,
             exact_addresses: true,
             eviction: self.eviction,

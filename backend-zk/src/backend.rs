@@ -179,6 +179,7 @@ impl Backend for ZooKeeperBackend {
             // A refused try leaves a node for a moment, which may make another's try fail and wakes a follower.
             clean_try: false,
             prompt_revocation: true,
+            minimum_outlives_close: false,
             survives_failover: true,
             exact_addresses: true,
             eviction: Eviction::Never,

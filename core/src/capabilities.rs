@@ -24,6 +24,10 @@ pub struct Capabilities {
     pub clean_try: bool,
     /// A holder whose node is removed by another hears it at once, rather than at the next renewal.
     pub prompt_revocation: bool,
+    /// A node under [`hold_at_least`](crate::recipes::Acquire::hold_at_least) outlives a client that is closed at once
+    /// ([`close_now`](crate::Coordinator::close_now)): it is left to its expiry, so that nobody holds sooner. Elsewhere it goes
+    /// with the client's lease, which such a close gives back.
+    pub minimum_outlives_close: bool,
     /// What is acknowledged survives the loss of one server of a group (a quorum has it).
     pub survives_failover: bool,
     /// An address of another program can be used ([`Address::exact`](crate::Address::exact)).

@@ -114,6 +114,18 @@ impl SequentialNodes for Lazy {
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
         self.backend().await?.list(queue, page).await
     }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        self.backend().await?.revoke(queue, sequence).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        self.backend().await?.limit(queue).await
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        self.backend().await?.set_limit(queue, limit).await
+    }
 }
 
 #[async_trait]
@@ -131,6 +143,7 @@ impl Backend for Lazy {
                 lease_per_node: false,
                 clean_try: false,
                 prompt_revocation: false,
+                minimum_outlives_close: false,
                 survives_failover: false,
                 exact_addresses: false,
                 eviction: Eviction::Unknown,

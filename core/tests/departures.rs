@@ -67,6 +67,18 @@ impl SequentialNodes for Faulty {
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
         self.inner.list(queue, page).await
     }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        self.inner.revoke(queue, sequence).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        self.inner.limit(queue).await
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        self.inner.set_limit(queue, limit).await
+    }
 }
 
 #[async_trait]
@@ -106,6 +118,10 @@ impl Node for FaultyNode {
             Leave::NeverJoins => unreachable!("there is no node"),
             Leave::Panics => panic!("planted: a driver that panics in a leave"),
         }
+    }
+
+    async fn downgrade(&self) -> Result<()> {
+        self.inner.downgrade().await
     }
 }
 

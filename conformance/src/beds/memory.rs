@@ -64,6 +64,7 @@ impl Testbed for MemoryBed {
             lease_per_node: false,
             clean_try: true,
             prompt_revocation: true,
+            minimum_outlives_close: false,
             survives_failover: false,
             exact_addresses: true,
             eviction: Eviction::Never,

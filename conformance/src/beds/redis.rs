@@ -19,6 +19,7 @@ pub fn redis_bed(server: Server) -> Result<ServerBed> {
         lease_per_node: true,
         clean_try: true,
         prompt_revocation: false,
+        minimum_outlives_close: true,
         survives_failover: false,
         exact_addresses: true,
         eviction: Eviction::Never,

@@ -20,6 +20,7 @@ pub fn zookeeper_bed(server: Server) -> Result<ServerBed> {
         lease_per_node: false,
         clean_try: false,
         prompt_revocation: true,
+        minimum_outlives_close: false,
         survives_failover: true,
         exact_addresses: true,
         eviction: Eviction::Never,

@@ -42,6 +42,18 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
         honest.list(queue, page).await
     }
 
+    async fn revoke(&self, honest: &dyn Backend, queue: &Address, sequence: u64) -> Result<bool> {
+        honest.revoke(queue, sequence).await
+    }
+
+    async fn set_limit(&self, honest: &dyn Backend, queue: &Address, limit: u32) -> Result<()> {
+        honest.set_limit(queue, limit).await
+    }
+
+    async fn downgrade(&self, node: &BrokenNode) -> Result<()> {
+        node.honest.downgrade().await
+    }
+
     /// Another state than the honest one, for a new node.
     fn state(&self, _node: &Arc<dyn Node>) -> Option<Arc<NodeState>> {
         None
@@ -121,6 +133,19 @@ impl SequentialNodes for BrokenBackend {
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
         self.defect.list(&*self.honest, &self.defect.address(queue, self.client), page).await
     }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        let queue = self.defect.address(queue, self.client);
+        self.defect.revoke(&*self.honest, &queue, sequence).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        self.honest.limit(&self.defect.address(queue, self.client)).await
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        self.defect.set_limit(&*self.honest, &self.defect.address(queue, self.client), limit).await
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -171,6 +196,10 @@ impl Node for BrokenNode {
     async fn leave(&self) -> Result<()> {
         self.leaves.fetch_add(1, Ordering::AcqRel);
         self.defect.leave(self).await
+    }
+
+    async fn downgrade(&self) -> Result<()> {
+        self.defect.downgrade(self).await
     }
 }
 

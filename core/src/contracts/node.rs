@@ -18,6 +18,7 @@ pub struct NodeState {
     sequence: u64,
     gone: OnceLock<LostReason>,
     fixed_end: AtomicU64,
+    kept_until: AtomicU64,
     departed: OnceLock<Result<()>>,
     changed: Notify,
 }
@@ -30,6 +31,7 @@ impl NodeState {
             sequence,
             gone: OnceLock::new(),
             fixed_end: AtomicU64::new(Moment::NEVER.as_nanos()),
+            kept_until: AtomicU64::new(Moment::PAST.as_nanos()),
             departed: OnceLock::new(),
             changed: Notify::new(),
         }
@@ -63,6 +65,17 @@ impl NodeState {
     /// The instant at which the hold ends whatever the lease says; `Moment::NEVER` where none was asked for.
     pub fn fixed_end(&self) -> Moment {
         Moment::from_nanos(self.fixed_end.load(Ordering::Acquire))
+    }
+
+    /// Sets the instant before which the node is not given back, though its owner has let it go (`hold_at_least`).
+    pub fn keep_until(&self, end: Moment) {
+        self.kept_until.fetch_max(end.as_nanos(), Ordering::AcqRel);
+    }
+
+    /// The instant before which the node is not given back; `Moment::PAST` where none was asked for. A backend
+    /// whose nodes expire one by one leaves such a node to its expiry when it is closed before.
+    pub fn kept_until(&self) -> Moment {
+        Moment::from_nanos(self.kept_until.load(Ordering::Acquire))
     }
 
     /// Core: taking it back came to its end, confirmed or not. The first outcome stays.
@@ -164,7 +177,8 @@ pub trait Node: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// `Lost`, when the node is gone or its lease is lost (`NodeState::lost` says the same); `Misconfigured`
-    /// when the admitted sequence does not fit a token.
+    /// when the admitted sequence does not fit a token; `Conflict` when the limit was set below its weight while it waited,
+    /// so that it cannot be admitted any more (core takes the node back).
     ///
     /// # Cancel safety
     /// Cancel-safe: may be dropped and called again. The node stays until it is left.
@@ -184,6 +198,21 @@ pub trait Node: fmt::Debug + Send + Sync {
     /// # Cancel safety
     /// A dropped leave may or may not have been carried out; leaving again is harmless.
     async fn leave(&self) -> Result<()>;
+
+    /// Turns this exclusive node of a read/write lock, which is admitted, into a shared one (RULES B12): it keeps its
+    /// place and its sequence number, and the readers up to the next writer behind it are admitted and woken. One try, bounded
+    /// by the request timeout; harmless to repeat, also when it was carried out before. Core retries what fails, until
+    /// it is confirmed or the lease is lost.
+    ///
+    /// A [`leave`](Node::leave) may come while one is under way, or after one with an unknown outcome: it removes the node
+    /// whichever of the two it is, and a downgrade that lands later makes nothing.
+    ///
+    /// # Errors
+    /// `Unavailable` or `Unknown` when the request or its reply was lost; `Lost` when the node is gone.
+    ///
+    /// # Cancel safety
+    /// A dropped downgrade may or may not have been carried out; downgrading again is harmless.
+    async fn downgrade(&self) -> Result<()>;
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::node::Node;
 use crate::address::Address;
 use crate::decide::Claim;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// The longest label (and node data), in bytes.
 pub const MAX_LABEL_BYTES: usize = 4096;
@@ -88,6 +88,20 @@ pub struct Join {
     pub patience: Patience,
     /// An earlier request of this attempt had an unknown outcome: its node may be there.
     pub repeated: bool,
+}
+
+impl Join {
+    /// The refusal of a join of permits by the limit that is stored.
+    pub fn conflict(&self, stored: Option<u32>) -> Error {
+        let why = match (stored, self.limit) {
+            (None, _) => "no limit is stored yet, and none was given".to_owned(),
+            (Some(stored), Some(asked)) if stored != asked => {
+                format!("the stored limit is {stored}, not {asked}")
+            }
+            (Some(stored), _) => format!("{:?} does not fit the stored limit of {stored}", self.claim),
+        };
+        Error::new(ErrorKind::Conflict, why).on(self.queue.name())
+    }
 }
 
 /// The answer to a join.
@@ -168,4 +182,35 @@ pub trait SequentialNodes: Send + Sync {
     /// # Cancel safety
     /// Reads only.
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>>;
+
+    /// Removes the node at a sequence number, whoever has it: an operator's forced release. Wakes those that this
+    /// lets in; its owner hears `Revoked`, at once where the backend can tell it. One try. Answers whether it was there.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Unknown` when it may have been carried out: harmless to repeat, since a sequence number is never
+    /// given out again.
+    ///
+    /// # Cancel safety
+    /// A dropped one may or may not have been carried out.
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool>;
+
+    /// The stored limit of a queue of permits; `None` before the first join that brought one.
+    ///
+    /// # Errors
+    /// `Unavailable`.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>>;
+
+    /// Stores the limit of a queue of permits (not zero), for good. Waiters stay and follow it: those that fit now are
+    /// admitted at once, one whose weight does not fit it at all ends its wait with `Conflict`. A lower limit
+    /// revokes nobody, and admits nobody until the sum fits (RULES B6b). One try.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Unknown` when it may have been carried out (another may have set it since: read it).
+    ///
+    /// # Cancel safety
+    /// A dropped one may or may not have been carried out.
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()>;
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, ErrorKind};
+
 /// What a node asks of its queue: its admission rule and weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -12,6 +14,16 @@ pub enum Claim {
     Shared,
     /// So many permits of the queue's limit, all or none, in order.
     Permits(u32),
+}
+
+impl Claim {
+    /// The end of a wait for permits whose limit was set below their weight: they would wait for ever.
+    pub fn outweighs(self, limit: u32) -> Error {
+        Error::new(
+            ErrorKind::Conflict,
+            format!("{self:?} waited, and does not fit the limit any more, which is {limit} now"),
+        )
+    }
 }
 
 /// Whether `next` fits beside the claims that are admitted before it. `limit` counts for permits only.

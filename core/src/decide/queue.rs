@@ -71,7 +71,7 @@ pub enum Answer {
     Refused,
     /// This node is not there (expired, removed), or its attempt was abandoned.
     Gone,
-    /// Another limit is stored, or none while none was given, or the weight does not fit it.
+    /// Another limit is stored, or none while none was given, or the weight does not fit it (any more).
     Conflict {
         /// The stored limit.
         stored: Option<u32>,
@@ -184,6 +184,45 @@ impl Queue {
         (found.is_some(), told)
     }
 
+    /// Turns the exclusive node of this id and sequence into a shared one, in its place (B12). Only one that is admitted:
+    /// a waiter would overtake. Answers whether it is shared now.
+    pub fn downgrade(&mut self, now: Micros, id: NodeId, sequence: u64) -> (bool, Told) {
+        let mut told = self.prune(now);
+        let admitted = sequence <= self.frontier;
+        let there = match self.nodes.get_mut(&sequence) {
+            Some(slot) if slot.id == id && slot.expires > now && admitted => {
+                slot.claim = Claim::Shared;
+                true
+            }
+            _ => false,
+        };
+        told.extend(self.admit());
+        (there, told)
+    }
+
+    /// Stores the limit. The admitted stay, whatever it is.
+    pub fn set_limit(&mut self, now: Micros, limit: u32) -> Told {
+        let mut told = self.prune(now);
+        self.limit = Some(limit);
+        told.extend(self.admit());
+        told
+    }
+
+    /// The stored limit.
+    pub fn limit(&self) -> Option<u32> {
+        self.limit
+    }
+
+    /// The first waiter, when its weight is above the limit: to be told too, so that it gives up and those behind it get on.
+    pub fn unfit_head(&self) -> Option<(NodeId, u64)> {
+        let (&sequence, slot) = self.nodes.range(self.frontier + 1..).next()?;
+        self.is_unfit(slot.claim).then_some((slot.id, sequence))
+    }
+
+    fn is_unfit(&self, claim: Claim) -> bool {
+        matches!((claim, self.limit), (Claim::Permits(weight), Some(limit)) if weight > limit)
+    }
+
     /// Removes whatever stands at `sequence`: an operator's hand, or an eviction. Answers what it was.
     pub fn remove(&mut self, now: Micros, sequence: u64) -> (Option<Slot>, Told) {
         let mut told = self.prune(now);
@@ -217,6 +256,9 @@ impl Queue {
         let Some(slot) = self.nodes.get(&sequence) else { return Answer::Gone };
         if sequence <= self.frontier {
             return Answer::Admitted { sequence };
+        }
+        if self.is_unfit(slot.claim) {
+            return Answer::Conflict { stored: self.limit };
         }
         let mut ahead = self.nodes.range(..sequence).rev().map(|(_, slot)| slot);
         let blocker = match slot.claim {
@@ -348,6 +390,38 @@ mod tests {
         let other = Ask { limit: Some(3), ..ask(2, Claim::Permits(1)) };
         assert_eq!(queue.join(2, &other).0, Answer::Conflict { stored: Some(2) });
         assert_eq!(queue.join(2, &ask(3, Claim::Permits(3))).0, Answer::Conflict { stored: Some(2) });
+    }
+
+    #[test]
+    fn waiters_follow_the_limit() {
+        let mut queue = Queue::new();
+        for (n, weight) in [(1, 2), (2, 1), (3, 2), (4, 1)] {
+            let ask = Ask { limit: Some(3), ..ask(n, Claim::Permits(weight)) };
+            queue.join(u64::from(n), &ask);
+        }
+        // Lower than what is held: nobody is revoked, nobody is admitted until the sum fits.
+        assert_eq!(queue.set_limit(5, 1), vec![]);
+        assert_eq!(queue.iter().filter(|(.., admitted)| *admitted).count(), 2);
+        assert_eq!(queue.leave(6, id(1), 1).1, vec![]);
+        assert_eq!(queue.unfit_head(), Some((id(3), 3)));
+        assert_eq!(queue.renew(6, id(3), 3).0, Answer::Conflict { stored: Some(1) });
+        assert_eq!(queue.leave(7, id(3), 3).1, vec![]);
+        assert_eq!((queue.unfit_head(), queue.set_limit(8, 2)), (None, vec![(id(4), 4)]));
+    }
+
+    #[test]
+    fn a_writer_that_turns_reader_keeps_its_place_and_lets_the_next_readers_in() {
+        let mut queue = Queue::new();
+        for (n, claim) in
+            [(1, Claim::Exclusive), (2, Claim::Shared), (3, Claim::Exclusive), (4, Claim::Shared)]
+        {
+            queue.join(u64::from(n), &ask(n, claim));
+        }
+        assert_eq!(queue.downgrade(5, id(3), 3), (false, vec![]), "a waiter");
+        assert_eq!(queue.downgrade(5, id(1), 1), (true, vec![(id(2), 2)]));
+        assert_eq!(queue.downgrade(6, id(1), 1), (true, vec![]));
+        assert_eq!(queue.leave(7, id(1), 1).1, vec![]);
+        assert_eq!(queue.leave(8, id(2), 2).1, vec![(id(3), 3)]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::contracts::{Backend, Close, Entry, Join, Joined, Lease, NodeState, Page, SequentialNodes};
 use crate::decide::queue::{Answer, Ask};
 use crate::decide::renewal_period;
-use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::error::{Error, LostReason, Result};
 
 pub(crate) struct MemoryBackend {
     shared: Arc<Shared>,
@@ -121,7 +121,7 @@ impl SequentialNodes for MemoryBackend {
             .request(move || {
                 store.join(id, &queue, &ask, |sequence| {
                     let state = NodeState::new(node_lease, sequence);
-                    Arc::new(MemoryNode::new(queue.clone(), ask.id, id, label, state, client))
+                    Arc::new(MemoryNode::new(queue.clone(), ask.id, id, label, ask.claim, state, client))
                 })
             })
             .await?;
@@ -132,10 +132,7 @@ impl SequentialNodes for MemoryBackend {
             Some((Answer::Admitted { .. }, Some(node))) => Ok(Joined::Admitted(node)),
             Some((Answer::Waiting { .. }, Some(node))) => Ok(Joined::Waiting(node)),
             Some((Answer::Refused, _)) => Ok(Joined::Refused),
-            Some((Answer::Conflict { stored }, _)) => Err(Error::new(
-                ErrorKind::Conflict,
-                format!("the stored limit is {stored:?}, asked for {:?} with {:?}", join.limit, join.claim),
-            )),
+            Some((Answer::Conflict { stored }, _)) => Err(join.conflict(stored)),
             // The store does not know our lease: it was ended from outside.
             None => {
                 lease.end(LostReason::Revoked);
@@ -155,6 +152,21 @@ impl SequentialNodes for MemoryBackend {
         let (store, queue) = (self.shared.store.clone(), queue.clone());
         self.shared.link.request(move || store.list(&queue, page)).await
     }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        let (store, queue) = (self.shared.store.clone(), queue.clone());
+        self.shared.link.request(move || store.remove(&queue, sequence)).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        let (store, queue) = (self.shared.store.clone(), queue.clone());
+        self.shared.link.request(move || store.limit(&queue)).await
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        let (store, queue) = (self.shared.store.clone(), queue.clone());
+        self.shared.link.request(move || store.set_limit(&queue, limit)).await
+    }
 }
 
 #[async_trait]
@@ -168,6 +180,7 @@ impl Backend for MemoryBackend {
             lease_per_node: false,
             clean_try: true,
             prompt_revocation: true,
+            minimum_outlives_close: false,
             survives_failover: false,
             exact_addresses: true,
             eviction: Eviction::Never,

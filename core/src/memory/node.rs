@@ -13,7 +13,7 @@ use crate::address::Address;
 use crate::clock::Moment;
 use crate::contracts::{Node, NodeId, NodeState};
 use crate::decide::queue::Answer;
-use crate::decide::{recheck, renewal_period};
+use crate::decide::{Claim, recheck, renewal_period};
 use crate::error::{Error, LostReason, Result};
 
 pub(super) struct MemoryNode {
@@ -25,6 +25,7 @@ pub(super) struct MemoryNode {
     // A request of its join may still be on its way: it must meet a tombstone.
     pub(super) repeated: AtomicBool,
     state: NodeState,
+    claim: Claim,
     woken: Notify,
     // Weak: the store keeps the node, and must not keep the client of a dead handle alive.
     client: Weak<Shared>,
@@ -36,6 +37,7 @@ impl MemoryNode {
         id: NodeId,
         lease: LeaseId,
         label: Arc<str>,
+        claim: Claim,
         state: NodeState,
         client: Weak<Shared>,
     ) -> Self {
@@ -48,6 +50,7 @@ impl MemoryNode {
             joined,
             repeated: AtomicBool::new(false),
             state,
+            claim,
             woken: Notify::new(),
             client,
         }
@@ -93,6 +96,7 @@ impl Node for MemoryNode {
                 Ok(Answer::Waiting { ahead_expires, .. }) => {
                     recheck(clock.now() + period, moment(ahead_expires))
                 }
+                Ok(Answer::Conflict { stored }) => return Err(self.claim.outweighs(stored.unwrap_or(0))),
                 Ok(_) => {
                     // Not by its own lease's end, or the look at the top would have seen it.
                     self.state.gone(LostReason::Revoked);
@@ -119,6 +123,18 @@ impl Node for MemoryNode {
             false => store.leave(&queue, id, sequence),
         };
         client.link.request(leave).await
+    }
+
+    async fn downgrade(&self) -> Result<()> {
+        let client = self.client()?;
+        let (store, queue, id, sequence) =
+            (client.store.clone(), self.queue.clone(), self.id, self.sequence());
+        let is_shared = client.link.request(move || store.downgrade(&queue, id, sequence)).await?;
+        if is_shared {
+            return Ok(());
+        }
+        self.state.gone(LostReason::Revoked);
+        Err(Error::lost(self.state.lost().unwrap_or(LostReason::Revoked)))
     }
 }
 

@@ -114,7 +114,7 @@ impl Memory {
         self.with(|state, now| {
             let Some(nodes) = state.queues.get_mut(queue) else { return false };
             let (slot, told) = nodes.remove(now, sequence);
-            state.tell(told);
+            state.tell(queue, told);
             let Some(slot) = slot else { return false };
             state.forget(slot.id, Some(LostReason::Revoked));
             true
@@ -126,12 +126,14 @@ impl Memory {
         self.with(|state, now| {
             let (mut contents, mut told) = (Vec::new(), Vec::new());
             for (address, queue) in &mut state.queues {
-                told.extend(queue.prune(now));
+                told.push((address.clone(), queue.prune(now)));
                 contents.extend(
                     queue.iter().map(|(sequence, slot, _)| format!("{address:?}/{sequence} {:?}", slot.id)),
                 );
             }
-            state.tell(told);
+            for (address, told) in told {
+                state.tell(&address, told);
+            }
             contents
         })
     }
@@ -150,7 +152,7 @@ impl Memory {
             for (id, (address, sequence)) in state.leases.remove(&lease).unwrap_or_default() {
                 if let Some(queue) = state.queues.get_mut(&address) {
                     let (_, told) = queue.leave(now, id, sequence);
-                    state.tell(told);
+                    state.tell(&address, told);
                 }
                 state.forget(id, Some(reason));
             }
@@ -168,7 +170,7 @@ impl Memory {
                     Some(queue) => queue.renew(now, id, sequence),
                     None => (Answer::Gone, Vec::new()),
                 };
-                state.tell(told);
+                state.tell(&address, told);
                 if answer == Answer::Gone {
                     state.forget(id, Some(LostReason::Revoked));
                 }
@@ -191,7 +193,7 @@ impl Memory {
             state.leases.get(&lease)?;
             let queue = state.queues.entry(address.clone()).or_default();
             let (answer, told) = queue.join(now, ask);
-            state.tell(told);
+            state.tell(address, told);
             let (Answer::Admitted { sequence } | Answer::Waiting { sequence, .. }) = answer else {
                 return Some((answer, None));
             };
@@ -211,7 +213,7 @@ impl Memory {
         self.with(|state, now| {
             if let Some(queue) = state.queues.get_mut(address) {
                 let (_, told) = queue.leave(now, id, sequence);
-                state.tell(told);
+                state.tell(address, told);
             }
             state.forget(id, None);
         });
@@ -220,7 +222,7 @@ impl Memory {
     pub(super) fn abandon(&self, address: &Address, id: NodeId) {
         self.with(|state, now| {
             let (_, told) = state.queues.entry(address.clone()).or_default().abandon(now, id);
-            state.tell(told);
+            state.tell(address, told);
             state.forget(id, None);
         });
     }
@@ -231,7 +233,7 @@ impl Memory {
             let Some(queue) = state.queues.get_mut(address) else { return Answer::Gone };
             let told = queue.prune(now);
             let answer = if queue.holds(id, sequence) { queue.answer(sequence) } else { Answer::Gone };
-            state.tell(told);
+            state.tell(address, told);
             answer
         })
     }
@@ -255,9 +257,31 @@ impl Memory {
                     }
                 })
                 .collect();
-            state.tell(told);
+            state.tell(address, told);
             entries
         })
+    }
+
+    /// Turns a writer into a reader, in its place. Answers whether it is one now.
+    pub(super) fn downgrade(&self, address: &Address, id: NodeId, sequence: u64) -> bool {
+        self.with(|state, now| {
+            let Some(queue) = state.queues.get_mut(address) else { return false };
+            let (there, told) = queue.downgrade(now, id, sequence);
+            state.tell(address, told);
+            there
+        })
+    }
+
+    /// A semaphore's stored limit.
+    pub(super) fn limit(&self, address: &Address) -> Option<u32> {
+        self.with(|state, _| state.queues.get(address).and_then(Queue::limit))
+    }
+
+    pub(super) fn set_limit(&self, address: &Address, limit: u32) {
+        self.with(|state, now| {
+            let told = state.queues.entry(address.clone()).or_default().set_limit(now, limit);
+            state.tell(address, told);
+        });
     }
 
     /// The next wake-up to this waiter is lost: a fault.
@@ -279,8 +303,10 @@ impl Memory {
 }
 
 impl State {
-    fn tell(&mut self, told: Told) {
-        for (id, _) in told {
+    /// Wakes those that were admitted, and a first waiter that cannot be any more.
+    fn tell(&mut self, address: &Address, told: Told) {
+        let unfit = self.queues.get(address).and_then(Queue::unfit_head);
+        for (id, _) in told.into_iter().chain(unfit) {
             if !self.deaf.remove(&id)
                 && let Some(node) = self.live.get(&id)
             {
