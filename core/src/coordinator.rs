@@ -69,7 +69,7 @@ impl Coordinator {
     /// # Errors
     /// `InvalidArgument` naming `key`.
     pub fn reentrant_mutex(&self, key: impl Into<Name>) -> Result<ReentrantMutex> {
-        Ok(ReentrantMutex::new(self.clone(), self.mutex(key)?))
+        Ok(ReentrantMutex::new(self.clone(), self.address(Kind::Mutex, key)?))
     }
 
     /// A read/write lock: validates the key, no I/O.
@@ -80,12 +80,21 @@ impl Coordinator {
         Ok(RwLock::new(self.clone(), self.address(Kind::RwLock, key)?))
     }
 
-    /// A semaphore of so many permits: validates key and limit, no I/O.
+    /// A semaphore of so many permits: validates key and limit, no I/O. The first acquisition stores the limit.
     ///
     /// # Errors
     /// `InvalidArgument` naming `key` or `limit`.
     pub fn semaphore(&self, key: impl Into<Name>, limit: u32) -> Result<Semaphore> {
-        Semaphore::new(self.clone(), self.address(Kind::Semaphore, key)?, limit)
+        Semaphore::new(self.clone(), self.address(Kind::Semaphore, key)?, Some(limit))
+    }
+
+    /// A semaphore that follows the limit that others have stored: validates the key, no I/O. Its acquisitions answer
+    /// `Conflict` while none is stored.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key`.
+    pub fn semaphore_as_stored(&self, key: impl Into<Name>) -> Result<Semaphore> {
+        Semaphore::new(self.clone(), self.address(Kind::Semaphore, key)?, None)
     }
 
     pub(crate) fn address(&self, kind: Kind, key: impl Into<Name>) -> Result<Address> {
@@ -113,7 +122,8 @@ impl Coordinator {
     }
 
     /// Gives everything back: departures that are under way, then every node and the lease. Holds are lost as `Closed`;
-    /// later calls answer `Closed`. Bounded by twice the request timeout.
+    /// later calls answer `Closed`. First it waits until the least time of every hold under
+    /// [`hold_at_least`](crate::recipes::Acquire::hold_at_least) is over; then it is bounded by twice the request timeout.
     ///
     /// # Errors
     /// `Unavailable` when the server could not be told: its lease then takes everything back within TTL and a bound.
@@ -121,6 +131,19 @@ impl Coordinator {
     /// # Cancel safety
     /// May be called again.
     pub async fn close(&self) -> Result<()> {
+        self.inner.departures.kept_out().await;
+        self.close_now().await
+    }
+
+    /// As [`close`](Coordinator::close), without waiting for holds under `hold_at_least`: whether they outlive it is a
+    /// capability ([`minimum_outlives_close`](Capabilities::minimum_outlives_close)).
+    ///
+    /// # Errors
+    /// As [`close`](Coordinator::close).
+    ///
+    /// # Cancel safety
+    /// May be called again.
+    pub async fn close_now(&self) -> Result<()> {
         let settled =
             tokio::time::timeout(self.inner.request_timeout, self.inner.departures.all_settled()).await;
         self.inner.backend.close(Close::Orderly).await.map_err(|error| error.in_operation("close"))?;

@@ -2,11 +2,12 @@
 //! the background, again and again until it is confirmed or its lease is lost (NODE-CANCEL, NODE-LEAVE-OWN).
 //!
 //! A join waits until this client's own departures from that queue are settled (RULES A18), so that
-//! `drop(guard)` and then `try_acquire` by the same client succeeds on every backend.
+//! `drop(guard)` and then `try_acquire` by the same client succeeds on every backend. A node that is kept for a least time
+//! (`hold_at_least`) departs when that is over, and is nobody's departure before: a join meets it in the queue.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
@@ -22,6 +23,8 @@ use crate::error::Result;
 pub(crate) enum Departure {
     /// A node that is known.
     Leave(Address, Arc<dyn Node>),
+    /// A writer's node of which a reader's remains.
+    Downgrade(Address, Arc<dyn Node>),
     /// An attempt whose outcome is unknown, and the instant after which its lease has taken it anyway.
     Abandon(Join, Moment),
 }
@@ -29,7 +32,7 @@ pub(crate) enum Departure {
 impl Departure {
     fn queue(&self) -> &Address {
         match self {
-            Departure::Leave(queue, _) => queue,
+            Departure::Leave(queue, _) | Departure::Downgrade(queue, _) => queue,
             Departure::Abandon(join, _) => &join.queue,
         }
     }
@@ -38,7 +41,7 @@ impl Departure {
     fn is_moot(&self, now: Moment) -> bool {
         match self {
             // The margin and more have passed on the server too when our own deadline lies a TTL behind.
-            Departure::Leave(_, node) => {
+            Departure::Leave(_, node) | Departure::Downgrade(_, node) => {
                 let lease = node.state().lease();
                 now >= lease.deadline() + lease.ttl()
             }
@@ -49,7 +52,16 @@ impl Departure {
     async fn carry_out(&self, backend: &dyn Backend) -> Result<()> {
         match self {
             Departure::Leave(_, node) => node.leave().await,
+            Departure::Downgrade(_, node) => node.downgrade().await,
             Departure::Abandon(join, _) => backend.abandon(join).await,
+        }
+    }
+
+    /// The node that is not to be given back yet.
+    fn kept(&self) -> Option<Arc<dyn Node>> {
+        match self {
+            Departure::Leave(_, node) if is_kept(&**node) => Some(Arc::clone(node)),
+            _ => None,
         }
     }
 }
@@ -58,6 +70,7 @@ impl fmt::Debug for Departure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Departure::Leave(queue, node) => write!(f, "Leave({queue:?}, {node:?})"),
+            Departure::Downgrade(queue, node) => write!(f, "Downgrade({queue:?}, {node:?})"),
             Departure::Abandon(join, _) => write!(f, "Abandon({:?}, {})", join.queue, join.id),
         }
     }
@@ -75,11 +88,53 @@ pub(crate) struct Departures {
 struct Underway {
     departure: Departure,
     pending: Arc<Pending>,
+    counted: bool,
+}
+
+impl Underway {
+    fn new(departure: Departure, pending: Arc<Pending>) -> Self {
+        let kept = departure.kept().is_some();
+        let mut underway = Self { departure, pending, counted: false };
+        if !kept {
+            underway.count();
+        }
+        underway
+    }
+
+    fn count(&mut self) {
+        if !std::mem::replace(&mut self.counted, true) {
+            *self.pending.queues.lock().entry(self.departure.queue().clone()).or_default() += 1;
+        }
+    }
+
+    /// Waits out the least time that its node is kept for.
+    async fn due(&mut self) {
+        if let Some(node) = self.departure.kept() {
+            kept_out(&*node).await;
+        }
+        self.count();
+    }
 }
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        self.pending.done(self.departure.queue());
+        if self.counted {
+            self.pending.done(self.departure.queue());
+        }
+    }
+}
+
+fn is_kept(node: &dyn Node) -> bool {
+    let state = node.state();
+    state.lease().clock().now() < state.kept_until()
+}
+
+/// Waits until a node's least time is over, or there is nothing to keep any more.
+async fn kept_out(node: &dyn Node) {
+    let state = node.state();
+    tokio::select! {
+        () = state.lease().clock().sleep_until(state.kept_until()) => {}
+        _ = state.until_lost() => {}
     }
 }
 
@@ -87,6 +142,8 @@ impl Drop for Underway {
 struct Pending {
     queues: Mutex<HashMap<Address, usize>>,
     settled: Notify,
+    // Nodes with a least time, held or let go: what an orderly close waits for.
+    kept: Mutex<Vec<Weak<dyn Node>>>,
 }
 
 impl Departures {
@@ -100,10 +157,27 @@ impl Departures {
 
     /// Queues a departure. Never blocks, needs no runtime.
     pub(crate) fn push(&self, departure: Departure) {
-        *self.pending.queues.lock().entry(departure.queue().clone()).or_default() += 1;
-        let underway = Underway { departure, pending: Arc::clone(&self.pending) };
+        let underway = Underway::new(departure, Arc::clone(&self.pending));
         if self.sender.send(underway).is_err() {
             tracing::debug!("a departure after the end of its runtime; the lease takes the node back");
+        }
+    }
+
+    /// A node is held for a least time from now on.
+    pub(crate) fn keep(&self, node: &Arc<dyn Node>) {
+        let mut kept = self.pending.kept.lock();
+        kept.retain(|node| node.upgrade().is_some_and(|node| is_kept(&*node)));
+        kept.push(Arc::downgrade(node));
+    }
+
+    /// Waits until the least time of every hold is over.
+    pub(crate) async fn kept_out(&self) {
+        loop {
+            let next = self.pending.kept.lock().pop();
+            let Some(node) = next else { return };
+            if let Some(node) = node.upgrade() {
+                kept_out(&*node).await;
+            }
         }
     }
 
@@ -154,9 +228,10 @@ async fn work(backend: Arc<dyn Backend>, mut receiver: mpsc::UnboundedReceiver<U
         tokio::select! {
             biased;
             underway = receiver.recv() => {
-                let Some(underway) = underway else { break };
+                let Some(mut underway) = underway else { break };
                 let backend = Arc::clone(&backend);
                 running.spawn(async move {
+                    underway.due().await;
                     let outcome = settle(&*backend, &underway.departure).await;
                     if let Departure::Leave(_, node) = &underway.departure {
                         node.state().depart(outcome);
@@ -175,7 +250,7 @@ async fn work(backend: Arc<dyn Backend>, mut receiver: mpsc::UnboundedReceiver<U
 }
 
 /// Carries a departure out, again and again: until it is confirmed, refused, or moot.
-async fn settle(backend: &dyn Backend, departure: &Departure) -> Result<()> {
+pub(crate) async fn settle(backend: &dyn Backend, departure: &Departure) -> Result<()> {
     let clock = backend.lease().clock().clone();
     let mut delays = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(20))

@@ -59,6 +59,8 @@ pub enum ErrorKind {
     NotHeld,
     /// A reentrant recipe was used without an owner.
     NoOwner,
+    /// Fix the call: the owner reads and asks to write, which would wait for itself. Release first, then write.
+    Deadlock,
     /// Somebody else laid down other terms: another limit, or a foreign layout at an exact address.
     Conflict,
     /// This backend cannot do it.
@@ -193,6 +195,7 @@ impl fmt::Display for Error {
             ErrorKind::Timeout => f.write_str("the deadline passed")?,
             ErrorKind::Lost { reason } => write!(f, "lost: {reason}")?,
             ErrorKind::NotHeld => f.write_str("not held")?,
+            ErrorKind::Deadlock => f.write_str("it would wait for itself")?,
             ErrorKind::NoOwner => f.write_str("no owner")?,
             ErrorKind::Conflict => f.write_str("conflict")?,
             ErrorKind::Unsupported { capability } => write!(f, "unsupported here: {capability}")?,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -9,7 +10,7 @@ use crate::address::Address;
 use crate::clock::Moment;
 use crate::contracts::{LeaseState, Node};
 use crate::coordinator::Coordinator;
-use crate::departures::Departure;
+use crate::departures::{Departure, settle};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::Release;
 use crate::token::Token;
@@ -79,7 +80,17 @@ impl Tenure {
 }
 
 impl Holding {
-    pub(crate) fn new(coordinator: Coordinator, queue: Address, node: Arc<dyn Node>) -> Self {
+    /// `at_least`: the node is not given back sooner, however soon it is released.
+    pub(crate) fn new(
+        coordinator: Coordinator,
+        queue: Address,
+        node: Arc<dyn Node>,
+        at_least: Option<Duration>,
+    ) -> Self {
+        if let Some(length) = at_least {
+            node.state().keep_until(coordinator.clock().now() + length);
+            coordinator.departures().keep(&node);
+        }
         let tenure = Tenure { queue, node, ended: OnceLock::new(), released: Notify::new() };
         let holding = Self { coordinator, tenure: Arc::new(tenure) };
         holding.leave_at_fixed_end();
@@ -113,6 +124,13 @@ impl Holding {
         let release = *ended.get().expect("ended above, if not before");
         if matches!(release, Release::AlreadyLost(_)) {
             // The server's side is given back all the same (RULES C6), but nobody waits for it.
+            return Ok(release);
+        }
+        if lease.clock().now() < node.state().kept_until() {
+            // Nothing to wait for: the owner is done with it, and nobody else can have it yet.
+            if let Some(departing) = departing {
+                departing.later();
+            }
             return Ok(release);
         }
         tokio::select! {
@@ -157,12 +175,64 @@ impl Departing<'_> {
         self.confirmed = true;
         self.holding.tenure.node.state().depart(Ok(()));
     }
+
+    /// In the background, once the least time of the hold is over.
+    fn later(self) {}
 }
 
 impl Drop for Departing<'_> {
     fn drop(&mut self) {
         if !self.confirmed {
             self.holding.coordinator.departures().push(self.holding.tenure.departure());
+        }
+    }
+}
+
+impl Holding {
+    /// Turns the node of a writer into a reader's, in its place: tried until it is confirmed, or the hold's deadline.
+    /// Dropped, it goes on in the background.
+    pub(crate) async fn downgrade(&self) -> Result<()> {
+        self.tenure.check()?;
+        let lease = self.tenure.node.state().lease();
+        let (turn, turning) = (self.turn(), Turning { holding: self, over: false });
+        tokio::select! {
+            biased;
+            turned = settle(&**self.coordinator.backend(), &turn) => {
+                turning.over();
+                turned
+            }
+            () = lease.clock().sleep_until(lease.deadline()) => {
+                Err(Error::new(ErrorKind::Unknown, "the downgrade was not confirmed before the hold's deadline"))
+            }
+        }
+    }
+
+    /// As [`downgrade`](Holding::downgrade), in the background.
+    pub(crate) fn downgrade_later(&self) {
+        self.coordinator.departures().push(self.turn());
+    }
+
+    fn turn(&self) -> Departure {
+        Departure::Downgrade(self.tenure.queue.clone(), Arc::clone(&self.tenure.node))
+    }
+}
+
+/// A downgrade under way: readers wait for it, whatever becomes of the future that asked.
+struct Turning<'a> {
+    holding: &'a Holding,
+    over: bool,
+}
+
+impl Turning<'_> {
+    fn over(mut self) {
+        self.over = true;
+    }
+}
+
+impl Drop for Turning<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.holding.downgrade_later();
         }
     }
 }

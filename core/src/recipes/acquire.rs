@@ -14,6 +14,7 @@ use crate::decide::Claim;
 use crate::error::{Error, Result};
 use crate::holding::Holding;
 use crate::label;
+use crate::reentrancy::{Mode, Owner, Share};
 
 /// How to acquire.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,7 @@ pub struct Acquire {
     within: Option<Duration>,
     label: Option<Arc<str>>,
     max_hold: Option<Duration>,
+    at_least: Option<Duration>,
 }
 
 impl Acquire {
@@ -49,12 +51,32 @@ impl Acquire {
         self
     }
 
+    /// The hold is not given back before `length` after its admission, however soon it is released or dropped: a job of a few
+    /// milliseconds on one host is not run again by a host whose clock is a second late. `release()` answers at once, and
+    /// the node departs when the time is over; [`close`](Coordinator::close) waits for that.
+    ///
+    /// It binds this client as long as its lease lasts. When the process ends before, the server frees the node
+    /// within a TTL, or at once where the client was closed by
+    /// [`close_now`](Coordinator::close_now) and the backend's
+    /// [`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close) is false.
+    pub fn hold_at_least(mut self, length: Duration) -> Self {
+        self.at_least = Some(length);
+        self
+    }
+
     /// Refuses what can be refused before anything is asked.
     pub(super) fn check(&self) -> Result<()> {
-        for (name, length) in [("deadline", self.within), ("max_hold", self.max_hold)] {
+        let lengths =
+            [("deadline", self.within), ("max_hold", self.max_hold), ("hold_at_least", self.at_least)];
+        for (name, length) in lengths {
             if length.is_some_and(|length| length.is_zero()) {
                 return Err(Error::invalid(name, "must not be zero"));
             }
+        }
+        if let (Some(least), Some(most)) = (self.at_least, self.max_hold)
+            && least > most
+        {
+            return Err(Error::invalid("hold_at_least", format!("is {least:?}, above max_hold, {most:?}")));
         }
         self.label.as_deref().map_or(Ok(()), label::check)
     }
@@ -74,11 +96,6 @@ impl Acquire {
             let left = deadline.since(coordinator.clock().now());
             self.within = Some(left.max(Duration::from_nanos(1)));
         }
-        self
-    }
-
-    pub(super) fn labelled_unless_given(mut self, label: &Arc<str>) -> Self {
-        self.label.get_or_insert_with(|| Arc::clone(label));
         self
     }
 
@@ -116,7 +133,7 @@ impl Line {
         limit: Option<u32>,
         patience: Patience,
     ) -> Result<Option<Acquired>> {
-        let (recipe, key) = (self.recipe, self.queue.name());
+        let (recipe, key, at_least) = (self.recipe, self.queue.name(), options.at_least);
         let request = options
             .request(self, claim, limit, patience)
             .map_err(|error| error.in_operation(operation).on(key))?;
@@ -127,7 +144,7 @@ impl Line {
             .await
             .map_err(|error| error.in_operation(operation).on(key))?;
         Ok(admitted.map(|admitted| {
-            let holding = Holding::new(self.coordinator.clone(), self.queue.clone(), admitted.node);
+            let holding = Holding::new(self.coordinator.clone(), self.queue.clone(), admitted.node, at_least);
             tracing::debug!(recipe, key, token = %holding.token(), waited = ?admitted.waited, "acquired");
             Acquired { holding, waited: admitted.waited }
         }))
@@ -147,7 +164,41 @@ impl Line {
         }
     }
 
+    /// Enters again where `owner` holds, else joins as [`ask`](Line::ask). `None`: a try was refused.
+    pub(super) async fn enter(
+        &self,
+        operation: &'static str,
+        owner: &Owner,
+        mode: Mode,
+        options: Acquire,
+        patience: Patience,
+    ) -> Result<Option<Share>> {
+        let told = |error: Error| error.in_operation(operation).on(self.queue.name());
+        let mut options = options;
+        options.label.get_or_insert_with(|| Arc::clone(owner.label()));
+        // Before a deadline is made of them, and for a re-entry too.
+        options.check().map_err(told)?;
+        let deadline = options.deadline(&self.coordinator, patience);
+        let acquire = || {
+            let options = options.clone().until(&self.coordinator, deadline);
+            async move {
+                let acquired = self.ask(operation, options, mode.claim(), None, patience).await?;
+                Ok(acquired.map(|acquired| acquired.holding))
+            }
+        };
+        let key = (owner.clone(), self.queue.clone());
+        Share::enter(&self.coordinator, key, mode, deadline, patience, acquire).await.map_err(told)
+    }
+
     pub(super) async fn list(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
         self.coordinator.list(&self.queue, Page { after, most }).await
+    }
+
+    pub(super) async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.coordinator
+            .backend()
+            .revoke(&self.queue, sequence)
+            .await
+            .map_err(|error| error.in_operation("force_release").on(self.queue.name()))
     }
 }

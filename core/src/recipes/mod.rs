@@ -1,13 +1,15 @@
 //! The recipes: written once, over the contracts alone.
 
 mod acquire;
+mod guards;
 mod mutex;
 mod reentrant;
 mod rwlock;
 mod semaphore;
 
 pub use acquire::Acquire;
+pub use guards::{ReadGuard, WriteGuard};
 pub use mutex::{Mutex, MutexGuard};
 pub use reentrant::{ReentrantGuard, ReentrantMutex};
-pub use rwlock::{ReadGuard, RwLock, WriteGuard};
+pub use rwlock::RwLock;
 pub use semaphore::{Permit, Semaphore};

@@ -129,6 +129,19 @@ impl Mutex {
         self.line.list(after, most).await
     }
 
+    /// Removes a node of the queue, whoever has it, and lets in whom it was in the way of: for operators. Take its sequence
+    /// number from [`queue`](Mutex::queue). Its owner hears `Revoked`, at once where the backend can tell it, but works on
+    /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`.
+    ///
+    /// # Cancel safety
+    /// A dropped one may or may not have been carried out.
+    pub async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.line.force_release(sequence).await
+    }
+
     fn guard(acquired: Acquired) -> MutexGuard {
         let Acquired { holding, waited } = acquired;
         MutexGuard { token: holding.token(), holding, waited }

@@ -1,23 +1,21 @@
 //! A fair mutex that its owner may take again.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 
-use super::acquire::Acquire;
-use super::mutex::{Mutex, MutexGuard};
-use crate::contracts::Patience;
+use super::acquire::{Acquire, Line};
+use crate::address::Address;
+use crate::contracts::{Entry, Patience};
 use crate::coordinator::Coordinator;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Fenced, Hold, Release};
 use crate::holding::Holding;
-use crate::reentrancy::{Entered, Generation, Left, OwnedKey, Owner};
+use crate::reentrancy::{Mode, Owner, Share};
 use crate::token::Token;
 
 /// A fair mutex that its [`Owner`] may take again, without a request: counted locally, freed by the last
-/// release. Another owner waits, in the same process too. It shares the key with [`Mutex`]: both exclude each
+/// release. Another owner waits, in the same process too. It shares the key with [`Mutex`](super::Mutex): both exclude each
 /// other.
 ///
 /// *Protocol.* All holds of an owner on a key hang on one node. A re-entry keeps the token and does not stretch a fixed end.
@@ -41,21 +39,20 @@ use crate::token::Token;
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ReentrantMutex {
-    coordinator: Coordinator,
-    mutex: Mutex,
+    line: Line,
 }
 
 impl ReentrantMutex {
-    pub(crate) fn new(coordinator: Coordinator, mutex: Mutex) -> Self {
-        Self { coordinator, mutex }
+    pub(crate) fn new(coordinator: Coordinator, queue: Address) -> Self {
+        Self { line: Line { coordinator, queue, recipe: "reentrant_mutex" } }
     }
 
     /// As [`acquire_as`](ReentrantMutex::acquire_as), by the owner in whose scope the task is.
     ///
     /// # Errors
-    /// `NoOwner` outside of [`Owner::scope`]; else as [`Mutex::acquire`].
+    /// `NoOwner` outside of [`Owner::scope`]; else as [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Cancel safety
     /// As [`acquire_as`](ReentrantMutex::acquire_as).
@@ -66,7 +63,7 @@ impl ReentrantMutex {
     /// Waits its turn, or enters again at once when this owner holds.
     ///
     /// # Errors
-    /// As [`Mutex::acquire`].
+    /// As [`Mutex::acquire`](super::Mutex::acquire).
     ///
     /// # Cancel safety
     /// Cancel-safe: a dropped acquire leaves nothing; another task of the owner that waited for it takes over.
@@ -78,12 +75,12 @@ impl ReentrantMutex {
     /// another is given.
     ///
     /// # Errors
-    /// As [`Mutex::acquire_with`].
+    /// As [`Mutex::acquire_with`](super::Mutex::acquire_with).
     ///
     /// # Cancel safety
     /// As [`acquire_as`](ReentrantMutex::acquire_as).
     pub async fn acquire_with(&self, owner: &Owner, options: Acquire) -> Result<ReentrantGuard> {
-        match self.enter(owner, options, Patience::Wait).await? {
+        match self.enter("acquire", owner, options, Patience::Wait).await? {
             Some(guard) => Ok(guard),
             None => unreachable!("only a try is refused"),
         }
@@ -92,18 +89,18 @@ impl ReentrantMutex {
     /// Enters again if this owner holds, acquires if nobody holds or waits; never waits for others.
     ///
     /// # Errors
-    /// As [`Mutex::try_acquire`].
+    /// As [`Mutex::try_acquire`](super::Mutex::try_acquire).
     ///
     /// # Cancel safety
     /// Cancel-safe: leaves nothing.
     pub async fn try_acquire_as(&self, owner: &Owner) -> Result<Option<ReentrantGuard>> {
-        self.enter(owner, Acquire::new(), Patience::Try).await
+        self.try_acquire_with(owner, Acquire::new()).await
     }
 
     /// As [`try_acquire_as`](ReentrantMutex::try_acquire_as), by the owner in whose scope the task is.
     ///
     /// # Errors
-    /// `NoOwner` outside of [`Owner::scope`]; else as [`Mutex::try_acquire`].
+    /// `NoOwner` outside of [`Owner::scope`]; else as [`Mutex::try_acquire`](super::Mutex::try_acquire).
     ///
     /// # Cancel safety
     /// Cancel-safe: leaves nothing.
@@ -111,14 +108,52 @@ impl ReentrantMutex {
         self.try_acquire_as(&self.current()?).await
     }
 
+    /// Tries with options (`within` has no meaning for a try).
+    ///
+    /// # Errors
+    /// As [`Mutex::try_acquire_with`](super::Mutex::try_acquire_with).
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: leaves nothing.
+    pub async fn try_acquire_with(&self, owner: &Owner, options: Acquire) -> Result<Option<ReentrantGuard>> {
+        self.enter("try_acquire", owner, options, Patience::Try).await
+    }
+
     /// How often this owner holds it now, by this coordinator.
     pub fn holds(&self, owner: &Owner) -> usize {
-        self.coordinator.owners().count(&self.entry(owner))
+        self.line.coordinator.owners().count(&(owner.clone(), self.line.queue.clone()))
     }
 
     /// The key, as it was given.
     pub fn key(&self) -> &str {
-        self.mutex.key()
+        self.line.queue.name()
+    }
+
+    /// Where it lives on the coordinator.
+    pub fn address(&self) -> &Address {
+        &self.line.queue
+    }
+
+    /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue): one node for all holds of an owner.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Forbidden`.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
+        self.line.list(after, most).await
+    }
+
+    /// Removes a node of the queue, as [`Mutex::force_release`](super::Mutex::force_release): all holds of its owner are lost.
+    ///
+    /// # Errors
+    /// As [`Mutex::force_release`](super::Mutex::force_release).
+    ///
+    /// # Cancel safety
+    /// A dropped one may or may not have been carried out.
+    pub async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.line.force_release(sequence).await
     }
 
     fn current(&self) -> Result<Owner> {
@@ -128,165 +163,60 @@ impl ReentrantMutex {
         })
     }
 
-    fn entry(&self, owner: &Owner) -> OwnedKey {
-        (owner.clone(), self.mutex.address().clone())
-    }
-
     async fn enter(
         &self,
+        operation: &'static str,
         owner: &Owner,
         options: Acquire,
         patience: Patience,
     ) -> Result<Option<ReentrantGuard>> {
-        let operation = if patience == Patience::Try { "try_acquire" } else { "acquire" };
-        let options = options.labelled_unless_given(owner.label());
-        // Before a deadline is made of them, and for a re-entry too.
-        options.check().map_err(|error| error.in_operation(operation).on(self.key()))?;
-        let deadline = options.deadline(&self.coordinator, patience);
-        let (key, clock) = (self.entry(owner), self.coordinator.clock());
-        loop {
-            let changed = self.coordinator.owners().changed();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            match self.coordinator.owners().enter(&key) {
-                Entered::Again(generation, hold) => return Ok(Some(self.guard(key, generation, hold))),
-                Entered::Acquire(generation) => {
-                    let acquiring = Acquiring { coordinator: &self.coordinator, key: &key, generation };
-                    let options = options.clone().until(&self.coordinator, deadline);
-                    let acquired = match patience {
-                        Patience::Wait => Some(self.mutex.acquire_with(options).await?),
-                        Patience::Try => self.mutex.try_acquire_with(options).await?,
-                    };
-                    let Some(hold) = acquired else { return Ok(None) };
-                    let hold = acquiring.done(hold);
-                    return Ok(Some(self.guard(key, generation, hold)));
-                }
-                Entered::Join => {
-                    tokio::select! {
-                        () = changed => {}
-                        () = clock.sleep_until(deadline) => {
-                            let late = crate::attempt::late(patience);
-                            return Err(late.in_operation(operation).on(self.key()));
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn guard(&self, key: OwnedKey, generation: Generation, hold: Arc<MutexGuard>) -> ReentrantGuard {
-        ReentrantGuard {
-            coordinator: self.coordinator.clone(),
-            key,
-            generation,
-            hold,
-            left: AtomicBool::new(false),
-        }
+        let share = self.line.enter(operation, owner, Mode::Exclusive, options, patience).await?;
+        Ok(share.map(ReentrantGuard))
     }
 }
 
-/// An acquisition under way. Dropped before it is done, another task of the owner takes over (RULES D4).
-struct Acquiring<'a> {
-    coordinator: &'a Coordinator,
-    key: &'a OwnedKey,
-    generation: Generation,
-}
-
-impl Acquiring<'_> {
-    fn done(self, hold: MutexGuard) -> Arc<MutexGuard> {
-        let hold = Arc::new(hold);
-        self.coordinator.owners().acquired(self.key, self.generation, Arc::clone(&hold));
-        hold
-    }
-}
-
-impl Drop for Acquiring<'_> {
-    fn drop(&mut self) {
-        // Does nothing once it is done: the entry is no acquisition any more.
-        self.coordinator.owners().gave_up(self.key, self.generation);
+impl fmt::Debug for ReentrantMutex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReentrantMutex").field("address", &self.line.queue).finish_non_exhaustive()
     }
 }
 
 /// One hold of an owner. The last of them to be released or dropped frees the mutex.
 #[must_use = "a guard that is dropped at once releases at once"]
-pub struct ReentrantGuard {
-    coordinator: Coordinator,
-    key: OwnedKey,
-    generation: Generation,
-    hold: Arc<MutexGuard>,
-    left: AtomicBool,
-}
+pub struct ReentrantGuard(Share);
 
 impl ReentrantGuard {
     /// The owner.
     pub fn owner(&self) -> &Owner {
-        &self.key.0
-    }
-
-    /// Gives this hold up. Answers the node's guard when it was the last.
-    fn leave(&self) -> Option<Arc<MutexGuard>> {
-        if self.left.swap(true, Ordering::AcqRel) {
-            return None;
-        }
-        match self.coordinator.owners().leave(&self.key, self.generation) {
-            Left::Last(hold) => Some(hold),
-            Left::Remaining | Left::Stale => None,
-        }
+        self.0.owner()
     }
 }
 
 #[async_trait]
 impl Hold for ReentrantGuard {
     fn holding(&self) -> &Holding {
-        self.hold.holding()
+        self.0.holding()
     }
 
     fn check(&self) -> Result<()> {
-        match self.left.load(Ordering::Acquire) {
-            true => Err(Error::new(ErrorKind::NotHeld, "this hold was released").on(self.key())),
-            false => self.hold.check(),
-        }
+        self.0.check()
     }
 
     /// Gives this hold back; the last of the owner's frees the mutex, and waits until the server has confirmed.
     /// `Released` when others remain: nothing is sent.
     async fn release(&self) -> Result<Release> {
-        if self.left.load(Ordering::Acquire) {
-            return Ok(Release::Released);
-        }
-        if let Err(error) = self.hold.check()
-            && let Some(reason) = error.lost_reason()
-        {
-            // The node is given back all the same, in the background.
-            drop(self.leave());
-            return Ok(Release::AlreadyLost(reason));
-        }
-        match self.leave() {
-            Some(last) => last.release().await,
-            None => Ok(Release::Released),
-        }
+        self.0.release().await.map_err(|error| error.in_operation("release").on(self.key()))
     }
 }
 
 impl Fenced for ReentrantGuard {
     fn token(&self) -> Token {
-        self.hold.token()
-    }
-}
-
-impl Drop for ReentrantGuard {
-    fn drop(&mut self) {
-        if let Some(last) = self.leave() {
-            last.holding().let_go();
-        }
+        self.holding().token()
     }
 }
 
 impl fmt::Debug for ReentrantGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReentrantGuard")
-            .field("owner", self.owner())
-            .field("hold", &self.hold)
-            .finish_non_exhaustive()
+        f.debug_tuple("ReentrantGuard").field(&self.0).finish()
     }
 }

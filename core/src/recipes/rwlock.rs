@@ -1,17 +1,14 @@
 //! A fair read/write lock.
 
 use std::fmt;
-use std::time::Duration;
 
-use super::acquire::{Acquire, Acquired, Line};
+use super::acquire::{Acquire, Line};
+use super::guards::{Held, ReadGuard, WriteGuard};
 use crate::address::Address;
 use crate::contracts::{Entry, Patience};
 use crate::coordinator::Coordinator;
-use crate::decide::Claim;
 use crate::error::Result;
-use crate::hold::{Fenced, Hold};
-use crate::holding::Holding;
-use crate::token::Token;
+use crate::reentrancy::{Mode, Owner};
 
 /// A fair read/write lock on a coordinator: any number of readers, or one writer.
 ///
@@ -19,8 +16,13 @@ use crate::token::Token;
 /// writer before it, a writer for everybody before it. So a waiting writer is not starved by readers that come later, and
 /// readers behind it come in together once it is done (or gives up).
 ///
-/// Each hold stands alone: a task that reads and asks to write, or reads again behind a waiting writer, waits for
-/// itself. What was said of the [`Mutex`](super::Mutex) about pauses and fencing holds for writers; the tokens of readers
+/// *Owners.* In an owner's scope ([`Owner::scope`], or [`read_as`](RwLock::read_as) and [`write_as`](RwLock::write_as)) all holds
+/// of the owner hang on one node: it may read again past a waiting writer, and who writes may write again and read,
+/// without a request. Once it only reads, the node is downgraded in its place. Who reads and asks to write gets
+/// [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock). Without an owner each hold stands alone: a task that reads and
+/// asks to write, or reads again behind a waiting writer, waits for itself.
+///
+/// What was said of the [`Mutex`](super::Mutex) about pauses and fencing holds for writers; the tokens of readers
 /// identify them and fence nothing.
 ///
 /// On ZooKeeper the layout is that of Curator's `InterProcessReadWriteLock`.
@@ -70,6 +72,28 @@ impl RwLock {
         self.write_with(Acquire::new()).await
     }
 
+    /// As [`read`](RwLock::read), by an owner.
+    ///
+    /// # Errors
+    /// As [`read`](RwLock::read).
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: a dropped acquire leaves nothing; another task of the owner that waited for it takes over.
+    pub async fn read_as(&self, owner: &Owner) -> Result<ReadGuard> {
+        owner.scope(self.read()).await
+    }
+
+    /// As [`write`](RwLock::write), by an owner.
+    ///
+    /// # Errors
+    /// As [`read`](RwLock::read), and `Deadlock` when the owner reads and does not write.
+    ///
+    /// # Cancel safety
+    /// As [`read_as`](RwLock::read_as).
+    pub async fn write_as(&self, owner: &Owner) -> Result<WriteGuard> {
+        owner.scope(self.write()).await
+    }
+
     /// Reads if no writer holds or waits; never waits.
     ///
     /// # Errors
@@ -100,7 +124,7 @@ impl RwLock {
     /// # Cancel safety
     /// As [`read`](RwLock::read).
     pub async fn read_with(&self, options: Acquire) -> Result<ReadGuard> {
-        self.line.wait("read", options, Claim::Shared, None).await.map(ReadGuard)
+        self.wait("read", options, Mode::Shared).await.map(ReadGuard)
     }
 
     /// Writes, with options.
@@ -111,7 +135,7 @@ impl RwLock {
     /// # Cancel safety
     /// As [`write`](RwLock::write).
     pub async fn write_with(&self, options: Acquire) -> Result<WriteGuard> {
-        self.line.wait("write", options, Claim::Exclusive, None).await.map(WriteGuard)
+        self.wait("write", options, Mode::Exclusive).await.map(WriteGuard)
     }
 
     /// Tries to read, with options.
@@ -122,7 +146,7 @@ impl RwLock {
     /// # Cancel safety
     /// As [`try_read`](RwLock::try_read).
     pub async fn try_read_with(&self, options: Acquire) -> Result<Option<ReadGuard>> {
-        Ok(self.line.ask("try_read", options, Claim::Shared, None, Patience::Try).await?.map(ReadGuard))
+        Ok(self.take("try_read", options, Mode::Shared, Patience::Try).await?.map(ReadGuard))
     }
 
     /// Tries to write, with options.
@@ -133,7 +157,31 @@ impl RwLock {
     /// # Cancel safety
     /// As [`try_read`](RwLock::try_read).
     pub async fn try_write_with(&self, options: Acquire) -> Result<Option<WriteGuard>> {
-        Ok(self.line.ask("try_write", options, Claim::Exclusive, None, Patience::Try).await?.map(WriteGuard))
+        Ok(self.take("try_write", options, Mode::Exclusive, Patience::Try).await?.map(WriteGuard))
+    }
+
+    async fn wait(&self, operation: &'static str, options: Acquire, mode: Mode) -> Result<Held> {
+        match self.take(operation, options, mode, Patience::Wait).await? {
+            Some(held) => Ok(held),
+            None => unreachable!("only a try is refused"),
+        }
+    }
+
+    async fn take(
+        &self,
+        operation: &'static str,
+        options: Acquire,
+        mode: Mode,
+        patience: Patience,
+    ) -> Result<Option<Held>> {
+        let Some(owner) = Owner::current() else {
+            let acquired = self.line.ask(operation, options, mode.claim(), None, patience).await?;
+            return Ok(acquired.map(Held::alone));
+        };
+        let clock = self.line.coordinator.clock();
+        let started = clock.now();
+        let share = self.line.enter(operation, &owner, mode, options, patience).await?;
+        Ok(share.map(|share| Held::shared(share, clock.now().since(started))))
     }
 
     /// The key, as it was given.
@@ -156,67 +204,23 @@ impl RwLock {
     pub async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
         self.line.list(after, most).await
     }
+
+    /// Removes a node of the queue, whoever has it, and lets in whom it was in the way of: for operators. Take its sequence
+    /// number from [`queue`](RwLock::queue). Its owner hears `Revoked`, at once where the backend can tell it, but works on
+    /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`.
+    ///
+    /// # Cancel safety
+    /// A dropped one may or may not have been carried out.
+    pub async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.line.force_release(sequence).await
+    }
 }
 
 impl fmt::Debug for RwLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RwLock").field("address", &self.line.queue).finish_non_exhaustive()
-    }
-}
-
-/// Holds for reading, beside other readers. Released by [`release`](Hold::release), or in the background when it is dropped.
-#[must_use = "a guard that is dropped at once releases at once"]
-pub struct ReadGuard(Acquired);
-
-/// Holds for writing, alone. Released by [`release`](Hold::release), or in the background when it is dropped.
-#[must_use = "a guard that is dropped at once releases at once"]
-pub struct WriteGuard(Acquired);
-
-impl ReadGuard {
-    /// How long the acquisition took.
-    pub fn waited(&self) -> Duration {
-        self.0.waited
-    }
-
-    /// The number that identifies this hold on the server. Not a fence: readers hold together.
-    pub fn token(&self) -> Token {
-        self.0.holding.token()
-    }
-}
-
-impl WriteGuard {
-    /// How long the acquisition took.
-    pub fn waited(&self) -> Duration {
-        self.0.waited
-    }
-}
-
-impl Hold for ReadGuard {
-    fn holding(&self) -> &Holding {
-        &self.0.holding
-    }
-}
-
-impl Hold for WriteGuard {
-    fn holding(&self) -> &Holding {
-        &self.0.holding
-    }
-}
-
-impl Fenced for WriteGuard {
-    fn token(&self) -> Token {
-        self.0.holding.token()
-    }
-}
-
-impl fmt::Debug for ReadGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ReadGuard").field(&self.0.holding).finish()
-    }
-}
-
-impl fmt::Debug for WriteGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("WriteGuard").field(&self.0.holding).finish()
     }
 }

@@ -18,6 +18,7 @@ use crate::token::Token;
 /// *Protocol.* An acquisition takes a weight, all of it or none, and is admitted in the order of joining: nobody
 /// overtakes one that does not fit yet. The limit is stored on the coordinator by the first acquisition and stays; a
 /// client that asks for another limit gets `Conflict`, so that two versions of a service cannot each believe another number.
+/// [`set_limit`](Semaphore::set_limit) changes it under load.
 ///
 /// A permit that is lost (its lease ran out) may be held by another at once: as with every lease lock, a paused process
 /// can work on beside its successor for a moment. The tokens of permits identify them and fence nothing.
@@ -37,12 +38,12 @@ use crate::token::Token;
 #[derive(Clone)]
 pub struct Semaphore {
     line: Line,
-    limit: u32,
+    limit: Option<u32>,
 }
 
 impl Semaphore {
-    pub(crate) fn new(coordinator: Coordinator, queue: Address, limit: u32) -> Result<Self> {
-        if limit == 0 {
+    pub(crate) fn new(coordinator: Coordinator, queue: Address, limit: Option<u32>) -> Result<Self> {
+        if limit == Some(0) {
             return Err(Error::invalid("limit", "must not be zero").on(queue.name()));
         }
         Ok(Self { line: Line { coordinator, queue, recipe: "semaphore" }, limit })
@@ -51,8 +52,9 @@ impl Semaphore {
     /// Waits until so many permits are free and it is its turn. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `weight` when it is zero or above the limit; `Conflict` when another limit is stored;
-    /// `Unavailable`; `Lost`; `Closed`; `Misconfigured`.
+    /// `InvalidArgument` naming `weight` when it is zero or above the limit; `Conflict` when another limit is stored, when
+    /// none is and this handle follows it, or when the stored limit is or becomes lower than the weight; `Unavailable`; `Lost`;
+    /// `Closed`; `Misconfigured`.
     ///
     /// # Cancel safety
     /// Cancel-safe: a dropped acquire leaves nothing.
@@ -81,7 +83,7 @@ impl Semaphore {
     pub async fn acquire_with(&self, weight: u32, options: Acquire) -> Result<Permit> {
         const OPERATION: &str = "acquire";
         let claim = self.claim(OPERATION, weight)?;
-        let acquired = self.line.wait(OPERATION, options, claim, Some(self.limit)).await?;
+        let acquired = self.line.wait(OPERATION, options, claim, self.limit).await?;
         Ok(Permit { acquired, weight })
     }
 
@@ -95,13 +97,47 @@ impl Semaphore {
     pub async fn try_acquire_with(&self, weight: u32, options: Acquire) -> Result<Option<Permit>> {
         const OPERATION: &str = "try_acquire";
         let claim = self.claim(OPERATION, weight)?;
-        let acquired = self.line.ask(OPERATION, options, claim, Some(self.limit), Patience::Try).await?;
+        let acquired = self.line.ask(OPERATION, options, claim, self.limit, Patience::Try).await?;
         Ok(acquired.map(|acquired| Permit { acquired, weight }))
     }
 
-    /// The limit that this handle expects.
-    pub fn limit(&self) -> u32 {
+    /// The limit that this handle expects; `None`: it follows the stored one.
+    pub fn limit(&self) -> Option<u32> {
         self.limit
+    }
+
+    /// The limit that is stored on the coordinator; `None` before the first acquisition that brought one.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Forbidden`.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn stored_limit(&self) -> Result<Option<u32>> {
+        let told = |error: Error| error.in_operation("stored_limit").on(self.key());
+        self.line.coordinator.backend().limit(&self.line.queue).await.map_err(told)
+    }
+
+    /// Stores another limit, which this handle expects from now on (one that follows the stored one goes on to). Handles
+    /// that expect the old one get `Conflict` at their next acquisition; clones of this one too.
+    ///
+    /// Waiters stay and follow it: who fits now is admitted at once, and who asked for more than the limit ends with
+    /// `Conflict`. A lower limit revokes nobody, and admits nobody until what is held fits it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `limit`; `Unavailable`; `Unknown` when it may have been stored: read
+    /// [`stored_limit`](Semaphore::stored_limit), since another may have set it too. This handle keeps its limit then.
+    ///
+    /// # Cancel safety
+    /// A dropped one may or may not have been carried out.
+    pub async fn set_limit(&mut self, limit: u32) -> Result<()> {
+        let told = |error: Error| error.in_operation("set_limit").on(self.key());
+        if limit == 0 {
+            return Err(told(Error::invalid("limit", "must not be zero")));
+        }
+        self.line.coordinator.backend().set_limit(&self.line.queue, limit).await.map_err(told)?;
+        self.limit = self.limit.and(Some(limit));
+        Ok(())
     }
 
     /// The key, as it was given.
@@ -125,11 +161,26 @@ impl Semaphore {
         self.line.list(after, most).await
     }
 
+    /// Removes a node of the queue, whoever has it, and lets in whom it was in the way of: for operators. Take its sequence
+    /// number from [`queue`](Semaphore::queue). Its owner hears `Revoked`, at once where the backend can tell it, but works on
+    /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`.
+    ///
+    /// # Cancel safety
+    /// A dropped one may or may not have been carried out.
+    pub async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.line.force_release(sequence).await
+    }
+
     fn claim(&self, operation: &'static str, weight: u32) -> Result<Claim> {
         let why = match weight {
             0 => "must not be zero".to_owned(),
-            heavy if heavy > self.limit => format!("is {heavy}, above the limit {}", self.limit),
-            weight => return Ok(Claim::Permits(weight)),
+            weight => match self.limit {
+                Some(limit) if weight > limit => format!("is {weight}, above the limit {limit}"),
+                _ => return Ok(Claim::Permits(weight)),
+            },
         };
         Err(Error::invalid("weight", why).in_operation(operation).on(self.key()))
     }

@@ -3,14 +3,33 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use crate::decide::Claim;
+
 /// Which acquisition of an owner and key: a guard carries it, so that a release of another does nothing (D1).
 pub(crate) type Generation = u64;
 
-/// One entry per owner and key: none, acquiring, or held.
+/// How an owner holds, or asks to hold. A mutex knows only the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Mode {
+    Exclusive,
+    Shared,
+}
+
+impl Mode {
+    /// What a node must claim for it.
+    pub(crate) fn claim(self) -> Claim {
+        match self {
+            Mode::Exclusive => Claim::Exclusive,
+            Mode::Shared => Claim::Shared,
+        }
+    }
+}
+
+/// One entry per owner and key: none, acquiring, or held; the holds of a generation hang on one node, and are counted by mode.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Entry<H> {
     Acquiring(Generation),
-    Held { generation: Generation, count: usize, hold: H },
+    Held { generation: Generation, exclusive: usize, shared: usize, hold: H },
 }
 
 /// What a task that enters is to do.
@@ -20,15 +39,19 @@ pub(crate) enum Entered<H> {
     Acquire(Generation),
     /// Another task of this owner acquires: wait for it, and enter again (D3).
     Join,
-    /// Held: counted, no request.
+    /// Held, and by a writer if it asks to write: counted, no request. Who writes may read.
     Again(Generation, H),
+    /// The owner reads, and asks to write: it would wait for itself.
+    Deadlock,
 }
 
 /// What a release means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Left<H> {
-    /// Other holds of this generation remain.
+    /// Other holds of this generation remain, and the node stays as it is.
     Remaining,
+    /// It was the last that writes, and some that read remain: the node is to be downgraded.
+    Downgrade(H),
     /// It was the last: the node is to be given back. The entry is gone already, so that a later acquisition
     /// is a new one (D2).
     Last(H),
@@ -37,8 +60,8 @@ pub(crate) enum Left<H> {
 }
 
 /// The holds of all owners of a coordinator, by owner and key.
-#[derive(Clone, Debug)]
-pub(crate) struct Ledger<K, H> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ledger<K: Eq + Hash, H> {
     entries: HashMap<K, Entry<H>>,
     last: Generation,
 }
@@ -51,11 +74,15 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
 
     /// A task of an owner wants `key`. `is_lost` says whether a hold is lost: such an entry is cleared first,
     /// so that nobody re-enters a lost hold (D5).
-    pub(crate) fn enter(&mut self, key: &K, is_lost: impl FnOnce(&H) -> bool) -> Entered<H> {
+    pub(crate) fn enter(&mut self, key: &K, mode: Mode, is_lost: impl FnOnce(&H) -> bool) -> Entered<H> {
         match self.entries.get_mut(key) {
             Some(Entry::Acquiring(_)) => return Entered::Join,
-            Some(Entry::Held { generation, count, hold }) if !is_lost(hold) => {
-                *count += 1;
+            Some(Entry::Held { generation, exclusive, shared, hold }) if !is_lost(hold) => {
+                match mode {
+                    Mode::Exclusive if *exclusive == 0 => return Entered::Deadlock,
+                    Mode::Exclusive => *exclusive += 1,
+                    Mode::Shared => *shared += 1,
+                }
                 return Entered::Again(*generation, hold.clone());
             }
             _ => {}
@@ -66,11 +93,15 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
     }
 
     /// The acquisition of this generation succeeded: held once.
-    pub(crate) fn acquired(&mut self, key: &K, generation: Generation, hold: H) {
+    pub(crate) fn acquired(&mut self, key: &K, generation: Generation, mode: Mode, hold: H) {
         if let Some(entry @ Entry::Acquiring(_)) = self.entries.get_mut(key)
-            && *entry_generation(entry) == generation
+            && entry.generation() == generation
         {
-            *entry = Entry::Held { generation, count: 1, hold };
+            let (exclusive, shared) = match mode {
+                Mode::Exclusive => (1, 0),
+                Mode::Shared => (0, 1),
+            };
+            *entry = Entry::Held { generation, exclusive, shared, hold };
         }
     }
 
@@ -82,27 +113,43 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// A guard of this generation is released.
-    pub(crate) fn leave(&mut self, key: &K, generation: Generation) -> Left<H> {
-        match self.entries.get_mut(key) {
-            Some(Entry::Held { generation: current, count, .. }) if *current == generation => {
-                *count -= 1;
-                if *count > 0 {
-                    return Left::Remaining;
-                }
+    /// A guard of this generation and mode is released.
+    pub(crate) fn leave(&mut self, key: &K, generation: Generation, mode: Mode) -> Left<H> {
+        let Some(Entry::Held { generation: current, exclusive, shared, hold }) = self.entries.get_mut(key)
+        else {
+            return Left::Stale;
+        };
+        if *current != generation {
+            return Left::Stale;
+        }
+        match mode {
+            Mode::Exclusive => *exclusive -= 1,
+            Mode::Shared => *shared -= 1,
+        }
+        match (*exclusive, *shared) {
+            (0, 0) => {
+                let hold = hold.clone();
+                self.entries.remove(key);
+                Left::Last(hold)
             }
+            (0, _) if mode == Mode::Exclusive => Left::Downgrade(hold.clone()),
+            _ => Left::Remaining,
+        }
+    }
+
+    /// A guard of this generation that writes is to read from now on: [`Left::Last`] is no answer to it.
+    pub(crate) fn convert(&mut self, key: &K, generation: Generation) -> Left<H> {
+        match self.entries.get_mut(key) {
+            Some(Entry::Held { generation: current, shared, .. }) if *current == generation => *shared += 1,
             _ => return Left::Stale,
         }
-        match self.entries.remove(key) {
-            Some(Entry::Held { hold, .. }) => Left::Last(hold),
-            _ => Left::Stale,
-        }
+        self.leave(key, generation, Mode::Exclusive)
     }
 
     /// How often the owner holds `key` now.
     pub(crate) fn count(&self, key: &K) -> usize {
         match self.entries.get(key) {
-            Some(Entry::Held { count, .. }) => *count,
+            Some(Entry::Held { exclusive, shared, .. }) => exclusive + shared,
             _ => 0,
         }
     }
@@ -114,45 +161,49 @@ impl<K: Eq + Hash + Clone, H: Clone> Default for Ledger<K, H> {
     }
 }
 
-fn entry_generation<H>(entry: &Entry<H>) -> &Generation {
-    match entry {
-        Entry::Acquiring(generation) | Entry::Held { generation, .. } => generation,
+impl<H> Entry<H> {
+    fn generation(&self) -> Generation {
+        match self {
+            Entry::Acquiring(generation) | Entry::Held { generation, .. } => *generation,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::Mode::{Exclusive, Shared};
     use super::*;
 
     /// A hold is named by the node that it has; `lost` are the nodes that are lost.
     type Book = Ledger<&'static str, u32>;
 
-    fn enter(book: &mut Book, lost: &[u32]) -> Entered<u32> {
-        book.enter(&"k", |node| lost.contains(node))
+    fn enter(book: &mut Book, mode: Mode, lost: &[u32]) -> Entered<u32> {
+        book.enter(&"k", mode, |node| lost.contains(node))
     }
 
-    fn acquire(book: &mut Book, node: u32, lost: &[u32]) -> Generation {
-        let Entered::Acquire(generation) = enter(book, lost) else { panic!("nobody holds") };
-        book.acquired(&"k", generation, node);
+    fn acquire(book: &mut Book, mode: Mode, node: u32, lost: &[u32]) -> Generation {
+        let Entered::Acquire(generation) = enter(book, mode, lost) else { panic!("nobody holds") };
+        book.acquired(&"k", generation, mode, node);
         generation
     }
 
     #[test]
     fn d1_a_release_of_an_older_generation_does_nothing() {
         let mut book = Book::new();
-        let old = acquire(&mut book, 1, &[]);
-        let new = acquire(&mut book, 2, &[1]);
-        assert_eq!(book.leave(&"k", old), Left::Stale);
+        let old = acquire(&mut book, Exclusive, 1, &[]);
+        let new = acquire(&mut book, Exclusive, 2, &[1]);
+        assert_eq!(book.leave(&"k", old, Exclusive), Left::Stale);
+        assert_eq!(book.convert(&"k", old), Left::Stale);
         assert_eq!(book.count(&"k"), 1);
-        assert_eq!(book.leave(&"k", new), Left::Last(2));
+        assert_eq!(book.leave(&"k", new, Exclusive), Left::Last(2));
     }
 
     #[test]
     fn d2_after_the_last_release_an_acquisition_is_a_new_one() {
         let mut book = Book::new();
-        let first = acquire(&mut book, 1, &[]);
-        assert_eq!(book.leave(&"k", first), Left::Last(1));
-        let Entered::Acquire(second) = enter(&mut book, &[]) else {
+        let first = acquire(&mut book, Exclusive, 1, &[]);
+        assert_eq!(book.leave(&"k", first, Exclusive), Left::Last(1));
+        let Entered::Acquire(second) = enter(&mut book, Exclusive, &[]) else {
             panic!("re-entered a node that is leaving")
         };
         assert!(second > first);
@@ -161,33 +212,58 @@ mod tests {
     #[test]
     fn d3_two_tasks_of_one_owner_make_one_acquisition() {
         let mut book = Book::new();
-        let Entered::Acquire(generation) = enter(&mut book, &[]) else { panic!("nobody holds") };
-        assert_eq!(enter(&mut book, &[]), Entered::Join);
-        book.acquired(&"k", generation, 1);
-        assert_eq!(enter(&mut book, &[]), Entered::Again(generation, 1));
-        assert_eq!(book.leave(&"k", generation), Left::Remaining);
-        assert_eq!(book.leave(&"k", generation), Left::Last(1));
+        let Entered::Acquire(generation) = enter(&mut book, Exclusive, &[]) else { panic!("nobody holds") };
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join);
+        assert_eq!(enter(&mut book, Shared, &[]), Entered::Join);
+        book.acquired(&"k", generation, Exclusive, 1);
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Again(generation, 1));
+        assert_eq!(book.leave(&"k", generation, Exclusive), Left::Remaining);
+        assert_eq!(book.leave(&"k", generation, Exclusive), Left::Last(1));
     }
 
     #[test]
     fn d4_when_the_acquiring_task_is_dropped_another_takes_over() {
         let mut book = Book::new();
-        let Entered::Acquire(first) = enter(&mut book, &[]) else { panic!("nobody holds") };
-        assert_eq!(enter(&mut book, &[]), Entered::Join);
+        let Entered::Acquire(first) = enter(&mut book, Exclusive, &[]) else { panic!("nobody holds") };
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join);
         book.gave_up(&"k", first);
-        let Entered::Acquire(second) = enter(&mut book, &[]) else { panic!("nobody takes over") };
+        let Entered::Acquire(second) = enter(&mut book, Exclusive, &[]) else { panic!("nobody takes over") };
         // What the first one still says does not touch the second.
         book.gave_up(&"k", first);
-        book.acquired(&"k", first, 1);
-        assert_eq!(enter(&mut book, &[]), Entered::Join);
-        book.acquired(&"k", second, 2);
-        assert_eq!(enter(&mut book, &[]), Entered::Again(second, 2));
+        book.acquired(&"k", first, Exclusive, 1);
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join);
+        book.acquired(&"k", second, Exclusive, 2);
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Again(second, 2));
     }
 
     #[test]
     fn d5_nobody_re_enters_a_lost_hold() {
+        for mode in [Exclusive, Shared] {
+            let mut book = Book::new();
+            acquire(&mut book, mode, 1, &[]);
+            assert!(matches!(enter(&mut book, mode, &[1]), Entered::Acquire(_)));
+        }
+    }
+
+    #[test]
+    fn who_writes_may_read_and_the_last_writer_downgrades() {
         let mut book = Book::new();
-        acquire(&mut book, 1, &[]);
-        assert!(matches!(enter(&mut book, &[1]), Entered::Acquire(_)));
+        let generation = acquire(&mut book, Exclusive, 1, &[]);
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Again(generation, 1));
+        assert_eq!(enter(&mut book, Shared, &[]), Entered::Again(generation, 1));
+        assert_eq!(book.leave(&"k", generation, Exclusive), Left::Remaining);
+        assert_eq!(book.convert(&"k", generation), Left::Downgrade(1));
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Deadlock, "it only reads now");
+        assert_eq!(book.leave(&"k", generation, Shared), Left::Remaining);
+        assert_eq!(book.leave(&"k", generation, Shared), Left::Last(1));
+    }
+
+    #[test]
+    fn who_reads_may_read_again_and_not_write() {
+        let mut book = Book::new();
+        let generation = acquire(&mut book, Shared, 1, &[]);
+        assert_eq!(enter(&mut book, Shared, &[]), Entered::Again(generation, 1));
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Deadlock);
+        assert_eq!(book.count(&"k"), 2);
     }
 }

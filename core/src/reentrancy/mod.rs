@@ -6,7 +6,9 @@
 mod ledger;
 mod owner;
 mod owners;
+mod share;
 
-pub(crate) use ledger::{Entered, Generation, Left};
+pub(crate) use ledger::Mode;
 pub use owner::Owner;
-pub(crate) use owners::{OwnedKey, Owners};
+pub(crate) use owners::Owners;
+pub(crate) use share::Share;
