@@ -52,6 +52,7 @@ const PROPERTIES: &[&str] = &[
     "MUTEX-RELEASE",
     "MUTEX-RUN",
     "MUTEX-OPTIONS",
+    "MUTEX-AT-LEAST",
     "REENTRY-OWNER",
     "REENTRY-COUNT",
     "REENTRY-LOSS",
@@ -59,9 +60,12 @@ const PROPERTIES: &[&str] = &[
     "RWLOCK-ORDER",
     "RWLOCK-CANCEL",
     "RWLOCK-EXCLUSION",
+    "RWLOCK-DOWNGRADE",
+    "RWLOCK-OWNER",
     "SEMAPHORE-LIMIT",
     "SEMAPHORE-ORDER",
     "SEMAPHORE-CONFLICT",
+    "SEMAPHORE-RESIZE",
     "SEMAPHORE-ARGUMENTS",
     "CAPABILITIES",
 ];
@@ -73,6 +77,7 @@ const WITHOUT_CONTROL: &[(&str, &str)] = &[
     ("REENTRY-COUNT", OWNERS),
     ("REENTRY-LOSS", OWNERS),
     ("REENTRY-RACE", OWNERS),
+    ("RWLOCK-OWNER", OWNERS),
     ("SEMAPHORE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
 ];
 

@@ -2,11 +2,15 @@
 
 pub mod attempt;
 pub mod cancel;
+pub mod downgrade;
 pub mod futures;
 pub mod key;
 pub mod lease;
+pub mod least;
+pub mod limit;
 pub mod mutex;
 pub mod node;
+pub mod operator;
 pub mod process;
 pub mod reentry;
 pub mod rwlock;
@@ -26,13 +30,17 @@ pub fn all() -> Vec<Case> {
         key::CASES,
         lease::CASES,
         node::CASES,
+        operator::CASES,
         attempt::CASES,
         cancel::CASES,
         mutex::CASES,
+        least::CASES,
         process::CASES,
         reentry::CASES,
         rwlock::CASES,
+        downgrade::CASES,
         semaphore::CASES,
+        limit::CASES,
         soak::CASES,
     ]
     .concat();

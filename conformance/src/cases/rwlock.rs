@@ -10,11 +10,11 @@ use crate::case::cases;
 use crate::kit::{soon, until};
 use crate::testbed::Client;
 
-fn rwlock(client: &Client, key: &str) -> RwLock {
+pub(super) fn rwlock(client: &Client, key: &str) -> RwLock {
     client.coordinator.rwlock(key).expect("a good key")
 }
 
-async fn stands(lock: &RwLock, nodes: usize) {
+pub(super) async fn stands(lock: &RwLock, nodes: usize) {
     let listed = || async { soon("list", lock.queue(0, 100)).await.expect("listed").len() == nodes };
     until("it stands in the queue", listed).await;
 }

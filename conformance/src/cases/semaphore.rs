@@ -10,11 +10,11 @@ use crate::case::cases;
 use crate::kit::{soon, until};
 use crate::testbed::Client;
 
-fn semaphore(client: &Client, key: &str, limit: u32) -> Semaphore {
+pub(super) fn semaphore(client: &Client, key: &str, limit: u32) -> Semaphore {
     client.coordinator.semaphore(key, limit).expect("a good key and limit")
 }
 
-async fn permits(semaphore: &Semaphore, weight: u32) -> Permit {
+pub(super) async fn permits(semaphore: &Semaphore, weight: u32) -> Permit {
     soon("acquire", semaphore.acquire(weight)).await.expect("acquired")
 }
 

@@ -9,6 +9,7 @@ mod mutex;
 mod node;
 mod order;
 mod recipes;
+mod terms;
 mod waits;
 mod wrapper;
 
@@ -32,7 +33,7 @@ pub(crate) struct Control {
 
 /// Every broken backend.
 pub(crate) fn controls() -> Vec<Control> {
-    [key::CONTROLS, lease::CONTROLS, node::CONTROLS, mutex::CONTROLS, recipes::CONTROLS]
+    [key::CONTROLS, lease::CONTROLS, node::CONTROLS, mutex::CONTROLS, recipes::CONTROLS, terms::CONTROLS]
         .into_iter()
         .flatten()
         .map(Control::copy)

@@ -1,0 +1,163 @@
+//! The RwLock: writers that turn readers, and owners.
+
+use futures_util::FutureExt;
+use latchwork_core::contracts::Entry;
+use latchwork_core::decide::Claim;
+use latchwork_core::recipes::RwLock;
+use latchwork_core::{ErrorKind, Fenced, Hold, Kind, LostReason, Owner, Release};
+
+use super::rwlock::{rwlock, stands};
+use crate::case::cases;
+use crate::kit::{NOISE, after_polls, queue_of, soon, until, within};
+
+async fn entries(lock: &RwLock) -> Vec<Entry> {
+    soon("list", lock.queue(0, 100)).await.expect("listed")
+}
+
+/// A reader, and a writer, that come in the background.
+macro_rules! background {
+    ($lock:expr, $how:ident) => {{
+        let lock = $lock.clone();
+        tokio::spawn(async move { lock.$how().await })
+    }};
+}
+
+cases! {
+    "RWLOCK-DOWNGRADE" =>
+    /// W R W R: the first turns reader in its place, with its token, and lets in the readers up to the next writer
+    async fn rwlock_downgrade_keeps_place_and_token(scene) {
+        let (one, two) = (scene.client().await, scene.client().await);
+        let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
+        let writer = soon("write", here.write()).await.expect("acquired");
+        let token = writer.token();
+        let second = background!(there, read);
+        stands(&here, 2).await;
+        let third = background!(here, write);
+        stands(&here, 3).await;
+        let fourth = background!(there, read);
+        stands(&here, 4).await;
+        let reader = soon("downgrade", writer.downgrade()).await.expect("downgraded");
+        assert_eq!(reader.token(), token, "it keeps its token");
+        let second = soon("the reader behind", second).await.expect("no panic").expect("admitted");
+        assert!(reader.is_held() && !third.is_finished() && !fourth.is_finished(), "past the next writer");
+        let listed = entries(&there).await;
+        let claims: Vec<_> = listed.iter().map(|entry| (entry.claim, entry.admitted)).collect();
+        assert_eq!(
+            claims,
+            [(Claim::Shared, true), (Claim::Shared, true), (Claim::Exclusive, false), (Claim::Shared, false)]
+        );
+        assert_eq!(listed[0].sequence, token.sequence(), "it keeps its place");
+        let behind = soon("list", there.queue(token.sequence(), 100)).await.expect("listed");
+        assert_eq!(behind.len(), 3, "a page goes on behind it");
+        second.release().await.expect("released");
+        assert!(!third.is_finished(), "a writer beside the reader that it was");
+        assert_eq!(reader.release().await.expect("released"), Release::Released);
+        let third = soon("the writer", third).await.expect("no panic").expect("admitted");
+        assert!(third.token() > token);
+        third.release().await.expect("released");
+        soon("the last", fourth).await.expect("no panic").expect("admitted").release().await.expect("released");
+    }
+
+    "RWLOCK-DOWNGRADE" =>
+    /// whose reply is lost, is repeated and stays one; a node that is removed after it is told
+    async fn rwlock_downgrade_survives_a_lost_reply(scene) {
+        let (one, two) = (scene.client().await, scene.client().await);
+        let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
+        let writer = soon("write", here.write()).await.expect("acquired");
+        let token = writer.token();
+        let mut lost = one.link.drop_reply("a");
+        let turning = tokio::spawn(writer.downgrade());
+        soon("the request", lost.caught()).await;
+        let reader = soon("downgrade", turning).await.expect("no panic").expect("downgraded");
+        let beside = soon("read", there.read()).await.expect("acquired");
+        assert!(reader.is_held() && beside.is_held());
+        assert_eq!(entries(&there).await.len(), 2);
+        let sequence = entries(&there).await[0].sequence;
+        assert_eq!(sequence, token.sequence());
+        scene.stage.remove(&queue_of(scene, Kind::RwLock, "a"), sequence).await.expect("removed");
+        let ttl = one.coordinator.lease().ttl();
+        assert_eq!(within(ttl + NOISE, "the loss", reader.lost()).await.reason(), LostReason::Revoked);
+        assert!(beside.is_held());
+        beside.release().await.expect("released");
+    }
+
+    "RWLOCK-DOWNGRADE" =>
+    /// dropped at any await, it gives the lock back; of one that is lost, or released, it is an error
+    async fn rwlock_downgrade_can_be_dropped(scene) {
+        let (one, two) = (scene.client().await, scene.client().await);
+        let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
+        for polls in 1..6 {
+            let writer = soon("write", here.write()).await.expect("acquired");
+            let turned = after_polls(polls, writer.downgrade()).await;
+            drop(turned.map(|turned| turned.expect("downgraded")));
+            // A try by another: nothing that is left may be in its way for longer than the way there.
+            until("it is free again", || async {
+                match soon("try", there.try_write()).await.expect("answered") {
+                    Some(free) => free.release().await.is_ok(),
+                    None => false,
+                }
+            })
+            .await;
+        }
+        let writer = soon("write", here.write()).await.expect("acquired");
+        writer.release().await.expect("released");
+        let error = soon("downgrade", writer.downgrade()).await.expect_err("released");
+        assert_eq!((error.kind(), error.operation()), (&ErrorKind::NotHeld, Some("downgrade")), "{error}");
+    }
+
+    "RWLOCK-OWNER" =>
+    /// an owner reads again past a waiting writer, and a reader that asks to write gets an error, not a deadlock
+    async fn rwlock_owner_that_reads_may_not_write(scene) {
+        let (one, two) = (scene.client().await, scene.client().await);
+        let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
+        let (owner, other) = (Owner::new("one"), Owner::new("other"));
+        let reader = soon("read", here.read_as(&owner)).await.expect("acquired");
+        assert_eq!(entries(&there).await[0].label, "one");
+        let writer = background!(there, write);
+        stands(&there, 2).await;
+        one.link.cut();
+        let again = here.read_as(&owner).now_or_never().expect("no request").expect("it reads already");
+        assert_eq!(again.token(), reader.token());
+        let refused = here.write_as(&owner).now_or_never().expect("no request").expect_err("it would wait for itself");
+        assert_eq!((refused.kind(), refused.key()), (&ErrorKind::Deadlock, Some("a")), "{refused}");
+        reader.release().await.expect("no request");
+        one.link.heal();
+        assert!(again.is_held() && reader.check().is_err());
+        assert!(soon("try", other.scope(here.try_read())).await.expect("answered").is_none(), "another owner waits");
+        again.release().await.expect("released");
+        let writer = soon("the writer", writer).await.expect("no panic").expect("admitted");
+        writer.release().await.expect("released");
+        soon("write", here.write_as(&owner)).await.expect("nothing is read any more").release().await.expect("released");
+    }
+
+    "RWLOCK-OWNER" =>
+    /// who writes may write and read without a request; the last that writes turns the node into a reader's
+    async fn rwlock_owner_that_writes_may_read_and_keeps_that(scene) {
+        let (one, two) = (scene.client().await, scene.client().await);
+        let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
+        let owner = Owner::new("one");
+        for released in [true, false] {
+            let outer = soon("write", here.write_as(&owner)).await.expect("acquired");
+            one.link.cut();
+            let inner = here.write_as(&owner).now_or_never().expect("no request").expect("it writes already");
+            let reading = here.read_as(&owner).now_or_never().expect("no request").expect("it writes already");
+            assert_eq!((inner.token(), reading.token()), (outer.token(), outer.token()));
+            let turned = inner.downgrade().now_or_never().expect("no request").expect("another writes on");
+            one.link.heal();
+            let waiting = background!(there, read);
+            stands(&there, 2).await;
+            assert!(!waiting.is_finished(), "beside a writer");
+            match released {
+                true => drop(outer.release().await.expect("released")),
+                false => drop(outer),
+            }
+            let beside = soon("the reader", waiting).await.expect("no panic").expect("nobody writes any more");
+            assert!(reading.is_held() && turned.is_held());
+            assert!(soon("try", there.try_write()).await.expect("answered").is_none(), "two still read");
+            for guard in [reading, turned, beside] {
+                guard.release().await.expect("released");
+            }
+            until("nothing is left", || async { entries(&there).await.is_empty() }).await;
+        }
+    }
+}

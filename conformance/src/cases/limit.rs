@@ -1,0 +1,135 @@
+//! The Semaphore: a limit that changes.
+
+use std::time::Duration;
+
+use latchwork_core::recipes::{Permit, Semaphore};
+use latchwork_core::{ErrorKind, Hold, Result};
+use tokio::task::JoinHandle;
+
+use super::semaphore::{permits, semaphore};
+use crate::case::cases;
+use crate::kit::{soon, until};
+
+/// Starts an acquire in the background, and waits until it stands in the queue as its `place`-th.
+async fn queue_up(semaphore: &Semaphore, weight: u32, place: usize) -> JoinHandle<Result<Permit>> {
+    let task = tokio::spawn({
+        let semaphore = semaphore.clone();
+        async move { semaphore.acquire(weight).await }
+    });
+    until("it stands in the queue", || async { nodes(semaphore).await == place }).await;
+    task
+}
+
+async fn nodes(semaphore: &Semaphore) -> usize {
+    soon("list", semaphore.queue(0, 100)).await.expect("listed").len()
+}
+
+/// Whoever would be admitted wrongly has had the time to be: a try of another client has been there and back.
+async fn settle(semaphore: &Semaphore) {
+    assert!(soon("try", semaphore.try_acquire(1)).await.expect("answered").is_none(), "a try overtook");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+}
+
+cases! {
+    "SEMAPHORE-RESIZE" =>
+    /// limit 1 to 2 while some wait: the first is admitted at once, the next is not, and who follows the limit waits too
+    async fn semaphore_resize_up_admits_at_once(scene) {
+        let (one, two, three) = (scene.client().await, scene.client().await, scene.client().await);
+        let mut resized = semaphore(&one, "a", 1);
+        let held = permits(&resized, 1).await;
+        let following = two.coordinator.semaphore_as_stored("a").expect("a good key");
+        assert_eq!((following.limit(), soon("read", following.stored_limit()).await.expect("read")), (None, Some(1)));
+        let first = queue_up(&following, 1, 2).await;
+        let second = queue_up(&semaphore(&three, "a", 1), 1, 3).await;
+        soon("set_limit", resized.set_limit(2)).await.expect("set");
+        assert_eq!((resized.limit(), soon("read", following.stored_limit()).await.expect("read")), (Some(2), Some(2)));
+        let first = soon("the first", first).await.expect("no panic").expect("admitted");
+        settle(&following).await;
+        assert!(held.is_held() && !second.is_finished(), "over the limit");
+        let error = soon("acquire", semaphore(&three, "a", 1).acquire(1)).await.expect_err("the old limit");
+        assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+        held.release().await.expect("released");
+        let second = soon("the second", second).await.expect("no panic").expect("waiters follow the new limit");
+        for permit in [first, second] {
+            permit.release().await.expect("released");
+        }
+    }
+
+    "SEMAPHORE-RESIZE" =>
+    /// 3 to 2 with 2 + 1 held: nobody is revoked, and nobody admitted until the sum fits
+    async fn semaphore_resize_down_revokes_nobody(scene) {
+        let (one, two) = (scene.client().await, scene.client().await);
+        for heavy_leaves in [true, false] {
+            let key = if heavy_leaves { "a" } else { "b" };
+            let mut resized = semaphore(&one, key, 3);
+            let heavy = permits(&resized, 2).await;
+            let light = permits(&semaphore(&two, key, 3), 1).await;
+            soon("set_limit", resized.set_limit(2)).await.expect("set");
+            let following = two.coordinator.semaphore_as_stored(key).expect("a good key");
+            let waiting = queue_up(&following, 1, 3).await;
+            settle(&following).await;
+            assert!(heavy.is_held() && light.is_held(), "revoked");
+            assert!(!waiting.is_finished(), "admitted beside three");
+            let (leaves, stays) = if heavy_leaves { (heavy, light) } else { (light, heavy) };
+            leaves.release().await.expect("released");
+            if !heavy_leaves {
+                // Two are held still, of two.
+                settle(&following).await;
+                assert!(!waiting.is_finished(), "admitted beside two");
+                stays.release().await.expect("released");
+                soon("the waiter", waiting).await.expect("no panic").expect("admitted").release().await.expect("released");
+                continue;
+            }
+            let waiter = soon("the waiter", waiting).await.expect("no panic").expect("admitted");
+            assert!(stays.is_held());
+            for permit in [stays, waiter] {
+                permit.release().await.expect("released");
+            }
+        }
+    }
+
+    "SEMAPHORE-RESIZE" =>
+    /// a waiter whose weight does not fit the new limit ends with `Conflict`, and who stands behind it gets on
+    async fn semaphore_resize_ends_who_does_not_fit(scene) {
+        let (one, two) = (scene.client().await, scene.client().await);
+        let mut resized = semaphore(&one, "a", 3);
+        let held = permits(&resized, 1).await;
+        let heavy = queue_up(&semaphore(&two, "a", 3), 3, 2).await;
+        let light = queue_up(&semaphore(&two, "a", 3), 1, 3).await;
+        assert!(!light.is_finished(), "past the heavy one");
+        soon("set_limit", resized.set_limit(2)).await.expect("set");
+        let error = soon("the heavy one", heavy).await.expect("no panic").expect_err("it can never be admitted");
+        assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
+        let light = soon("the light one", light).await.expect("no panic").expect("admitted");
+        assert!(held.is_held() && light.is_held());
+        let following = two.coordinator.semaphore_as_stored("a").expect("a good key");
+        let error = soon("acquire", following.acquire(3)).await.expect_err("above the stored limit");
+        assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+        for permit in [held, light] {
+            permit.release().await.expect("released");
+        }
+    }
+
+    "SEMAPHORE-RESIZE" =>
+    /// without a stored limit who follows it gets `Conflict`; the limit can be set first, and outlives its clients
+    async fn semaphore_resize_before_anybody_joins(scene) {
+        let (one, two) = (scene.client().await, scene.client().await);
+        let following = two.coordinator.semaphore_as_stored("a").expect("a good key");
+        assert_eq!(soon("read", following.stored_limit()).await.expect("read"), None);
+        for error in [
+            soon("acquire", following.acquire(1)).await.expect_err("no limit"),
+            soon("try", following.try_acquire(1)).await.expect_err("no limit"),
+        ] {
+            assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+        }
+        let mut unset = one.coordinator.semaphore_as_stored("a").expect("a good key");
+        let error = unset.set_limit(0).await.expect_err("zero");
+        assert_eq!((error.argument(), error.operation()), (Some("limit"), Some("set_limit")), "{error}");
+        soon("set_limit", unset.set_limit(2)).await.expect("set");
+        assert_eq!(unset.limit(), None, "it goes on to follow");
+        one.coordinator.close().await.expect("closed");
+        let both = permits(&following, 2).await;
+        assert!(soon("try", following.try_acquire(1)).await.expect("answered").is_none());
+        both.release().await.expect("released");
+    }
+}

@@ -1,0 +1,54 @@
+//! An operator's forced release.
+
+use latchwork_core::{Fenced, Hold, LostReason, Release};
+
+use super::rwlock::rwlock;
+use super::semaphore::{permits, semaphore};
+use crate::case::cases;
+use crate::kit::{NOISE, acquire, listing, mutex, queue_up, soon, within};
+
+cases! {
+    "NODE-GONE" =>
+    /// a forced release frees the lock for the next; its victim, a holder or a waiter, hears `Revoked` at once
+    async fn node_gone_by_a_forced_release_is_told(scene) {
+        let (client, operator) = (scene.client().await, scene.client().await);
+        let (here, there) = (mutex(&client, "a"), mutex(&operator, "a"));
+        let guard = acquire(&here).await;
+        let victim = queue_up(&here, 2).await;
+        let next = queue_up(&there, 3).await;
+        let listed = listing(&there).await;
+        assert!(soon("force", there.force_release(listed[1].sequence)).await.expect("answered"));
+        let error = within(NOISE, "the waiter's loss", victim.outcome()).await.expect_err("removed");
+        assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+        assert!(guard.is_held() && !next.is_finished());
+        assert!(soon("force", there.force_release(guard.token().sequence())).await.expect("answered"));
+        assert_eq!(within(NOISE, "the holder's loss", guard.lost()).await.reason(), LostReason::Revoked);
+        let next = next.guard().await;
+        assert!(next.token() > guard.token());
+        for gone in &listed[..2] {
+            assert!(!soon("force", there.force_release(gone.sequence)).await.expect("answered"), "twice");
+        }
+        assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Revoked));
+        assert!(next.is_held(), "somebody else's");
+        next.release().await.expect("released");
+    }
+
+    "NODE-GONE" =>
+    /// it is the same of readers and of permits: whom it makes room for comes in
+    async fn node_gone_by_a_forced_release_makes_room(scene) {
+        let (client, operator) = (scene.client().await, scene.client().await);
+        let reader = soon("read", rwlock(&client, "a").read()).await.expect("acquired");
+        let there = rwlock(&operator, "a");
+        let writer = tokio::spawn({ let there = there.clone(); async move { there.write().await } });
+        super::rwlock::stands(&there, 2).await;
+        assert!(soon("force", there.force_release(reader.token().sequence())).await.expect("answered"));
+        assert_eq!(within(NOISE, "the loss", reader.lost()).await.reason(), LostReason::Revoked);
+        soon("the writer", writer).await.expect("no panic").expect("admitted").release().await.expect("released");
+
+        let (heavy, there) = (permits(&semaphore(&client, "a", 2), 2).await, semaphore(&operator, "a", 2));
+        assert!(soon("try", there.try_acquire(1)).await.expect("answered").is_none());
+        assert!(soon("force", there.force_release(heavy.token().sequence())).await.expect("answered"));
+        assert_eq!(within(NOISE, "the loss", heavy.lost()).await.reason(), LostReason::Revoked);
+        permits(&there, 2).await.release().await.expect("released");
+    }
+}

@@ -1,0 +1,224 @@
+//! What changes under those that hold and wait: a writer that turns reader, a limit, a node that is taken away.
+
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::Backend;
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, LostReason, Result};
+
+use super::lease::States;
+use super::order::{ALL, AnyPredecessorAdmits, LOOK};
+use super::waits::told_of_no_removal;
+use super::wrapper::{BrokenNode, Defect};
+use super::{Control, on_memory};
+
+pub(super) const CONTROLS: &[Control] = &[
+    Control {
+        name: "a_downgrade_changes_nothing",
+        case: "rwlock_downgrade_keeps_place_and_token",
+        beside: "rwlock_writers_are_alone",
+        bed: |name| on_memory(name, Downgrade::Nothing),
+    },
+    Control {
+        name: "a_downgrade_gives_the_place_up",
+        case: "rwlock_downgrade_keeps_place_and_token",
+        beside: "rwlock_writers_are_alone",
+        bed: |name| on_memory(name, Downgrade::Leaves),
+    },
+    Control {
+        name: "a_downgrade_can_not_be_repeated",
+        case: "rwlock_downgrade_survives_a_lost_reply",
+        beside: "rwlock_downgrade_keeps_place_and_token",
+        bed: |name| on_memory(name, Downgrade::OnlyOnce),
+    },
+    Control {
+        name: "a_dropped_downgrade_keeps_the_node",
+        case: "rwlock_downgrade_can_be_dropped",
+        beside: "rwlock_downgrade_keeps_place_and_token",
+        bed: |name| on_memory(name, Downgrade::Sticks),
+    },
+    Control {
+        name: "readers_wake_for_departures_only",
+        case: "rwlock_downgrade_keeps_place_and_token",
+        beside: "rwlock_writers_are_alone",
+        bed: |name| on_memory(name, OnlyDepartures),
+    },
+    Control {
+        name: "a_new_limit_is_not_stored",
+        case: "semaphore_resize_up_admits_at_once",
+        beside: "semaphore_never_exceeds_its_limit",
+        bed: |name| on_memory(name, Limit::Forgets),
+    },
+    Control {
+        name: "who_waits_for_permits_wakes_for_departures_only",
+        case: "semaphore_resize_up_admits_at_once",
+        beside: "semaphore_never_exceeds_its_limit",
+        bed: |name| on_memory(name, OnlyDepartures),
+    },
+    Control {
+        name: "a_lower_limit_revokes",
+        case: "semaphore_resize_down_revokes_nobody",
+        beside: "semaphore_resize_up_admits_at_once",
+        bed: |name| on_memory(name, Limit::Revokes),
+    },
+    Control {
+        name: "whatever_leaves_makes_room",
+        case: "semaphore_resize_down_revokes_nobody",
+        beside: "semaphore_resize_up_admits_at_once",
+        bed: |name| on_memory(name, AnyPredecessorAdmits),
+    },
+    Control {
+        name: "who_does_not_fit_any_more_waits_on",
+        case: "semaphore_resize_ends_who_does_not_fit",
+        beside: "semaphore_resize_up_admits_at_once",
+        bed: |name| on_memory(name, Limit::NeverEnds),
+    },
+    Control {
+        name: "a_forced_release_removes_nothing",
+        case: "node_gone_by_a_forced_release_makes_room",
+        beside: "rwlock_writers_are_alone",
+        bed: |name| on_memory(name, RevokesNothing),
+    },
+    Control {
+        name: "a_forced_release_is_not_told",
+        case: "node_gone_by_a_forced_release_is_told",
+        beside: "rwlock_writers_are_alone",
+        bed: |name| on_memory(name, States(told_of_no_removal)),
+    },
+    Control {
+        name: "a_kept_node_goes_though_it_is_said_to_stay",
+        case: "mutex_at_least_outlives_a_close_as_promised",
+        beside: "mutex_at_least_keeps_others_out",
+        bed: |name| on_memory(name, SaysItStays),
+    },
+    Control {
+        name: "a_node_is_given_back_while_it_is_kept",
+        case: "mutex_at_least_keeps_others_out",
+        beside: "mutex_release_is_idempotent",
+        bed: |name| on_memory(name, NeverKeeps),
+    },
+];
+
+#[derive(Debug, PartialEq)]
+enum Downgrade {
+    Nothing,
+    Leaves,
+    OnlyOnce,
+    Sticks,
+}
+
+#[async_trait]
+impl Defect for Downgrade {
+    async fn downgrade(&self, node: &BrokenNode) -> Result<()> {
+        match self {
+            Downgrade::Nothing => Ok(()),
+            Downgrade::Leaves => node.honest.leave().await,
+            Downgrade::OnlyOnce if node.leaves.fetch_add(1, Ordering::AcqRel) > 0 => {
+                Err(Error::lost(LostReason::Revoked))
+            }
+            Downgrade::OnlyOnce | Downgrade::Sticks => node.honest.downgrade().await,
+        }
+    }
+
+    async fn leave(&self, node: &BrokenNode) -> Result<()> {
+        let entries = node.backend.list(&node.join.queue, ALL).await?;
+        let own = node.honest.state().sequence();
+        let turned = entries.iter().any(|entry| entry.sequence == own && entry.claim != node.join.claim);
+        match self {
+            Downgrade::Sticks if turned => Ok(()),
+            _ => node.honest.leave().await,
+        }
+    }
+}
+
+/// A waiter looks again when a node has gone, and for no other reason.
+#[derive(Debug)]
+struct OnlyDepartures;
+
+#[async_trait]
+impl Defect for OnlyDepartures {
+    async fn admitted(&self, node: &BrokenNode) -> Result<()> {
+        let queue = &node.join.queue;
+        let before = node.backend.list(queue, ALL).await?;
+        loop {
+            let now = node.backend.list(queue, ALL).await?;
+            let gone = before.iter().any(|entry| now.iter().all(|there| there.sequence != entry.sequence));
+            if gone && let Ok(admitted) = tokio::time::timeout(LOOK, node.honest.admitted()).await {
+                return admitted;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Limit {
+    Forgets,
+    Revokes,
+    NeverEnds,
+}
+
+#[async_trait]
+impl Defect for Limit {
+    async fn set_limit(&self, honest: &dyn Backend, queue: &Address, limit: u32) -> Result<()> {
+        match self {
+            Limit::Forgets => return Ok(()),
+            Limit::Revokes => {
+                let lowered = honest.limit(queue).await?.is_some_and(|stored| stored > limit);
+                let entries = honest.list(queue, ALL).await?;
+                if let Some(last) = entries.iter().rfind(|entry| entry.admitted && lowered) {
+                    honest.revoke(queue, last.sequence).await?;
+                }
+            }
+            Limit::NeverEnds => {}
+        }
+        honest.set_limit(queue, limit).await
+    }
+
+    async fn admitted(&self, node: &BrokenNode) -> Result<()> {
+        match (self, node.honest.admitted().await) {
+            (Limit::NeverEnds, Err(error)) if error.kind() == &ErrorKind::Conflict => {
+                std::future::pending().await
+            }
+            (_, admitted) => admitted,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct RevokesNothing;
+
+#[async_trait]
+impl Defect for RevokesNothing {
+    async fn revoke(&self, _honest: &dyn Backend, _queue: &Address, _sequence: u64) -> Result<bool> {
+        Ok(true)
+    }
+}
+
+#[derive(Debug)]
+struct SaysItStays;
+
+#[async_trait]
+impl Defect for SaysItStays {
+    fn capabilities(&self, honest: Capabilities) -> Capabilities {
+        Capabilities { minimum_outlives_close: true, ..honest }
+    }
+}
+
+/// It is not for the backend to decide when: one that gives a node back by itself as soon as it is admitted.
+#[derive(Debug)]
+struct NeverKeeps;
+
+#[async_trait]
+impl Defect for NeverKeeps {
+    fn made(&self, node: &std::sync::Arc<BrokenNode>) {
+        let node = std::sync::Arc::clone(node);
+        tokio::spawn(async move {
+            tokio::time::sleep(LOOK).await;
+            if node.honest.state().kept_until() != latchwork_core::Moment::PAST {
+                // What it answers is nobody's business: the defect is that it is done at all.
+                let _ = node.honest.leave().await;
+            }
+        });
+    }
+}
