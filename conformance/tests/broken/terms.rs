@@ -34,7 +34,7 @@ pub(super) const CONTROLS: &[Control] = &[
     Control {
         name: "a_dropped_downgrade_keeps_the_node",
         case: "rwlock_downgrade_can_be_dropped",
-        beside: "rwlock_downgrade_keeps_place_and_token",
+        beside: "rwlock_writers_are_alone",
         bed: |name| on_memory(name, Downgrade::Sticks),
     },
     Control {
