@@ -94,11 +94,7 @@ impl Adapter {
                 Lock::permits(coordinator.semaphore(key, limit)?, 1, taken)
             }
             Self::Writer => Lock::writer(coordinator.rwlock(key)?),
-            // It is one queue with the mutex of that key; a reentrant mutex does not list it.
-            Self::Reentrant => {
-                let (lock, queue) = (coordinator.reentrant_mutex(key)?, coordinator.mutex(key)?);
-                Lock::owners(lock, queue, coordinator.label())
-            }
+            Self::Reentrant => Lock::owners(coordinator.reentrant_mutex(key)?, coordinator.label()),
         })
     }
 }

@@ -20,6 +20,8 @@ trait Exclusive: fmt::Debug + Send + Sync {
 
     /// Contenders only, in order.
     async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>>;
+
+    async fn force_release(&self, sequence: u64) -> Result<bool>;
 }
 
 /// A handle of what a case takes for a mutex.
@@ -37,8 +39,8 @@ impl Lock {
     }
 
     /// By a fresh owner each time, with the client's own label, so that a listing shows the same as for a mutex.
-    pub(crate) fn owners(lock: ReentrantMutex, queue: Mutex, label: &str) -> Self {
-        Self(Arc::new(ByOwners { lock, queue, label: label.into() }))
+    pub(crate) fn owners(lock: ReentrantMutex, label: &str) -> Self {
+        Self(Arc::new(ByOwners { lock, label: label.into() }))
     }
 
     pub(crate) async fn acquire(&self) -> Result<Guard> {
@@ -59,6 +61,10 @@ impl Lock {
 
     pub(crate) async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
         self.0.queue(after, most).await
+    }
+
+    pub(crate) async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.0.force_release(sequence).await
     }
 }
 
@@ -112,6 +118,10 @@ impl Exclusive for Mutex {
     async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
         Mutex::queue(self, after, most).await
     }
+
+    async fn force_release(&self, sequence: u64) -> Result<bool> {
+        Mutex::force_release(self, sequence).await
+    }
 }
 
 #[derive(Debug)]
@@ -130,12 +140,15 @@ impl Exclusive for Writing {
     async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
         self.0.queue(after, most).await
     }
+
+    async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.0.force_release(sequence).await
+    }
 }
 
 #[derive(Debug)]
 struct ByOwners {
     lock: ReentrantMutex,
-    queue: Mutex,
     label: Arc<str>,
 }
 
@@ -156,7 +169,11 @@ impl Exclusive for ByOwners {
     }
 
     async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
-        self.queue.queue(after, most).await
+        self.lock.queue(after, most).await
+    }
+
+    async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.lock.force_release(sequence).await
     }
 }
 
@@ -194,5 +211,9 @@ impl Exclusive for Permits {
         let mut entries = self.semaphore.queue(after, most).await?;
         entries.retain(|entry| Some(entry.sequence) != others);
         Ok(entries)
+    }
+
+    async fn force_release(&self, sequence: u64) -> Result<bool> {
+        self.semaphore.force_release(sequence).await
     }
 }

@@ -1,18 +1,18 @@
 //! An operator's forced release.
 
-use latchwork_core::{Fenced, Hold, LostReason, Release};
+use latchwork_core::{Hold, LostReason, Release};
 
 use super::rwlock::rwlock;
 use super::semaphore::{permits, semaphore};
 use crate::case::cases;
-use crate::kit::{NOISE, acquire, listing, mutex, queue_up, soon, within};
+use crate::kit::{NOISE, acquire, listing, queue_up, soon, within};
 
 cases! {
-    "NODE-GONE" =>
+    "NODE-GONE" adapted =>
     /// a forced release frees the lock for the next; its victim, a holder or a waiter, hears `Revoked` at once
     async fn node_gone_by_a_forced_release_is_told(scene) {
         let (client, operator) = (scene.client().await, scene.client().await);
-        let (here, there) = (mutex(&client, "a"), mutex(&operator, "a"));
+        let (here, there) = (scene.mutex(&client, "a"), scene.mutex(&operator, "a"));
         let guard = acquire(&here).await;
         let victim = queue_up(&here, 2).await;
         let next = queue_up(&there, 3).await;

@@ -64,7 +64,7 @@ pub(super) const CONTROLS: &[Control] = &[
     Control {
         name: "whatever_leaves_makes_room",
         case: "semaphore_resize_down_revokes_nobody",
-        beside: "semaphore_resize_up_admits_at_once",
+        beside: "semaphore_resize_before_anybody_joins",
         bed: |name| on_memory(name, AnyPredecessorAdmits),
     },
     Control {
