@@ -122,10 +122,12 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         if *current != generation {
             return Left::Stale;
         }
-        match mode {
-            Mode::Exclusive => *exclusive -= 1,
-            Mode::Shared => *shared -= 1,
-        }
+        let count = match mode {
+            Mode::Exclusive => &mut *exclusive,
+            Mode::Shared => &mut *shared,
+        };
+        let Some(remaining) = count.checked_sub(1) else { return Left::Stale };
+        *count = remaining;
         match (*exclusive, *shared) {
             (0, 0) => {
                 let hold = hold.clone();
@@ -144,6 +146,21 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
             _ => return Left::Stale,
         }
         self.leave(key, generation, Mode::Exclusive)
+    }
+
+    /// Which generation there is now: for a fault of the model.
+    #[cfg(test)]
+    pub(super) fn generation(&self, key: &K) -> Option<Generation> {
+        self.entries.get(key).map(Entry::generation)
+    }
+
+    /// What tells this ledger from others: a map has no hash.
+    #[cfg(test)]
+    pub(super) fn hash_of<S: std::hash::Hasher>(&self, key: &K, state: &mut S)
+    where
+        H: Hash,
+    {
+        (self.last, self.entries.get(key)).hash(state);
     }
 
     /// How often the owner holds `key` now.

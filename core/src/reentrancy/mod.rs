@@ -4,6 +4,8 @@
 //! that tests can play every order of events on the code that runs.
 
 mod ledger;
+#[cfg(test)]
+mod model;
 mod owner;
 mod owners;
 mod share;

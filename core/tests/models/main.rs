@@ -16,6 +16,8 @@
 //! * **C, `lease`**: nodes renewed in batches on Redis, and a ZooKeeper session behind a follower that forwards touches with its
 //!   pings and may be cut off; drift, a machine's sleep, failovers that extend and that forget.
 //!
+//! A fourth, D, of an owner's tasks, stands beside the ledger that it calls, in `src/reentrancy/model.rs`.
+//!
 //! **Bounds.** Every state is visited of: A, two clients with three attempts, one loss and one crash over one TTL of two ticks
 //! (three with `LATCHWORK_LONG=1`), three clients without time, and what each rule's own test names (a TTL of two to six
 //! ticks, up to three of time); at most two or three messages are on their way when a client sends. B, three clients (four where a
