@@ -15,6 +15,7 @@ use crate::driver::Driver;
 use crate::error::Failure;
 use crate::inbox::Inbox;
 use crate::lease::{self, ClientLease};
+use crate::nudge;
 use crate::probe;
 
 /// How soon a server that is still loading is asked again.
@@ -62,6 +63,7 @@ impl RedisBackend {
         let lease = ClientLease::new(clock.clone(), settings.ttl, sent);
         let client = Arc::new(Client::new(driver, clock, inbox, lease, &settings));
         tokio::spawn(lease::keep(Arc::downgrade(&client), reconnected));
+        tokio::spawn(nudge::heed(Arc::downgrade(&client)));
         Ok(Self { client, eviction })
     }
 }
@@ -94,6 +96,18 @@ impl SequentialNodes for RedisBackend {
 
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
         self.client.list(queue, page).await
+    }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        self.client.revoke(queue, sequence).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        self.client.limit(queue).await
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        self.client.set_limit(queue, limit).await
     }
 }
 

@@ -128,7 +128,8 @@ impl Client {
         let until = self.clock.now() + self.request_timeout;
         let mut result = Ok(());
         if how == Close::Orderly {
-            let calls: Vec<_> = slots.iter().map(|slot| farewell(slot)).collect();
+            let now = self.clock.now();
+            let calls: Vec<_> = slots.iter().filter_map(|slot| last_call(slot, now)).collect();
             for burst in calls.chunks(BURST * 8) {
                 let left = until.since(self.clock.now());
                 for answer in self.driver.run_all(burst, left).await {
@@ -153,6 +154,21 @@ impl Client {
     pub(crate) fn lease(&self) -> Lease {
         self.lease.current()
     }
+}
+
+/// What is said about a slot when its client is closed in order. One that is to be kept for a while yet is left to its
+/// expiry, which is moved when it would come too early.
+fn last_call(slot: &Slot, now: Moment) -> Option<Call> {
+    let Some((state, lease)) =
+        slot.state().filter(|state| state.kept_until() > now).map(|state| (state, state.lease()))
+    else {
+        return Some(farewell(slot));
+    };
+    if lease.deadline() >= state.kept_until() {
+        return None;
+    }
+    let rest = state.kept_until().since(now) + lease.margin();
+    Some(scripts::renew([(&slot.queue, vec![(slot.id, state.sequence())])], rest, None))
 }
 
 /// How a slot is given back: by name and sequence. While a join of it is out that may still arrive, by name

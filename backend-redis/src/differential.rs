@@ -1,7 +1,6 @@
 //! The same random histories for the scripts on a real server and for their twin in core: every answer, every
 //! message and every listing must agree. That is what lets the models explore core's function in the scripts' place.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -82,18 +81,17 @@ impl Bench {
         self.driver.run(&call, Duration::from_secs(10)).await.unwrap().1
     }
 
-    /// Whom the last script told. A message may come behind the script's reply, but not behind the next one's.
-    async fn told(&self) -> BTreeSet<(String, u64)> {
+    /// Whom the last script told, and of what. A message may come behind the script's reply, but not behind the next one's.
+    async fn told(&self) -> Vec<(String, i64)> {
         self.driver.ping(Duration::from_secs(10)).await.unwrap();
         let heard = std::mem::take(&mut *self.heard.lock());
         let text = String::from_utf8(heard).unwrap();
         let words: Vec<_> = text.split_ascii_whitespace().collect();
-        words.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap())).collect()
+        let mut told: Vec<_> =
+            words.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap())).collect();
+        told.sort_unstable();
+        told
     }
-}
-
-fn expected(told: Told) -> BTreeSet<(String, u64)> {
-    told.into_iter().map(|(id, sequence)| (id.to_string(), sequence)).collect()
 }
 
 /// One history.
@@ -125,7 +123,7 @@ impl<'a> History<'a> {
     }
 
     async fn step(&mut self) {
-        match self.dice.roll(20) {
+        match self.dice.roll(24) {
             0..=5 => self.join_new().await,
             6 => self.join_again().await,
             7..=10 => self.renew().await,
@@ -133,6 +131,12 @@ impl<'a> History<'a> {
             15 => self.abandon().await,
             16 => self.list().await,
             17 => self.remove().await,
+            18 => self.revoke().await,
+            19..=21 => match self.address.kind() {
+                Kind::RwLock => self.downgrade().await,
+                Kind::Semaphore => self.set_limit().await,
+                _ => self.pass_time(),
+            },
             _ => self.pass_time(),
         }
     }
@@ -161,7 +165,7 @@ impl<'a> History<'a> {
         let limit = match self.dice.roll(8) {
             0 => None,
             1 => Some(LIMIT + 1),
-            _ => Some(LIMIT),
+            _ => self.twin.limit().or(Some(LIMIT)),
         };
         let join = Join {
             queue: self.address.clone(),
@@ -192,6 +196,7 @@ impl<'a> History<'a> {
         let (twin, told) = self.twin.join(self.now, &ask);
         let twin = self.not_before_now(twin);
         self.check(
+            Some(id),
             match answer {
                 JoinAnswer::Admitted { sequence } => Answer::Admitted { sequence },
                 JoinAnswer::Waiting { sequence, ahead } => self.waiting(sequence, ahead),
@@ -222,10 +227,12 @@ impl<'a> History<'a> {
         let twin = self.not_before_now(twin);
         let (_, answers) = queues.into_iter().next().unwrap().unwrap();
         self.check(
+            Some(id),
             match answers[..] {
                 [RenewAnswer::Held] => Answer::Admitted { sequence },
                 [RenewAnswer::Waiting { ahead }] => self.waiting(sequence, ahead),
                 [RenewAnswer::Gone] => Answer::Gone,
+                [RenewAnswer::Unfit { limit }] => Answer::Conflict { stored: Some(limit) },
                 _ => panic!("one node, one answer: {answers:?}"),
             },
             twin,
@@ -241,7 +248,7 @@ impl<'a> History<'a> {
         let call = scripts::leave(&self.queue, id, sequence, Some(self.now));
         let (there, _) = scripts::left(self.bench.run(call).await).unwrap();
         let (twin, told) = self.twin.leave(self.now, id, sequence);
-        self.check(there, twin, told).await;
+        self.check(Some(id), there, twin, told).await;
     }
 
     async fn abandon(&mut self) {
@@ -251,7 +258,7 @@ impl<'a> History<'a> {
         let call = scripts::abandon(&self.queue, id, TOMBSTONE, Some(self.now));
         let (there, _) = scripts::left(self.bench.run(call).await).unwrap();
         let (twin, told) = self.twin.abandon(self.now, id);
-        self.check(there, twin, told).await;
+        self.check(Some(id), there, twin, told).await;
     }
 
     async fn list(&mut self) {
@@ -263,7 +270,41 @@ impl<'a> History<'a> {
             entries.iter().map(|entry| (entry.sequence, entry.claim, entry.admitted)).collect();
         let twin =
             self.twin.iter().map(|(sequence, slot, admitted)| (sequence, slot.claim, admitted)).collect();
-        self.check(listed, twin, told).await;
+        self.check(None, listed, twin, told).await;
+    }
+
+    async fn downgrade(&mut self) {
+        let Some(attempt) = self.dice.pick(&self.attempts).cloned() else { return };
+        let (id, sequence) = (attempt.join.id, self.sequence(&attempt));
+        self.log.push(format!("downgrade {id} {sequence}"));
+        let call = scripts::downgrade(&self.queue, id, sequence, Some(self.now));
+        let (is_shared, _) = scripts::left(self.bench.run(call).await).unwrap();
+        let (twin, told) = self.twin.downgrade(self.now, id, sequence);
+        self.check(None, is_shared, twin, told).await;
+    }
+
+    async fn set_limit(&mut self) {
+        let limit = u32::try_from(1 + self.dice.roll(8)).unwrap();
+        self.log.push(format!("limit {limit}"));
+        let call = scripts::set_limit(&self.queue, limit, Some(self.now));
+        scripts::limit_set(self.bench.run(call).await).unwrap();
+        let told = self.twin.set_limit(self.now, limit);
+        let stored = scripts::stored_limit(self.bench.run(scripts::limit(&self.queue)).await).unwrap();
+        self.check(None, stored, self.twin.limit(), told).await;
+    }
+
+    /// An operator revokes what stands at a sequence number; its owner is told to look again.
+    async fn revoke(&mut self) {
+        let Some(attempt) = self.dice.pick(&self.attempts).cloned() else { return };
+        let sequence = self.sequence(&attempt);
+        self.log.push(format!("revoke {sequence}"));
+        let call = scripts::revoke(&self.queue, sequence, Some(self.now));
+        let (there, _) = scripts::left(self.bench.run(call).await).unwrap();
+        let (twin, mut told) = self.twin.remove(self.now, sequence);
+        let victim = twin.as_ref().map(|slot| slot.id);
+        told.retain(|(other, _)| Some(*other) != victim);
+        let nudged = victim.map(|id| (id, sequence));
+        self.check_messages(None, there, twin.is_some(), told, nudged).await;
     }
 
     /// An operator removes a node by hand; the next script notices.
@@ -281,7 +322,7 @@ impl<'a> History<'a> {
         let (_, mut told) = self.twin.remove(self.now, attempt.sequence);
         // The twin looks before it removes, and may have admitted the node for a moment.
         told.retain(|(other, _)| *other != id);
-        self.check((), (), told).await;
+        self.check(None, (), (), told).await;
     }
 
     /// Mostly the right one.
@@ -303,11 +344,36 @@ impl<'a> History<'a> {
         }
     }
 
-    async fn check<T: PartialEq + std::fmt::Debug>(&mut self, script: T, twin: T, told: Told) {
+    async fn check<T: PartialEq + std::fmt::Debug>(
+        &mut self,
+        caller: Option<NodeId>,
+        script: T,
+        twin: T,
+        told: Told,
+    ) {
+        self.check_messages(caller, script, twin, told, None).await;
+    }
+
+    async fn check_messages<T: PartialEq + std::fmt::Debug>(
+        &mut self,
+        caller: Option<NodeId>,
+        script: T,
+        twin: T,
+        told: Told,
+        nudged: Option<(NodeId, u64)>,
+    ) {
         let history = || self.log.join("\n");
         assert_eq!(script, twin, "script (left) and twin differ after:\n{}", history());
+        let unfit = self.twin.unfit_head().filter(|(id, _)| Some(*id) != caller);
+        let signed = |sequence| i64::try_from(sequence).unwrap();
+        let mut expected: Vec<_> = told
+            .into_iter()
+            .map(|(id, sequence)| (id.to_string(), signed(sequence)))
+            .chain(nudged.into_iter().chain(unfit).map(|(id, sequence)| (id.to_string(), -signed(sequence))))
+            .collect();
+        expected.sort_unstable();
         let heard = self.bench.told().await;
-        assert_eq!(heard, expected(told), "told by script (left) and twin differ after:\n{}", history());
+        assert_eq!(heard, expected, "told by script (left) and twin differ after:\n{}", history());
     }
 }
 

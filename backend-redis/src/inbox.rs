@@ -31,12 +31,26 @@ struct Progress {
     admitted: Option<Moment>,
     // When a waiter looks again by itself (RULES A13).
     recheck: Moment,
+    // The limit that its weight is above, says its last renewal.
+    unfit: Option<u32>,
+    // The sequence number that a message named before the join's reply was in, to look again at.
+    nudged: Option<u64>,
+    // It is among those to look at again.
+    to_look: bool,
     left: bool,
 }
 
 impl Slot {
     pub(crate) fn new(queue: Queue, id: NodeId, repeated: bool) -> Arc<Self> {
-        let progress = Progress { told: None, admitted: None, recheck: Moment::NEVER, left: false };
+        let progress = Progress {
+            told: None,
+            admitted: None,
+            recheck: Moment::NEVER,
+            unfit: None,
+            nudged: None,
+            to_look: false,
+            left: false,
+        };
         Arc::new(Self {
             queue,
             id,
@@ -48,7 +62,7 @@ impl Slot {
     }
 
     /// The join's reply is in. Applies a message that came before it.
-    pub(crate) fn settle(&self, state: NodeState, admitted: bool, recheck: Moment) {
+    fn settle(&self, state: NodeState, admitted: bool, recheck: Moment) {
         let now = state.lease().clock().now();
         let mut progress = self.progress.lock();
         if admitted || progress.told == Some(state.sequence()) {
@@ -77,6 +91,18 @@ impl Slot {
         }
     }
 
+    /// A message to look again. Answers whether that is new: how it stands, only its renewal says.
+    fn nudge(&self, sequence: u64) -> bool {
+        let mut progress = self.progress.lock();
+        match self.state.get() {
+            None => {
+                progress.nudged = Some(sequence);
+                false
+            }
+            Some(state) => state.sequence() == sequence && !std::mem::replace(&mut progress.to_look, true),
+        }
+    }
+
     /// A renewal answered that it is admitted.
     pub(crate) fn admit(&self, now: Moment) {
         let mut progress = self.progress.lock();
@@ -100,6 +126,23 @@ impl Slot {
         self.changed.notify_waiters();
     }
 
+    /// A renewal answered that it waits on.
+    pub(crate) fn waits(&self, recheck: Moment) {
+        self.progress.lock().unfit = None;
+        self.recheck_at(recheck);
+    }
+
+    /// A renewal answered that it does not fit the limit any more.
+    pub(crate) fn outweighs(&self, limit: u32) {
+        self.progress.lock().unfit = Some(limit);
+        self.changed.notify_waiters();
+    }
+
+    /// The limit that it does not fit any more.
+    pub(crate) fn unfit(&self) -> Option<u32> {
+        self.progress.lock().unfit
+    }
+
     /// It is being given back: no renewal, and no renewal's answer, concerns it any more (RULES A16).
     pub(crate) fn leave(&self) {
         self.progress.lock().left = true;
@@ -120,15 +163,47 @@ impl Slot {
 pub(crate) struct Inbox {
     clock: Clock,
     slots: Mutex<HashMap<NodeId, Arc<Slot>>>,
+    // Each at most once, however often it is named.
+    to_look: Mutex<Vec<Arc<Slot>>>,
+    nudged: Notify,
 }
 
 impl Inbox {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, slots: Mutex::default() }
+        Self { clock, slots: Mutex::default(), to_look: Mutex::default(), nudged: Notify::new() }
     }
 
     pub(crate) fn register(&self, slot: &Arc<Slot>) {
         self.slots.lock().insert(slot.id, Arc::clone(slot));
+    }
+
+    /// A join's reply is in. Applies what messages said before.
+    pub(crate) fn settle(&self, slot: &Arc<Slot>, state: NodeState, admitted: bool, recheck: Moment) {
+        slot.settle(state, admitted, recheck);
+        let nudged = slot.progress.lock().nudged.take();
+        if let Some(sequence) = nudged {
+            self.nudge(slot, sequence);
+        }
+    }
+
+    fn nudge(&self, slot: &Arc<Slot>, sequence: u64) {
+        if slot.nudge(sequence) {
+            self.to_look.lock().push(Arc::clone(slot));
+            self.nudged.notify_one();
+        }
+    }
+
+    /// Waits until there are nodes to look at again, and takes them.
+    pub(crate) async fn to_look(&self) -> Vec<Arc<Slot>> {
+        loop {
+            let slots = std::mem::take(&mut *self.to_look.lock());
+            if !slots.is_empty() {
+                // From here on a message means another look: this one may be under way already.
+                slots.iter().for_each(|slot| slot.progress.lock().to_look = false);
+                return slots;
+            }
+            self.nudged.notified().await;
+        }
     }
 
     /// Forgets this incarnation: a retry of the same attempt may have registered another.
@@ -143,16 +218,19 @@ impl Inbox {
         self.slots.lock().values().cloned().collect()
     }
 
-    /// Applies a message: `id sequence id sequence …`. What is no such thing is no message of ours.
+    /// Applies a message: `id sequence id sequence …`, the sequence negated where it only says to look again. What
+    /// is no such thing is no message of ours.
     pub(crate) fn deliver(&self, message: &[u8]) {
         let Ok(text) = std::str::from_utf8(message) else { return };
         let now = self.clock.now();
         let mut words = text.split_ascii_whitespace();
         while let (Some(id), Some(sequence)) = (words.next(), words.next()) {
-            let (Some(id), Ok(sequence)) = (NodeId::parse(id), sequence.parse()) else { return };
+            let (Some(id), Ok(sequence)) = (NodeId::parse(id), sequence.parse::<i64>()) else { return };
             let slot = self.slots.lock().get(&id).cloned();
-            if let Some(slot) = slot {
-                slot.tell(sequence, now);
+            match slot {
+                Some(slot) if sequence < 0 => self.nudge(&slot, sequence.unsigned_abs()),
+                Some(slot) => slot.tell(sequence.unsigned_abs(), now),
+                None => {}
             }
         }
     }
@@ -162,6 +240,7 @@ impl Inbox {
 mod tests {
     use std::time::Duration;
 
+    use futures_util::FutureExt;
     use latchwork_core::contracts::Lease;
     use latchwork_core::{Address, Kind};
 
@@ -178,12 +257,12 @@ mod tests {
         (clock, inbox, slot)
     }
 
-    fn settle(clock: &Clock, slot: &Slot, sequence: u64) {
+    fn settle(clock: &Clock, inbox: &Inbox, slot: &Arc<Slot>, sequence: u64) {
         let state = NodeState::new(Lease::new(clock.clone(), TTL, clock.now()), sequence);
-        slot.settle(state, false, Moment::NEVER);
+        inbox.settle(slot, state, false, Moment::NEVER);
     }
 
-    fn message(slot: &Slot, sequence: u64) -> Vec<u8> {
+    fn message(slot: &Slot, sequence: i64) -> Vec<u8> {
         format!("{} {sequence}", slot.id).into_bytes()
     }
 
@@ -192,14 +271,14 @@ mod tests {
         let (clock, inbox, slot) = registered();
         inbox.deliver(&message(&slot, 5));
         assert_eq!(slot.admitted_at(), None);
-        settle(&clock, &slot, 5);
+        settle(&clock, &inbox, &slot, 5);
         assert!(slot.admitted_at().is_some());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_message_for_another_incarnation_or_another_attempt_counts_for_nothing() {
         let (clock, inbox, slot) = registered();
-        settle(&clock, &slot, 5);
+        settle(&clock, &inbox, &slot, 5);
         inbox.deliver(&message(&slot, 4));
         inbox.deliver(b"");
         inbox.deliver(b"\xff\xff");
@@ -212,10 +291,25 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_message_neither_moves_the_deadline_nor_counts_after_it() {
         let (clock, inbox, slot) = registered();
-        settle(&clock, &slot, 5);
+        settle(&clock, &inbox, &slot, 5);
         let deadline = slot.state().unwrap().lease().deadline();
         clock.jump(TTL);
         inbox.deliver(&message(&slot, 5));
         assert_eq!((slot.admitted_at(), slot.state().unwrap().lease().deadline()), (None, deadline));
+    }
+    #[tokio::test(start_paused = true)]
+    async fn a_nudge_asks_for_one_look_and_admits_nobody() {
+        let (clock, inbox, slot) = registered();
+        // Before the join's reply, repeated, and of another incarnation.
+        inbox.deliver(&message(&slot, -5));
+        assert!(inbox.to_look().now_or_never().is_none());
+        settle(&clock, &inbox, &slot, 5);
+        inbox.deliver(&message(&slot, -5));
+        inbox.deliver(&message(&slot, -4));
+        let looked: Vec<_> = inbox.to_look().now_or_never().unwrap().iter().map(|slot| slot.id).collect();
+        assert_eq!((looked, slot.admitted_at()), (vec![slot.id], None));
+        assert!(inbox.to_look().now_or_never().is_none());
+        inbox.deliver(&message(&slot, -5));
+        assert_eq!(inbox.to_look().now_or_never().unwrap().len(), 1);
     }
 }

@@ -148,15 +148,26 @@ impl Client {
             self.give_back(&lost).await;
             return Ok(());
         }
-        let batches = batches(queues);
-        for burst in batches.chunks(BURST) {
+        self.renew_each(queues, |sent, time| steps.observe(sent, self.clock.now(), time, self.ttl)).await?;
+        self.lease.proven(started);
+        self.give_back(&lost).await;
+        Ok(())
+    }
+
+    /// Renews nodes, in bursts. `answered` hears of each reply when it was asked for, and the server's time in it.
+    pub(crate) async fn renew_each(
+        self: &Arc<Self>,
+        queues: HashMap<Queue, Vec<Arc<Slot>>>,
+        mut answered: impl FnMut(Moment, scripts::ServerTime),
+    ) -> Result<()> {
+        for burst in batches(queues).chunks(BURST) {
             let mut result = Ok(());
             let calls: Vec<_> = burst.iter().map(|batch| renewal(batch, self.ttl)).collect();
             let answers = self.driver.run_all(&calls, self.renewal_bound()).await;
             for (batch, answer) in burst.iter().zip(answers) {
                 let applied = answer.and_then(|(sent, reply)| {
                     let (time, answers) = scripts::renewed(reply)?;
-                    steps.observe(sent, self.clock.now(), time, self.ttl);
+                    answered(sent, time);
                     self.apply(batch, sent, answers).map(|()| sent)
                 });
                 match applied {
@@ -167,8 +178,6 @@ impl Client {
             // A server that does not answer is not asked for the rest: the next round begins with everything.
             result?;
         }
-        self.lease.proven(started);
-        self.give_back(&lost).await;
         Ok(())
     }
 
@@ -211,11 +220,14 @@ impl Client {
         match answer {
             RenewAnswer::Held => slot.admit(self.clock.now()),
             // Admitted before this was asked, and not any more: somebody has changed the queue by hand.
-            RenewAnswer::Waiting { .. } if slot.admitted_at().is_some_and(|admitted| admitted < sent) => {
+            RenewAnswer::Waiting { .. } | RenewAnswer::Unfit { .. }
+                if slot.admitted_at().is_some_and(|admitted| admitted < sent) =>
+            {
                 state.gone(LostReason::Revoked);
                 self.give_back_later(slot);
             }
-            RenewAnswer::Waiting { ahead } => slot.recheck_at(self.next_look(ahead)),
+            RenewAnswer::Waiting { ahead } => slot.waits(self.next_look(ahead)),
+            RenewAnswer::Unfit { limit } => slot.outweighs(limit),
             RenewAnswer::Gone => {}
         }
     }
@@ -245,7 +257,7 @@ impl Client {
         }
     }
 
-    fn give_back_later(self: &Arc<Self>, slot: &Arc<Slot>) {
+    pub(crate) fn give_back_later(self: &Arc<Self>, slot: &Arc<Slot>) {
         let (client, slot) = (Arc::clone(self), Arc::clone(slot));
         tokio::spawn(async move {
             let mut closing = client.closing();

@@ -17,7 +17,8 @@
 //!
 //! *Hand-off.* The script of a leave admits the next and publishes `id sequence` to the inbox of its client. The
 //! message moves no deadline and counts only for the attempt that waits, so that a late or repeated one does
-//! no harm; a lost one is healed by the re-check. The winner sends nothing.
+//! no harm; a lost one is healed by the re-check. The winner sends nothing. With the sequence negated the message only
+//! says to look again: the node is renewed at once, and so finds that it was revoked, or does not fit a new limit.
 //!
 //! *Tokens* are sequence numbers: the server's microseconds, or one more than the last, whichever is higher. The
 //! last is kept for 24 hours after a queue's last use; a server clock that is set back by more than the idle time
@@ -30,7 +31,8 @@
 //! `<namespace>:<kind>:{<key>}:<part>` with the parts `seq exp node meta`, `writers` (read/write locks), `limit`
 //! (semaphores) and `left` (tombstones), and the channel `<namespace>:inbox:<client id>`. An exact address has no
 //! namespace: `<kind>:{<name>}:<part>`; a name with a brace is refused. To remove a node by hand:
-//! `ZREM <…>:seq <node id>`; its owner hears `Revoked` at its next renewal, and the next one is admitted.
+//! `ZREM <…>:seq <node id>`; its owner hears `Revoked` at its next renewal, and the next one is admitted. (One that is
+//! revoked by this library hears it at once.)
 //!
 //! # What the server must allow
 //! Redis 6.2 or newer (tested: 7.0), or Valkey (expected). This ACL is enough:
@@ -52,6 +54,7 @@ mod info;
 mod layout;
 mod lease;
 mod nodes;
+mod nudge;
 mod probe;
 mod scripts;
 

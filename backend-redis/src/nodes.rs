@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{Entry, Join, Joined, Lease, Node, NodeState, Page};
-use latchwork_core::decide::renewal_period;
+use latchwork_core::decide::{Claim, renewal_period};
 use latchwork_core::{Address, Error, ErrorKind, LostReason, Moment, Result, Token};
 
 use crate::client::{Client, TOMBSTONE};
@@ -37,7 +37,7 @@ impl Client {
             JoinAnswer::Waiting { sequence, ahead } => (sequence, false, self.next_look(ahead)),
             JoinAnswer::Refused => return Ok(Joined::Refused),
             JoinAnswer::Abandoned => return Err(Error::lost(LostReason::Revoked)),
-            JoinAnswer::Conflict { stored } => return Err(conflict(join, stored)),
+            JoinAnswer::Conflict { stored } => return Err(join.conflict(stored)),
         };
         let lease = Lease::new(self.clock.clone(), self.ttl, sent);
         if let Some(reason) = lease.lost() {
@@ -45,8 +45,9 @@ impl Client {
             return Err(Error::lost(reason));
         }
         self.lease.joined(sent);
-        slot.settle(NodeState::new(lease, sequence), admitted, recheck);
-        let node = Arc::new(RedisNode { client: Arc::clone(self), slot: registered.keep() });
+        self.inbox.settle(slot, NodeState::new(lease, sequence), admitted, recheck);
+        let node = RedisNode { client: Arc::clone(self), slot: registered.keep(), claim: join.claim };
+        let node = Arc::new(node);
         Ok(if admitted { Joined::Admitted(node) } else { Joined::Waiting(node) })
     }
 
@@ -72,25 +73,37 @@ impl Client {
         }
         Ok(entries)
     }
-}
 
-/// A listing that got no answer can simply be asked again.
-fn only_read(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, "no answer to a listing").because(error),
-        _ => error,
+    pub(crate) async fn revoke(self: &Arc<Self>, queue: &Address, sequence: u64) -> Result<bool> {
+        let queue = Queue::of(queue)?;
+        let (_, reply) = self.run(&scripts::revoke(&queue, sequence, None)).await?;
+        let (there, flags) = scripts::left(reply)?;
+        self.heed(flags, &queue);
+        Ok(there)
+    }
+
+    pub(crate) async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        let queue = Queue::of(queue)?;
+        queue.check(Claim::Permits(1))?;
+        let (_, reply) = self.run(&scripts::limit(&queue)).await.map_err(only_read)?;
+        scripts::stored_limit(reply)
+    }
+
+    pub(crate) async fn set_limit(self: &Arc<Self>, queue: &Address, limit: u32) -> Result<()> {
+        let queue = Queue::of(queue)?;
+        queue.check(Claim::Permits(1))?;
+        let (_, reply) = self.run(&scripts::set_limit(&queue, limit, None)).await?;
+        self.heed(scripts::limit_set(reply)?, &queue);
+        Ok(())
     }
 }
 
-fn conflict(join: &Join, stored: Option<u32>) -> Error {
-    let why = match (stored, join.limit) {
-        (None, _) => "no limit is stored yet, and none was given".to_owned(),
-        (Some(stored), Some(asked)) if stored != asked => {
-            format!("the stored limit is {stored}, not {asked}")
-        }
-        (Some(stored), _) => format!("{:?} does not fit the stored limit of {stored}", join.claim),
-    };
-    Error::new(ErrorKind::Conflict, why).on(join.queue.name())
+/// A reading that got no answer can simply be asked again.
+fn only_read(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, "no answer to a reading").because(error),
+        _ => error,
+    }
 }
 
 /// An attempt that is registered before its join is sent (RULES A7), and forgotten unless the join makes a node.
@@ -125,6 +138,7 @@ impl Drop for Registered<'_> {
 struct RedisNode {
     client: Arc<Client>,
     slot: Arc<Slot>,
+    claim: Claim,
 }
 
 impl Drop for RedisNode {
@@ -159,6 +173,9 @@ impl Node for RedisNode {
             if slot.admitted_at().is_some() {
                 return Token::new(0, state.sequence()).map(|_| ());
             }
+            if let Some(limit) = slot.unfit() {
+                return Err(self.claim.outweighs(limit));
+            }
             tokio::select! {
                 () = changed => {}
                 _ = state.changed(seen) => {}
@@ -186,5 +203,22 @@ impl Node for RedisNode {
         let (_, flags) = scripts::left(reply)?;
         self.client.heed(flags, &self.slot.queue);
         Ok(())
+    }
+    async fn downgrade(&self) -> Result<()> {
+        let (client, slot) = (&self.client, &self.slot);
+        slot.queue.check(Claim::Shared)?;
+        let call = scripts::downgrade(&slot.queue, slot.id, self.state().sequence(), None);
+        let (_, reply) = client.run(&call).await?;
+        let (is_shared, flags) = scripts::left(reply)?;
+        client.heed(flags, &slot.queue);
+        if is_shared {
+            return Ok(());
+        }
+        if !slot.has_left() {
+            // Gone, or no holder any more: somebody has changed the queue by hand.
+            self.state().gone(LostReason::Revoked);
+            client.give_back_later(slot);
+        }
+        Err(Error::lost(self.state().lost().unwrap_or(LostReason::Revoked)))
     }
 }

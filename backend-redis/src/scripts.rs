@@ -31,10 +31,15 @@ pub(crate) static RENEW: Script = script!("renew");
 pub(crate) static LEAVE: Script = script!("leave");
 pub(crate) static ABANDON: Script = script!("abandon");
 pub(crate) static LIST: Script = script!("list");
+pub(crate) static DOWNGRADE: Script = script!("downgrade");
+pub(crate) static SET_LIMIT: Script = script!("set_limit");
+pub(crate) static REVOKE: Script = script!("revoke");
+pub(crate) static LIMIT: Script = Script { name: "limit", code: include_str!("scripts/limit.lua") };
 pub(crate) static SELFTEST: Script = Script { name: "selftest", code: include_str!("scripts/selftest.lua") };
 
 /// What is loaded when a client connects.
-pub(crate) static ALL: [&Script; 6] = [&JOIN, &RENEW, &LEAVE, &ABANDON, &LIST, &SELFTEST];
+pub(crate) static ALL: [&Script; 10] =
+    [&JOIN, &RENEW, &LEAVE, &ABANDON, &LIST, &DOWNGRADE, &SET_LIMIT, &REVOKE, &LIMIT, &SELFTEST];
 
 /// One invocation.
 #[derive(Clone, Debug)]
@@ -108,6 +113,10 @@ pub(crate) enum RenewAnswer {
     /// What it waits for expires so long from now.
     Waiting {
         ahead: Duration,
+    },
+    /// It waits, and its weight is above this limit.
+    Unfit {
+        limit: u32,
     },
 }
 
@@ -187,6 +196,9 @@ fn renew_answer(reply: Reply) -> Result<RenewAnswer> {
     match reply {
         Reply::Int(-1) => Ok(RenewAnswer::Gone),
         Reply::Int(0) => Ok(RenewAnswer::Held),
+        Reply::Int(below @ ..=-2) => {
+            Ok(RenewAnswer::Unfit { limit: u32::try_from(-2 - below).map_err(|_| malformed())? })
+        }
         Reply::Int(wait) => Ok(RenewAnswer::Waiting { ahead: Duration::from_micros(unsigned(wait - 1)?) }),
         _ => Err(malformed()),
     }
@@ -204,10 +216,38 @@ pub(crate) fn abandon(queue: &Queue, id: NodeId, stands: Duration, time: Now) ->
         .arg(stands.as_micros())
 }
 
-/// The answer of leave and abandon: whether the node was there.
+pub(crate) fn downgrade(queue: &Queue, id: NodeId, sequence: u64, time: Now) -> Call {
+    Call::new(&DOWNGRADE, queue.keys()).arg(now(time)).arg(id).arg(sequence)
+}
+
+pub(crate) fn revoke(queue: &Queue, sequence: u64, time: Now) -> Call {
+    Call::new(&REVOKE, queue.keys()).arg(now(time)).arg(queue.shape.letter()).arg(sequence)
+}
+
+/// The answer of leave, abandon, downgrade and revoke: whether the node was there (and is a reader now).
 pub(crate) fn left(reply: Reply) -> Result<(bool, Flags)> {
     let mut reply = Fields::of(reply)?;
     Ok((reply.int()? == 1, Flags(reply.int()?)))
+}
+
+pub(crate) fn set_limit(queue: &Queue, limit: u32, time: Now) -> Call {
+    Call::new(&SET_LIMIT, queue.keys()).arg(now(time)).arg(limit)
+}
+
+pub(crate) fn limit_set(reply: Reply) -> Result<Flags> {
+    Fields::of(reply)?.int().map(Flags)
+}
+
+pub(crate) fn limit(queue: &Queue) -> Call {
+    Call::new(&LIMIT, queue.keys().last())
+}
+
+pub(crate) fn stored_limit(reply: Reply) -> Result<Option<u32>> {
+    match reply {
+        Reply::Int(-1) => Ok(None),
+        Reply::Int(limit) => u32::try_from(limit).map(Some).map_err(|_| malformed()),
+        _ => Err(malformed()),
+    }
 }
 
 pub(crate) fn list(queue: &Queue, after: u64, most: usize, time: Now) -> Call {

@@ -5,7 +5,8 @@
 --       stored one) | inbox | label | 1 for a try
 -- ->    { answer, a, b, flags, now }
 --       1 admitted (a: sequence) | 2 waiting (a: sequence, b: us until what it waits for may have expired)
---       0 a try that was not admitted | -1 abandoned before | -2 another limit (a: the stored one, -1: none)
+--       0 a try that was not admitted | -1 abandoned before | -2 another limit, or too low a one (a: the stored one,
+--       -1: none)
 -- Cost  O(log n), and what it drops and admits.
 local now, shape, id = time(ARGV[1]), ARGV[2], ARGV[3]
 local claim, ttl, label = ARGV[4], tonumber(ARGV[6]), ARGV[9]
@@ -29,6 +30,8 @@ if seq then
   local wait = stands(q, id, seq)
   if wait == 0 then
     return answer(1, seq)
+  elseif wait < 0 then
+    return answer(-2, q.limit)
   end
   return answer(2, seq, wait - 1)
 end

@@ -120,7 +120,8 @@ local function clamp(q)
   end
 end
 
--- Remembers that a node is to be told of its admission, unless it is the caller's own.
+-- Remembers that a node is to be told of its admission, unless it is the caller's own. With a negated sequence
+-- number it is told to look again at once: its renewal then says why.
 local function tell(q, id, seq)
   if q.callers[id] then
     return
@@ -146,8 +147,9 @@ end
 -- Admits, in order, whom the rule lets in over the whole queue, and remembers whom to tell. The admitted are always a
 -- prefix of the queue. Only permits are stored (front, sum); else "front" says how far the wake-ups were sent.
 -- Needed after whatever removes a node: a join admits itself.
+-- A first waiter that the limit will never let in is remembered too: it must give up, for those behind it.
 local function admit(q)
-  q.more = false
+  q.more, q.unfit = false, nil
   if q.count == 0 then
     return
   end
@@ -174,6 +176,9 @@ local function admit(q)
       local next = call('ZRANGEBYSCORE', q.seq, '(' .. num(q.front), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
       local w = next[1] and weight(q, next[1])
       if not w or q.sum + w > (q.limit or 0) then
+        if w and w > (q.limit or w) then
+          q.unfit = { next[1], -tonumber(next[2]) }
+        end
         return
       end
       q.sum = q.sum + w
@@ -273,13 +278,17 @@ local function find(q, id)
   return tonumber(s)
 end
 
--- Where a node stands: 0 when admitted, else 1 + the microseconds until what it waits for may have expired.
+-- Where a node stands: 0 when admitted; -2 - limit when it waits and does not fit the limit (any more); else
+-- 1 + the microseconds until what it waits for may have expired.
 local function stands(q, id, seq)
   if seq <= q.front then
     return 0
   end
   local ahead
   if q.shape == 'p' then
+    if q.limit and weight(q, id) > q.limit then
+      return -2 - q.limit
+    end
     ahead = call('ZRANGE', q.exp, 0, 0, 'WITHSCORES')[2]
   else
     local before = q.seq
@@ -327,6 +336,9 @@ local function close(q)
   call('HSET', q.meta, unpack(changes))
   if renew then
     ease(q)
+  end
+  if q.unfit then
+    tell(q, unpack(q.unfit))
   end
   local untold = false
   for inbox, told in pairs(q.told) do

@@ -3,7 +3,8 @@
 --
 -- KEYS  per queue: seq exp node meta [extra]
 -- ARGV  now (empty: the server's) | ttl, us | then per queue: shape | number of nodes | id, sequence, …
--- ->    { now, per queue: { flags, per node: -1 gone | 0 held | 1 + us until what it waits for may have expired }
+-- ->    { now, per queue: { flags, per node: -1 gone | 0 held | 1 + us until what it waits for may have expired |
+--       -2 - limit: it waits, and does not fit that limit }
 --       or the text of the error that this queue (a key of a foreign type) has: it costs the others nothing }
 -- Cost  O(log n) per node, and what it drops and admits.
 local now, ttl = time(ARGV[1]), tonumber(ARGV[2])

@@ -83,6 +83,12 @@ impl Operator {
         self.cmd(words).query_async(&mut self.0).await.unwrap_or_else(|error| panic!("{words}: {error}"))
     }
 
+    pub async fn publish(&mut self, channel: &str, message: &str) {
+        let mut cmd = Cmd::new();
+        cmd.arg("PUBLISH").arg(channel).arg(message);
+        cmd.exec_async(&mut self.0).await.unwrap();
+    }
+
     fn cmd(&self, words: &str) -> Cmd {
         let mut cmd = Cmd::new();
         words.split(' ').for_each(|word| {

@@ -1,0 +1,19 @@
+-- Turns an admitted writer into a reader in its place, with its sequence number; admits and tells the readers behind it
+-- up to the next writer. One that is a reader already stays one; a waiter is left alone, since it would overtake.
+--
+-- KEYS  seq exp node meta writers
+-- ARGV  now (empty: the server's) | id | sequence
+-- ->    { 1 when it is a reader now, else 0, flags, now }
+-- Cost  O(log n), and what it drops and admits.
+local now, id = time(ARGV[1]), ARGV[2]
+local q = open('rw', 1, now, {}, false)
+local there = 0
+local seq = find(q, id)
+ease(q)
+if seq and seq == tonumber(ARGV[3]) and stands(q, id, seq) == 0 then
+  call('HSET', q.node, id, 's' .. string.sub(call('HGET', q.node, id), 2))
+  call('ZREM', q.extra, id)
+  admit(q)
+  there = 1
+end
+return { there, close(q), now }
