@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, SequentialNodes};
+use latchwork_core::contracts::{self, Backend, Close, Join, Joined, Lease, Page, SequentialNodes};
 use latchwork_core::decide::{Claim, admitted_prefix};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, LostReason, Result};
 use parking_lot::Mutex;
@@ -13,9 +13,10 @@ use tokio::task::AbortHandle;
 
 use crate::driver::Driver;
 use crate::error::Failure;
-use crate::keys::Layout;
+use crate::keys::{Layout, Queue};
 use crate::lease::Leases;
-use crate::terms::Order;
+use crate::terms::{Entry, Guard, Order, Range, Step};
+use crate::view::stored_limit;
 use crate::watch::Watches;
 use crate::{join, stream, view};
 
@@ -43,6 +44,14 @@ impl EtcdBackend {
         let client = Client { driver, layout, leases, watches, stream };
         Self { client: Arc::new(client), closing: Mutex::default() }
     }
+
+    /// A queue's place, for a client that is open.
+    fn queue(&self, address: &Address) -> Result<Queue> {
+        match self.client.leases.is_closed() {
+            true => Err(Error::closed()),
+            false => self.client.layout.queue(address),
+        }
+    }
 }
 
 impl Client {
@@ -68,17 +77,14 @@ impl SequentialNodes for EtcdBackend {
         join::abandon(&self.client, join).await
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
-        if self.client.leases.is_closed() {
-            return Err(Error::closed());
-        }
-        let queue = self.client.layout.queue(queue)?;
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<contracts::Entry>> {
+        let queue = self.queue(queue)?;
         // As a reader sees it: everything, with values.
         let (view, limit) = view::read(&self.client.driver, &queue, Claim::Shared, Order::Oldest).await?;
         let claims: Vec<_> = view.members.iter().map(|member| member.value.claim).collect();
         let marked = view.members.iter().rposition(|member| member.value.marked).map_or(0, |last| last + 1);
         let admitted = admitted_prefix(&claims, marked, limit.unwrap_or(0));
-        let entries = view.members.iter().enumerate().map(|(at, member)| Entry {
+        let entries = view.members.iter().enumerate().map(|(at, member)| contracts::Entry {
             sequence: member.created,
             claim: member.value.claim,
             admitted: at < admitted,
@@ -86,6 +92,36 @@ impl SequentialNodes for EtcdBackend {
             age: member.value.age(),
         });
         Ok(entries.filter(|entry| entry.sequence > page.after).take(page.most).collect())
+    }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        let queue = self.queue(queue)?;
+        let order = Order::CreatedAt(sequence);
+        let range = Range { prefix: queue.prefix.clone(), order, limit: 0, keys_only: true };
+        let outcome = self.client.driver.read(vec![Step::Range(range)]).await?;
+        let mut was_there = false;
+        // One, unless a foreign transaction made several.
+        let found = outcome.reads.into_iter().flat_map(|found| found.entries);
+        for Entry { key, .. } in found.filter(|entry| queue.counts(&entry.key)) {
+            let created = Guard::Created(key.clone(), sequence);
+            was_there |=
+                self.client.driver.transact(vec![created], vec![Step::Delete(key)], Vec::new()).await?.held;
+        }
+        Ok(was_there)
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        let queue = self.queue(queue)?;
+        let outcome = self.client.driver.read(vec![Step::Get(queue.limit.into())]).await?;
+        Ok(stored_limit(outcome.reads.first()))
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        let queue = self.queue(queue)?;
+        // Without a lease: a stored limit stays.
+        let put = Step::Put { key: queue.limit, value: limit.to_string().into_bytes(), lease: 0 };
+        self.client.driver.transact(Vec::new(), vec![put], Vec::new()).await?;
+        Ok(())
     }
 }
 

@@ -146,7 +146,7 @@ async fn check_permissions(driver: &Driver, layout: &Layout) -> Result<()> {
     // Nobody else knows this key.
     let never = vec![Guard::Present(scratch.clone())];
     let then = vec![Step::Put { key: scratch.clone(), value: Vec::new(), lease: 0 }, Step::Range(all)];
-    driver.transact(never, then, vec![Step::Delete(scratch)]).await.map_err(Error::from).map_err(
+    driver.transact(never, then, vec![Step::Delete(scratch.into())]).await.map_err(Error::from).map_err(
         |error| match error.kind() {
             ErrorKind::Forbidden { what } => {
                 let what = format!("{what}: reading and writing all keys under {:?}", layout.root());

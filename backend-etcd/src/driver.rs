@@ -270,6 +270,9 @@ fn operation(step: Step) -> TxnOp {
                 Order::NewestUpTo(created) => options
                     .with_sort(SortTarget::Create, SortOrder::Descend)
                     .with_max_create_revision(signed(created)),
+                Order::CreatedAt(created) => options
+                    .with_min_create_revision(signed(created))
+                    .with_max_create_revision(signed(created)),
                 Order::ByKey => options,
             };
             TxnOp::get(range.prefix, Some(if range.keys_only { options.with_keys_only() } else { options }))

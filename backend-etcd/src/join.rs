@@ -34,7 +34,7 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
     if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit)
         && weight > limit
     {
-        return Err(conflict(join, Some(limit)));
+        return Err(join.conflict(Some(limit)));
     }
     let session = client.leases.alive().await?;
     let attempt = Attempt {
@@ -67,7 +67,8 @@ pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
     }
     let (own, tombstone) = (queue.node(session.id, join.id), client.layout.tombstone(session.id, join.id));
     client.watches.forget(own.as_bytes());
-    let steps = vec![Step::Put { key: tombstone, value: Vec::new(), lease: session.id }, Step::Delete(own)];
+    let steps =
+        vec![Step::Put { key: tombstone, value: Vec::new(), lease: session.id }, Step::Delete(own.into())];
     match client.driver.transact(Vec::new(), steps, Vec::new()).await {
         Ok(_) => Ok(()),
         Err(Failure::LeaseGone) => {
@@ -162,7 +163,7 @@ impl Attempt<'_> {
         let mut parts = Parts {
             guards: vec![Guard::Absent(own.clone()), Guard::Absent(tombstone.clone())],
             then: vec![put],
-            otherwise: vec![Step::Get(own), Step::Get(tombstone)],
+            otherwise: vec![Step::Get(own.into()), Step::Get(tombstone.into())],
         };
         if self.permits() {
             let cell = self.queue.limit.clone();
@@ -176,8 +177,8 @@ impl Attempt<'_> {
                 Some(limit) => Guard::Holds(cell.clone(), limit.to_string().into_bytes()),
                 None => Guard::Present(cell.clone()),
             });
-            parts.then.push(Step::Get(cell.clone()));
-            parts.otherwise.push(Step::Get(cell));
+            parts.then.push(Step::Get(cell.clone().into()));
+            parts.otherwise.push(Step::Get(cell.into()));
         }
         parts
     }
@@ -186,14 +187,12 @@ impl Attempt<'_> {
     fn check_limit(&self, read: Option<&Found>) -> Answer<Option<u32>> {
         match (stored_limit(read), self.join.limit, self.join.claim) {
             (None, Some(_), _) => Ok(None),
-            (Some(stored), Some(limit), _) if stored != limit => {
-                Err(conflict(self.join, Some(stored)).into())
-            }
+            (Some(stored), Some(limit), _) if stored != limit => Err(self.join.conflict(Some(stored)).into()),
             (Some(stored), _, Claim::Permits(weight)) if weight > stored => {
-                Err(conflict(self.join, Some(stored)).into())
+                Err(self.join.conflict(Some(stored)).into())
             }
             (Some(stored), _, _) => Ok(Some(stored)),
-            (None, None, _) => Err(conflict(self.join, None).into()),
+            (None, None, _) => Err(self.join.conflict(None).into()),
         }
     }
 
@@ -204,8 +203,11 @@ impl Attempt<'_> {
             && weight > limit
         {
             // It followed a limit that it did not know, and can never be admitted.
-            self.client.driver.transact(Vec::new(), vec![Step::Delete(self.own.clone())], Vec::new()).await?;
-            return Err(conflict(self.join, Some(limit)).into());
+            self.client
+                .driver
+                .transact(Vec::new(), vec![Step::Delete(self.own.clone().into())], Vec::new())
+                .await?;
+            return Err(self.join.conflict(Some(limit)).into());
         }
         let view = match View::new(&self.queue, outcome.revision, &found) {
             Some(view) => view,
@@ -265,15 +267,4 @@ impl Attempt<'_> {
     fn crowded(&self) -> Failure {
         Error::new(ErrorKind::Unavailable, format!("others were ahead {ROUNDS} times in a row")).into()
     }
-}
-
-fn conflict(join: &Join, stored: Option<u32>) -> Error {
-    let asked = format!("asked for {:?} of {:?}", join.claim, join.limit);
-    Error::new(
-        ErrorKind::Conflict,
-        match stored {
-            Some(stored) => format!("the limit is {stored}, {asked}"),
-            None => format!("no limit is stored yet, {asked}"),
-        },
-    )
 }

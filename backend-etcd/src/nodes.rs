@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use async_trait::async_trait;
 use latchwork_core::contracts::{Node, NodeState};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Error, Result};
+use latchwork_core::{Error, LostReason, Result};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -90,14 +90,15 @@ impl EtcdNode {
             tokio::spawn(hold_permits(
                 Arc::clone(&self.client),
                 Arc::clone(&self.own),
-                Step::Put {
-                    key: key(&self.own),
-                    value: NodeValue { marked: true, ..self.value.clone() }.encode(),
-                    lease: self.lease,
-                },
+                self.rewrite(NodeValue { marked: true, ..self.value.clone() }),
                 (!mark).then(|| (self.queue.limit.clone(), revision)),
             ));
         }
+    }
+
+    /// A new value in its place. To be guarded: after a delete it would make a ghost (RULES B7).
+    fn rewrite(&self, value: NodeValue) -> Step {
+        Step::Put { key: key(&self.own), value: value.encode(), lease: self.lease }
     }
 
     pub(crate) fn check_lost(&self) -> Result<()> {
@@ -110,7 +111,7 @@ impl EtcdNode {
 
 /// This incarnation and none that came after it under the same name.
 fn created(own: &Own) -> Guard {
-    Guard::Created(key(own), own.state.sequence())
+    Guard::Created(own.key.clone(), own.state.sequence())
 }
 
 fn key(own: &Own) -> String {
@@ -169,12 +170,28 @@ impl Node for EtcdNode {
             .map(|key| Step::Put { key, value: Vec::new(), lease: self.lease })
             .collect();
         let mut leave = bury.clone();
-        leave.push(Step::Delete(key(&self.own)));
+        leave.push(Step::Delete(self.own.key.clone()));
         match self.client.driver.transact(vec![own], leave, bury).await {
             // Without its lease neither the node nor a late one can be there.
             Ok(_) | Err(Failure::LeaseGone) => Ok(()),
             Err(Failure::Other(error)) => Err(error),
         }
+    }
+
+    async fn downgrade(&self) -> Result<()> {
+        self.check_lost()?;
+        let shared = self.rewrite(NodeValue { claim: Claim::Shared, ..self.value.clone() });
+        match self.client.driver.transact(vec![created(&self.own)], vec![shared], Vec::new()).await {
+            Ok(outcome) if outcome.held => return Ok(()),
+            // Taken away by another, unless it was left meanwhile.
+            Ok(_) if self.client.watches.is_own(&self.own) => self.own.state.gone(LostReason::Revoked),
+            Ok(_) => {}
+            Err(Failure::LeaseGone) => {
+                self.own.state.lease().end(LostReason::Revoked);
+            }
+            Err(Failure::Other(error)) => return Err(error),
+        }
+        Err(Error::lost(self.own.state.lost().unwrap_or(LostReason::Revoked)))
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Found {
 pub(crate) enum Guard {
     Absent(String),
     Present(String),
-    Created(String, u64),
+    Created(Vec<u8>, u64),
     Holds(String, Vec<u8>),
     /// No key has the prefix.
     Empty(String),
@@ -36,8 +36,9 @@ pub(crate) enum Guard {
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Put { key: String, value: Vec<u8>, lease: i64 },
-    Delete(String),
-    Get(String),
+    // Keys that are read or removed may be others', and those need not be text.
+    Delete(Vec<u8>),
+    Get(Vec<u8>),
     Range(Range),
 }
 
@@ -60,6 +61,8 @@ pub(crate) enum Order {
     NewestUpTo(u64),
     /// By create revision descending.
     Newest,
+    /// Only what was created at this revision.
+    CreatedAt(u64),
     /// As the server stores them: costs it no sort.
     ByKey,
 }

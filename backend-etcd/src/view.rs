@@ -101,7 +101,7 @@ pub(crate) async fn read(
 ) -> Answer<(View, Option<u32>)> {
     let mut range = range(queue, claim, order);
     loop {
-        let steps = vec![Step::Range(range), Step::Get(queue.limit.clone())];
+        let steps = vec![Step::Range(range), Step::Get(queue.limit.clone().into())];
         let outcome = driver.read(steps).await?;
         let found = outcome.reads.first().cloned().unwrap_or_default();
         if let Some(view) = View::new(queue, outcome.revision, &found) {

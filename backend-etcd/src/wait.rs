@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::Standing;
-use latchwork_core::{Error, ErrorKind, LostReason, Result};
+use latchwork_core::{Error, LostReason, Result};
 
 use crate::backoff::Backoff;
 use crate::feed::Seen;
@@ -42,10 +42,7 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
                 node.settle(mark, view.revision);
             }
             Some(_) if matches!(claim, Claim::Permits(weight) if weight > limit) => {
-                return Err(Error::new(
-                    ErrorKind::Conflict,
-                    format!("the limit was set to {limit}, below {claim:?}"),
-                ));
+                return Err(claim.outweighs(limit));
             }
             Some(Standing::Behind { watch, sole }) => {
                 if sole {
@@ -148,7 +145,7 @@ async fn seen(subscription: &mut Option<Subscription>) {
 
 /// The re-check, by key: whether own and watched node are as they were. A listing costs the server a sort.
 async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
-    let key = |key: &[u8]| Step::Get(String::from_utf8_lossy(key).into_owned());
+    let key = |key: &[u8]| Step::Get(key.to_vec());
     // What cannot be read is listed again, which goes on trying.
     let Ok(outcome) = node.client.driver.read(vec![key(&node.own.key), key(&target.key)]).await else {
         return false;

@@ -2,57 +2,10 @@
 
 mod common;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use common::{client, etcdctl, keys, server, soon};
-use latchwork_core::contracts::{Join, Joined, Node, NodeId, Page, Patience};
+use common::{ask, attempt, client, etcdctl, join, keys, server, soon, still_waits, wait};
+use latchwork_core::contracts::{Page, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, ErrorKind, Kind, Result};
-
-fn ask(kind: Kind, claim: Claim, limit: Option<u32>, patience: Patience) -> Join {
-    Join {
-        queue: Address::new("latchwork", kind, "a").unwrap(),
-        id: NodeId::random(),
-        claim,
-        limit,
-        label: Arc::from("claims"),
-        patience,
-        repeated: false,
-    }
-}
-
-async fn join(client: &Coordinator, kind: Kind, claim: Claim, limit: Option<u32>) -> (bool, Arc<dyn Node>) {
-    match client.backend().join(&ask(kind, claim, limit, Patience::Wait)).await.unwrap() {
-        Joined::Admitted(node) => (true, node),
-        Joined::Waiting(node) => (false, node),
-        Joined::Refused => panic!("only a try is refused"),
-    }
-}
-
-async fn attempt(
-    client: &Coordinator,
-    kind: Kind,
-    claim: Claim,
-    limit: Option<u32>,
-) -> Option<Arc<dyn Node>> {
-    match client.backend().join(&ask(kind, claim, limit, Patience::Try)).await.unwrap() {
-        Joined::Admitted(node) => Some(node),
-        Joined::Refused => None,
-        Joined::Waiting(_) => panic!("a try waits"),
-    }
-}
-
-/// The node's wait, under way.
-fn wait(node: &Arc<dyn Node>) -> tokio::task::JoinHandle<Result<()>> {
-    let node = Arc::clone(node);
-    tokio::spawn(async move { node.admitted().await })
-}
-
-async fn still_waits(wait: &mut tokio::task::JoinHandle<Result<()>>) {
-    let ended = tokio::time::timeout(Duration::from_millis(300), wait).await;
-    assert!(ended.is_err(), "admitted out of turn: {ended:?}");
-}
+use latchwork_core::{ErrorKind, Kind};
 
 #[tokio::test]
 async fn readers_share_behind_the_nearest_writer() {

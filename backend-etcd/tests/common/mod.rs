@@ -1,13 +1,18 @@
-//! An etcd of the test's own, clients of it, and etcdctl.
+//! An etcd of the test's own, clients of it, joins below the recipes, and etcdctl.
 
 #![allow(dead_code, reason = "each test target uses a part")]
 
+use std::ffi::OsStr;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_core::{Config, Coordinator, connect};
+use latchwork_core::contracts::{Join, Joined, Node, NodeId, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Config, Coordinator, Kind as Lock, Result, connect};
 use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
 
 /// Only what never ends meets this bound.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,16 +33,69 @@ pub(crate) async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(PATIENCE, what).await.expect("it never came")
 }
 
-fn command(server: &Server, arguments: &[&str]) -> Command {
+/// A join of the queue `a` of a kind.
+pub(crate) fn ask(kind: Lock, claim: Claim, limit: Option<u32>, patience: Patience) -> Join {
+    Join {
+        queue: Address::new("latchwork", kind, "a").unwrap(),
+        id: NodeId::random(),
+        claim,
+        limit,
+        label: Arc::from("claims"),
+        patience,
+        repeated: false,
+    }
+}
+
+/// Its answer, and the node.
+pub(crate) async fn join(
+    client: &Coordinator,
+    kind: Lock,
+    claim: Claim,
+    limit: Option<u32>,
+) -> (bool, Arc<dyn Node>) {
+    match client.backend().join(&ask(kind, claim, limit, Patience::Wait)).await.unwrap() {
+        Joined::Admitted(node) => (true, node),
+        Joined::Waiting(node) => (false, node),
+        Joined::Refused => panic!("only a try is refused"),
+    }
+}
+
+/// A try: the node, where it is admitted.
+pub(crate) async fn attempt(
+    client: &Coordinator,
+    kind: Lock,
+    claim: Claim,
+    limit: Option<u32>,
+) -> Option<Arc<dyn Node>> {
+    match client.backend().join(&ask(kind, claim, limit, Patience::Try)).await.unwrap() {
+        Joined::Admitted(node) => Some(node),
+        Joined::Refused => None,
+        Joined::Waiting(_) => panic!("a try waits"),
+    }
+}
+
+/// The node's wait, under way.
+pub(crate) fn wait(node: &Arc<dyn Node>) -> JoinHandle<Result<()>> {
+    let node = Arc::clone(node);
+    tokio::spawn(async move { node.admitted().await })
+}
+
+/// Not a proof, but a chance to be seen: longer than any wake-up that the server owes.
+pub(crate) async fn still_waits(wait: &mut JoinHandle<Result<()>>) {
+    let ended = tokio::time::timeout(Duration::from_millis(300), wait).await;
+    assert!(ended.is_err(), "admitted out of turn: {ended:?}");
+}
+
+fn command<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> Command {
     let mut command = Command::new("etcdctl");
     command.env("ETCDCTL_API", "3").args(["--endpoints", server.addr()]).args(arguments).kill_on_drop(true);
     command
 }
 
 /// What etcdctl says.
-pub(crate) async fn etcdctl(server: &Server, arguments: &[&str]) -> String {
+pub(crate) async fn etcdctl<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> String {
     let output = soon(command(server, arguments).output()).await.unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
