@@ -156,19 +156,11 @@ impl Client {
     }
 }
 
-/// What is said about a slot when its client is closed in order. One that is to be kept for a while yet is left to its
-/// expiry, which is moved when it would come too early.
+/// What is said about a slot when its client is closed in order: nothing of one that is to be kept for a while yet. It is
+/// left to its expiry, which is not put off: nothing outlives its client by more than a TTL.
 fn last_call(slot: &Slot, now: Moment) -> Option<Call> {
-    let Some((state, lease)) =
-        slot.state().filter(|state| state.kept_until() > now).map(|state| (state, state.lease()))
-    else {
-        return Some(farewell(slot));
-    };
-    if lease.deadline() >= state.kept_until() {
-        return None;
-    }
-    let rest = state.kept_until().since(now) + lease.margin();
-    Some(scripts::renew([(&slot.queue, vec![(slot.id, state.sequence())])], rest, None))
+    let kept = slot.state().is_some_and(|state| state.kept_until() > now);
+    (!kept).then(|| farewell(slot))
 }
 
 /// How a slot is given back: by name and sequence. While a join of it is out that may still arrive, by name

@@ -324,7 +324,7 @@ async fn without_memory_a_writer_turns_reader_a_limit_is_set_and_a_node_revoked(
 }
 
 #[tokio::test]
-async fn a_client_that_closes_leaves_what_is_to_be_kept_until_then() {
+async fn a_client_that_closes_leaves_what_is_to_be_kept_to_its_expiry() {
     let server = own(&[]).await;
     let (closing, other) = (client(&server, "1s").await, client(&server, LONG).await);
     let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
@@ -332,16 +332,16 @@ async fn a_client_that_closes_leaves_what_is_to_be_kept_until_then() {
         admitted(&closing, &ask(&a, Claim::Exclusive)).await,
         admitted(&closing, &ask(&b, Claim::Exclusive)).await,
     );
+    // Longer than its TTL, which nobody renews after the close: nothing outlives its client by more.
     let clock = kept.state().lease().clock().clone();
-    // Longer than its TTL, which nobody renews after the close.
-    let until = clock.now() + Duration::from_secs(3);
-    kept.state().keep_until(until);
+    kept.state().keep_until(clock.now() + Duration::from_secs(600));
     let next = waiting(&other, &ask(&a, Claim::Exclusive)).await;
     closing.close(Close::Orderly).await.unwrap();
     assert_eq!(kept.state().lost(), Some(LostReason::Closed));
     assert_eq!(free.state().lost(), Some(LostReason::Closed));
     assert_eq!(standing(&other, &b).await, [false; 0]);
+    assert_eq!(standing(&other, &a).await, [true, false], "given back");
     soon(next.admitted()).await.unwrap();
-    assert!(clock.now() >= until, "let in before the minimum");
+    assert!(clock.now() >= kept.state().lease().deadline(), "let in before its expiry");
     assert_eq!(standing(&other, &a).await, [true]);
 }

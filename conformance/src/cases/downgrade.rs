@@ -115,6 +115,7 @@ cases! {
         assert_eq!(entries(&there).await[0].label, "one");
         let writer = background!(there, write);
         stands(&there, 2).await;
+        assert!(soon("try", other.scope(here.try_read())).await.expect("answered").is_none(), "another owner waits");
         one.link.cut();
         let again = here.read_as(&owner).now_or_never().expect("no request").expect("it reads already");
         assert_eq!(again.token(), reader.token());
@@ -123,7 +124,6 @@ cases! {
         reader.release().await.expect("no request");
         one.link.heal();
         assert!(again.is_held() && reader.check().is_err());
-        assert!(soon("try", other.scope(here.try_read())).await.expect("answered").is_none(), "another owner waits");
         again.release().await.expect("released");
         let writer = soon("the writer", writer).await.expect("no panic").expect("admitted");
         writer.release().await.expect("released");
