@@ -1,126 +1,31 @@
-//! One session of the client crate, and the only place that calls it.
+//! One session of the client crate: opened, followed, given back. Only this module and the two below it call the crate.
 //!
-//! What the crate does and this file relies on: a request is queued when its method is called, not when its
-//! future is polled, so several calls in a row are one round trip, carried out in that order. What it does
-//! not do, and this file adds: requests wait without limit while it is disconnected, so each is bounded by
-//! the request timeout and by the lease; its `Expired` comes later than the server's, so nothing waits for it;
-//! it cannot end a connection without closing the session, so the task that serves it is kept in hand.
+//! What the crate does not do, and what they add: requests wait without limit while it is disconnected, so each is
+//! bounded by the request timeout and by the lease; its `Expired` comes later than the server's, so nothing waits for
+//! it; it cannot end a connection without closing the session, so the task that serves it is kept in hand.
 
-use std::future::Future;
-use std::panic::AssertUnwindSafe;
+mod requests;
+mod watch;
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use latchwork_core::Moment;
 use latchwork_core::contracts::Lease;
 use parking_lot::Mutex;
-use tokio::sync::watch;
-use zookeeper_client::{Acls, Client, CreateMode, Error as Answer, EventType, OneshotWatcher, SessionState};
+use zookeeper_client::{Acls, Client, Error as Answer, SessionState};
 
 use crate::config::Settings;
 use crate::error::Fault;
 use crate::tasks::Tasks;
 
+pub(crate) use requests::{Joined, Joining, Mode, Stat};
+pub(crate) use watch::Event;
+
 type Result<T> = std::result::Result<T, Fault>;
 
 /// The shortest pause before a request that failed is sent again.
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// What a reply tells of a node.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stat {
-    /// The transaction that made it.
-    pub(crate) czxid: i64,
-    /// The session it hangs on.
-    pub(crate) owner: i64,
-    /// When it was made and last written, by the server's clock, in milliseconds.
-    pub(crate) ctime: i64,
-    pub(crate) mtime: i64,
-}
-
-impl From<zookeeper_client::Stat> for Stat {
-    fn from(stat: zookeeper_client::Stat) -> Self {
-        Self { czxid: stat.czxid, owner: stat.ephemeral_owner, ctime: stat.ctime, mtime: stat.mtime }
-    }
-}
-
-/// What kind of node to create.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Mode {
-    Persistent,
-    /// Removed by the server a minute after its last child.
-    Container,
-    /// Removed with the session.
-    Ephemeral,
-}
-
-impl From<Mode> for CreateMode {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Persistent => CreateMode::Persistent,
-            Mode::Container => CreateMode::Container,
-            Mode::Ephemeral => CreateMode::Ephemeral,
-        }
-    }
-}
-
-/// An armed watch: tells of one event, once. Dropped, it is taken off the server.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    watcher: OneshotWatcher,
-    killed: watch::Receiver<bool>,
-}
-
-/// What a watch saw.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
-    Deleted,
-    /// Its data or its children changed.
-    Changed,
-    SessionOver,
-}
-
-impl Watch {
-    pub(crate) async fn event(self) -> Event {
-        let Self { watcher, mut killed } = self;
-        // The crate's watcher panics when the task that serves the session is gone without a word: aborted
-        // by us, which is looked for first, or dead by a panic of its own.
-        let changed = AssertUnwindSafe(watcher.changed()).catch_unwind();
-        let event = tokio::select! {
-            biased;
-            _ = killed.wait_for(|killed| *killed) => return Event::SessionOver,
-            event = changed => event,
-        };
-        match event.map(|event| event.event_type) {
-            Ok(EventType::NodeDeleted) => Event::Deleted,
-            Ok(EventType::Session) | Err(_) => Event::SessionOver,
-            Ok(_) => Event::Changed,
-        }
-    }
-}
-
-/// The replies to a join, which are one round trip.
-#[derive(Debug)]
-pub(crate) struct Joined {
-    /// The full path and stat of the node that was made.
-    pub(crate) created: Result<(String, Stat)>,
-    pub(crate) children: Result<Vec<String>>,
-    /// The stored limit's data, when it was asked for.
-    pub(crate) limit: Option<Result<Vec<u8>>>,
-}
-
-/// What a join asks for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Joining<'a> {
-    pub(crate) queue: &'a str,
-    /// Name of the node up to the counter.
-    pub(crate) prefix: &'a str,
-    pub(crate) label: &'a str,
-    pub(crate) limit: Option<&'a str>,
-    /// The queue's directory is not there: make it first, in the same trip.
-    pub(crate) cold: bool,
-}
 
 /// A session.
 pub(crate) struct Driver {
@@ -132,7 +37,7 @@ pub(crate) struct Driver {
     lease: Lease,
     request_timeout: Duration,
     acls: Acls<'static>,
-    killed: watch::Sender<bool>,
+    killed: tokio::sync::watch::Sender<bool>,
 }
 
 /// A session that was created: contact 0 of its lease.
@@ -167,7 +72,7 @@ impl Driver {
             lease,
             request_timeout: settings.request_timeout,
             acls,
-            killed: watch::Sender::new(false),
+            killed: tokio::sync::watch::Sender::new(false),
         };
         if let Some(chroot) = &settings.chroot {
             driver.make_path(chroot, Mode::Persistent).await?;
@@ -186,137 +91,6 @@ impl Driver {
     /// The session's id: what `ephemeralOwner` says of our nodes.
     pub(crate) fn session(&self) -> i64 {
         self.session
-    }
-
-    /// Makes a node and its missing parents, all of one mode. What is there already is left as it is, and
-    /// asked for first: a parent that one may not create in is no obstacle then.
-    pub(crate) async fn make_path(&self, path: &str, mode: Mode) -> Result<()> {
-        let ends = path.match_indices('/').skip(1).map(|(at, _)| at).chain([path.len()]);
-        for end in ends {
-            let part = &path[..end];
-            if self.stat(part).await?.is_none() {
-                match self.create(part, b"", mode).await {
-                    Ok(_) | Err(Fault::NodeExists) => {}
-                    Err(fault) => return Err(fault),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) async fn create(&self, path: &str, data: &[u8], mode: Mode) -> Result<Stat> {
-        let options = CreateMode::from(mode).with_acls(self.acls);
-        let (stat, _) =
-            self.request(|client| async move { client.create(path, data, &options).await }).await?;
-        Ok(stat.into())
-    }
-
-    /// Makes a sequential ephemeral node and lists its queue, in one trip.
-    pub(crate) async fn join(&self, joining: Joining<'_>) -> Result<Joined> {
-        let Joining { queue, prefix, label, limit, cold } = joining;
-        let path = format!("{queue}/{prefix}");
-        let directory = CreateMode::Container.with_acls(self.acls);
-        let node = CreateMode::EphemeralSequential.with_acls(self.acls);
-        let path = &path;
-        self.request(|client| async move {
-            // All are called, and so queued, before the first is awaited.
-            let directory = cold.then(|| client.create(queue, b"", &directory));
-            let created = client.create(path, label.as_bytes(), &node);
-            let children = client.list_children(queue);
-            let limit = limit.map(|limit| client.get_data(limit));
-            if let Some(directory) = directory {
-                // Lost a race to another, or its parent is missing: the create behind it tells.
-                let _ = directory.await;
-            }
-            Ok(Joined {
-                created: match created.await {
-                    Ok((stat, counter)) => Ok((format!("{path}{counter}"), stat.into())),
-                    Err(answer) => Err(answer.into()),
-                },
-                children: children.await.map_err(Fault::from),
-                limit: match limit {
-                    Some(limit) => Some(limit.await.map(|(data, _)| data).map_err(Fault::from)),
-                    None => None,
-                },
-            })
-        })
-        .await
-    }
-
-    pub(crate) async fn children(&self, path: &str) -> Result<Vec<String>> {
-        self.request(|client| async move { client.list_children(path).await }).await
-    }
-
-    /// Lists, with a watch for the next change that is armed by the listing itself.
-    pub(crate) async fn children_watched(&self, path: &str) -> Result<(Vec<String>, Watch)> {
-        let (children, watcher) =
-            self.request(|client| async move { client.list_and_watch_children(path).await }).await?;
-        Ok((children, self.armed(watcher)))
-    }
-
-    /// Lists behind a `sync`: all that the leader had committed when it came there shows (RULES B8).
-    pub(crate) async fn sync_children(&self, path: &str) -> Result<Vec<String>> {
-        self.request(|client| async move {
-            let synced = client.sync(path);
-            let children = client.list_children(path);
-            synced.await?;
-            children.await
-        })
-        .await
-    }
-
-    pub(crate) async fn stat(&self, path: &str) -> Result<Option<Stat>> {
-        let stat = self.request(|client| async move { client.check_stat(path).await }).await?;
-        Ok(stat.map(Stat::from))
-    }
-
-    pub(crate) async fn read(&self, path: &str) -> Result<(Vec<u8>, Stat)> {
-        let (data, stat) = self.request(|client| async move { client.get_data(path).await }).await?;
-        Ok((data, stat.into()))
-    }
-
-    /// Reads several nodes in one trip; `None` for one that is not there.
-    pub(crate) async fn read_all(&self, paths: &[String]) -> Result<Vec<Option<(Vec<u8>, Stat)>>> {
-        self.request(|client| async move {
-            let reads: Vec<_> = paths.iter().map(|path| client.get_data(path)).collect();
-            let mut found = Vec::with_capacity(reads.len());
-            for read in reads {
-                found.push(match read.await {
-                    Ok((data, stat)) => Some((data, stat.into())),
-                    Err(Answer::NoNode) => None,
-                    Err(answer) => return Err(answer),
-                });
-            }
-            Ok(found)
-        })
-        .await
-    }
-
-    /// Reads, and arms a watch for the node's next change or end. A read and not a mere look, since
-    /// a look at a node that is gone would leave a watch for its coming.
-    pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch)> {
-        let (data, stat, watcher) =
-            self.request(|client| async move { client.get_and_watch_data(path).await }).await?;
-        Ok((data, stat.into(), self.armed(watcher)))
-    }
-
-    pub(crate) async fn write(&self, path: &str, data: &[u8]) -> Result<Stat> {
-        Ok(self.request(|client| async move { client.set_data(path, data, None).await }).await?.into())
-    }
-
-    /// A write whose answer is awaited for as long as the lease lives: for proofs of contact, which
-    /// count from their send, however late the answer.
-    pub(crate) async fn write_until_lost(&self, path: &str, data: &[u8]) -> Result<Stat> {
-        let client = self.client()?;
-        tokio::select! {
-            biased;
-            answer = client.set_data(path, data, None) => Ok(answer?.into()),
-            _ = self.lease.until_lost() => Err(Fault::Gone),
-        }
-    }
-
-    pub(crate) async fn delete(&self, path: &str) -> Result<()> {
-        self.request(|client| async move { client.delete(path, None).await }).await
     }
 
     /// Waits until it is connected, or the lease is lost.
@@ -391,33 +165,8 @@ impl Driver {
         self.give_back();
     }
 
-    fn armed(&self, watcher: OneshotWatcher) -> Watch {
-        Watch { watcher, killed: self.killed.subscribe() }
-    }
-
     fn client(&self) -> Result<Arc<Client>> {
         self.client.lock().clone().ok_or(Fault::Gone)
-    }
-
-    async fn request<T, F>(&self, send: impl FnOnce(Arc<Client>) -> F) -> Result<T>
-    where
-        F: Future<Output = std::result::Result<T, Answer>>,
-    {
-        let timeout = tokio::time::sleep(self.request_timeout);
-        tokio::pin!(timeout);
-        let client = self.client()?;
-        if client.state() != SessionState::SyncConnected {
-            tokio::select! {
-                connected = self.connected() => connected?,
-                () = &mut timeout => return Err(Fault::Unsent),
-            }
-        }
-        tokio::select! {
-            biased;
-            answer = send(client) => Ok(answer?),
-            _ = self.lease.until_lost() => Err(Fault::Gone),
-            () = &mut timeout => Err(Fault::Unknown(None)),
-        }
     }
 }
 
