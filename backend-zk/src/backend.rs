@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::config::Settings;
 use crate::lease::Session;
-use crate::{hello, nodes};
+use crate::{hello, limit, list, nodes};
 
 const NAME: &str = "zookeeper";
 
@@ -163,7 +163,19 @@ impl SequentialNodes for ZooKeeperBackend {
     }
 
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
-        nodes::list(&*self.session().await?, queue, page).await
+        list::list(&*self.session().await?, queue, page).await
+    }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        list::revoke(&*self.session().await?, queue, sequence).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        limit::limit(&*self.session().await?, queue).await
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        limit::set_limit(&*self.session().await?, queue, limit).await
     }
 }
 

@@ -20,7 +20,7 @@ use crate::error::Fault;
 use crate::tasks::Tasks;
 
 pub(crate) use requests::{Joined, Joining, Mode, Stat};
-pub(crate) use watch::Event;
+pub(crate) use watch::{Event, Watch};
 
 type Result<T> = std::result::Result<T, Fault>;
 

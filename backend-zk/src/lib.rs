@@ -26,18 +26,23 @@
 //! * A refused try leaves a node for a moment: another's try on a free lock may be refused for it.
 //! * The server grants sessions of 2 to 20 ticks unless configured otherwise. More than was asked is used as granted;
 //!   less is an error. A tick above 2 s must be told (`tick=…`).
+//! * A reader that Curator turned from a writer does not tell its former number: it is listed under a new one, and pages
+//!   of a listing that end with it leave out those behind it.
 //! * No SASL, and no TLS yet.
 
 mod backend;
 mod config;
 mod driver;
 mod error;
+mod guard;
 mod hello;
 mod lease;
 mod limit;
+mod list;
 mod names;
 mod node;
 mod nodes;
+mod tags;
 mod tasks;
 mod wait;
 

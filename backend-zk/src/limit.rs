@@ -2,7 +2,7 @@
 
 use latchwork_core::contracts::Join;
 use latchwork_core::decide::Claim;
-use latchwork_core::{Error, ErrorKind, Result};
+use latchwork_core::{Address, Error, ErrorKind, Result};
 
 use crate::driver::Mode;
 use crate::error::Fault;
@@ -23,31 +23,67 @@ pub(crate) async fn settle_limit(
         match (found.take(), join.limit) {
             (Some(Ok(data)), _) => break parse(&data)?,
             (Some(Err(Fault::NoNode)), Some(asked)) => {
-                match session.driver.create(path, asked.to_string().as_bytes(), Mode::Persistent).await {
-                    Ok(_) => break asked,
-                    Err(Fault::NodeExists) => {}
-                    Err(Fault::NoNode) => {
-                        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-                        session.driver.make_path(parent, Mode::Persistent).await.map_err(fail)?;
-                    }
-                    Err(fault) => return Err(fail(fault)),
+                if store_first(session, path, asked).await.map_err(fail)? {
+                    break asked;
                 }
             }
-            (Some(Err(Fault::NoNode)), None) => {
-                return Err(Error::new(ErrorKind::Conflict, "no limit is stored, and none was given"));
-            }
+            (Some(Err(Fault::NoNode)), None) => return Err(join.conflict(None)),
             (Some(Err(fault)), _) => return Err(fail(fault)),
             (None, _) => {}
         }
         found = Some(session.driver.read(path).await.map(|(data, _)| data));
     };
     if join.limit.is_some_and(|asked| asked != stored) || weight > stored {
-        return Err(Error::new(
-            ErrorKind::Conflict,
-            format!("the stored limit is {stored}, asked for {:?} with weight {weight}", join.limit),
-        ));
+        return Err(join.conflict(Some(stored)));
     }
     Ok(stored)
+}
+
+/// Stores a limit where there is none; answers whether it did, or found one there.
+async fn store_first(session: &Session, path: &str, limit: u32) -> std::result::Result<bool, Fault> {
+    let mut cold = false;
+    loop {
+        match session.driver.create(path, limit.to_string().as_bytes(), Mode::Persistent).await {
+            Ok(_) => return Ok(true),
+            Err(Fault::NodeExists) => return Ok(false),
+            Err(Fault::NoNode) if !cold => {
+                cold = true;
+                let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+                session.driver.make_path(parent, Mode::Persistent).await?;
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+}
+
+/// Stores the limit, for good. The heads of the queue and its holders watch it (RULES B6b).
+pub(crate) async fn set_limit(session: &Session, queue: &Address, limit: u32) -> Result<()> {
+    let Some(path) = Site::of(session, queue)?.limit else {
+        return Err(Error::invalid("queue", format!("{queue} is no queue of permits")));
+    };
+    let work = async {
+        loop {
+            match session.driver.write(&path, limit.to_string().as_bytes()).await {
+                Err(Fault::NoNode) => {
+                    if store_first(session, &path, limit).await? {
+                        return Ok(());
+                    }
+                }
+                written => return written.map(drop),
+            }
+        }
+    };
+    work.await.map_err(|fault: Fault| fault.error("store the limit"))
+}
+
+/// The stored limit, for those who look at it. Behind a `sync`, since one looks after a `set_limit` of unknown outcome.
+pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u32>> {
+    let Some(path) = Site::of(session, queue)?.limit else { return Ok(None) };
+    match session.driver.sync_read(&path).await {
+        Ok(data) => parse(&data).map(Some),
+        Err(Fault::NoNode) => Ok(None),
+        Err(fault) => Err(fault.error("read the stored limit")),
+    }
 }
 
 /// The stored limit, `None` where there is none.

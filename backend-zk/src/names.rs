@@ -55,6 +55,13 @@ pub(crate) fn prefix(kind: Kind, id: NodeId, claim: Claim) -> String {
     id_prefix(id) + &tail
 }
 
+/// The name of the reader that a writer of this name turns into, as Curator does it: with the writer's counter, and so
+/// in its place.
+pub(crate) fn as_reader(writer: &str) -> Option<String> {
+    let (id, counter) = writer.rsplit_once("__WRIT__")?;
+    Some(format!("{id}__READ__{counter}"))
+}
+
 /// One contender of a queue, as its name tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -172,6 +179,8 @@ mod tests {
 
     #[test]
     fn a_writer_turning_reader_stands_before_its_own_reader() {
+        assert_eq!(as_reader("_c_a-__WRIT__0000000004").as_deref(), Some("_c_a-__READ__0000000004"));
+        assert_eq!(as_reader("_c_a-lock-0000000004"), None);
         let queue = read(Kind::RwLock, &["_c_a-__READ__0000000004", "_c_a-__WRIT__0000000004"]);
         assert_eq!(names(&queue)[0], "_c_a-__WRIT__0000000004");
     }

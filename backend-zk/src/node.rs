@@ -1,10 +1,19 @@
-//! One own node: how it is watched, marked and left.
+//! One own node: how it enters, turns from writer to reader, and leaves.
+//!
+//! # A writer turns reader
+//!
+//! One multi makes `_c_<id>-__READ__<N>` and deletes `_c_<id>-__WRIT__<N>`: the same counter, and so the same place
+//! (RULES B12). It is what core's chain model explores as ZooKeeper's downgrade: a deletion, which wakes those behind,
+//! who list again and find a reader where the writer was. The writer's sequence number goes along in the data.
+//!
+//! No listing is asked how a request of unknown outcome ended (B8), since only the two names matter, and only a multi
+//! that still finds the writer makes the reader. Repeated, it meets its own reader, or finds neither: revoked. A leave
+//! deletes the writer first and then the reader: a multi that comes between or behind makes nothing, and one that came
+//! before is undone.
 
 use std::fmt;
-use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{Join, Node, NodeState};
@@ -12,44 +21,43 @@ use latchwork_core::decide::Claim;
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
 use parking_lot::Mutex;
 
-use crate::driver::{self, Stat};
+use crate::driver::Stat;
 use crate::error::Fault;
+use crate::guard::{guard, mark_admitted};
 use crate::lease::Session;
-use crate::limit;
-use crate::nodes::{Site, View, delete, sequence};
+use crate::names::as_reader;
+use crate::nodes::{Site, View, overtaken};
+use crate::tags::{sequence, turned};
 use crate::wait::Armed;
 
-/// Stands behind the label in the data of a node that is marked as admitted (permits, RULES B6).
-const MARK: &[u8] = b"\0admitted";
-
-/// How long a node is held before it is watched: arming shows what has happened by then.
-const ARMED_AFTER: Duration = Duration::from_millis(5);
-
-/// How long permits are held before the stored limit is watched.
-const SHORT_HOLD: Duration = Duration::from_millis(100);
+/// How far a writer has come in turning into a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It is what it was made as.
+    None,
+    /// It was asked for: it may be either.
+    Asked,
+    /// It is a reader.
+    Done,
+}
 
 /// A node of this client.
 pub(crate) struct ZkNode {
     pub(crate) session: Arc<Session>,
     pub(crate) site: Site,
+    /// As it was made; see [`paths`](Self::paths) for a writer that turns reader.
     pub(crate) name: String,
     pub(crate) path: String,
     pub(crate) claim: Claim,
-    label: Arc<str>,
+    pub(crate) label: Arc<str>,
     pub(crate) state: NodeState,
+    joined: i64,
+    turn: Mutex<Turn>,
     leaving: AtomicBool,
     entered: AtomicBool,
     // What the join saw: the first wait begins with it.
     pub(crate) first: Mutex<Option<View>>,
     me: Weak<ZkNode>,
-}
-
-/// A node's data without the mark, and whether it was there.
-pub(crate) fn unmark(data: &[u8]) -> (&[u8], bool) {
-    match data.strip_suffix(MARK) {
-        Some(label) => (label, true),
-        None => (data, false),
-    }
 }
 
 impl ZkNode {
@@ -63,11 +71,13 @@ impl ZkNode {
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             session: Arc::clone(session),
-            path: format!("{}/{name}", site.path),
+            path: site.node(&name),
             name,
             claim: join.claim,
             label: Arc::clone(&join.label),
             state: NodeState::new(session.lease().clone(), sequence(stat)),
+            joined: stat.ctime,
+            turn: Mutex::new(Turn::None),
             leaving: AtomicBool::new(false),
             entered: AtomicBool::new(false),
             first: Mutex::default(),
@@ -108,113 +118,35 @@ impl ZkNode {
         self.leaving.load(Ordering::Acquire)
     }
 
+    pub(crate) fn turn(&self) -> Turn {
+        *self.turn.lock()
+    }
+
+    /// The paths of which one is the node's, in the order in which they are to be asked: once the writer is gone, no
+    /// reader comes any more.
+    pub(crate) fn paths(&self, turn: Turn) -> Vec<String> {
+        let writer = (turn != Turn::Done).then(|| self.path.clone());
+        let reader = (turn != Turn::None).then(|| as_reader(&self.name)).flatten();
+        writer.into_iter().chain(reader.map(|name| self.site.node(&name))).collect()
+    }
+
     /// The node was seen to be gone from the server (NODE-GONE).
     pub(crate) fn removed(&self) {
         if !self.is_leaving() {
             self.state.gone(LostReason::Revoked);
         }
     }
-}
 
-/// Watches an admitted node, and tells its owner when somebody else removes it. Armed by a request of its own
-/// that nobody waits for, and that a hold as short as a few round trips does without; one that the wait has armed is
-/// taken over. Marks a holder of permits when `limit` changes.
-async fn guard(node: Weak<ZkNode>, mut own: Option<Armed>, limit: Option<u32>) {
-    // Boxed where it is large and not always there: this future lives as long as the hold.
-    let limit = limit.map(|limit| Box::pin(mark_when_limit_changes(node.clone(), limit)));
-    let mut limit = pin!(async {
-        if let Some(marked) = limit {
-            marked.await;
-        }
-        std::future::pending::<()>().await;
-    });
-    if own.is_none() {
-        tokio::time::sleep(ARMED_AFTER).await;
-        if node.upgrade().is_none_or(|node| node.is_leaving()) {
-            return;
+    /// The same, seen by a wait. Not when another wait has ended it: the node may have turned reader since.
+    pub(crate) fn removed_while_waiting(&self) {
+        if !self.has_entered() {
+            self.removed();
         }
     }
-    loop {
-        let mut armed = match own.take() {
-            Some(armed) => armed,
-            None => match Box::pin(arm_own(&node)).await {
-                Some(armed) => armed,
-                None => return,
-            },
-        };
-        let event = tokio::select! {
-            biased;
-            event = &mut armed => event,
-            () = &mut limit => return,
-        };
-        match event {
-            driver::Event::Deleted => {
-                if let Some(node) = node.upgrade() {
-                    node.removed();
-                }
-                return;
-            }
-            // Its data were written (a mark; a peer's wish for revocation): watched on.
-            driver::Event::Changed => {}
-            // The lease tells of that.
-            driver::Event::SessionOver => return,
-        }
-    }
-}
 
-/// Arms the watch on an own node; `None` where there is nothing more to watch.
-async fn arm_own(node: &Weak<ZkNode>) -> Option<Armed> {
-    loop {
-        let node = node.upgrade()?;
-        match node.session.driver.watch(&node.path).await {
-            Ok((_, _, watch)) => return Some(Box::pin(watch.event())),
-            Err(Fault::NoNode) => {
-                node.removed();
-                return None;
-            }
-            Err(fault) if fault.is_transient() => node.session.driver.recovered().await.ok()?,
-            Err(fault) => {
-                tracing::debug!(?fault, path = node.path, "an own node cannot be watched");
-                return None;
-            }
-        }
-    }
-}
-
-/// Marks the own node once the stored limit is not what it was at the admission: those behind cannot tell from the
-/// sums who is in then (RULES B6b).
-async fn mark_when_limit_changes(node: Weak<ZkNode>, limit: u32) {
-    // A short hold costs no watch; one that is armed late sees the change in the read that arms it.
-    tokio::time::sleep(SHORT_HOLD).await;
-    loop {
-        let Some(held) = node.upgrade() else { return };
-        let Some(path) = &held.site.limit else { return };
-        let watch = match held.session.driver.watch(path).await {
-            Ok((data, _, watch)) if limit::parse(&data).is_ok_and(|stored| stored == limit) => watch,
-            Ok(_) | Err(Fault::NoNode) => break,
-            Err(fault) if fault.is_transient() && held.session.driver.recovered().await.is_ok() => continue,
-            Err(_) => return,
-        };
-        // Not kept alive by its own watch.
-        drop(held);
-        watch.event().await;
-    }
-    mark_admitted(node).await;
-}
-
-/// Marks the own node, so that the next one knows that it is the head: until it is confirmed (RULES B7).
-async fn mark_admitted(node: Weak<ZkNode>) {
-    while let Some(node) = node.upgrade() {
-        let data = [node.label.as_bytes(), MARK].concat();
-        match node.session.driver.write(&node.path, &data).await {
-            Err(fault) if fault.is_transient() => {
-                if node.session.driver.recovered().await.is_err() {
-                    return;
-                }
-            }
-            // Written; or gone, which the next one sees as well; or refused for good.
-            _ => return,
-        }
+    fn no_writer(&self) -> Error {
+        let why = "only a held write lock can be downgraded";
+        self.state.lost().map_or_else(|| Error::new(ErrorKind::NotHeld, why), Error::lost)
     }
 }
 
@@ -231,11 +163,43 @@ impl Node for ZkNode {
     async fn leave(&self) -> Result<()> {
         // Before the request is sent: the deletion is not somebody else's hand then.
         self.leaving.store(true, Ordering::Release);
-        match delete(&self.session, &self.path).await {
+        // And before this look: a downgrade that begins behind it sees that we leave.
+        let paths = self.paths(self.turn());
+        match self.session.driver.delete_all(&paths).await {
             Ok(()) => Ok(()),
             // It goes with the session.
             Err(Fault::Gone) => self.session.over().map(drop).ok_or_else(Error::closed),
             Err(fault) => Err(fault.error("leave")),
+        }
+    }
+
+    async fn downgrade(&self) -> Result<()> {
+        let Some(reader) = as_reader(&self.name).filter(|_| self.has_entered()) else {
+            return Err(self.no_writer());
+        };
+        {
+            let mut turn = self.turn.lock();
+            if self.is_leaving() || self.state.lost().is_some() {
+                return Err(self.no_writer());
+            }
+            match *turn {
+                Turn::Done => return Ok(()),
+                // Before the request is sent: the deletion is not somebody else's hand then.
+                Turn::None | Turn::Asked => *turn = Turn::Asked,
+            }
+        }
+        let data = turned(&self.label, self.state.sequence(), self.joined);
+        match self.session.driver.replace(&self.path, &self.site.node(&reader), &data).await {
+            // There already: an earlier request was carried out.
+            Ok(()) | Err(Fault::NodeExists) => {
+                *self.turn.lock() = Turn::Done;
+                Ok(())
+            }
+            Err(Fault::NoNode) => {
+                self.removed();
+                Err(self.no_writer())
+            }
+            Err(fault) => Err(overtaken(&self.session, fault, "downgrade")),
         }
     }
 }

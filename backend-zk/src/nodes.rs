@@ -1,19 +1,18 @@
-//! Joining, leaving and listing a queue.
+//! Joining a queue, and taking a join back.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use latchwork_core::contracts::{Entry, Join, Joined, Page, Patience};
+use latchwork_core::contracts::{Join, Joined, Patience};
+use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Standing, standing};
-use latchwork_core::decide::{Claim, admitted_prefix};
-use latchwork_core::{Address, Error, ErrorKind, Kind, LostReason, Result};
+use latchwork_core::{Address, Error, Kind, LostReason, Result};
 
 use crate::driver::{self, Joining, Mode, Stat};
 use crate::error::Fault;
 use crate::lease::Session;
-use crate::limit::{read_limit, settle_limit};
+use crate::limit::settle_limit;
 use crate::names::{Queue, id_prefix, prefix};
-use crate::node::{ZkNode, unmark};
+use crate::node::ZkNode;
 
 /// How often a join makes a queue's directory that the server removes under it (it does so with empty ones).
 const COLD_TRIES: usize = 5;
@@ -32,6 +31,11 @@ impl Site {
         let limit = (queue.kind() == Kind::Semaphore).then(|| session.settings.limit_path(queue));
         Ok(Self { path: session.settings.queue_path(queue)?, kind: queue.kind(), limit })
     }
+
+    /// The path of the node of this name.
+    pub(crate) fn node(&self, name: &str) -> String {
+        format!("{}/{name}", self.path)
+    }
 }
 
 /// A listing, with the limit that counts for it (0 where none does).
@@ -47,10 +51,7 @@ pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> 
     if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit)
         && weight > limit
     {
-        return Err(Error::new(
-            ErrorKind::Conflict,
-            format!("weight {weight} does not fit the limit {limit}"),
-        ));
+        return Err(join.conflict(Some(limit)));
     }
     let made = match adopt(session, &site, join).await {
         Ok(Some(made)) => Ok(made),
@@ -98,7 +99,7 @@ pub(crate) async fn abandon(session: &Arc<Session>, join: &Join) -> Result<()> {
             Err(fault) => return Err(fault),
         };
         for name in of_attempt(&children, join) {
-            delete(session, &format!("{}/{name}", site.path)).await?;
+            delete(session, &site.node(name)).await?;
         }
         Ok(())
     };
@@ -108,57 +109,6 @@ pub(crate) async fn abandon(session: &Arc<Session>, join: &Join) -> Result<()> {
         Err(fault) => Err(overtaken(session, fault, "abandon a join")),
         Ok(()) => Ok(()),
     }
-}
-
-/// Lists a queue in order. Names come in one trip; what they do not say (label, age, sequence number) is read for
-/// the page only.
-pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Result<Vec<Entry>> {
-    let site = Site::of(session, address)?;
-    let fail = |fault: Fault| fault.error("list a queue");
-    let driver = &session.driver;
-    let children = match driver.children(&site.path).await {
-        Ok(children) => children,
-        Err(Fault::NoNode) => return Ok(Vec::new()),
-        Err(fault) => return Err(fail(fault)),
-    };
-    let queue = Queue::read(site.kind, children);
-    let path = |name: &str| format!("{}/{name}", site.path);
-    let limit = read_limit(session, &site).await.map_err(fail)?;
-
-    // The order of names is the order of sequence numbers: the page's begin is found by halving.
-    let (mut low, mut high) = (0, queue.0.len());
-    while page.after > 0 && low < high {
-        let middle = low + (high - low) / 2;
-        match driver.stat(&path(&queue.0[middle].name)).await.map_err(fail)? {
-            Some(stat) if sequence(&stat) > page.after => high = middle,
-            Some(_) => low = middle + 1,
-            // Gone meanwhile: looked for among those before it, which at worst reads a few entries more.
-            None => high = middle,
-        }
-    }
-    let shown = low..queue.0.len().min(low.saturating_add(page.most));
-    let paths: Vec<_> = queue.0[shown.clone()].iter().map(|place| path(&place.name)).collect();
-    let found = driver.read_all(&paths).await.map_err(fail)?;
-
-    let claims: Vec<_> = queue.0.iter().map(|place| place.claim).collect();
-    let last_marked = found.iter().rposition(|found| found.as_ref().is_some_and(|(data, _)| unmark(data).1));
-    let already = last_marked.map_or(0, |at| shown.start + at + 1);
-    let admitted = match site.kind {
-        Kind::Semaphore => admitted_prefix(&claims, already, limit.unwrap_or(0)),
-        _ => admitted_prefix(&claims, 0, 0),
-    };
-    let now = session.server_now();
-    let entries = shown.zip(found).filter_map(|(at, found)| {
-        let (data, stat) = found?;
-        Some(Entry {
-            sequence: sequence(&stat),
-            claim: claims[at],
-            admitted: at < admitted,
-            label: String::from_utf8_lossy(unmark(&data).0).into_owned(),
-            age: Some(Duration::from_millis(u64::try_from(now - stat.ctime).unwrap_or(0))),
-        })
-    });
-    Ok(entries.filter(|entry| entry.sequence > page.after).collect())
 }
 
 /// An own node that was made, and the listing behind it.
@@ -181,7 +131,7 @@ async fn adopt(session: &Arc<Session>, site: &Site, join: &Join) -> std::result:
         Err(fault) => return Err(fault),
     };
     let mine = Queue::read(site.kind, of_attempt(&children, join).cloned().collect());
-    let paths: Vec<_> = mine.0.iter().map(|place| format!("{}/{}", site.path, place.name)).collect();
+    let paths: Vec<_> = mine.0.iter().map(|place| site.node(&place.name)).collect();
     let found = session.driver.read_all(&paths).await?;
     let mut kept = None;
     for ((place, path), found) in mine.0.into_iter().zip(&paths).zip(found) {
@@ -272,9 +222,4 @@ pub(crate) fn overtaken(session: &Session, fault: Fault, what: &str) -> Error {
         }
         fault => fault.error(what),
     }
-}
-
-/// The contract's sequence number: the transaction that made the node.
-pub(crate) fn sequence(stat: &Stat) -> u64 {
-    u64::try_from(stat.czxid).unwrap_or(u64::MAX)
 }

@@ -25,8 +25,9 @@ use crate::driver::Event;
 use crate::error::Fault;
 use crate::limit::read_limit;
 use crate::names::Queue;
-use crate::node::{ZkNode, unmark};
+use crate::node::ZkNode;
 use crate::nodes::{View, overtaken};
+use crate::tags::is_admitted;
 
 /// A watch that was armed, as the future of its event.
 pub(crate) type Armed = Pin<Box<dyn Future<Output = Event> + Send>>;
@@ -66,7 +67,7 @@ impl ZkNode {
                     Ok(view) => view,
                     // The directory is gone, and our node with it.
                     Err(Fault::NoNode) => {
-                        self.removed();
+                        self.removed_while_waiting();
                         continue;
                     }
                     Err(fault) => {
@@ -75,27 +76,22 @@ impl ZkNode {
                     }
                 },
             };
-            if let Claim::Permits(weight) = self.claim
-                && weight > limit
-            {
-                return Err(Error::new(
-                    ErrorKind::Conflict,
-                    format!("the limit was lowered to {limit}, weight {weight} cannot be admitted any more"),
-                ));
+            if matches!(self.claim, Claim::Permits(weight) if weight > limit) {
+                return Err(self.claim.outweighs(limit));
             }
             let Some(at) = queue.position(&self.name) else {
-                self.removed();
+                self.removed_while_waiting();
                 continue;
             };
             let woken = match standing(&queue.listed(|name| marked.contains(name)), at, limit) {
                 Standing::Admitted { mark } => return self.enter(mark, own, limit),
                 Standing::Behind { watch, sole } => {
                     let name = &queue.0[watch].name;
-                    let path = format!("{}/{name}", self.site.path);
+                    let path = self.site.node(name);
                     let (own_armed, armed) =
                         tokio::join!(self.arm_own(&mut own), self.session.driver.watch(&path));
                     match own_armed.and(armed) {
-                        Ok((data, _, _)) if self.is_permits() && unmark(&data).1 => {
+                        Ok((data, _, _)) if self.is_permits() && is_admitted(&data) => {
                             marked.insert(name.clone());
                             view = Some(View { queue, limit });
                             continue;
@@ -147,7 +143,7 @@ impl ZkNode {
         if own.is_none() {
             match self.session.driver.watch(&self.path).await {
                 Ok((_, _, watch)) => *own = Some(Box::pin(watch.event())),
-                Err(Fault::NoNode) => self.removed(),
+                Err(Fault::NoNode) => self.removed_while_waiting(),
                 Err(fault) => return Err(fault),
             }
         }
@@ -175,8 +171,7 @@ impl ZkNode {
         };
         let mut watches = Vec::new();
         if ahead <= WATCHED_ONE_BY_ONE {
-            let paths: Vec<_> =
-                queue.0[..ahead].iter().map(|place| format!("{}/{}", self.site.path, place.name)).collect();
+            let paths: Vec<_> = queue.0[..ahead].iter().map(|place| self.site.node(&place.name)).collect();
             let (own, limit, armed) =
                 tokio::join!(self.arm_own(own), limit, join_all(paths.iter().map(|path| driver.watch(path))));
             own?;
@@ -224,7 +219,7 @@ impl ZkNode {
                 event = own_event => {
                     *own = None;
                     if event == Event::Deleted {
-                        self.removed();
+                        self.removed_while_waiting();
                     }
                     return Ok(Woken::Look);
                 }
@@ -238,7 +233,7 @@ impl ZkNode {
             let driver = &self.session.driver;
             let (own_node, watched_node) = tokio::join!(driver.stat(&self.path), driver.stat(path));
             if own_node?.is_none() {
-                self.removed();
+                self.removed_while_waiting();
                 return Ok(Woken::Look);
             }
             if watched_node?.is_none() {

@@ -5,10 +5,12 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
 
 use common::{
     address, admitted, backend, config, coordinator, join, put, server, soon, still_waits, stranger, waiting,
 };
+use latchwork_core::contracts::Page;
 use latchwork_core::decide::Claim::{Exclusive, Shared};
 use latchwork_core::{Address, Fenced, Hold, Kind};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -86,6 +88,11 @@ impl Curator {
     async fn says(&mut self, word: &str) {
         let answer = soon(self.answers.next_line()).await.unwrap();
         assert_eq!(answer.as_deref(), Some(word));
+    }
+
+    /// Whether it answers within the time that Curator takes for a turn many times over.
+    async fn has_said_anything(&mut self) -> bool {
+        tokio::time::timeout(Duration::from_secs(1), self.answers.next_line()).await.is_ok()
     }
 
     async fn does(&mut self, order: &str, answer: &str) {
@@ -168,4 +175,48 @@ async fn curators_readers_and_writers_and_ours_honour_each_other() {
     writes.does("release", "released").await;
     soon(reader.admitted()).await.unwrap();
     reader.leave().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_writer_of_ours_that_turns_reader_lets_curators_readers_in_and_keeps_its_writers_out() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let path = format!("/{}-app/ledger", config.namespace);
+    let backend = backend(&config).await;
+    let queue = address(&config, Kind::RwLock, Address::exact(path.as_str()));
+    let mut reads = Curator::start(addr, "read", &path).await;
+    let mut writes = Curator::start(addr, "write", &path).await;
+    let all = Page { after: 0, most: 10 };
+    let joins = async |count| {
+        soon(async { while backend.list(&queue, all).await.unwrap().len() < count {} }).await;
+    };
+
+    let writer = admitted(backend.join(&join(&queue, Exclusive)).await);
+    reads.told("acquire").await;
+    joins(2).await;
+    writes.told("acquire").await;
+    joins(3).await;
+    writer.downgrade().await.unwrap();
+    reads.says("acquired").await;
+    // Curator's writer, and our reader behind it, see two readers ahead.
+    let behind = waiting(backend.join(&join(&queue, Shared)).await);
+    reads.does("release", "released").await;
+    assert!(still_waits(&backend, &queue, &behind).await);
+    assert!(!writes.has_said_anything().await);
+    writer.leave().await.unwrap();
+    writes.says("acquired").await;
+    assert!(still_waits(&backend, &queue, &behind).await);
+    writes.does("release", "released").await;
+    soon(behind.admitted()).await.unwrap();
+    behind.leave().await.unwrap();
+
+    // By its number, a node of Curator's is removed as one of ours is.
+    writes.does("acquire", "acquired").await;
+    let next = waiting(backend.join(&join(&queue, Exclusive)).await);
+    let foreign = backend.list(&queue, all).await.unwrap()[0].sequence;
+    assert!(foreign < next.state().sequence());
+    assert!(backend.revoke(&queue, foreign).await.unwrap());
+    soon(next.admitted()).await.unwrap();
+    assert!(!backend.revoke(&queue, foreign).await.unwrap());
+    next.leave().await.unwrap();
 }

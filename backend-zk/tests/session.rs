@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{
-    address, admitted, backend, config, coordinator, join, own_server, server, soon, stranger, try_backend,
+    address, admitted, backend, config, coordinator, holds, join, own_server, server, soon, stranger,
+    try_backend,
 };
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::contracts::{Close, Join, Joined, LeaseState, Page};
@@ -18,19 +19,6 @@ use tokio::net::TcpStream;
 const ALL: Page = Page { after: 0, most: 100 };
 /// ZooKeeper's number of the request that makes a node and answers its stat.
 const CREATE2: i32 = 15;
-
-/// Whether a chunk from the client holds a request of this kind: length, xid, then its number.
-fn holds(chunk: &[u8], wanted: i32) -> bool {
-    let mut rest = chunk;
-    while let Some((length, tail)) = rest.split_first_chunk::<4>() {
-        let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-        if tail.get(4..8) == Some(&wanted.to_be_bytes()) {
-            return true;
-        }
-        rest = tail.get(length..).unwrap_or_default();
-    }
-    false
-}
 
 async fn through(proxy: &Proxy) -> Config {
     config(&proxy.addr().to_string())

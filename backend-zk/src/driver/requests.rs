@@ -158,6 +158,17 @@ impl Driver {
         Ok((data, stat.into()))
     }
 
+    /// Reads behind a `sync`.
+    pub(crate) async fn sync_read(&self, path: &str) -> Result<Vec<u8>> {
+        self.request(|client| async move {
+            let synced = client.sync(path);
+            let read = client.get_data(path);
+            synced.await?;
+            Ok(read.await?.0)
+        })
+        .await
+    }
+
     /// Reads several nodes in one trip; `None` for one that is not there.
     pub(crate) async fn read_all(&self, paths: &[String]) -> Result<Vec<Option<(Vec<u8>, Stat)>>> {
         self.request(|client| async move {
@@ -200,6 +211,34 @@ impl Driver {
 
     pub(crate) async fn delete(&self, path: &str) -> Result<()> {
         self.request(|client| async move { client.delete(path, None).await }).await
+    }
+
+    /// Deletes in this order, in one trip; what is gone already is fine.
+    pub(crate) async fn delete_all(&self, paths: &[String]) -> Result<()> {
+        self.request(|client| async move {
+            let deletions: Vec<_> = paths.iter().map(|path| client.delete(path, None)).collect();
+            for deletion in deletions {
+                match deletion.await {
+                    Ok(()) | Err(Answer::NoNode) => {}
+                    Err(answer) => return Err(answer),
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Makes an ephemeral node in the place of another: both, or neither.
+    pub(crate) async fn replace(&self, old: &str, new: &str, data: &[u8]) -> Result<()> {
+        let options = CreateMode::Ephemeral.with_acls(self.acls);
+        self.request(|client| async move {
+            let mut both = client.new_multi_writer();
+            both.add_create(new, data, &options)?;
+            both.add_delete(old, None)?;
+            both.commit().await?;
+            Ok(())
+        })
+        .await
     }
 
     fn armed(&self, watcher: OneshotWatcher) -> Watch {

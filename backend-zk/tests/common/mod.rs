@@ -110,3 +110,16 @@ pub(crate) async fn still_waits(backend: &Arc<dyn Backend>, queue: &Address, nod
         } => true,
     }
 }
+
+/// Whether a chunk from the client holds a request of this kind: length, xid, then its number.
+pub(crate) fn holds(chunk: &[u8], wanted: i32) -> bool {
+    let mut rest = chunk;
+    while let Some((length, tail)) = rest.split_first_chunk::<4>() {
+        let length = usize::try_from(i32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        if tail.get(4..8) == Some(&wanted.to_be_bytes()) {
+            return true;
+        }
+        rest = tail.get(length..).unwrap_or_default();
+    }
+    false
+}
