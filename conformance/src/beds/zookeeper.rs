@@ -106,8 +106,11 @@ impl Admin for ZooKeeperAdmin {
         let queue = path(queue);
         for name in self.children(&queue).await? {
             let node = format!("{queue}/{name}");
-            let stat = self.client.check_stat(&node).await.map_err(unavailable)?;
-            if stat.is_some_and(|stat| u64::try_from(stat.czxid) == Ok(sequence)) {
+            let Ok((data, stat)) = self.client.get_data(&node).await else { continue };
+            // A reader that was a writer keeps that one's number in its data.
+            let was = format!("\0writer {sequence} ");
+            let turned = data.windows(was.len()).any(|part| part == was.as_bytes());
+            if turned || u64::try_from(stat.czxid) == Ok(sequence) {
                 return self.client.delete(&node, None).await.map_err(unavailable);
             }
         }
