@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use latchwork::{Coordinator, ErrorKind, Fenced, Hold, MutexGuard, Result};
+use latchwork::{Acquire, Coordinator, ErrorKind, Fenced, Hold, MutexGuard, Result};
 
 /// How late the clock of each host is: three start at one instant, and the last a second later.
 const LATE: [Duration; 5] =
@@ -44,18 +44,18 @@ async fn tick(number: usize, host: &Coordinator, key: &str) -> Result<bool> {
     };
     println!("host {number}, {late:.1} s late: runs the job, with fence {}", hold.token());
     hold.run(job()).await?;
-    // The job is done in 10 ms. A free lock now would let the host with the late clock run it once more.
-    hold.run(tokio::time::sleep(TAKEN)).await?;
-    hold.release().await?;
+    hold.release().await?; // answers at once, and the lock stays taken for the rest of the time: close waits for that
     Ok(true)
 }
 
 async fn try_for(host: &Coordinator, key: &str) -> Result<Option<MutexGuard>> {
     let lock = host.mutex(key)?;
-    match lock.try_acquire().await? {
+    // The job is done in 10 ms. A lock that is free then would let the host with the late clock run it once more.
+    let taken = || Acquire::new().hold_at_least(TAKEN);
+    match lock.try_acquire_with(taken()).await? {
         // Some backends (ZooKeeper) may refuse all of several tries at one instant, and nobody would run the job. In line
         // somebody is first, and the others give up long before the tick is free again.
-        None if !host.capabilities().clean_try => match lock.acquire_within(TAKEN / 4).await {
+        None if !host.capabilities().clean_try => match lock.acquire_with(taken().within(TAKEN / 4)).await {
             Err(error) if error.kind() == &ErrorKind::Timeout => Ok(None),
             acquired => acquired.map(Some),
         },
