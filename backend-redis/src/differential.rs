@@ -377,7 +377,10 @@ impl<'a> History<'a> {
     }
 }
 
+/// With `LATCHWORK_LONG` set, as for core's models, twenty-five times as many.
 async fn histories(kind: Kind, seeds: std::ops::Range<u64>, steps: usize) {
+    let long = std::env::var_os("LATCHWORK_LONG").is_some_and(|value| value != "0");
+    let seeds = if long { seeds.start..seeds.start + 1000 } else { seeds };
     let server = Server::start(servers::Kind::Redis, Options::new()).await.unwrap();
     let mut bench = Bench::new(server.url()).await;
     for seed in seeds {

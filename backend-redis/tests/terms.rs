@@ -319,6 +319,7 @@ async fn without_memory_a_writer_turns_reader_a_limit_is_set_and_a_node_revoked(
     promptly(next.admitted()).await.unwrap();
     assert!(client.revoke(&semaphore, held.state().sequence()).await.unwrap());
     assert_eq!(promptly(held.state().until_lost()).await, LostReason::Revoked);
+    assert!(!client.revoke(&semaphore, held.state().sequence()).await.unwrap());
     assert_eq!(client.limit(&semaphore).await.unwrap(), Some(2));
     client.set_limit(&queue(Kind::Semaphore, "none"), 2).await.unwrap();
 }

@@ -9,7 +9,6 @@ local now = time(ARGV[1])
 local id = call('ZRANGEBYSCORE', KEYS[1], ARGV[3], ARGV[3], 'LIMIT', 0, 1)[1]
 -- Its own admission, should it come only now, is not worth a message.
 local q = open(ARGV[2], 1, now, id and { [id] = true } or {}, false)
-ease(q)
 local there = 0
 local seq = id and find(q, id)
 if seq then
@@ -18,5 +17,7 @@ if seq then
   drop(q, { id })
   admit(q)
   there = 1
+else
+  ease(q)
 end
 return { there, close(q), now }
