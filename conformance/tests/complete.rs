@@ -93,6 +93,7 @@ const PLAYED_ONCE: &[(&str, &str)] = &[
     ("node_admit_exclusive", BELOW),
     ("node_admit_shared_and_exclusive", BELOW),
     ("node_admit_permits", BELOW),
+    ("node_gone_by_a_forced_release_makes_room", "of readers and of permits"),
     ("node_cancel_ten_thousand_at_random_instants", "plays all recipes itself"),
     ("node_cancel_every_future_at_every_await_point", "plays all recipes itself"),
 ];
@@ -105,10 +106,14 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("Backend::close", CONTRACT),
     ("Connector::connect", CONTRACT),
     ("Node::admitted", CONTRACT),
+    ("Node::downgrade", CONTRACT),
     ("Node::leave", CONTRACT),
     ("SequentialNodes::abandon", CONTRACT),
     ("SequentialNodes::join", CONTRACT),
+    ("SequentialNodes::limit", CONTRACT),
     ("SequentialNodes::list", CONTRACT),
+    ("SequentialNodes::revoke", CONTRACT),
+    ("SequentialNodes::set_limit", CONTRACT),
 ];
 
 const CONTRACT: &str = "of the contract: core awaits it, and drops it wherever a recipe's future is dropped";

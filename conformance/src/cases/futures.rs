@@ -170,6 +170,55 @@ pub(crate) const TABLE: &[PublicFuture] = &[
             drop((one.expect("acquired"), other.expect("acquired")));
         }
     }),
+    future!("ReentrantMutex::try_acquire_with", Reentrant, true, |site| {
+        dropping!(site.reentrant(), |it| it.0.try_acquire_with(&it.1, Acquire::new()))
+    }),
+    future!("ReentrantMutex::queue", Reentrant, true, |site| dropping!(site.reentrant(), |it| it
+        .0
+        .queue(0, 10))),
+    future!("RwLock::read_as", Writer, true, |site| {
+        dropping!((site.rwlock(), site.owner.clone()), |it| it.0.read_as(&it.1))
+    }),
+    future!("RwLock::write_as", Writer, true, |site| {
+        dropping!((site.rwlock(), site.owner.clone()), |it| it.0.write_as(&it.1))
+    }),
+    // Who writes reads too, and gives the write back: the node is downgraded under the reader.
+    future!("Hold::release", Writer, false, |site| {
+        let (lock, owner) = (site.rwlock(), site.owner.clone());
+        let written = lock.write_as(&owner).await.expect("acquired");
+        let read = lock.read_as(&owner).await.expect("again");
+        async move {
+            written.release().await.expect("answered");
+            read.release().await.expect("answered");
+        }
+    }),
+    future!("WriteGuard::downgrade", Writer, false, |site| {
+        dropping!(site.rwlock().write().await.expect("acquired"), |guard| guard.downgrade())
+    }),
+    future!("WriteGuard::downgrade", Writer, false, |site| {
+        let (lock, owner) = (site.rwlock(), site.owner.clone());
+        dropping!(lock.write_as(&owner).await.expect("acquired"), |guard| guard.downgrade())
+    }),
+    future!("Mutex::force_release", Mutex, true, |site| dropping!(site.mutex(), |it| it.force_release(1))),
+    future!("RwLock::force_release", Writer, true, |site| dropping!(site.rwlock(), |it| it.force_release(1))),
+    future!("ReentrantMutex::force_release", Reentrant, true, |site| {
+        dropping!(site.reentrant(), |it| it.0.force_release(1))
+    }),
+    future!("Semaphore::force_release", SemaphoreOfOne, true, |site| {
+        dropping!(site.semaphore(), |it| it.force_release(1))
+    }),
+    future!("Semaphore::stored_limit", SemaphoreOfOne, true, |site| {
+        dropping!(site.semaphore(), |it| it.stored_limit())
+    }),
+    future!("Semaphore::set_limit", SemaphoreOfOne, true, |site| {
+        let mut semaphore = site.semaphore();
+        async move { semaphore.set_limit(1).await.expect("set") }
+    }),
+    // A hold that is kept for a least time, and given back by hand or by a drop before it is over.
+    future!("Hold::release", Mutex, false, |site| {
+        let options = Acquire::new().hold_at_least(BRIEF);
+        dropping!(site.mutex().acquire_with(options).await.expect("acquired"), |guard| guard.release())
+    }),
     future!("Owner::scope", Reentrant, true, |site| dropping!(site.reentrant(), |it| it
         .1
         .scope(it.0.acquire()))),
@@ -253,6 +302,19 @@ pub(crate) const TABLE: &[PublicFuture] = &[
         let coordinator: Coordinator = client.coordinator.clone();
         async move {
             coordinator.close().await.expect("closed");
+            drop((guard, waiter, elsewhere, client));
+        }
+    }),
+    future!("Coordinator::close_now", Mutex, false, |site| {
+        let client = site.scene.client().await;
+        let lock =
+            |client: &Client, key: &str| Lock::from(client.coordinator.mutex(key).expect("a good key"));
+        let guard = acquire(&lock(&client, &site.key)).await;
+        let elsewhere = acquire(&lock(&site.other, "elsewhere")).await;
+        let waiter = queue_up(&lock(&client, "elsewhere"), 2).await;
+        let coordinator: Coordinator = client.coordinator.clone();
+        async move {
+            coordinator.close_now().await.expect("closed");
             drop((guard, waiter, elsewhere, client));
         }
     }),
