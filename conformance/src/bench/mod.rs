@@ -12,6 +12,7 @@ mod cost;
 mod held;
 mod job;
 mod line;
+mod picture;
 mod plan;
 mod raw;
 mod recipe;
@@ -25,6 +26,7 @@ mod uncontended;
 
 pub use job::{Bench, Job};
 pub use line::Line;
+pub use picture::hand_offs;
 pub use plan::{Measure, Plan};
 pub use recipe::Recipe;
 pub use summary::Summary;

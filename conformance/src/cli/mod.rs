@@ -4,6 +4,8 @@ pub(crate) mod backends;
 #[cfg(feature = "bench")]
 mod bench;
 mod list;
+#[cfg(feature = "bench")]
+mod picture;
 mod run;
 mod summary;
 
@@ -54,6 +56,9 @@ enum Command {
     /// Measures what the recipes cost, beside the same requests sent raw: a table with the budgets at its end.
     #[cfg(feature = "bench")]
     Bench(bench::BenchArgs),
+    /// Draws the hand-off figures of stored results as SVG.
+    #[cfg(feature = "bench")]
+    Picture(picture::PictureArgs),
     /// Starts servers, prints the lines that export their URLs, and keeps them until standard input ends.
     Serve {
         /// Which kinds of server, separated by commas.
@@ -105,6 +110,8 @@ impl Cli {
             }
             #[cfg(feature = "bench")]
             Command::Bench(bench) => bench.run(),
+            #[cfg(feature = "bench")]
+            Command::Picture(picture) => picture.run().map(|()| ExitCode::SUCCESS),
             Command::Serve { kinds } => {
                 runtime()?.block_on(serve(&kinds, Options::new()))?;
                 Ok(ExitCode::SUCCESS)
