@@ -11,8 +11,8 @@ use latchwork_core::recipes::{Acquire, Mutex, ReentrantMutex, RwLock, Semaphore}
 use latchwork_core::{Config, Coordinator, Hold, Owner, connect, connect_lazy};
 
 use crate::adapter::Adapter;
-use crate::exclusive::Lock;
-use crate::kit::{Scene, acquire, queue_up};
+use crate::exclusive::{Guard, Lock};
+use crate::kit::{Scene, Waiter, acquire, queue_up};
 use crate::testbed::Client;
 
 /// The names in the table, as `Type::function`, or as the function.
@@ -291,31 +291,25 @@ pub(crate) const TABLE: &[PublicFuture] = &[
         let lazy = connect_lazy(&site.scene.bed.connectors(), &site.config()).expect("a good configuration");
         dropping!(lazy.mutex(site.key.as_str()).expect("a good key"), |it| it.acquire())
     }),
-    // Of a client that holds one thing and waits for another.
     future!("Coordinator::close", Mutex, false, |site| {
-        let client = site.scene.client().await;
-        let lock =
-            |client: &Client, key: &str| Lock::from(client.coordinator.mutex(key).expect("a good key"));
-        let guard = acquire(&lock(&client, &site.key)).await;
-        let elsewhere = acquire(&lock(&site.other, "elsewhere")).await;
-        let waiter = queue_up(&lock(&client, "elsewhere"), 2).await;
-        let coordinator: Coordinator = client.coordinator.clone();
-        async move {
-            coordinator.close().await.expect("closed");
-            drop((guard, waiter, elsewhere, client));
-        }
+        dropping!(busy(site).await, |it| it.coordinator.close())
     }),
     future!("Coordinator::close_now", Mutex, false, |site| {
-        let client = site.scene.client().await;
-        let lock =
-            |client: &Client, key: &str| Lock::from(client.coordinator.mutex(key).expect("a good key"));
-        let guard = acquire(&lock(&client, &site.key)).await;
-        let elsewhere = acquire(&lock(&site.other, "elsewhere")).await;
-        let waiter = queue_up(&lock(&client, "elsewhere"), 2).await;
-        let coordinator: Coordinator = client.coordinator.clone();
-        async move {
-            coordinator.close_now().await.expect("closed");
-            drop((guard, waiter, elsewhere, client));
-        }
+        dropping!(busy(site).await, |it| it.coordinator.close_now())
     }),
 ];
+
+/// A client that holds one thing and waits for another.
+struct Busy {
+    coordinator: Coordinator,
+    _has: (Guard, Guard, Waiter, Client),
+}
+
+async fn busy(site: &Site<'_>) -> Busy {
+    let client = site.scene.client().await;
+    let lock = |client: &Client, key: &str| Lock::from(client.coordinator.mutex(key).expect("a good key"));
+    let guard = acquire(&lock(&client, &site.key)).await;
+    let elsewhere = acquire(&lock(&site.other, "elsewhere")).await;
+    let waiter = queue_up(&lock(&client, "elsewhere"), 2).await;
+    Busy { coordinator: client.coordinator.clone(), _has: (guard, elsewhere, waiter, client) }
+}

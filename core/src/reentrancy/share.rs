@@ -2,8 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::ledger::{Entered, Generation, Left, Mode};
 use super::owner::Owner;
@@ -22,7 +21,8 @@ pub(crate) struct Share {
     generation: Generation,
     mode: Mode,
     holding: Arc<Holding>,
-    left: AtomicBool,
+    // How it ended by its owner's hand, once it did.
+    ended: OnceLock<Release>,
 }
 
 impl Share {
@@ -62,8 +62,8 @@ impl Share {
                     }
                 }
             };
-            let (coordinator, left) = (coordinator.clone(), AtomicBool::new(false));
-            return Ok(Some(Self { coordinator, key, generation, mode, holding, left }));
+            let (coordinator, ended) = (coordinator.clone(), OnceLock::new());
+            return Ok(Some(Self { coordinator, key, generation, mode, holding, ended }));
         }
     }
 
@@ -77,24 +77,27 @@ impl Share {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        match self.left.load(Ordering::Acquire) {
-            true => Err(Error::new(ErrorKind::NotHeld, "this hold was released").on(self.key.1.name())),
-            false => self.holding.tenure.check(),
+        let key = self.key.1.name();
+        match self.ended.get() {
+            None => self.holding.tenure.check(),
+            Some(Release::AlreadyLost(reason)) => Err(Error::lost(*reason).on(key)),
+            Some(Release::Released) => Err(Error::new(ErrorKind::NotHeld, "this hold was released").on(key)),
         }
     }
 
     /// Gives this hold back; the owner's last frees the node, its last that writes turns it into a reader's. Waits
     /// until the server has confirmed that; where nothing changes for the server, nothing is sent.
     pub(crate) async fn release(&self) -> Result<Release> {
-        if let Err(error) = self.check() {
-            self.let_go();
-            // Released before, if it is not lost.
-            return Ok(error.lost_reason().map_or(Release::Released, Release::AlreadyLost));
-        }
-        match self.leave() {
-            Left::Last(node) => node.release().await,
-            Left::Downgrade(node) => node.downgrade().await.map(|()| Release::Released),
-            Left::Remaining | Left::Stale => Ok(Release::Released),
+        let left = self.leave();
+        match (self.ended.get(), left) {
+            (Some(Release::AlreadyLost(reason)), left) => {
+                // The server's side is given back all the same, but nobody waits for it.
+                Self::give_back(left);
+                Ok(Release::AlreadyLost(*reason))
+            }
+            (_, Left::Last(node)) => node.release().await,
+            (_, Left::Downgrade(node)) => node.downgrade().await.map(|()| Release::Released),
+            (_, Left::Remaining | Left::Stale) => Ok(Release::Released),
         }
     }
 
@@ -111,16 +114,17 @@ impl Share {
         Ok(self)
     }
 
+    /// Ends it: the first call counts.
     fn leave(&self) -> Left<Arc<Holding>> {
-        match self.left.swap(true, Ordering::AcqRel) {
-            true => Left::Stale,
-            false => self.coordinator.owners().leave(&self.key, self.generation, self.mode),
+        let lost = self.holding.tenure.lost();
+        match self.ended.set(lost.map_or(Release::Released, Release::AlreadyLost)) {
+            Ok(()) => self.coordinator.owners().leave(&self.key, self.generation, self.mode),
+            Err(_) => Left::Stale,
         }
     }
 
-    /// As a release, in the background.
-    fn let_go(&self) {
-        match self.leave() {
+    fn give_back(left: Left<Arc<Holding>>) {
+        match left {
             Left::Last(node) => node.let_go(),
             Left::Downgrade(node) => node.downgrade_later(),
             Left::Remaining | Left::Stale => {}
@@ -130,7 +134,7 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.let_go();
+        Self::give_back(self.leave());
     }
 }
 
