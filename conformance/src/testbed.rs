@@ -52,7 +52,7 @@ pub trait Testbed: Send + Sync {
     /// The run is over: ends what the testbed has started. It lives as long as the process else.
     async fn close(&self) {}
 
-    /// The connectors that a client process of this testbed needs.
+    /// The connectors by which a client process of this testbed, or a case about connecting, reaches a server.
     fn connectors(&self) -> Vec<Arc<dyn Connector>>;
 }
 

@@ -74,7 +74,7 @@ impl<'a> Site<'a> {
 
     /// A client without a link of the stage's, on its server where there is one.
     fn config(&self) -> Config {
-        self.scene.stage.process_config().unwrap_or_else(|| Config::new("memory"))
+        self.scene.stage.process_config().unwrap_or_else(|| self.scene.stage.config())
     }
 }
 

@@ -1,0 +1,271 @@
+//! The client: its lease, which it renews, and its nodes, which look again when they are woken, and when nobody wakes them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use latchwork_core::contracts::{
+    Backend, Close, Entry, Join, Joined, Lease, Node, NodeId, NodeState, Page, SequentialNodes,
+};
+use latchwork_core::decide::queue::Answer;
+use latchwork_core::decide::{Claim, recheck, renewal_period};
+use latchwork_core::{
+    Address, Capabilities, Clock, Config, Connector, Error, Eviction, LostReason, Moment, Result,
+};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::table::Table;
+use crate::wire::{Site, Wire};
+
+/// One node. It stands in the table, and is what the client has in its hands.
+#[derive(Debug)]
+pub(crate) struct TableNode {
+    pub(crate) queue: Address,
+    pub(crate) id: NodeId,
+    claim: Claim,
+    pub(crate) label: Arc<str>,
+    state: NodeState,
+    // A request of its join may still be on its way.
+    repeated: AtomicBool,
+    pub(crate) woken: Notify,
+    client: Weak<Client>,
+}
+
+impl TableNode {
+    pub(crate) fn new(join: &Join, state: NodeState, client: Weak<Client>) -> Self {
+        let Join { queue, id, claim, label, .. } = join.clone();
+        let (repeated, woken) = (AtomicBool::new(false), Notify::new());
+        Self { queue, id, claim, label, state, repeated, woken, client }
+    }
+
+    /// A request of its join came, which may not have been the first.
+    pub(crate) fn asked_by(&self, join: &Join) {
+        self.repeated.fetch_or(join.repeated, Ordering::AcqRel);
+    }
+
+    fn client(&self) -> Result<Arc<Client>> {
+        self.client.upgrade().ok_or_else(Error::closed)
+    }
+}
+
+#[async_trait]
+impl Node for TableNode {
+    fn state(&self) -> &NodeState {
+        &self.state
+    }
+
+    async fn admitted(&self) -> Result<()> {
+        let (id, sequence, lease) = (self.id, self.state.sequence(), self.state.lease());
+        let period = renewal_period(lease.ttl());
+        loop {
+            if let Some(reason) = self.state.lost() {
+                return Err(Error::lost(reason));
+            }
+            let queue = self.queue.clone();
+            let look = move |table: &mut Table, now| {
+                table.on(&queue, |queue| {
+                    let told = queue.prune(now);
+                    (if queue.holds(id, sequence) { queue.answer(sequence) } else { Answer::Gone }, told)
+                })
+            };
+            let now = lease.clock().now();
+            let next = match self.client()?.wire.send(look).await {
+                Ok(Answer::Admitted { .. }) => return Ok(()),
+                Ok(Answer::Waiting { ahead_expires, .. }) => {
+                    recheck(now + period, Moment::from_nanos(ahead_expires * 1_000))
+                }
+                Ok(Answer::Conflict { stored }) => return Err(self.claim.outweighs(stored.unwrap_or(0))),
+                Ok(_) => {
+                    self.state.gone(LostReason::Revoked);
+                    continue;
+                }
+                Err(error) if error.is_retryable() => now + period / 4,
+                Err(error) => return Err(error),
+            };
+            // A wake-up may be lost: then it looks again by itself (NODE-NO-LOST-WAKE).
+            tokio::select! {
+                () = self.woken.notified() => {}
+                _ = self.state.until_lost() => {}
+                () = lease.clock().sleep_until(next) => {}
+            }
+        }
+    }
+
+    async fn leave(&self) -> Result<()> {
+        let (queue, id, tombstone) = (self.queue.clone(), self.id, self.repeated.load(Ordering::Acquire));
+        self.client()?.wire.send(move |table, now| table.leave(now, &queue, id, tombstone)).await
+    }
+
+    async fn downgrade(&self) -> Result<()> {
+        let (queue, id, sequence) = (self.queue.clone(), self.id, self.state.sequence());
+        let turn = move |table: &mut Table, now| table.on(&queue, |queue| queue.downgrade(now, id, sequence));
+        if self.client()?.wire.send(turn).await? {
+            return Ok(());
+        }
+        self.state.gone(LostReason::Revoked);
+        Err(Error::lost(self.state.lost().unwrap_or(LostReason::Revoked)))
+    }
+}
+
+/// A client: its wire to the table, and its lease.
+#[derive(Debug)]
+pub(crate) struct Client {
+    wire: Wire,
+    config: Config,
+    lease: Mutex<Lease>,
+}
+
+impl Client {
+    /// Renews the lease every third of its TTL, until it is lost or nobody has the client any more.
+    async fn keep(client: Weak<Self>, lease: Lease) {
+        let (clock, period) = (lease.clock().clone(), renewal_period(lease.ttl()));
+        let mut next = clock.now() + period;
+        while lease.lost().is_none() {
+            clock.sleep_until(next).await;
+            let Some(client) = client.upgrade() else { return };
+            let sent = clock.now();
+            next = sent + period;
+            lease.awaiting(next);
+            let renewed = lease.clone();
+            match client.wire.send(move |table, now| table.renew(now, &renewed)).await {
+                // The deadline counts from the send, never from the reply (LEASE-DEADLINE).
+                Ok(()) => drop(lease.proven(sent)),
+                Err(error) if error.is_retryable() => next = sent + period / 4,
+                Err(_) => return,
+            }
+            lease.tick();
+        }
+    }
+
+    /// The lease, a new one where it is lost (LEASE-REOPEN). The old one is given back, so that nobody waits behind it.
+    async fn lease(self: &Arc<Self>) -> Result<Lease> {
+        let old = self.lease.lock().clone();
+        match old.lost() {
+            None => return Ok(old),
+            Some(LostReason::Closed) => return Err(Error::closed()),
+            Some(reason) => {
+                let ended = old.clone();
+                self.wire.send(move |table, now| table.end(now, &ended, reason)).await?;
+            }
+        }
+        let mut lease = self.lease.lock();
+        // Another join may have been faster.
+        if lease.same_as(&old) {
+            *lease = Lease::new(old.clock().clone(), self.config.ttl, old.clock().now());
+            tokio::spawn(Self::keep(Arc::downgrade(self), lease.clone()));
+        }
+        Ok(lease.clone())
+    }
+}
+
+/// A client of the table.
+#[derive(Debug)]
+pub(crate) struct TableBackend(Arc<Client>);
+
+impl TableBackend {
+    /// Connects over a wire.
+    pub(crate) fn connect(wire: Wire, config: &Config) -> Result<Arc<dyn Backend>> {
+        config.validate()?;
+        let lease = Lease::new(wire.clock().clone(), config.ttl, wire.clock().now());
+        let client = Client { wire, config: config.clone(), lease: Mutex::new(lease.clone()) };
+        let client = Arc::new(client);
+        tokio::spawn(Client::keep(Arc::downgrade(&client), lease));
+        Ok(Arc::new(Self(client)))
+    }
+}
+
+#[async_trait]
+impl SequentialNodes for TableBackend {
+    async fn join(&self, join: &Join) -> Result<Joined> {
+        let (lease, client, join) = (self.0.lease().await?, Arc::downgrade(&self.0), join.clone());
+        self.0.wire.send(move |table, now| table.join(now, &join, lease, client)).await?
+    }
+
+    async fn abandon(&self, join: &Join) -> Result<()> {
+        let (queue, id) = (join.queue.clone(), join.id);
+        self.0.wire.send(move |table, now| table.leave(now, &queue, id, true)).await
+    }
+
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        let queue = queue.clone();
+        self.0.wire.send(move |table, now| table.list(now, &queue, page)).await
+    }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        let queue = queue.clone();
+        self.0.wire.send(move |table, now| table.revoke(now, &queue, sequence)).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        let queue = queue.clone();
+        self.0.wire.send(move |table, _| table.limit(&queue)).await
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        let queue = queue.clone();
+        let set = move |table: &mut Table, now| table.on(&queue, |queue| ((), queue.set_limit(now, limit)));
+        self.0.wire.send(set).await
+    }
+}
+
+#[async_trait]
+impl Backend for TableBackend {
+    fn name(&self) -> &'static str {
+        "table"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn lease(&self) -> Lease {
+        self.0.lease.lock().clone()
+    }
+
+    async fn close(&self, how: Close) -> Result<()> {
+        let lease = self.lease();
+        if how == Close::Orderly && lease.lost() != Some(LostReason::Closed) {
+            let ended = lease.clone();
+            let told = self.0.wire.send(move |table, now| table.end(now, &ended, LostReason::Closed)).await;
+            lease.end(LostReason::Closed);
+            self.0.wire.close();
+            return told;
+        }
+        self.0.wire.close();
+        Ok(())
+    }
+}
+
+/// From a [`Config`] of the backend `table` to a client. Each has a table of its own, as `memory://` has.
+#[derive(Debug)]
+pub(crate) struct TableConnector;
+
+#[async_trait]
+impl Connector for TableConnector {
+    fn name(&self) -> &'static str {
+        "table"
+    }
+
+    fn validate(&self, config: &Config) -> Result<()> {
+        match config.hosts.is_empty() {
+            true => Ok(()),
+            false => Err(Error::invalid("hosts", "a table stands in this process")),
+        }
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        TableBackend::connect(Wire::to(&Arc::new(Site::new(Clock::system()))), config)
+    }
+}
+
+/// What it promises, and no more: the suite checks each of them, also those that say no.
+pub(crate) const CAPABILITIES: Capabilities = Capabilities {
+    lease_per_node: false,
+    clean_try: true,
+    prompt_revocation: true,
+    minimum_outlives_close: false,
+    survives_failover: false,
+    exact_addresses: true,
+    eviction: Eviction::Never,
+};

@@ -1,0 +1,139 @@
+//! What the suite must know of the backend: how to get clients, how to look at the server from outside, which faults it may lay.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_conformance::testbed::{Armed, Client, Fault, Link, Stage, Testbed};
+use latchwork_core::{
+    Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Result,
+};
+
+use crate::backend::{CAPABILITIES, TableBackend, TableConnector};
+use crate::wire::{Site, Wire};
+
+pub(crate) struct TableBed;
+
+#[async_trait]
+impl Testbed for TableBed {
+    fn name(&self) -> &str {
+        "own"
+    }
+
+    fn is_paused(&self) -> bool {
+        true
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    async fn stage(&self) -> Result<Box<dyn Stage>> {
+        Ok(Box::new(TableStage(Arc::new(Site::new(Clock::tokio())))))
+    }
+
+    fn connectors(&self) -> Vec<Arc<dyn Connector>> {
+        vec![Arc::new(TableConnector)]
+    }
+}
+
+/// Each case has a table of its own.
+struct TableStage(Arc<Site>);
+
+#[async_trait]
+impl Stage for TableStage {
+    fn can(&self, fault: Fault) -> bool {
+        // What it cannot do it refuses below, and the suite checks that it does.
+        matches!(fault, Fault::Cut | Fault::DropReply | Fault::Park | Fault::Remove | Fault::CountRequests)
+    }
+
+    fn config(&self) -> Config {
+        Config::new("table")
+    }
+
+    async fn client(&self, config: &Config) -> Result<Client> {
+        let wire = Wire::to(&self.0);
+        let coordinator = Coordinator::new(TableBackend::connect(wire.clone(), config)?, config);
+        Ok(Client { coordinator, link: Arc::new(TableLink(wire)) })
+    }
+
+    async fn contents(&self) -> Result<Vec<String>> {
+        Ok(self.0.carry_out(|table, now| table.contents(now)))
+    }
+
+    async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
+        match self.0.carry_out(|table, now| table.revoke(now, queue, sequence)) {
+            true => Ok(()),
+            false => Err(Error::invalid("sequence", "no such node")),
+        }
+    }
+
+    async fn plant(&self, _queue: &Address) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported { capability: "plant" }, "a table holds nothing but nodes"))
+    }
+
+    async fn requests(&self) -> Result<u64> {
+        Ok(self.0.requests.load(Ordering::Relaxed))
+    }
+
+    fn expiry_bound(&self) -> Duration {
+        // Expiry is computed on access, and by the waiters' own timers: at once.
+        Duration::ZERO
+    }
+
+    fn exact_name(&self) -> String {
+        "an exact name".to_owned()
+    }
+
+    fn process_config(&self) -> Option<Config> {
+        None
+    }
+}
+
+#[derive(Clone)]
+struct TableLink(Wire);
+
+#[async_trait]
+impl Link for TableLink {
+    fn cut(&self) {
+        self.0.cut();
+    }
+
+    fn heal(&self) {
+        self.0.heal();
+    }
+
+    fn drop_reply(&self, _key: &str) -> Box<dyn Armed> {
+        self.0.drop_next_reply();
+        Box::new(self.clone())
+    }
+
+    fn park(&self, _key: &str) -> Box<dyn Armed> {
+        self.0.park_next_request();
+        Box::new(self.clone())
+    }
+
+    fn delay(&self, delay: Duration) {
+        self.0.delay(delay);
+    }
+
+    fn drop_wake(&self, _queue: &Address, _sequence: u64) -> bool {
+        false
+    }
+
+    fn kill_keeper(&self) -> bool {
+        false
+    }
+}
+
+#[async_trait]
+impl Armed for TableLink {
+    async fn caught(&mut self) {
+        self.0.met().await;
+    }
+
+    async fn deliver(self: Box<Self>) {
+        self.0.deliver_parked();
+    }
+}

@@ -1,0 +1,136 @@
+//! The server: a table in this process. Core's [`Queue`] decides who is admitted; what is left is to keep the nodes, and to wake
+//! whom a departure admits.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use latchwork_core::contracts::{Entry, Join, Joined, Lease, Node, NodeId, NodeState, Page};
+use latchwork_core::decide::queue::{Answer, Ask, Micros, Queue, Slot, Told};
+use latchwork_core::{Address, Error, LostReason, Result};
+
+use crate::backend::{Client, TableNode};
+
+/// The server: the queues, and the nodes in them.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    queues: HashMap<Address, Queue>,
+    nodes: HashMap<NodeId, Arc<TableNode>>,
+}
+
+impl Table {
+    /// Carries out one operation on a queue, and wakes those that it admitted, and a first waiter that cannot be any more.
+    pub(crate) fn on<T>(&mut self, queue: &Address, operation: impl FnOnce(&mut Queue) -> (T, Told)) -> T {
+        let state = self.queues.entry(queue.clone()).or_default();
+        let (answer, told) = operation(state);
+        for (id, _) in told.into_iter().chain(state.unfit_head()) {
+            if let Some(node) = self.nodes.get(&id) {
+                node.woken.notify_one();
+            }
+        }
+        answer
+    }
+
+    /// Joins, and keeps the node. One that is found again counts only on the lease that it hangs on (NODE-IDEMPOTENT).
+    pub(crate) fn join(
+        &mut self,
+        now: Micros,
+        join: &Join,
+        lease: Lease,
+        client: Weak<Client>,
+    ) -> Result<Joined> {
+        let Join { queue, id, claim, limit, patience, .. } = join;
+        let ttl = u64::try_from(lease.ttl().as_micros()).expect("a TTL is at most an hour");
+        let ask = Ask { id: *id, claim: *claim, limit: *limit, ttl, patience: *patience };
+        let answer = self.on(queue, |queue| queue.join(now, &ask));
+        let sequence = match answer {
+            Answer::Admitted { sequence } | Answer::Waiting { sequence, .. } => sequence,
+            Answer::Refused => return Ok(Joined::Refused),
+            Answer::Conflict { stored } => return Err(join.conflict(stored)),
+            Answer::Gone => return Err(Error::lost(LostReason::Expired)),
+        };
+        let made = || Arc::new(TableNode::new(join, NodeState::new(lease.clone(), sequence), client));
+        let node = self.nodes.entry(*id).or_insert_with(made).clone();
+        if !node.state().lease().same_as(&lease) {
+            return Err(Error::lost(LostReason::Expired));
+        }
+        node.asked_by(join);
+        Ok(match answer {
+            Answer::Admitted { .. } => Joined::Admitted(node),
+            _ => Joined::Waiting(node),
+        })
+    }
+
+    /// Takes a node out by the name of its attempt. One of whose requests may still be on its way leaves a tombstone.
+    pub(crate) fn leave(&mut self, now: Micros, queue: &Address, id: NodeId, tombstone: bool) {
+        let node = self.nodes.remove(&id);
+        match node {
+            Some(node) if !tombstone => self.on(queue, |queue| queue.leave(now, id, node.state().sequence())),
+            _ => self.on(queue, |queue| queue.abandon(now, id)),
+        };
+    }
+
+    /// Renews all nodes of a lease at one instant, so that the client's one deadline holds for each of them. A scan, here.
+    pub(crate) fn renew(&mut self, now: Micros, lease: &Lease) {
+        for node in self.of(lease) {
+            let (id, sequence) = (node.id, node.state().sequence());
+            if self.on(&node.queue, |queue| queue.renew(now, id, sequence)) == Answer::Gone {
+                node.state().gone(LostReason::Revoked);
+            }
+        }
+        let Self { queues, nodes } = self;
+        nodes.retain(|id, node| {
+            queues.get(&node.queue).is_some_and(|queue| queue.holds(*id, node.state().sequence()))
+        });
+        queues.retain(|_, queue| !queue.is_forgettable(now));
+    }
+
+    /// The end of a lease: all that hangs on it goes.
+    pub(crate) fn end(&mut self, now: Micros, lease: &Lease, reason: LostReason) {
+        lease.end(reason);
+        for node in self.of(lease) {
+            self.leave(now, &node.queue, node.id, false);
+        }
+    }
+
+    fn of(&self, lease: &Lease) -> Vec<Arc<TableNode>> {
+        self.nodes.values().filter(|node| node.state().lease().same_as(lease)).cloned().collect()
+    }
+
+    /// Removes what stands at a sequence number, whoever has it, and tells its owner.
+    pub(crate) fn revoke(&mut self, now: Micros, queue: &Address, sequence: u64) -> bool {
+        let slot = self.on(queue, |queue| queue.remove(now, sequence));
+        if let Some(node) = slot.as_ref().and_then(|slot| self.nodes.remove(&slot.id)) {
+            node.state().gone(LostReason::Revoked);
+        }
+        slot.is_some()
+    }
+
+    /// The nodes that are in it now: for a test that nothing is left behind.
+    pub(crate) fn contents(&mut self, now: Micros) -> Vec<String> {
+        let queues: Vec<_> = self.queues.keys().cloned().collect();
+        let left = queues.iter().flat_map(|queue| {
+            self.on(queue, |state| ((), state.prune(now)));
+            self.queues[queue]
+                .iter()
+                .map(|(sequence, ..)| format!("{queue:?}/{sequence}"))
+                .collect::<Vec<_>>()
+        });
+        left.collect()
+    }
+
+    /// The stored limit of a queue of permits.
+    pub(crate) fn limit(&self, queue: &Address) -> Option<u32> {
+        self.queues.get(queue).and_then(Queue::limit)
+    }
+
+    /// A page of a queue.
+    pub(crate) fn list(&mut self, now: Micros, queue: &Address, page: Page) -> Vec<Entry> {
+        self.on(queue, |queue| ((), queue.prune(now)));
+        let entry = |(sequence, slot, admitted): (u64, &Slot, bool)| {
+            let label = self.nodes.get(&slot.id).map(|node| node.label.to_string()).unwrap_or_default();
+            Entry { sequence, claim: slot.claim, admitted, label, age: None }
+        };
+        let behind = self.queues[queue].iter().filter(|(sequence, ..)| *sequence > page.after);
+        behind.take(page.most).map(entry).collect()
+    }
+}

@@ -1,0 +1,156 @@
+//! What stands for the network between a client and the table: requests can be cut off, delayed, delivered late, and lose
+//! their replies. A backend on a server has a real one; there the suite's fault proxy does this.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use latchwork_core::decide::queue::Micros;
+use latchwork_core::{Clock, Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::table::Table;
+
+/// Where the table stands.
+#[derive(Debug)]
+pub(crate) struct Site {
+    clock: Clock,
+    table: Mutex<Table>,
+    /// How many requests came.
+    pub(crate) requests: AtomicU64,
+}
+
+impl Site {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, table: Mutex::default(), requests: AtomicU64::default() }
+    }
+
+    /// Alone, one operation after the other, as a server does. The clock is read under the lock: it never goes back from one
+    /// to the next.
+    pub(crate) fn carry_out<T>(&self, operation: impl FnOnce(&mut Table, Micros) -> T) -> T {
+        let mut table = self.table.lock();
+        operation(&mut table, self.clock.now().as_nanos() / 1_000)
+    }
+}
+
+/// One client's way to the table.
+#[derive(Clone)]
+pub(crate) struct Wire {
+    site: Arc<Site>,
+    faults: Arc<Mutex<Faults>>,
+    // A fault has met its request.
+    met: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Faults {
+    closed: bool,
+    cut: bool,
+    delay: Duration,
+    drop_reply: bool,
+    park: bool,
+    parked: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Wire {
+    pub(crate) fn to(site: &Arc<Site>) -> Self {
+        Self { site: Arc::clone(site), faults: Arc::default(), met: Arc::default() }
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.site.clock
+    }
+
+    /// Sends a request, and waits for its reply.
+    ///
+    /// # Errors
+    /// `Unavailable` when it was surely not sent, `Unknown` when it may have been carried out, `Closed`.
+    pub(crate) async fn send<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut Table, Micros) -> T + Send + 'static,
+    ) -> Result<T> {
+        let (clock, delay) = {
+            let mut faults = self.faults.lock();
+            if faults.closed {
+                return Err(Error::closed());
+            }
+            if faults.cut {
+                return Err(Error::new(ErrorKind::Unavailable, "the wire is cut"));
+            }
+            self.site.requests.fetch_add(1, Ordering::Relaxed);
+            if std::mem::take(&mut faults.park) {
+                let site = Arc::clone(&self.site);
+                faults.parked = Some(Box::new(move || drop(site.carry_out(operation))));
+                self.met.notify_waiters();
+                return Err(Error::new(ErrorKind::Unknown, "the connection was lost"));
+            }
+            (self.clock(), faults.delay)
+        };
+        clock.sleep_until(clock.now() + delay / 2).await;
+        let reply = self.site.carry_out(operation);
+        clock.sleep_until(clock.now() + delay / 2).await;
+        if std::mem::take(&mut self.faults.lock().drop_reply) {
+            self.met.notify_waiters();
+            return Err(Error::new(ErrorKind::Unknown, "the reply was lost"));
+        }
+        Ok(reply)
+    }
+
+    /// Nothing goes through any more.
+    pub(crate) fn close(&self) {
+        self.faults.lock().closed = true;
+    }
+
+    pub(crate) fn cut(&self) {
+        self.faults.lock().cut = true;
+    }
+
+    /// Undoes [`cut`](Wire::cut) and [`delay`](Wire::delay).
+    pub(crate) fn heal(&self) {
+        let mut faults = self.faults.lock();
+        (faults.cut, faults.delay) = (false, Duration::ZERO);
+    }
+
+    pub(crate) fn delay(&self, delay: Duration) {
+        self.faults.lock().delay = delay;
+    }
+
+    pub(crate) fn drop_next_reply(&self) {
+        self.faults.lock().drop_reply = true;
+    }
+
+    pub(crate) fn park_next_request(&self) {
+        self.faults.lock().park = true;
+    }
+
+    /// Waits until the fault that was laid has met its request.
+    pub(crate) async fn met(&self) {
+        loop {
+            let notified = self.met.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            let waiting = {
+                let faults = self.faults.lock();
+                faults.drop_reply || faults.park
+            };
+            if !waiting {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Carries out the request that was caught.
+    pub(crate) fn deliver_parked(&self) {
+        let parked = self.faults.lock().parked.take();
+        parked.expect("a request was caught")();
+    }
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wire").finish_non_exhaustive()
+    }
+}
