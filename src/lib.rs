@@ -16,16 +16,21 @@
 //! The cargo features `redis`, `zookeeper` and `etcd` (which needs `protoc` to build) choose the backends; the URL
 //! chooses among them. Latchwork runs on tokio only.
 //!
-//! # What a lock can and cannot promise
-//! The coordinator admits one holder at a time, and this library tells a holder that it has lost its lease before the
-//! coordinator can admit another. But a process may be paused between that look and its write (a garbage
-//! collection next door, a suspended machine), and no lease lock can prevent that. So every exclusive hold has a *fencing
-//! token* ([`Fenced::token`]) that rises from holder to holder: send it with each write, and let the resource refuse
-//! a lower one than it has seen.
-//!
-//! ```sql
-//! UPDATE ledger SET total = $2, fence = $1 WHERE id = 7 AND fence <= $1
-//! ```
+//! # The guide
+//! * [Choosing a backend](guide::choosing): what each promises, and where each ends.
+//! * [What a lock can and cannot promise](guide::promises). In short: a lease lock alone does not keep data safe, since a process
+//!   may be paused between its look at the lock and its write. Every exclusive hold has a *fencing token* ([`Fenced::token`]) that
+//!   rises from holder to holder: send it with each write, and let the resource refuse a lower one.
+//! * [Fencing with SQL](guide::fencing): `UPDATE ledger SET total = $2, fence = $1 WHERE id = 7 AND fence <= $1`.
+//! * [Recipes](guide::recipes): [`Mutex`], [`ReentrantMutex`], [`RwLock`] with downgrade, [`Semaphore`] with weights.
+//! * [Testing your service](guide::testing) on memory, with time that does not pass and faults on order.
+//! * [Every error, and what to do](guide::errors); [on call](guide::on_call).
+//! * [Sharing locks](guide::sharing) with Curator and `etcdctl`.
+//! * [A backend of your own](guide::own_backend), and the suite that it must pass.
+
+// Documentation only: no build but that of the documentation, and of its tests, has it.
+#[cfg(any(doc, doctest))]
+pub mod guide;
 
 use std::sync::Arc;
 

@@ -1,0 +1,53 @@
+//! The guide: what to choose, what is promised, and what to do when it goes wrong. Pages of documentation, no code.
+//!
+//! | page | answers |
+//! |---|---|
+//! | [`choosing`] | which backend gives what, and where each ends |
+//! | [`promises`] | what a lock over a lease can and cannot promise, and what you must do about it |
+//! | [`fencing`] | how a database refuses a stale holder, with full statements |
+//! | [`recipes`] | owners, read/write locks, semaphores, jobs of many hosts: which, and how |
+//! | [`testing`] | testing your own service, with time that does not pass and faults on order |
+//! | [`errors`] | every error and every reason of loss, and what to do |
+//! | [`sharing`] | locks shared with Curator and `etcdctl`, and with whom they are not shared |
+//! | [`on_call`] | who holds, how to force a release, what the traces say |
+//! | [`left_on_servers`] | what may stay on a server |
+//! | [`own_backend`] | a backend of your own, and the one call that tests it |
+//!
+//! Where a page says what holds, it names the test that shows it. Names of cases (`node_death_in_mid_queue`) are those of the
+//! conformance suite, which plays each on every backend: `./test --backend redis` shows them.
+
+#[doc = include_str!("choosing.md")]
+pub mod choosing {}
+
+#[doc = include_str!("promises.md")]
+pub mod promises {}
+
+#[doc = include_str!("fencing.md")]
+pub mod fencing {}
+
+#[doc = include_str!("recipes.md")]
+pub mod recipes {}
+
+#[doc = include_str!("testing.md")]
+pub mod testing {}
+
+#[doc = include_str!("errors.md")]
+pub mod errors {}
+
+#[doc = include_str!("sharing.md")]
+pub mod sharing {}
+
+#[doc = include_str!("on_call.md")]
+pub mod on_call {}
+
+#[doc = include_str!("left_on_servers.md")]
+pub mod left_on_servers {}
+
+// The example's sources are shown as text: it is a test target, and so compiled and run as it is.
+#[doc = include_str!("own_backend.md")]
+#[doc = "# The client: `backend.rs`\n```text"]
+#[doc = include_str!("../../examples/own_backend/backend.rs")]
+#[doc = "```\n# The server: `table.rs`\n```text"]
+#[doc = include_str!("../../examples/own_backend/table.rs")]
+#[doc = "```"]
+pub mod own_backend {}
