@@ -16,7 +16,7 @@ use crate::holding::Holding;
 use crate::label;
 use crate::reentrancy::{Mode, Owner, Share};
 
-/// How to acquire.
+/// How to acquire. Lengths of time are counted by the client's clock, which goes on while the machine sleeps; zero is refused.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Acquire {

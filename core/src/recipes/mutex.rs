@@ -24,6 +24,13 @@ use crate::token::Token;
 /// (LEASE-DEADLINE). What no lease lock can exclude is a process that is paused between its look at the clock and
 /// its write: send [`token`](Fenced::token) with the write and let the resource refuse older ones.
 ///
+/// *When the lease is lost*, so is the hold: [`lost`](Hold::lost) becomes ready, [`check`](Hold::check) answers `Lost`, and another
+/// is admitted. A waiter loses its place, and joins anew by itself, at the tail.
+///
+/// *Source.* The lock of the ZooKeeper recipes (a sequential ephemeral node each, no herd), as Curator's
+/// `InterProcessMutex` and etcd's `concurrency.Mutex` have it; on Redis a queue of such nodes. Fencing: M. Kleppmann, *How to
+/// do distributed locking* (2016), on what Redlock leaves open.
+///
 /// A handle is cheap to make and to clone; making one does no I/O.
 ///
 /// ```

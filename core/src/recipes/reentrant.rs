@@ -22,6 +22,9 @@ use crate::token::Token;
 /// When the node is lost, all its holds are lost together, and a later acquisition is a new one with a new token,
 /// never a silent continuation. Two tasks of one owner that acquire at once make one node.
 ///
+/// *Why it is safe* towards others, and *when the lease is lost*, is said of the [`Mutex`](super::Mutex): to the server an owner is one
+/// holder. *Source.* Curator's `InterProcessMutex` counts so by thread; here the owner is explicit, since a task is no thread.
+///
 /// An owner is given, or taken from the task's scope ([`Owner::scope`]); with neither the answer is `NoOwner`, never a fresh
 /// owner in silence.
 ///

@@ -25,6 +25,9 @@ use crate::reentrancy::{Mode, Owner};
 /// What was said of the [`Mutex`](super::Mutex) about pauses and fencing holds for writers; the tokens of readers
 /// identify them and fence nothing.
 ///
+/// *When the lease is lost*, readers and writers are told as a mutex's holder is; all holds of an owner are lost together.
+///
+/// *Source.* The shared locks of the ZooKeeper recipes. The downgrade in place is Curator's.
 /// On ZooKeeper the layout is that of Curator's `InterProcessReadWriteLock`.
 ///
 /// ```

@@ -20,6 +20,9 @@ use crate::token::Token;
 /// client that asks for another limit gets `Conflict`, so that two versions of a service cannot each believe another number.
 /// [`set_limit`](Semaphore::set_limit) changes it under load.
 ///
+/// *Source.* Curator's `InterProcessSemaphoreV2` has leases on permits; the order, the weights and the stored limit are this
+/// library's.
+///
 /// A permit that is lost (its lease ran out) may be held by another at once: as with every lease lock, a paused process
 /// can work on beside its successor for a moment. The tokens of permits identify them and fence nothing.
 ///
