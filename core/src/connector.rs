@@ -92,7 +92,7 @@ fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Arc<dyn 
             Error::invalid(
                 "backend",
                 format!(
-                    "{:?} is not compiled in (cargo features choose backends; here: {})",
+                    "{:?} is none of the backends in this build: {} (cargo features choose them)",
                     config.backend,
                     known.join(", ")
                 ),

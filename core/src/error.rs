@@ -219,9 +219,20 @@ impl fmt::Display for Error {
     }
 }
 
+/// The sentence of `Display`, since `main` and `unwrap` show this; the parts one by one with `{:#?}`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Error({self})")
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        let Parts { kind, operation, key, context, source } = &*self.0;
+        f.debug_struct("Error")
+            .field("kind", kind)
+            .field("operation", operation)
+            .field("key", key)
+            .field("context", context)
+            .field("source", &source.as_ref().map(ToString::to_string))
+            .finish()
     }
 }
 
@@ -267,5 +278,21 @@ impl From<Lost> for Error {
 impl From<std::convert::Infallible> for Error {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_main_returns_reads_as_one_sentence() {
+        let error = Error::new(ErrorKind::Unavailable, "no Redis answers at h:1")
+            .in_operation("connect")
+            .because(std::io::Error::from(std::io::ErrorKind::ConnectionRefused));
+        let sentence = "connect: unavailable: no Redis answers at h:1 (connection refused)";
+        assert_eq!((error.to_string(), format!("{error:?}")), (sentence.to_owned(), sentence.to_owned()));
+        let parts = format!("{error:#?}");
+        assert!(parts.contains("kind: Unavailable") && parts.contains("\"connection refused\""), "{parts}");
     }
 }
