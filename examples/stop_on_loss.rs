@@ -75,8 +75,8 @@ async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
         println!("the line to the coordinator is cut");
         link.cut();
     }
-    // This job hangs; it is dropped when the hold is lost. (What a job gave to spawn_blocking is not: let that
-    // look at `lost().reason()` between its steps.)
+    // This job hangs; it is dropped when the hold is lost. (What a job gave to spawn_blocking is not: share the hold with it by
+    // an Arc, and let it look at `hold.check()` between its steps. `lost().reason()` never tells of a release.)
     let Err(lost) = hold.run(std::future::pending::<()>()).await else { unreachable!("the job hangs") };
     println!("the job was dropped: {}", lost.reason());
 

@@ -21,6 +21,10 @@ pub struct Capabilities {
     /// Nodes expire one by one, each at its own deadline, rather than all with one lease (Redis).
     pub lease_per_node: bool,
     /// A refused try leaves nothing on the server, not for a moment, and wakes nobody.
+    ///
+    /// Where it is false, tries at one instant can refuse each other, all of them, though the lock is free. A cron job that
+    /// starts on every host at the full minute would then run on none: on `Ok(None)` look again, best by an acquire with a
+    /// deadline below the time for which the job's lock stays taken (in line somebody is first).
     pub clean_try: bool,
     /// A holder whose node is removed by another hears it at once, rather than at the next renewal.
     pub prompt_revocation: bool,

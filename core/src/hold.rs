@@ -62,13 +62,17 @@ pub trait Hold: fmt::Debug + Send + Sync {
     }
 
     /// A handle that becomes ready when the hold is lost: a future, cloneable, `'static`. It is ready at its
-    /// first poll when the deadline has passed by then. After a release it stays pending.
+    /// first poll when the deadline has passed by then.
+    ///
+    /// A release is no loss: after one the handle stays pending, and its `reason()` stays `None`. Work that must end with
+    /// the hold, released or lost, runs under [`run`](Hold::run), or looks at [`check`](Hold::check) between its steps.
     fn lost(&self) -> Loss {
         Loss::of(Arc::clone(&self.holding().tenure))
     }
 
     /// Runs `work` while it is held: drops it when the hold is lost, or released by another task. (What was handed to
-    /// `spawn_blocking` or spawned goes on.) The hold is not released at the end.
+    /// `spawn_blocking` or spawned goes on: it must look at [`check`](Hold::check), which tells of a loss and of a release;
+    /// a handle of [`lost`](Hold::lost) tells of a loss only.) The hold is not released at the end.
     ///
     /// # Errors
     /// [`Lost`], with the key and the reason; `Released` on a hold that is released, without polling `work`.

@@ -43,7 +43,8 @@ impl Loss {
         Self { tenure, waiting: None }
     }
 
-    /// Why it is lost, or `None` while it is not; by the clock at this call.
+    /// Why it is lost, or `None` while it is not; by the clock at this call. It stays `None` for ever when the hold is
+    /// released: a loop that may go on behind a release looks at [`Hold::check`](crate::Hold::check).
     pub fn reason(&self) -> Option<LostReason> {
         self.tenure.lost()
     }
