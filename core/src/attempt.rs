@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use parking_lot::Mutex;
 
 use crate::address::Address;
 use crate::clock::{Clock, Moment};
@@ -48,16 +49,15 @@ pub(crate) async fn acquire(
 ) -> Result<Option<Admitted>> {
     let clock = backend.lease().clock().clone();
     let started = clock.now();
-    let all = acquire_now(backend, departures, request, &clock);
+    let obstacle = Obstacle::new();
+    let all = acquire_now(backend, departures, request, &clock, &obstacle);
     let answer = if request.deadline == Moment::NEVER {
         all.await
     } else {
         tokio::select! {
             biased;
             answer = all => answer,
-            () = clock.sleep_until(request.deadline) => {
-                Err(late(request.patience))
-            }
+            () = clock.sleep_until(request.deadline) => Err(obstacle.explain(late(request.patience))),
         }
     };
     let node = answer.map_err(|error| {
@@ -78,17 +78,46 @@ pub(crate) fn late(patience: Patience) -> Error {
     }
 }
 
+/// What kept an acquisition from the queue up to now: who reads that its deadline passed has to know whether others held all
+/// the time, or nobody answered.
+#[derive(Debug)]
+struct Obstacle(Mutex<Option<Error>>);
+
+impl Obstacle {
+    fn new() -> Self {
+        let silent = Error::new(ErrorKind::Unavailable, "the coordinator has not answered");
+        Self(Mutex::new(Some(silent)))
+    }
+
+    fn met(&self, error: &Error) {
+        *self.0.lock() = Some(error.clone());
+    }
+
+    /// It stands in the queue.
+    fn overcome(&self) {
+        *self.0.lock() = None;
+    }
+
+    fn explain(&self, late: Error) -> Error {
+        match self.0.lock().take() {
+            Some(error) => late.because(error),
+            None => late,
+        }
+    }
+}
+
 async fn acquire_now(
     backend: &Arc<dyn Backend>,
     departures: &Departures,
     request: &Request,
     clock: &Clock,
+    obstacle: &Obstacle,
 ) -> Result<Option<Arc<dyn Node>>> {
     departures.settled(&request.queue).await;
     // The first new attempt is due at once. More in a row mean that no lease holds: they are paced.
     let (mut pause, mut delays) = (Duration::ZERO, retries());
     loop {
-        let mut attempt = Attempt::new(backend, departures, request, clock);
+        let mut attempt = Attempt::new(backend, departures, request, clock, obstacle);
         match attempt.run(request).await? {
             Outcome::Refused => return Ok(None),
             Outcome::Admitted(node) => {
@@ -136,6 +165,7 @@ struct Attempt<'a> {
     backend: &'a Arc<dyn Backend>,
     departures: &'a Departures,
     clock: &'a Clock,
+    obstacle: &'a Obstacle,
     join: Join,
     left: Left,
 }
@@ -153,6 +183,7 @@ impl<'a> Attempt<'a> {
         departures: &'a Departures,
         request: &Request,
         clock: &'a Clock,
+        obstacle: &'a Obstacle,
     ) -> Self {
         let join = Join {
             queue: request.queue.clone(),
@@ -163,7 +194,7 @@ impl<'a> Attempt<'a> {
             patience: request.patience,
             repeated: false,
         };
-        Self { backend, departures, clock, join, left: Left::Nothing }
+        Self { backend, departures, clock, obstacle, join, left: Left::Nothing }
     }
 
     /// Joins and waits, until it is over. What it admits is the caller's to [`keep`](Attempt::keep).
@@ -220,11 +251,13 @@ impl<'a> Attempt<'a> {
                     return Ok(Progress::Node { sent, admitted: true });
                 }
                 Ok(Joined::Waiting(node)) => {
+                    self.obstacle.overcome();
                     self.left = Left::Node(node);
                     return Ok(Progress::Node { sent, admitted: false });
                 }
                 Err(error) => error,
             };
+            self.obstacle.met(&error);
             match error.kind() {
                 ErrorKind::Unknown => self.join.repeated = true,
                 // Surely not sent; but what an earlier request left is still unknown.
@@ -243,7 +276,7 @@ impl<'a> Attempt<'a> {
             // A try answers within the request timeout; and nobody waits for a dead server for ever.
             if self.join.patience == Patience::Try || self.clock.now() >= give_up {
                 return Err(
-                    Error::new(ErrorKind::Unavailable, "the coordinator does not answer").because(error)
+                    Error::new(ErrorKind::Unavailable, "the coordinator cannot serve it now").because(error)
                 );
             }
             if self.backend.lease().state() == LeaseState::Lost(LostReason::Closed) {
