@@ -32,14 +32,18 @@ impl RedisBackend {
         let clock = Clock::system();
         let inbox = Arc::new(Inbox::new(clock.clone()));
         let reconnected = Arc::new(Notify::new());
+        let until = tokio::time::Instant::now() + settings.connect_timeout;
         let (driver, eviction) = loop {
             let delivered = Arc::clone(&inbox);
             let on_message = Arc::new(move |message: &[u8]| delivered.deliver(message));
             match Driver::connect(settings.clone(), clock.clone(), on_message, Arc::clone(&reconnected)).await
             {
                 Ok(connected) => break connected,
-                // It is there, and will be ready: the caller bounds the wait.
+                // It is there, and will be ready: who has no time for it hears what it says.
                 Err(failure) if failure.answered && *failure.error.kind() == ErrorKind::Unavailable => {
+                    if tokio::time::Instant::now() + 2 * AGAIN >= until {
+                        return Err(explain(&settings, failure).await);
+                    }
                     tracing::debug!(error = %failure.error, "not ready yet");
                     tokio::time::sleep(AGAIN).await;
                 }

@@ -38,7 +38,8 @@ pub(crate) struct Driver {
 
 enum Link {
     Up(Wire),
-    Down,
+    /// With what the last dialling came to, once there was one.
+    Down(Option<Error>),
     Closed,
 }
 
@@ -57,7 +58,7 @@ impl Driver {
         on_message: OnMessage,
         renewed: Arc<Notify>,
     ) -> std::result::Result<(Self, Eviction), Failure> {
-        let link = Arc::new(watch::Sender::new(Link::Down));
+        let link = Arc::new(watch::Sender::new(Link::Down(None)));
         let inbox = settings.inbox.clone();
         let patience = settings.request_timeout.min(settings.ttl / 2);
         let dialler = Dialler { settings, link: Arc::downgrade(&link), on_message };
@@ -116,7 +117,7 @@ impl Driver {
         let until = tokio::time::Instant::now() + within;
         let mut wire = match tokio::time::timeout_at(until, self.up()).await {
             Ok(wire) => wire?,
-            Err(_) => return Err(Error::new(ErrorKind::Unavailable, "not connected")),
+            Err(_) => return Err(self.not_connected()),
         };
         let mut sent = self.clock.now();
         let mut answer = within_time(until, wire.connection.req_packed_command(command)).await;
@@ -154,13 +155,22 @@ impl Driver {
         self.clock.now().since(since) >= self.patience
     }
 
+    /// With the reason, where dialling again has met one: a server that is a replica now will not be reached by waiting.
+    fn not_connected(&self) -> Error {
+        let error = Error::new(ErrorKind::Unavailable, "not connected");
+        match &*self.link.borrow() {
+            Link::Down(Some(why)) => error.because(why.clone()),
+            _ => error,
+        }
+    }
+
     async fn up(&self) -> Result<Wire> {
         let mut link = self.link.subscribe();
         loop {
             match &*link.borrow_and_update() {
                 Link::Up(wire) => return Ok(wire.clone()),
                 Link::Closed => return Err(Error::closed()),
-                Link::Down => {}
+                Link::Down(_) => {}
             }
             if link.changed().await.is_err() {
                 return Err(Error::closed());
@@ -173,7 +183,7 @@ impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let link = match &*self.link.borrow() {
             Link::Up(_) => "up",
-            Link::Down => "down",
+            Link::Down(_) => "down",
             Link::Closed => "closed",
         };
         f.debug_struct("Driver").field("inbox", &self.inbox).field("link", &link).finish()
@@ -185,7 +195,7 @@ fn take_down(link: &watch::Sender<Link>, generation: u64) {
     link.send_if_modified(|link| {
         let current = matches!(link, Link::Up(wire) if wire.generation == generation);
         if current {
-            *link = Link::Down;
+            *link = Link::Down(None);
         }
         current
     });

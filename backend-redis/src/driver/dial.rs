@@ -48,7 +48,17 @@ impl Dialler {
                 };
                 match dialled {
                     Ok((wire, _)) => break wire,
-                    Err(failure) => tracing::debug!(error = %failure.error, "not reconnected yet"),
+                    Err(failure) => {
+                        tracing::debug!(error = %failure.error, "not reconnected yet");
+                        let Some(link) = self.link.upgrade() else { return };
+                        // Nobody waits for this: who gives up meanwhile says why.
+                        link.send_if_modified(|link| {
+                            if let Link::Down(why) = link {
+                                *why = Some(failure.error);
+                            }
+                            false
+                        });
+                    }
                 }
                 tokio::select! {
                     () = tokio::time::sleep(pause) => {}
@@ -58,7 +68,7 @@ impl Dialler {
             };
             let Some(link) = self.link.upgrade() else { return };
             let up = link.send_if_modified(|link| {
-                let down = matches!(link, Link::Down);
+                let down = matches!(link, Link::Down(_));
                 if down {
                     *link = Link::Up(wire);
                 }

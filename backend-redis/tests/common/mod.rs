@@ -76,7 +76,9 @@ pub struct Operator(MultiplexedConnection);
 impl Operator {
     pub async fn of(server: &Server) -> Self {
         let client = redis::Client::open(server.url()).unwrap();
-        Self(client.get_multiplexed_async_connection().await.unwrap())
+        // Some of what an operator says takes its time.
+        let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+        Self(client.get_multiplexed_async_connection_with_config(&config).await.unwrap())
     }
 
     pub async fn say<T: FromRedisValue>(&mut self, words: &str) -> T {

@@ -1,0 +1,265 @@
+//! A Redis that is full, loads, is demoted, loses its scripts or takes rights away: what users of the recipes are told, and
+//! what they keep.
+
+mod common;
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{Operator, own, soon};
+use latchwork_conformance::servers::Server;
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Eviction, Hold, LostReason, connect};
+
+const SHORT: Duration = Duration::from_millis(500);
+
+async fn user(server: &Server, options: &str) -> Result<Coordinator, Error> {
+    at(&format!("{}?{options}", server.url())).await
+}
+
+async fn at(url: &str) -> Result<Coordinator, Error> {
+    let config = Config::from_url(url).expect("a good URL");
+    soon(connect(&[latchwork_redis::connector()], &config)).await
+}
+
+/// The text as whoever reads the log sees it.
+fn said(error: &Error, words: &[&str]) {
+    println!("{error}");
+    let text = error.to_string();
+    assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
+}
+
+/// Lets a TTL pass and half of another: who holds still has been renewed meanwhile.
+async fn outlive(coordinator: &Coordinator) {
+    let lease = coordinator.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
+}
+
+#[tokio::test]
+async fn a_full_memory_takes_nothing_from_those_who_hold_or_wait() {
+    let server = own(&["--maxmemory-policy", "noeviction"]).await;
+    let mut operator = Operator::of(&server).await;
+    let (a, b) = (user(&server, "ttl=1s").await.unwrap(), user(&server, "ttl=1s").await.unwrap());
+    let (mutex, rwlock, semaphore) =
+        (a.mutex("m").unwrap(), a.rwlock("rw").unwrap(), a.semaphore("s", 2).unwrap());
+    let doomed = a.mutex("doomed").unwrap();
+    let held = (
+        mutex.acquire().await.unwrap(),
+        rwlock.write().await.unwrap(),
+        semaphore.acquire(2).await.unwrap(),
+        doomed.acquire().await.unwrap(),
+    );
+    let waiting = tokio::spawn({
+        let (mutex, rwlock, semaphore, doomed) = (
+            b.mutex("m").unwrap(),
+            b.rwlock("rw").unwrap(),
+            b.semaphore("s", 2).unwrap(),
+            b.mutex("doomed").unwrap(),
+        );
+        async move { tokio::join!(mutex.acquire(), rwlock.read(), semaphore.acquire(1), doomed.acquire()) }
+    });
+    let queued = async {
+        while mutex.queue(0, 9).await.unwrap().len()
+            + rwlock.queue(0, 9).await.unwrap().len()
+            + semaphore.queue(0, 9).await.unwrap().len()
+            + doomed.queue(0, 9).await.unwrap().len()
+            < 8
+        {}
+    };
+    soon(queued).await;
+    operator.say::<()>("CONFIG SET maxmemory 1").await;
+
+    let fresh = b.mutex("fresh").unwrap();
+    said(&fresh.acquire_within(SHORT).await.unwrap_err(), &["deadline", "out of memory"]);
+    let tried = fresh.try_acquire().await.unwrap_err();
+    assert_eq!(*tried.kind(), ErrorKind::Unavailable);
+    said(&tried, &["out of memory"]);
+    let refused = soon(fresh.acquire()).await.unwrap_err();
+    assert_eq!(*refused.kind(), ErrorKind::Unavailable);
+    said(&refused, &["out of memory"]);
+    outlive(&a).await;
+    assert!(held.0.is_held() && held.1.is_held() && held.2.is_held() && held.3.is_held());
+    assert!(!waiting.is_finished());
+
+    // An operator takes one hold away; the others are given back. All who wait get in, though nothing may grow.
+    let node: Vec<String> = operator.say("ZRANGE latchwork:mutex:{doomed}:seq 0 0").await;
+    assert_eq!(operator.say::<u32>(&format!("ZREM latchwork:mutex:{{doomed}}:seq {}", node[0])).await, 1);
+    assert_eq!(soon(held.3.lost()).await.reason(), LostReason::Revoked);
+    held.0.release().await.unwrap();
+    held.1.release().await.unwrap();
+    held.2.release().await.unwrap();
+    let (mutex, reader, permit, freed) = soon(waiting).await.unwrap();
+    let next = (mutex.unwrap(), reader.unwrap(), permit.unwrap(), freed.unwrap());
+    outlive(&b).await;
+    assert!(next.0.is_held() && next.1.is_held() && next.2.is_held() && next.3.is_held());
+    next.0.release().await.unwrap();
+    next.1.release().await.unwrap();
+    next.2.release().await.unwrap();
+    next.3.release().await.unwrap();
+    let nodes: Vec<String> = operator.say("KEYS latchwork:*:node").await;
+    assert_eq!(nodes, [""; 0], "nothing is left");
+    operator.say::<()>("CONFIG SET maxmemory 0").await;
+    fresh.acquire_within(Duration::from_secs(10)).await.unwrap().release().await.unwrap();
+}
+
+/// What was written to the log while it stood.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn every_policy_that_evicts_is_warned_of_and_refused_when_strict() {
+    let server = own(&["--maxmemory", "64mb"]).await;
+    let mut operator = Operator::of(&server).await;
+    for (policy, eviction) in [
+        ("allkeys-lru", Eviction::Possible),
+        ("allkeys-lfu", Eviction::Possible),
+        ("allkeys-random", Eviction::Possible),
+        ("volatile-lru", Eviction::Possible),
+        ("volatile-lfu", Eviction::Possible),
+        ("volatile-random", Eviction::Possible),
+        ("volatile-ttl", Eviction::Possible),
+        ("noeviction", Eviction::Never),
+    ] {
+        operator.say::<()>(&format!("CONFIG SET maxmemory-policy {policy}")).await;
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+        let reading = tracing::subscriber::set_default(subscriber);
+        let client = user(&server, "").await.unwrap();
+        drop(reading);
+        assert_eq!(client.capabilities().eviction, eviction, "{policy}");
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let warned = text.contains("WARN") && text.contains("noeviction");
+        assert_eq!(warned, eviction == Eviction::Possible, "{policy}: {text}");
+        match user(&server, "strict=true").await {
+            Ok(_) => assert_eq!(eviction, Eviction::Never, "{policy}"),
+            Err(error) => {
+                assert_eq!((error.kind(), eviction), (&ErrorKind::Misconfigured, Eviction::Possible));
+                said(&error, &["strict", policy, "noeviction"]);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_who_contend_while_scripts_are_flushed_are_all_served_one_by_one() {
+    const ROUNDS: usize = 5;
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (inside, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let mut contenders = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let client = user(&server, "ttl=10s").await.unwrap();
+        let (inside, served) = (Arc::clone(&inside), Arc::clone(&served));
+        contenders.spawn(async move {
+            let mutex = client.mutex("a").unwrap();
+            for _ in 0..ROUNDS {
+                let hold = mutex.acquire().await.unwrap();
+                assert!(!inside.swap(true, Ordering::AcqRel), "two hold");
+                tokio::task::yield_now().await;
+                inside.store(false, Ordering::Release);
+                hold.release().await.unwrap();
+                served.fetch_add(1, Ordering::AcqRel);
+            }
+            client.close().await.unwrap();
+        });
+    }
+    let mut flushed = 0;
+    let flushing = async {
+        // As often as the server answers, for as long as anybody contends.
+        while !contenders.is_empty() {
+            operator.say::<()>("SCRIPT FLUSH").await;
+            flushed += 1;
+            while let Some(ended) = contenders.try_join_next() {
+                ended.unwrap();
+            }
+        }
+    };
+    soon(flushing).await;
+    assert_eq!(served.load(Ordering::Acquire), 20 * ROUNDS);
+    assert!(flushed > ROUNDS, "{flushed} flushes");
+    let keys: Vec<String> = operator.say("KEYS latchwork:*:node").await;
+    assert_eq!(keys, [""; 0], "nothing is left");
+}
+
+#[tokio::test]
+async fn a_master_that_is_demoted_is_named_until_it_is_one_again() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = user(&server, "ttl=2s").await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
+    let error = mutex.acquire_within(SHORT).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Timeout);
+    said(&error, &["deadline", "replica"]);
+    // An acquire without a deadline gives up after a TTL, and says why as well.
+    let error = soon(mutex.acquire()).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable);
+    said(&error, &["replica"]);
+    operator.say::<()>("REPLICAOF NO ONE").await;
+    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_long() {
+    let server =
+        own(&["--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024"]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = user(&server, "ttl=30s").await.unwrap();
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    operator.say::<()>("DEBUG POPULATE 2000").await;
+    // A millisecond for each key: two seconds and more.
+    operator.say::<()>("CONFIG SET key-load-delay 1000").await;
+    let reloading = tokio::spawn(async move {
+        operator.say::<()>("DEBUG RELOAD").await;
+        operator
+    });
+    let error = loop {
+        match user(&server, "connect_timeout=300ms").await {
+            // Not yet.
+            Ok(early) => early.close().await.unwrap_or_else(|error| println!("{error}")),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(*error.kind(), ErrorKind::Unavailable);
+    said(&error, &["connect", "loading"]);
+    // Whoever has time is served as soon as it is.
+    let patient = user(&server, "connect_timeout=30s").await.unwrap();
+    let mut operator = soon(reloading).await.unwrap();
+    operator.say::<()>("CONFIG SET key-load-delay 0").await;
+    assert!(patient.mutex("a").unwrap().try_acquire().await.unwrap().is_none(), "it is held, as before");
+    assert!(hold.is_held());
+    hold.release().await.unwrap();
+    soon(patient.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn rights_that_are_taken_away_are_told_and_the_hold_ends_in_time() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    operator.say::<()>("ACL SETUSER app on >hunter2 ~latchwork:* &latchwork:* +@all").await;
+    let client = at(&format!("redis://app:hunter2@{}?ttl=1s", server.addr())).await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    let hold = mutex.acquire().await.unwrap();
+    operator.say::<()>("ACL SETUSER app resetkeys").await;
+    let error = client.mutex("b").unwrap().acquire().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    said(&error, &["ACL", "keys"]);
+    assert!(!error.to_string().contains("hunter2"));
+    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Expired);
+    operator.say::<()>("ACL SETUSER app ~latchwork:*").await;
+    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+}
