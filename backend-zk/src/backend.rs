@@ -146,7 +146,10 @@ async fn in_time<T>(settings: &Settings, work: impl Future<Output = Result<T>>) 
         Ok(answer) => answer,
         Err(_) => Err(Error::new(
             ErrorKind::Unavailable,
-            format!("no session at {:?} within {:?}", settings.hosts, settings.connect_timeout),
+            format!(
+                "no ZooKeeper gave a session at {:?} within {:?}",
+                settings.hosts, settings.connect_timeout
+            ),
         )),
     }
 }

@@ -41,13 +41,8 @@ impl std::fmt::Debug for Login {
 
 impl Settings {
     pub(crate) fn read(config: &Config) -> Result<Self> {
+        config.validate()?;
         let hosts = config.hosts_with_port(PORT)?;
-        for host in &hosts {
-            let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-            if port.is_none_or(|port| port == 0) {
-                return Err(Error::invalid("url", format!("{host:?} has no usable port")));
-            }
-        }
         let chroot = match config.path.trim_end_matches('/') {
             "" => None,
             path => {
@@ -152,7 +147,7 @@ mod tests {
     use super::*;
 
     fn settings(url: &str) -> Result<Settings> {
-        Settings::read(&Config::from_url(url).unwrap())
+        Settings::read(&Config::from_url(url)?)
     }
 
     #[test]

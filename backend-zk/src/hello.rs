@@ -53,14 +53,42 @@ async fn greet_one(host: &str) -> Result<()> {
     };
     let ended = exchange.await;
     let answer = String::from_utf8_lossy(&answer);
-    if answer.is_empty() {
-        let error = unavailable("closed the connection without an answer");
-        return Err(match ended {
-            Err(cause) => error.because(cause),
-            Ok(()) => error,
-        });
+    let judged = match answer.is_empty() {
+        false => judge(host, &answer),
+        true => {
+            let error = unavailable(
+                "closed the connection without an answer: no ZooKeeper, or one that takes no more of them (maxClientCnxns)",
+            );
+            Err(match ended {
+                Err(cause) => error.because(cause),
+                Ok(()) => error,
+            })
+        }
+    };
+    match judged {
+        // It has no words for ours, and says who it is when it is asked in its own.
+        Err(_) if (answer.is_empty() || answer.starts_with("HTTP/")) && is_etcd(host).await => {
+            Err(wrong(host, "etcd".to_owned()))
+        }
+        judged => judged,
     }
-    judge(host, &answer)
+}
+
+async fn is_etcd(host: &str) -> bool {
+    let ask = async {
+        let mut stream = TcpStream::connect(host).await?;
+        stream.write_all(b"GET /version HTTP/1.0\r\n\r\n").await?;
+        let mut answer = Vec::new();
+        stream.take(4096).read_to_end(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    let answer = tokio::time::timeout(PATIENCE, ask).await;
+    answer.is_ok_and(|answer| answer.is_ok_and(|text| String::from_utf8_lossy(&text).contains("etcdserver")))
+}
+
+fn wrong(host: &str, saw: String) -> Error {
+    let why = format!("{host} answers, but is no ZooKeeper");
+    Error::new(ErrorKind::WrongServer { expected: "zookeeper", saw }, why)
 }
 
 /// Whether the answer so far cannot be the beginning of a ZooKeeper's.
@@ -83,10 +111,19 @@ fn judge(host: &str, answer: &str) -> Result<()> {
         return unavailable("this server is not serving: it has no quorum");
     }
     let Some(version) = answer.strip_prefix("Zookeeper version:") else {
-        let saw = answer.lines().next().unwrap_or_default().chars().take(80).collect();
-        return Err(Error::new(
-            ErrorKind::WrongServer { expected: "zookeeper", saw },
-            format!("{host} answers, but is no ZooKeeper"),
+        let line = answer.lines().next().unwrap_or_default();
+        return Err(wrong(
+            host,
+            match line.as_bytes() {
+                // What a Redis says to a word that it does not know, or before a log-in.
+                [b'-', ..] if line.contains("unknown command") || line.starts_with("-NOAUTH") => {
+                    "Redis".to_owned()
+                }
+                _ if line.starts_with("HTTP/") => "an HTTP server".to_owned(),
+                _ => {
+                    format!("a server that answers {:?} to srvr", line.chars().take(40).collect::<String>())
+                }
+            },
         ));
     };
     if answer.contains("Mode: read-only") {
@@ -126,8 +163,15 @@ mod tests {
             kind("Zookeeper version: 3.9.1, built on\nMode: read-only\n"),
             Some(ErrorKind::Unavailable)
         );
-        let redis = kind("-ERR unknown command 'srvr', with args beginning with: \r\n");
-        assert!(matches!(redis, Some(ErrorKind::WrongServer { expected: "zookeeper", .. })), "{redis:?}");
+        for (answer, name) in [
+            ("-ERR unknown command 'srvr', with args beginning with: \r\n", "Redis"),
+            ("-NOAUTH Authentication required.\r\n", "Redis"),
+            ("HTTP/1.1 400 Bad Request\r\n", "an HTTP server"),
+            ("220 mail.example ESMTP\r\n", "a server that answers \"220 mail.example ESMTP\" to srvr"),
+        ] {
+            let expected = ErrorKind::WrongServer { expected: "zookeeper", saw: name.to_owned() };
+            assert_eq!(kind(answer), Some(expected));
+        }
     }
 
     #[test]
