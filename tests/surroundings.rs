@@ -1,0 +1,230 @@
+//! Bad URLs and bad surroundings, as a user of the library meets them: on every backend of this build each is told by a typed
+//! error that names what is wrong, in time, and never with the password.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use latchwork::{Config, Error, ErrorKind, Hold, Secret};
+use latchwork_conformance::servers::{Kind, Options, Server};
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
+
+/// In every URL here, and in no text that anybody is shown.
+const PASSWORD: &str = "hunter2";
+/// A busy machine's share of every bound.
+const NOISE: Duration = Duration::from_secs(5);
+
+/// The backends of this build that are reached over a network.
+fn backends() -> impl Iterator<Item = Kind> {
+    Kind::ALL.into_iter().filter(|kind| latchwork::compiled_backends().contains(&kind.name()))
+}
+
+/// What connecting says, now and lazily; seen by the eyes of whoever reads the log (`--nocapture` shows it).
+async fn refused(url: &str) -> Error {
+    let error = latchwork::connect(url).await.expect_err(url);
+    println!("{url}\n  {error}");
+    assert_eq!(error.operation(), error.argument().is_none().then_some("connect"));
+    let mut cause: Option<&dyn std::error::Error> = Some(&error);
+    while let Some(error) = cause {
+        for shown in [format!("{error}"), format!("{error:?}"), format!("{error:#?}")] {
+            assert!(!shown.contains(PASSWORD), "{url}: {shown}");
+        }
+        cause = error.source();
+    }
+    error
+}
+
+#[tokio::test]
+async fn a_bad_url_is_refused_by_name_without_io() {
+    for kind in backends() {
+        for (rest, argument) in [
+            ("", "url"),
+            ("app:hunter2@", "url"),
+            ("app:hunter2@h:port", "url"),
+            ("app:hunter2@h:0", "url"),
+            ("app:hunter2@h:70000", "url"),
+            ("app:hunter2@a b", "url"),
+            ("app:hunter2@a,,b", "url"),
+            ("app:hunter2@h?colour=red", "url"),
+            ("app:hunter2@h#here", "url"),
+            ("app:hunter2@h/%ff", "url"),
+            ("app:hunter2%ff@h", "password"),
+            ("app:hunter2/4@h", "url"),
+            ("app:hunter2", "url"),
+            ("app:hunter2@h?ttl=0s", "ttl"),
+            ("app:hunter2@h?ttl=999ms", "ttl"),
+            ("app:hunter2@h?ttl=61m", "ttl"),
+            ("app:hunter2@h?ttl=10", "ttl"),
+            ("app:hunter2@h?connect_timeout=0s", "connect_timeout"),
+            ("app:hunter2@h?request_timeout=0s", "request_timeout"),
+            ("app:hunter2@h?request_timeout=fast", "request_timeout"),
+            ("app:hunter2@h?tick=0s", "tick"),
+            ("app:hunter2@h?namespace=", "namespace"),
+            ("app:hunter2@h?strict=1", "strict"),
+        ] {
+            let url = format!("{kind}://{rest}");
+            assert_eq!(refused(&url).await.argument(), Some(argument), "{url}");
+            assert_eq!(latchwork::connect_lazy(&url).expect_err(&url).argument(), Some(argument), "{url}");
+        }
+        let long = "n".repeat(256);
+        let url = format!("{kind}://app:hunter2@h?namespace={long}");
+        assert_eq!(refused(&url).await.argument(), Some("namespace"));
+        let url = format!("{kind}://app:hunter2@h?label={}", "l".repeat(4097));
+        assert_eq!(refused(&url).await.argument(), Some("label"));
+    }
+}
+
+#[tokio::test]
+async fn what_a_backend_has_no_use_for_is_refused_by_name() {
+    for (url, argument) in [
+        ("redis://:hunter2@a,b", "url"),
+        ("redis://:hunter2@h/two", "url"),
+        ("redis://:hunter2@h/-1", "url"),
+        ("zookeeper://:hunter2@h", "user"),
+        ("zookeeper://app@h", "user"),
+        ("zookeeper://app:hunter2@h/a//b", "url"),
+        ("zookeeper://app:hunter2@h/zookeeper", "url"),
+        ("etcd://:hunter2@h", "user"),
+        ("etcd://app@h", "password"),
+        ("etcd://app:hunter2@h/path", "url"),
+        ("memory://app:hunter2@h", "url"),
+        ("memory://a,b", "url"),
+        ("memory://h/path", "url"),
+    ] {
+        let backend = url.split_once(':').unwrap().0;
+        if latchwork::compiled_backends().contains(&backend) {
+            assert_eq!(refused(url).await.argument(), Some(argument), "{url}");
+        }
+    }
+    for url in ["http://app:hunter2@h", "rediss://app:hunter2@h", "mysql://app:hunter2@h", "app:hunter2@h"] {
+        let argument = refused(url).await.argument();
+        assert!(matches!(argument, Some("url" | "backend")), "{url}: {argument:?}");
+    }
+}
+
+/// A configuration that was filled in by hand is checked as a URL is.
+#[tokio::test]
+async fn a_configuration_made_by_hand_is_checked_too() {
+    for kind in backends() {
+        let mut good = Config::new(kind.name());
+        good.hosts.push("h".to_owned());
+        (good.user, good.password) = (Some("app".to_owned()), Some(Secret::new(PASSWORD)));
+        let wrong: [(&str, fn(&mut Config)); 6] = [
+            ("ttl", |config| config.ttl = Duration::ZERO),
+            ("ttl", |config| config.ttl = Duration::MAX),
+            ("request_timeout", |config| config.request_timeout = Duration::ZERO),
+            ("namespace", |config| config.namespace.clear()),
+            ("label", |config| config.label = Some("l".repeat(4097))),
+            ("url", |config| config.hosts = vec!["app:hunter2@h".to_owned()]),
+        ];
+        for (argument, spoil) in wrong {
+            let mut config = good.clone();
+            spoil(&mut config);
+            let error = latchwork::connect(&config).await.expect_err(argument);
+            assert_eq!(error.argument(), Some(argument), "{error}");
+            assert!(!format!("{error} {error:#?}").contains(PASSWORD));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_of_another_kind_is_told_by_name() {
+    for kind in Kind::ALL {
+        let server = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
+        for other in backends().filter(|other| *other != kind) {
+            // A ZooKeeper would drop us for it, an etcd ask us to log in: the login makes no difference.
+            let error = refused(&format!("{other}://app:hunter2@{}", server.addr())).await;
+            let ErrorKind::WrongServer { expected, saw } = error.kind() else { panic!("{error}") };
+            assert_eq!(*expected, other.name());
+            assert_eq!(saw.to_ascii_lowercase(), kind.name(), "{error}");
+            assert!(error.to_string().contains(server.addr()), "{error}");
+        }
+    }
+}
+
+/// A server that treats every connection so; its address.
+async fn listener(treat: fn(TcpStream)) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let addr = listener.local_addr().expect("bound");
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            treat(stream);
+        }
+    });
+    addr
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_unavailable_in_time() {
+    let silent = listener(|mut stream| {
+        tokio::spawn(async move { while stream.read_u8().await.is_ok() {} });
+    });
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    for (at, within) in [
+        (silent.await.to_string(), Duration::from_secs(1)),
+        (closed.to_string(), Duration::ZERO),
+        // RFC 2606: no such name will ever be.
+        ("nowhere.invalid:1".to_owned(), Duration::from_secs(1)),
+    ] {
+        for kind in backends() {
+            let started = Instant::now();
+            let error = refused(&format!("{kind}://app:hunter2@{at}?connect_timeout=1s")).await;
+            assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+            assert!(error.is_retryable());
+            assert!(error.to_string().contains(&at), "{error}");
+            assert!(started.elapsed() < within + NOISE, "{kind} at {at}: {:?}", started.elapsed());
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_who_hangs_up_is_told_in_time() {
+    let at = listener(drop).await;
+    for kind in backends() {
+        let started = Instant::now();
+        let error = refused(&format!("{kind}://app:hunter2@{at}")).await;
+        // Any server that is being stopped does so too: ours cannot always be excluded.
+        assert!(matches!(error.kind(), ErrorKind::WrongServer { .. } | ErrorKind::Unavailable), "{error}");
+        assert!(error.to_string().contains(&at.to_string()), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(5) + NOISE);
+    }
+}
+
+/// One who connects lazily hears the same from the first operation, and again from the next.
+#[tokio::test]
+async fn a_lazy_client_hears_it_from_its_operations() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    for kind in backends() {
+        let url = format!("{kind}://app:hunter2@{closed}?connect_timeout=500ms&ttl=1s");
+        let lazy = latchwork::connect_lazy(&url).expect("nothing is asked yet");
+        let mutex = lazy.mutex("a").expect("a good key");
+        for _ in 0..2 {
+            let error = mutex.acquire_within(Duration::from_secs(1)).await.expect_err("nobody is there");
+            println!("{url}\n  {error}");
+            assert!(error.is_retryable() && error.key() == Some("a"), "{error}");
+            assert!(error.to_string().contains(&closed.to_string()), "{error}");
+            assert!(!format!("{error} {error:?} {lazy:?} {mutex:?}").contains(PASSWORD));
+        }
+        let tried = mutex.try_acquire().await.expect_err("nobody is there");
+        assert_eq!(*tried.kind(), ErrorKind::Unavailable, "{tried}");
+        lazy.close().await.expect("nothing to give back");
+    }
+}
+
+/// No arithmetic of ours breaks on the longest of all durations.
+#[tokio::test]
+async fn durations_without_an_end_are_taken_as_such() {
+    let coordinator = latchwork::connect("memory://").await.expect("memory");
+    let mutex = coordinator.mutex("a").expect("a good key");
+    let options = latchwork::Acquire::new().within(Duration::MAX).max_hold(Duration::MAX);
+    let hold = mutex.acquire_with(options).await.expect("free");
+    assert!(hold.is_held());
+    hold.release().await.expect("released");
+    let mut config: Config = "memory://".parse().expect("a good URL");
+    (config.connect_timeout, config.request_timeout, config.tick) =
+        (Duration::MAX, Duration::MAX, Duration::MAX);
+    let coordinator = latchwork::connect(config).await.expect("memory");
+    let hold = coordinator.mutex("a").expect("a good key").try_acquire().await.expect("answered");
+    assert!(hold.is_some());
+    coordinator.close().await.expect("closed");
+}
