@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{Operator, own, soon};
 use latchwork_conformance::servers::Server;
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, Eviction, Hold, LostReason, connect};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold, LostReason, connect};
 
 const SHORT: Duration = Duration::from_millis(500);
 
@@ -82,16 +82,20 @@ async fn a_full_memory_takes_nothing_from_those_who_hold_or_wait() {
     assert!(held.0.is_held() && held.1.is_held() && held.2.is_held() && held.3.is_held());
     assert!(!waiting.is_finished());
 
-    // An operator takes one hold away; the others are given back. All who wait get in, though nothing may grow.
+    // An operator takes two holds away, past us and by us; a writer turns reader; the others are given back. All who wait get
+    // in, though nothing may grow.
     let node: Vec<String> = operator.say("ZRANGE latchwork:mutex:{doomed}:seq 0 0").await;
     assert_eq!(operator.say::<u32>(&format!("ZREM latchwork:mutex:{{doomed}}:seq {}", node[0])).await, 1);
     assert_eq!(soon(held.3.lost()).await.reason(), LostReason::Revoked);
-    held.0.release().await.unwrap();
-    held.1.release().await.unwrap();
+    assert!(b.mutex("m").unwrap().force_release(held.0.token().sequence()).await.unwrap());
+    assert_eq!(soon(held.0.lost()).await.reason(), LostReason::Revoked);
+    let reading = held.1.downgrade().await.unwrap();
     held.2.release().await.unwrap();
     let (mutex, reader, permit, freed) = soon(waiting).await.unwrap();
     let next = (mutex.unwrap(), reader.unwrap(), permit.unwrap(), freed.unwrap());
     outlive(&b).await;
+    assert!(reading.is_held(), "beside the reader that it let in");
+    reading.release().await.unwrap();
     assert!(next.0.is_held() && next.1.is_held() && next.2.is_held() && next.3.is_held());
     next.0.release().await.unwrap();
     next.1.release().await.unwrap();

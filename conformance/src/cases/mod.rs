@@ -5,6 +5,7 @@ pub mod cancel;
 pub mod downgrade;
 pub mod futures;
 pub mod key;
+pub mod label;
 pub mod lease;
 pub mod least;
 pub mod limit;
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Case> {
         key::CASES,
         lease::CASES,
         node::CASES,
+        label::CASES,
         operator::CASES,
         attempt::CASES,
         cancel::CASES,

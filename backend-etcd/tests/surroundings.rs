@@ -1,0 +1,193 @@
+//! An etcd that is full, asks for a log-in, or has bounds of its own: what users of the recipes are told, and what they keep.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{config, etcdctl, keys, soon};
+use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Fenced, Hold, LostReason, connect};
+
+async fn at(config: &Config) -> Result<Coordinator, Error> {
+    soon(connect(&[latchwork_etcd::connector()], config)).await
+}
+
+async fn own(options: Options) -> Server {
+    Server::start(Kind::Etcd, options.own()).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The text as whoever reads the log sees it.
+fn said(error: &Error, words: &[&str]) {
+    println!("{error}");
+    let text = format!("{error} {error:#?}");
+    assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
+/// Lets a TTL pass and half of another: who holds still has been renewed meanwhile.
+async fn outlive(coordinator: &Coordinator) {
+    let lease = coordinator.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
+}
+
+#[tokio::test]
+async fn a_server_that_grants_more_than_was_asked_is_believed() {
+    // An election takes a second, and a lease lasts at least one and a half of it.
+    let server = own(Options::new().clocks(Clocks::Default)).await;
+    let client = at(&config(&server, "ttl=1s")).await.unwrap();
+    assert_eq!(client.lease().ttl(), Duration::from_secs(2));
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    outlive(&client).await;
+    assert!(hold.is_held());
+    client.close().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
+}
+
+/// Fills the server until it raises its alarm.
+async fn fill(server: &Server) {
+    let big = "x".repeat(1 << 20);
+    let full = async {
+        loop {
+            let put = tokio::process::Command::new("etcdctl")
+                .env("ETCDCTL_API", "3")
+                .args(["--endpoints", server.addr(), "put", "filler", &big[..100_000]])
+                .output()
+                .await
+                .unwrap();
+            if !put.status.success() {
+                return String::from_utf8(put.stderr).unwrap();
+            }
+        }
+    };
+    let refusal = soon(full).await;
+    assert!(refusal.contains("database space exceeded"), "{refusal}");
+    assert!(etcdctl(server, &["alarm", "list"]).await.contains("NOSPACE"));
+}
+
+#[tokio::test]
+async fn a_full_server_takes_nothing_from_those_who_hold_or_wait() {
+    let server = own(Options::new().args(["--quota-backend-bytes", "3000000"])).await;
+    let (a, b) =
+        (at(&config(&server, "ttl=2s")).await.unwrap(), at(&config(&server, "ttl=2s")).await.unwrap());
+    let (mutex, rwlock, semaphore) =
+        (a.mutex("m").unwrap(), a.rwlock("rw").unwrap(), a.semaphore("s", 2).unwrap());
+    let held =
+        (mutex.acquire().await.unwrap(), rwlock.write().await.unwrap(), semaphore.acquire(2).await.unwrap());
+    let waiting = tokio::spawn({
+        let (mutex, rwlock, semaphore) =
+            (b.mutex("m").unwrap(), b.rwlock("rw").unwrap(), b.semaphore("s", 2).unwrap());
+        async move { tokio::join!(mutex.acquire(), rwlock.read(), semaphore.acquire(1)) }
+    });
+    let queued = async {
+        while mutex.queue(0, 9).await.unwrap().len()
+            + rwlock.queue(0, 9).await.unwrap().len()
+            + semaphore.queue(0, 9).await.unwrap().len()
+            < 6
+        {}
+    };
+    soon(queued).await;
+    fill(&server).await;
+
+    let fresh = b.mutex("fresh").unwrap();
+    for error in [
+        fresh.acquire_within(Duration::from_millis(500)).await.map(drop).unwrap_err(),
+        soon(fresh.acquire()).await.map(drop).unwrap_err(),
+        fresh.try_acquire().await.map(drop).unwrap_err(),
+    ] {
+        assert_eq!(*error.kind(), ErrorKind::Misconfigured);
+        said(&error, &["space exceeded", "fresh"]);
+    }
+    let error = at(&config(&server, "connect_timeout=2s")).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured);
+    said(&error, &["connect", "space exceeded"]);
+    outlive(&a).await;
+    assert!(held.0.is_held() && held.1.is_held() && held.2.is_held());
+    assert!(!waiting.is_finished());
+
+    assert!(b.mutex("m").unwrap().force_release(held.0.token().sequence()).await.unwrap());
+    assert_eq!(soon(held.0.lost()).await.reason(), LostReason::Revoked);
+    held.1.release().await.unwrap();
+    held.2.release().await.unwrap();
+    let (mutex, reader, permit) = soon(waiting).await.unwrap();
+    let next = (mutex.unwrap(), reader.unwrap(), permit.unwrap());
+    outlive(&b).await;
+    assert!(next.0.is_held() && next.1.is_held() && next.2.is_held());
+    next.0.release().await.unwrap();
+    next.1.release().await.unwrap();
+    next.2.release().await.unwrap();
+    for queue in ["latchwork/mutex/", "latchwork/rwlock/"] {
+        assert_eq!(keys(&server, queue).await, [""; 0], "nothing is left");
+    }
+    // Room is made, the alarm is taken back, and everything goes on.
+    let status = etcdctl(&server, &["endpoint", "status", "-w", "fields"]).await;
+    let revision = status.lines().find_map(|line| line.strip_prefix("\"Revision\" : ")).unwrap().to_owned();
+    etcdctl(&server, &["compact", &revision]).await;
+    etcdctl(&server, &["defrag"]).await;
+    etcdctl(&server, &["alarm", "disarm"]).await;
+    soon(fresh.acquire()).await.unwrap().release().await.unwrap();
+}
+
+/// `app` may use the namespace.
+async fn guarded_server() -> Server {
+    let server = own(Options::new()).await;
+    for arguments in [
+        &["user", "add", "root:secret"][..],
+        &["user", "add", "app:hunter2"],
+        &["role", "add", "locks"],
+        &["role", "grant-permission", "locks", "--prefix=true", "readwrite", "latchwork/"],
+        &["user", "grant-role", "app", "locks"],
+        &["user", "grant-role", "root", "root"],
+        &["auth", "enable"],
+    ] {
+        etcdctl(&server, arguments).await;
+    }
+    server
+}
+
+fn login(server: &Server, login: &str, options: &str) -> Config {
+    Config::from_url(&format!("etcd://{login}@{}?{options}", server.addr())).unwrap()
+}
+
+#[tokio::test]
+async fn a_log_in_that_the_server_refuses_says_what_to_mend() {
+    let server = guarded_server().await;
+    for (config, words) in [
+        (login(&server, "app:hunter2x", ""), &["log in"][..]),
+        (login(&server, "nobody:hunter2", ""), &["log in"]),
+        (config(&server, ""), &["anonymous"]),
+        // A right, and only for another prefix.
+        (login(&server, "app:hunter2", "namespace=other"), &["permission", "other/"]),
+    ] {
+        let error = at(&config).await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+        said(&error, words);
+    }
+    // The other way round: a server that knows no users.
+    let open = own(Options::new()).await;
+    let error = at(&login(&open, "app:hunter2", "")).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured);
+    said(&error, &["authentication is not enabled"]);
+}
+
+#[tokio::test]
+async fn rights_that_are_taken_away_are_told_and_held_locks_are_kept_until_they_are_given_again() {
+    let server = guarded_server().await;
+    let client = at(&login(&server, "app:hunter2", "ttl=2s")).await.unwrap();
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    let root = ["--user", "root:secret"];
+    etcdctl(&server, &[&root[..], &["user", "revoke-role", "app", "locks"]].concat()).await;
+    let error = client.mutex("b").unwrap().acquire_within(Duration::from_secs(5)).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert_eq!(error.key(), Some("b"));
+    said(&error, &["permission denied"]);
+    etcdctl(&server, &[&root[..], &["user", "grant-role", "app", "locks"]].concat()).await;
+    soon(client.mutex("b").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    // What was held may have been lost meanwhile, and then says so: never a silent end.
+    match hold.lost().reason() {
+        None => assert!(hold.is_held()),
+        Some(reason) => assert_eq!(reason, LostReason::Expired),
+    }
+    drop(hold);
+    soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
+}
