@@ -102,6 +102,8 @@ async fn what_a_backend_has_no_use_for_is_refused_by_name() {
     }
 }
 
+type Spoil = fn(&mut Config);
+
 /// A configuration that was filled in by hand is checked as a URL is.
 #[tokio::test]
 async fn a_configuration_made_by_hand_is_checked_too() {
@@ -109,7 +111,7 @@ async fn a_configuration_made_by_hand_is_checked_too() {
         let mut good = Config::new(kind.name());
         good.hosts.push("h".to_owned());
         (good.user, good.password) = (Some("app".to_owned()), Some(Secret::new(PASSWORD)));
-        let wrong: [(&str, fn(&mut Config)); 6] = [
+        let wrong: [(&str, Spoil); 6] = [
             ("ttl", |config| config.ttl = Duration::ZERO),
             ("ttl", |config| config.ttl = Duration::MAX),
             ("request_timeout", |config| config.request_timeout = Duration::ZERO),

@@ -1,5 +1,7 @@
 //! The client crate's errors become ours here, and nowhere else.
 
+use std::borrow::Cow;
+
 use etcd_client::Error as ClientError;
 use latchwork_core::{Error, ErrorKind, LostReason};
 
@@ -51,7 +53,8 @@ impl From<ClientError> for Failure {
         let kind = match code {
             NOT_FOUND if text.contains("lease not found") => return Failure::LeaseGone,
             INVALID_ARGUMENT if text.contains("authentication failed") => forbidden("log in"),
-            PERMISSION_DENIED | UNAUTHENTICATED => forbidden(&text),
+            PERMISSION_DENIED => forbidden("a key"),
+            UNAUTHENTICATED => forbidden("log in"),
             INVALID_ARGUMENT if text.contains("user name") => forbidden("anonymous access"),
             FAILED_PRECONDITION if text.contains("authentication is not enabled") => ErrorKind::Misconfigured,
             // An answer of the server's that no repetition changes.
@@ -62,7 +65,22 @@ impl From<ClientError> for Failure {
             UNAVAILABLE if never_sent(&text, status) => ErrorKind::Unavailable,
             _ => ErrorKind::Unknown,
         };
-        Failure::Other(Error::new(kind, text).because(error))
+        Failure::Other(Error::new(kind, advice(code, text)).because(error))
+    }
+}
+
+/// What to do about it, where the server's own words (which the source has) do not say it.
+fn advice(code: i32, text: String) -> Cow<'static, str> {
+    match code {
+        INVALID_ARGUMENT if text.contains("authentication failed") => "check user and password".into(),
+        PERMISSION_DENIED => "this user needs a role with readwrite on the prefix".into(),
+        RESOURCE_EXHAUSTED if text.contains("space exceeded") => {
+            "the server is full: compact and defragment it, then `etcdctl alarm disarm`".into()
+        }
+        FAILED_PRECONDITION if text.contains("authentication is not enabled") => {
+            "the URL has a user, and the server knows none".into()
+        }
+        _ => text.into(),
     }
 }
 

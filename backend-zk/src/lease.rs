@@ -177,21 +177,28 @@ async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Resu
     let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election].map(Kind::as_str);
     let directories = kinds.into_iter().chain([LIMITS, CLIENTS]);
     let paths: Vec<_> = directories.map(|name| format!("/{}/{name}", settings.namespace)).collect();
-    let found = driver.read_all(&paths).await.map_err(|fault| fault.error("read the namespace"))?;
+    let chroot = settings.chroot.as_deref().unwrap_or_default();
+    let found = driver.read_all(&paths).await;
+    let found =
+        found.map_err(|fault| fault.error(&format!("read the namespace {chroot}/{}", settings.namespace)))?;
     for (path, _) in paths.iter().zip(found).filter(|(_, found)| found.is_none()) {
         let made = driver.make_path(path, Mode::Persistent).await;
-        made.map_err(|fault| fault.error(&format!("create {path}")))?;
+        made.map_err(|fault| fault.error(&format!("create {chroot}{path}")))?;
     }
     let made = driver.create(member, settings.label.as_bytes(), Mode::Ephemeral).await;
-    let stat = made.map_err(|fault| fault.error(&format!("create {member}")))?;
+    let stat = made.map_err(|fault| fault.error(&format!("create {chroot}{member}")))?;
     Ok(stat.ctime)
 }
 
 fn connect_error(fault: Fault, settings: &Settings) -> Error {
+    let chroot = |what: &str| match &settings.chroot {
+        Some(chroot) => format!("{what} the chroot {chroot}"),
+        None => "log in".to_owned(),
+    };
     match fault {
-        Fault::Forbidden(_) => fault.error("log in, or create the chroot"),
-        Fault::Refused(_) => fault.error("use the chroot"),
-        Fault::NoNode | Fault::NodeExists => fault.error("create the chroot"),
+        Fault::Forbidden(_) => fault.error(&chroot("log in, or create")),
+        Fault::Refused(_) => fault.error(&chroot("use")),
+        Fault::NoNode | Fault::NodeExists => fault.error(&chroot("create")),
         other => {
             let error = Error::new(
                 ErrorKind::Unavailable,

@@ -107,14 +107,17 @@ impl Driver {
             let created = client.create(path, label.as_bytes(), &node);
             let children = client.list_children(queue);
             let limit = limit.map(|limit| client.get_data(limit));
-            if let Some(directory) = directory {
-                // Lost a race to another, or its parent is missing: the create behind it tells.
-                let _ = directory.await;
+            // Lost a race to another, or its parent is missing: the create behind it tells. It does not tell a refusal.
+            let refused = match directory {
+                Some(directory) => directory.await.err().map(Fault::from),
+                None => None,
             }
+            .filter(|fault| matches!(fault, Fault::Forbidden(_) | Fault::Refused(_)));
             Ok(Joined {
-                created: match created.await {
-                    Ok((stat, counter)) => Ok((format!("{path}{counter}"), stat.into())),
-                    Err(answer) => Err(answer.into()),
+                created: match (created.await, refused) {
+                    (Ok((stat, counter)), _) => Ok((format!("{path}{counter}"), stat.into())),
+                    (Err(Answer::NoNode), Some(refused)) => Err(refused),
+                    (Err(answer), _) => Err(answer.into()),
                 },
                 children: children.await.map_err(Fault::from),
                 limit: match limit {

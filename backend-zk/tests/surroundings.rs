@@ -1,0 +1,114 @@
+//! A ZooKeeper with bounds and rights of its own: sessions that it stretches or cuts, a chroot that is closed, logins that it
+//! insists on.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{config, own_server, server, soon, stranger};
+use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Hold, Secret, connect};
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
+
+async fn user(config: &Config) -> Result<Coordinator, Error> {
+    soon(connect(&[latchwork_zookeeper::connector()], config)).await
+}
+
+/// The text as whoever reads the log sees it.
+fn said(error: &Error, words: &[&str]) {
+    println!("{error}");
+    let text = format!("{error} {error:#?}");
+    assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
+    assert!(!text.contains("hunter2"), "{text}");
+}
+
+fn log_in(config: &mut Config, user: &str) {
+    (config.user, config.password) = (Some(user.to_owned()), Some(Secret::new("hunter2")));
+}
+
+async fn with(lines: &[&str]) -> Server {
+    let options = Options::new().own().args(lines.iter().copied());
+    Server::start(Kind::Zookeeper, options).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[tokio::test]
+async fn a_server_that_grants_more_is_believed_and_one_that_grants_less_is_refused_with_its_bound() {
+    let server = with(&["minSessionTimeout=3000", "maxSessionTimeout=20000"]).await;
+    let mut config = config(server.addr());
+    config.ttl = Duration::from_secs(1);
+    let client = user(&config).await.unwrap();
+    assert_eq!(client.lease().ttl(), Duration::from_secs(3));
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
+    assert!(hold.is_held());
+    client.close().await.unwrap();
+
+    config.ttl = Duration::from_secs(30);
+    let error = user(&config).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured);
+    said(&error, &["connect", "20s", "30s", "maxSessionTimeout", "TTL"]);
+}
+
+/// What is missing is made where that is allowed; elsewhere it is said which path it was.
+#[tokio::test]
+async fn a_chroot_that_may_not_be_made_or_used_is_named() {
+    let addr = server().await.addr();
+    let owner = Client::connector().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
+    let mut config = config(addr);
+    let root = format!("closed-{}", config.namespace);
+    let mut rights = Acls::creator_all().to_vec();
+    rights.push(Acl::new(Permission::READ, AuthId::anyone()));
+    let mode = CreateMode::Persistent.with_acls(Acls::new(&rights));
+    owner.create(&format!("/{root}"), b"", &mode).await.unwrap();
+    for login in [None, Some("stranger")] {
+        if let Some(name) = login {
+            log_in(&mut config, name);
+        }
+        for path in [root.clone(), format!("{root}/deeper/still")] {
+            config.path = path;
+            let error = user(&config).await.unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+            said(&error, &["connect", &root, "ACL"]);
+        }
+    }
+    // Nothing was left in it.
+    let stranger = stranger(addr).await;
+    assert_eq!(stranger.list_children(&format!("/{root}")).await.unwrap(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_server_that_insists_on_a_login_says_so() {
+    let server = with(&["enforce.auth.enabled=true", "enforce.auth.schemes=digest"]).await;
+    let mut config = config(server.addr());
+    config.connect_timeout = Duration::from_secs(5);
+    let error = user(&config).await.unwrap_err();
+    println!("{error}");
+    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    said(&error, &["connect", "log in"]);
+    log_in(&mut config, "app");
+    let client = user(&config).await.unwrap();
+    client.mutex("a").unwrap().acquire().await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+/// A right that is taken away under way is told by name, and comes back.
+#[tokio::test]
+async fn a_queue_that_is_closed_under_way_is_named() {
+    let server = own_server().await;
+    let config = config(server.addr());
+    let client = user(&config).await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let operator = stranger(server.addr()).await;
+    let path = format!("/{}/mutex", config.namespace);
+    let readers = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
+    operator.set_acl(&path, &readers, None).await.unwrap();
+    let error = client.mutex("b").unwrap().acquire().await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert_eq!(error.key(), Some("b"));
+    said(&error, &["acquire", "ACL"]);
+    operator.set_acl(&path, &Acls::anyone_all(), None).await.unwrap();
+    client.mutex("b").unwrap().acquire().await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
+}
