@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use latchwork_core::contracts::NodeId;
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Error, Result, encode};
+use latchwork_core::{Address, Error, Kind, Result, encode};
 use serde::{Deserialize, Serialize};
 
 /// The layout under one configured namespace.
@@ -27,6 +27,8 @@ pub(crate) struct Queue {
     pub(crate) prefix: String,
     /// Shared with other programs, so that every entry under it counts (NODE-FOREIGN).
     pub(crate) exact: bool,
+    /// Every node in it is exclusive, so that each is admitted only when all before it have left.
+    pub(crate) one_by_one: bool,
     /// Where its limit is stored, if it is a queue of permits.
     pub(crate) limit: String,
 }
@@ -43,10 +45,12 @@ impl Layout {
 
     pub(crate) fn queue(&self, address: &Address) -> Result<Queue> {
         let (kind, coded) = (address.kind().as_str(), address.coded());
+        let one_by_one = address.kind() == Kind::Mutex;
         match address.namespace() {
             Some(namespace) => Ok(Queue {
                 prefix: format!("{namespace}/{kind}/{coded}/"),
                 exact: false,
+                one_by_one,
                 limit: format!("{namespace}/limit/{kind}/{coded}"),
             }),
             None => {
@@ -63,6 +67,7 @@ impl Layout {
                 Ok(Queue {
                     prefix,
                     exact: true,
+                    one_by_one,
                     limit: format!("{root}limit/exact/{kind}/{}", encode(coded)),
                 })
             }
@@ -149,7 +154,6 @@ fn wall_clock() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use latchwork_core::Kind;
 
     fn queue(name: impl Into<latchwork_core::Name>) -> Result<Queue> {
         Layout::new("latch/work").queue(&Address::new("latch/work", Kind::Mutex, name).unwrap())

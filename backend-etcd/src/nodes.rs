@@ -18,7 +18,7 @@ use crate::keys::{NodeValue, Queue};
 use crate::lease::Session;
 use crate::terms::{Guard, Only, Step};
 use crate::view::View;
-use crate::watch::{OWN_WATCH_DELAY, Own};
+use crate::watch::{Own, SHORT};
 
 pub(crate) struct EtcdNode {
     pub(crate) client: Arc<Client>,
@@ -124,7 +124,7 @@ async fn hold_permits(client: Arc<Client>, own: Arc<Own>, mark: Step, unless_cha
     let wait = async {
         if let Some((limit, revision)) = unless_changed {
             // A hold that is short costs no watch; one that starts late misses nothing.
-            tokio::time::sleep(OWN_WATCH_DELAY).await;
+            tokio::time::sleep(SHORT).await;
             client.watches.key(limit.into_bytes(), Only::Puts, revision).seen().await;
         }
     };

@@ -19,6 +19,8 @@ pub(crate) struct View {
     pub(crate) members: Vec<Member>,
     /// There are others before the first.
     pub(crate) more: bool,
+    /// So many of them, each of which will leave before the first one does, at a revision of its own. Zero where that is not known.
+    pub(crate) hidden: u64,
     /// Few enough stand in the queue.
     pub(crate) near: bool,
 }
@@ -64,7 +66,9 @@ impl View {
             return None;
         }
         members.sort_by_key(|member| member.created);
-        Some(Self { revision, members, more: found.more, near: found.count <= NEAR_HEAD })
+        let hidden =
+            if queue.one_by_one { found.count.saturating_sub(found.entries.len() as u64) } else { 0 };
+        Some(Self { revision, members, more: found.more, hidden, near: found.count <= NEAR_HEAD })
     }
 
     /// Where the node with this key stands; `None` when it is not there (RULES B1).
@@ -104,7 +108,11 @@ pub(crate) async fn read(
         let steps = vec![Step::Range(range), Step::Get(queue.limit.clone().into())];
         let outcome = driver.read(steps).await?;
         let found = outcome.reads.first().cloned().unwrap_or_default();
-        if let Some(view) = View::new(queue, outcome.revision, &found) {
+        if let Some(mut view) = View::new(queue, outcome.revision, &found) {
+            if matches!(order, Order::NewestUpTo(_)) {
+                // The server counts those behind too.
+                view.hidden = 0;
+            }
             return Ok((view, stored_limit(outcome.reads.get(1))));
         }
         range = everything(queue);
@@ -149,6 +157,16 @@ mod tests {
         }
         let view = View::new(&queue, 9, &found(&[(&a, 5)], false)).unwrap();
         assert_eq!(view.standing(b.as_bytes(), Claim::Exclusive, 0), None, "the own node is gone");
+    }
+
+    #[test]
+    fn those_that_must_leave_first_are_counted_where_all_are_exclusive() {
+        let rwlock = Address::new("n", Kind::RwLock, "k").unwrap();
+        for (queue, hidden) in [(queue(), 18), (Layout::new("n").queue(&rwlock).unwrap(), 0)] {
+            let (a, b) = (queue.node(1, NodeId::random()), queue.node(2, NodeId::random()));
+            let found = Found { count: 20, ..found(&[(&b, 27), (&a, 25)], true) };
+            assert_eq!(View::new(&queue, 29, &found).unwrap().hidden, hidden);
+        }
     }
 
     #[test]

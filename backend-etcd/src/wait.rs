@@ -20,7 +20,7 @@ use crate::feed::Seen;
 use crate::nodes::EtcdNode;
 use crate::terms::{Only, Order, Step};
 use crate::view::{self, Member, View};
-use crate::watch::Subscription;
+use crate::watch::{SHORT, Subscription};
 
 pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
     let mut seen = node.take_view();
@@ -73,11 +73,13 @@ async fn behind(node: &EtcdNode, view: &View, watch: usize, mut sole: bool) -> R
     let (watches, target) = (&node.client.watches, &view.members[watch]);
     let departs = |member: &Member, after| watches.key(member.key.clone(), Only::Deletes, after);
     let near = node.near.load(Ordering::Acquire);
+    // Far from the head: how many will leave before the one that is watched does in its turn.
+    let before_it = if near || !view.more { 0 } else { view.hidden + watch as u64 };
     let mut departure = if near {
         watches.departure(&node.queue.prefix, vec![target.key.clone()], view.revision)
     } else {
         watches.far_from_head(&node.queue.prefix);
-        departs(target, view.revision)
+        departs(target, view.revision + before_it)
     };
     let exclusive = node.value.claim == Claim::Exclusive;
     // Far from the head the one before the predecessor is watched too: when it leaves, the predecessor's turn has come, and
@@ -86,20 +88,28 @@ async fn behind(node: &EtcdNode, view: &View, watch: usize, mut sole: bool) -> R
         let before = watch.checked_sub(1).filter(|_| exclusive && !near)?;
         Some(departs(&view.members[before], view.revision))
     };
-    let mut before = ahead(view, watch);
+    let (mut out_of_turn, mut before) = (None, None);
+    let mut is_short = !near;
     // A writer may turn into a reader, and a holder of permits may be marked, in their places (RULES B6, B12).
     let mut change = (!exclusive).then(|| watches.key(target.key.clone(), Only::Puts, view.revision));
     let clock = node.own.state.lease().clock();
+    let told_first = || near || watches.hears_in_order(&node.own.key);
     loop {
         tokio::select! {
             biased;
             _ = node.own.state.until_lost() => return Ok(Woken::Look(None)),
             seen = departure.seen() => {
-                let told_first = near || watches.hears_in_order(&node.own.key);
-                return Ok(if seen == Seen::Event && sole && told_first { Woken::Next } else { Woken::Look(None) });
+                let next = seen == Seen::Event && sole && told_first();
+                return Ok(if next { Woken::Next } else { Woken::Look(None) });
             }
+            () = seen(&mut out_of_turn) => return Ok(Woken::Look(None)),
             () = seen(&mut change) => return Ok(Woken::Look(None)),
+            // Where the own removal might be told late, the departure must be followed by a look anyway.
             () = seen(&mut before) => {
+                if !told_first() {
+                    before = None;
+                    continue;
+                }
                 let later = look(node).await?;
                 match later.standing(&node.own.key, node.value.claim, 0) {
                     Some(Standing::Behind { watch, sole: next }) if later.members[watch].created == target.created => {
@@ -108,6 +118,12 @@ async fn behind(node: &EtcdNode, view: &View, watch: usize, mut sole: bool) -> R
                     }
                     _ => return Ok(Woken::Look(Some(later))),
                 }
+            }
+            () = tokio::time::sleep(SHORT), if is_short => {
+                is_short = false;
+                // It may leave out of its turn too, and may have done so already: nothing since the listing is missed.
+                out_of_turn = (before_it > 0).then(|| departs(target, view.revision));
+                before = ahead(view, watch);
             }
             () = clock.sleep_until(clock.now() + node.own.state.lease().ttl()) => {
                 if !still_behind(node, target).await {

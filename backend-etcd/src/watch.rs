@@ -1,8 +1,10 @@
 //! All watches of a client, on one stream.
 //!
 //! * *Near the head* of a queue a waiter subscribes to the queue's [`Feed`], which is prompt.
-//! * *Far from it* it watches its predecessor's key from its listing's revision + 1: it has time until the server's next
-//!   100 ms sync, and a departure wakes one client rather than all.
+//! * *Far from it* it watches its predecessor's key, so that a departure wakes one client rather than all. Such a watch is new with
+//!   every wait, and one that starts in the past is served only at the server's next 100 ms sync. So it starts in the future: with `n`
+//!   nodes before the predecessor, each of which leaves by a write of its own, it cannot leave in its turn within the `n` revisions
+//!   after the listing. A wait that is not over soon watches from the listing on too, should it leave out of its turn.
 //! * *Own nodes* are watched for as long as they live, so that one that is removed by another is told (NODE-GONE).
 //!
 //! When the stream ends, whoever waits lists again, and own nodes are watched anew (RULES B4).
@@ -21,8 +23,9 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::feed::{Feed, Seen, SubscriberId};
 use crate::terms::{Only, Watch};
 
-/// A hold that is over before this costs no watch. What happens meanwhile is not missed: the watch starts at the join.
-pub(crate) const OWN_WATCH_DELAY: Duration = Duration::from_millis(50);
+/// A hold, or a wait, that is over before this costs no watch but the one that it cannot do without. What happens meanwhile is not
+/// missed: the others start at the join, whenever they are made.
+pub(crate) const SHORT: Duration = Duration::from_millis(200);
 /// After this a watch that began in the past has caught up: twice the server's sync period.
 const SYNCED: Duration = Duration::from_millis(200);
 /// How long a queue's feed is kept when nobody near the head waits.
@@ -135,7 +138,8 @@ impl Watches {
         Subscription { receiver, watches: Arc::clone(self), watch, subscriber }
     }
 
-    /// Waits for the first event of one kind on one key after revision `after`.
+    /// Waits for the first event of one kind on one key after revision `after`: served promptly where that lies ahead of the
+    /// server when it makes the watch, else from its next sync on.
     pub(crate) fn key(self: &Arc<Self>, key: Vec<u8>, only: Only, after: u64) -> Subscription {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
@@ -158,7 +162,7 @@ impl Watches {
     pub(crate) fn keep_watch(&self, node: Arc<Own>) {
         let mut state = self.state.lock();
         let first = state.own_due.is_empty();
-        state.own_due.push_back((Instant::now() + OWN_WATCH_DELAY, Arc::clone(&node)));
+        state.own_due.push_back((Instant::now() + SHORT, Arc::clone(&node)));
         state.own.insert(node.key.clone(), OwnWatch { node, id: None, since: None });
         if first {
             self.command(Command::Timer);

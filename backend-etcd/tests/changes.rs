@@ -198,6 +198,30 @@ async fn a_waiter_that_fits_no_more_gives_up_and_those_behind_it_get_on() {
 }
 
 #[tokio::test]
+async fn one_that_leaves_a_long_queue_out_of_turn_is_not_waited_for() {
+    let server = server().await;
+    let (a, b) = (patient(&server).await, patient(&server).await);
+    let (_, holder) = join(&a, Kind::Mutex, WRITER, None).await;
+    let mut ahead = vec![holder];
+    for _ in 0..20 {
+        ahead.push(join(&a, Kind::Mutex, WRITER, None).await.1);
+    }
+    let (_, last) = join(&b, Kind::Mutex, WRITER, None).await;
+    let waiting = wait(&last);
+    let started = Instant::now();
+    // The predecessor first, at the very next revision, and then in turn.
+    ahead.pop().unwrap().leave().await.unwrap();
+    for node in ahead {
+        assert!(!waiting.is_finished());
+        node.leave().await.unwrap();
+    }
+    soon(waiting).await.unwrap().unwrap();
+    assert!(started.elapsed() < PROMPT, "{:?}", started.elapsed());
+    last.leave().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
+}
+
+#[tokio::test]
 async fn a_revoked_node_is_told_and_lets_in_the_next() {
     let server = server().await;
     let (a, b, operator) = (patient(&server).await, patient(&server).await, patient(&server).await);
