@@ -15,6 +15,7 @@ use crate::driver::Driver;
 use crate::error::Failure;
 use crate::keys::{Layout, Queue};
 use crate::lease::Leases;
+use crate::names::Names;
 use crate::terms::{Entry, Guard, Order, Range, Step};
 use crate::view::stored_limit;
 use crate::watch::Watches;
@@ -34,6 +35,7 @@ pub(crate) struct Client {
     pub(crate) layout: Layout,
     pub(crate) leases: Leases,
     pub(crate) watches: Arc<Watches>,
+    pub(crate) names: Names,
     stream: AbortHandle,
 }
 
@@ -41,7 +43,7 @@ impl EtcdBackend {
     pub(crate) fn new(driver: Driver, layout: Layout, leases: Leases) -> Self {
         let (watches, commands) = Watches::new();
         let stream = tokio::spawn(stream::run(driver.clone(), Arc::clone(&watches), commands)).abort_handle();
-        let client = Client { driver, layout, leases, watches, stream };
+        let client = Client { driver, layout, leases, watches, names: Names::default(), stream };
         Self { client: Arc::new(client), closing: Mutex::default() }
     }
 

@@ -109,7 +109,7 @@ impl Driver {
     /// Opens a stream of watches, with its first.
     pub(crate) async fn watch(&self, first: Watch) -> Answer<(WatchRequests, WatchEvents)> {
         let open = |mut client: Client| {
-            let (key, options) = (first.key.clone(), watch_options(&first));
+            let (key, options) = (first.key.to_vec(), watch_options(&first));
             async move { client.watch(key, Some(options)).await }
         };
         let stream = self.call(open).await?;
@@ -121,7 +121,7 @@ impl Driver {
             while let Some(request) = receiver.recv().await {
                 let sent = match request {
                     WatchRequest::Start(watch) => {
-                        requests.watch(watch.key.clone(), Some(watch_options(&watch))).await
+                        requests.watch(watch.key.to_vec(), Some(watch_options(&watch))).await
                     }
                     WatchRequest::Stop(id) => requests.cancel(id).await,
                 };

@@ -18,6 +18,15 @@ pub(crate) enum Seen {
     Look,
 }
 
+/// What ends a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// One of the keys has left.
+    Any,
+    /// All of them have.
+    All,
+}
+
 /// How many departures are remembered.
 const REMEMBERED: usize = 256;
 
@@ -39,17 +48,20 @@ pub(crate) struct Feed {
 
 #[derive(Debug)]
 struct Subscriber {
+    // Those that have not left yet.
     keys: Vec<Vec<u8>>,
+    until: Until,
     after: u64,
     sender: oneshot::Sender<Seen>,
 }
 
 impl Feed {
-    /// Tells `sender` of the first departure of one of `keys` after the revision at which they were listed.
+    /// Tells `sender` when `keys` have left after the revision at which they were listed.
     pub(crate) fn subscribe(
         &mut self,
         id: SubscriberId,
-        keys: Vec<Vec<u8>>,
+        mut keys: Vec<Vec<u8>>,
+        until: Until,
         after: u64,
         sender: oneshot::Sender<Seen>,
     ) {
@@ -58,8 +70,12 @@ impl Feed {
             None => None,
             Some(start) if after < start => Some(Seen::Look),
             Some(_) => {
-                let left = self.departed.iter().any(|(at, key)| *at > after && keys.contains(key));
-                left.then_some(Seen::Event)
+                let listed = keys.len();
+                for (_, gone) in self.departed.iter().filter(|(at, _)| *at > after) {
+                    keys.retain(|key| key != gone);
+                }
+                let over = keys.is_empty() || until == Until::Any && keys.len() < listed;
+                over.then_some(Seen::Event)
             }
         };
         if let Some(seen) = seen {
@@ -70,7 +86,7 @@ impl Feed {
         for key in &keys {
             self.by_key.entry(key.clone()).or_default().push(id);
         }
-        self.subscribers.insert(id, Subscriber { keys, after, sender });
+        self.subscribers.insert(id, Subscriber { keys, until, after, sender });
         self.idle_since = None;
     }
 
@@ -95,9 +111,15 @@ impl Feed {
     pub(crate) fn departed(&mut self, key: &[u8], revision: u64) {
         for id in self.by_key.get(key).cloned().unwrap_or_default() {
             // The key may have been made anew since: an earlier departure of its name says nothing.
-            if self.subscribers.get(&id).is_some_and(|waiter| revision > waiter.after) {
+            let Some(waiter) = self.subscribers.get_mut(&id).filter(|waiter| revision > waiter.after) else {
+                continue;
+            };
+            if waiter.until == Until::Any || waiter.keys.len() == 1 {
                 self.tell(id, Seen::Event);
+                continue;
             }
+            waiter.keys.retain(|other| other != key);
+            self.no_more(key, id);
         }
         self.departed.push_back((revision, key.to_vec()));
         if self.departed.len() > REMEMBERED {
@@ -121,17 +143,22 @@ impl Feed {
     fn take(&mut self, id: SubscriberId) -> Option<Subscriber> {
         let waiter = self.subscribers.remove(&id)?;
         for key in &waiter.keys {
-            if let Some(ids) = self.by_key.get_mut(key) {
-                ids.retain(|other| *other != id);
-                if ids.is_empty() {
-                    self.by_key.remove(key);
-                }
-            }
+            self.no_more(key, id);
         }
         if self.subscribers.is_empty() {
             self.idle_since = Some(Instant::now());
         }
         Some(waiter)
+    }
+
+    /// This subscriber does not wait for this key.
+    fn no_more(&mut self, key: &[u8], id: SubscriberId) {
+        if let Some(ids) = self.by_key.get_mut(key) {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.by_key.remove(key);
+            }
+        }
     }
 }
 
@@ -141,7 +168,7 @@ mod tests {
 
     fn subscribe(feed: &mut Feed, id: SubscriberId, key: &str, after: u64) -> oneshot::Receiver<Seen> {
         let (sender, receiver) = oneshot::channel();
-        feed.subscribe(id, vec![key.into()], after, sender);
+        feed.subscribe(id, vec![key.into()], Until::All, after, sender);
         receiver
     }
 
@@ -187,6 +214,33 @@ mod tests {
         }
         assert_eq!(subscribe(&mut feed, 1, "a", 0).try_recv().unwrap(), Seen::Look);
         assert!(subscribe(&mut feed, 2, "a", 1).try_recv().is_err());
+    }
+
+    #[test]
+    fn one_departure_ends_the_wait_for_any_and_the_last_that_for_all() {
+        let mut feed = Feed::default();
+        feed.created(10);
+        feed.departed(b"a", 12);
+        let keys = || vec![b"a".to_vec(), b"b".to_vec(), b"c".to_vec()];
+        let mut wait = |id, until, after| {
+            let (sender, receiver) = oneshot::channel();
+            feed.subscribe(id, keys(), until, after, sender);
+            receiver
+        };
+        assert_eq!(wait(1, Until::Any, 11).try_recv().unwrap(), Seen::Event);
+        let (mut any, mut all, mut later) =
+            (wait(2, Until::Any, 12), wait(3, Until::All, 11), wait(4, Until::All, 12));
+        feed.departed(b"c", 13);
+        assert_eq!(any.try_recv().unwrap(), Seen::Event);
+        assert!(all.try_recv().is_err());
+        feed.departed(b"c", 14);
+        assert!(all.try_recv().is_err(), "another node of that name");
+        feed.departed(b"b", 15);
+        assert_eq!(all.try_recv().unwrap(), Seen::Event);
+        assert!(later.try_recv().is_err());
+        feed.departed(b"a", 16);
+        assert_eq!(later.try_recv().unwrap(), Seen::Event);
+        assert!(feed.by_key.is_empty() && feed.subscribers.is_empty());
     }
 
     #[test]

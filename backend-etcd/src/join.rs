@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Join, Joined, Patience};
+use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::Standing;
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
@@ -37,25 +37,36 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
         return Err(join.conflict(Some(limit)));
     }
     let session = client.leases.alive().await?;
+    let name = client.names.lend(&queue.prefix, join.id, join.repeated);
     let attempt = Attempt {
         client,
         join,
-        own: queue.node(session.id, join.id),
+        own: queue.node(session.id, name),
+        name,
         tombstone: client.layout.tombstone(session.id, join.id),
         value: NodeValue::new(join.claim, &join.label),
         session: Arc::clone(&session),
         queue,
     };
+    let prefix = attempt.queue.prefix.clone();
     let joined = match join.patience {
         Patience::Wait => attempt.enter().await,
         Patience::Try => attempt.try_now().await,
     };
-    joined.map_err(|failure| {
+    let joined = joined.map_err(|failure| {
         if matches!(failure, Failure::LeaseGone) {
             session.lease.end(LostReason::Revoked);
         }
-        failure.into()
-    })
+        Error::from(failure)
+    });
+    // Whoever may come back with this attempt, to repeat or to abandon it, needs its name.
+    if !join.repeated && !matches!(&joined, Err(error) if *error.kind() == ErrorKind::Unknown) {
+        client.names.settle(join.id);
+        if matches!(joined, Ok(Joined::Refused)) && name != join.id {
+            client.names.free(&prefix, name);
+        }
+    }
+    joined
 }
 
 pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
@@ -63,15 +74,20 @@ pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
     let session = client.leases.current();
     if session.lease.lost().is_some() {
         // Its node and any late one go with the lease, which is given back.
+        client.names.settle(join.id);
         return Ok(());
     }
-    let (own, tombstone) = (queue.node(session.id, join.id), client.layout.tombstone(session.id, join.id));
-    client.watches.forget(own.as_bytes());
+    let own = queue.node(session.id, client.names.of(join.id));
+    let tombstone = client.layout.tombstone(session.id, join.id);
     let steps =
         vec![Step::Put { key: tombstone, value: Vec::new(), lease: session.id }, Step::Delete(own.into())];
     match client.driver.transact(Vec::new(), steps, Vec::new()).await {
-        Ok(_) => Ok(()),
+        Ok(_) => {
+            client.names.settle(join.id);
+            Ok(())
+        }
         Err(Failure::LeaseGone) => {
+            client.names.settle(join.id);
             session.lease.end(LostReason::Revoked);
             Ok(())
         }
@@ -84,9 +100,20 @@ struct Attempt<'a> {
     join: &'a Join,
     queue: Queue,
     session: Arc<Session>,
+    name: NodeId,
     own: String,
     tombstone: String,
     value: NodeValue,
+}
+
+/// The node is made, whatever could not be done next.
+fn after_the_put(failure: Failure) -> Failure {
+    match failure {
+        Failure::Other(error) if *error.kind() == ErrorKind::Unavailable => {
+            Failure::Other(Error::new(ErrorKind::Unknown, "joined, but no more is known").because(error))
+        }
+        other => other,
+    }
 }
 
 /// One transaction's parts.
@@ -105,7 +132,7 @@ impl Attempt<'_> {
             parts.then.push(Step::Range(view::range(&self.queue, self.join.claim, Order::Newest)));
             let outcome = self.client.driver.transact(parts.guards, parts.then, parts.otherwise).await?;
             if outcome.held {
-                return self.entered(&outcome).await;
+                return self.entered(&outcome).await.map_err(after_the_put);
             }
             if let Some(joined) = self.found_again(&outcome).await? {
                 return Ok(joined);
@@ -242,6 +269,7 @@ impl Attempt<'_> {
             session: Arc::clone(&self.session),
             queue: self.queue.clone(),
             key: self.own.clone(),
+            name: (!self.join.repeated && !again).then_some(self.name),
             value: self.value.clone(),
             sequence,
             limit,

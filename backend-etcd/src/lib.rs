@@ -29,6 +29,7 @@ mod feed;
 mod join;
 mod keys;
 mod lease;
+mod names;
 mod nodes;
 mod probe;
 mod stream;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Node, NodeState};
+use latchwork_core::contracts::{Node, NodeId, NodeState};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Error, LostReason, Result};
 use parking_lot::Mutex;
@@ -32,6 +32,8 @@ pub(crate) struct EtcdNode {
     lease: i64,
     // Left behind by the leave, for a late request of its attempt (RULES B9).
     tombstone: Option<String>,
+    // Free for the next when it has left; none where a request of its join may still be on its way.
+    name: Mutex<Option<NodeId>>,
     // What its join saw, for its first wait.
     view: Mutex<Option<View>>,
     admitted: AtomicBool,
@@ -42,6 +44,8 @@ pub(crate) struct Made {
     pub(crate) session: Arc<Session>,
     pub(crate) queue: Queue,
     pub(crate) key: String,
+    /// The name in its key, if others may have it after it.
+    pub(crate) name: Option<NodeId>,
     pub(crate) value: NodeValue,
     pub(crate) sequence: u64,
     /// A semaphore's limit.
@@ -52,11 +56,11 @@ pub(crate) struct Made {
 }
 
 impl EtcdNode {
-    /// From now on it is watched.
+    /// From now on a feed of its queue tells when it is removed.
     pub(crate) fn register(client: &Arc<Client>, made: Made) -> Arc<Self> {
         let state = NodeState::new(made.session.lease.clone(), made.sequence);
-        let own = Arc::new(Own { key: made.key.into_bytes(), state, left: Notify::new() });
-        client.watches.keep_watch(Arc::clone(&own));
+        let own = Arc::new(Own { key: made.key.into_bytes().into(), state, left: Notify::new() });
+        client.watches.register(Arc::clone(&own));
         Arc::new(Self {
             client: Arc::clone(client),
             queue: made.queue,
@@ -66,6 +70,7 @@ impl EtcdNode {
             near: AtomicBool::new(made.near),
             lease: made.session.id,
             tombstone: made.tombstone,
+            name: Mutex::new(made.name),
             view: Mutex::default(),
             admitted: AtomicBool::new(false),
         })
@@ -86,6 +91,7 @@ impl EtcdNode {
     /// It is admitted, by what was seen at `revision`; `mark`: somebody follows who waits by its mark (RULES B6).
     pub(crate) fn settle(&self, mark: bool, revision: u64) {
         self.admitted.store(true, Ordering::Release);
+        self.client.watches.keep_watch(&self.own);
         if matches!(self.value.claim, Claim::Permits(_)) {
             tokio::spawn(hold_permits(
                 Arc::clone(&self.client),
@@ -111,7 +117,7 @@ impl EtcdNode {
 
 /// This incarnation and none that came after it under the same name.
 fn created(own: &Own) -> Guard {
-    Guard::Created(own.key.clone(), own.state.sequence())
+    Guard::Created(own.key.to_vec(), own.state.sequence())
 }
 
 fn key(own: &Own) -> String {
@@ -158,7 +164,7 @@ impl Node for EtcdNode {
     }
 
     async fn leave(&self) -> Result<()> {
-        self.client.watches.forget(&self.own.key);
+        self.client.watches.forget(&self.own);
         if self.client.leases.is_closed() {
             return Err(Error::closed());
         }
@@ -170,10 +176,17 @@ impl Node for EtcdNode {
             .map(|key| Step::Put { key, value: Vec::new(), lease: self.lease })
             .collect();
         let mut leave = bury.clone();
-        leave.push(Step::Delete(self.own.key.clone()));
+        leave.push(Step::Delete(self.own.key.to_vec()));
         match self.client.driver.transact(vec![own], leave, bury).await {
+            Ok(_) => {
+                // Once, or two would have it.
+                if let Some(name) = self.name.lock().take() {
+                    self.client.names.free(&self.queue.prefix, name);
+                }
+                Ok(())
+            }
             // Without its lease neither the node nor a late one can be there.
-            Ok(_) | Err(Failure::LeaseGone) => Ok(()),
+            Err(Failure::LeaseGone) => Ok(()),
             Err(Failure::Other(error)) => Err(error),
         }
     }

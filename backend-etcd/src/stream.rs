@@ -85,7 +85,7 @@ async fn next(stream: &mut Option<(WatchRequests, WatchEvents)>) -> Option<Notic
 async fn log_in_anew(driver: &Driver, watches: &Watches, armed: &VecDeque<i64>) {
     // Where nothing is left to be watched, those who wait list again, and log in by that.
     let Some(watch) = armed.front().and_then(|&id| watches.armed(id)) else { return };
-    if let Err(failure) = driver.read(vec![Step::Get(watch.key)]).await {
+    if let Err(failure) = driver.read(vec![Step::Get(watch.key.to_vec())]).await {
         tracing::debug!(?failure, "a refused stream of watches could not log in anew yet");
     }
 }
@@ -101,7 +101,7 @@ async fn sleep_until(due: Option<Instant>) {
 async fn look_for(driver: Driver, watches: Arc<Watches>, node: Arc<Own>) {
     let mut backoff = Backoff::new();
     while watches.is_own(&node) && node.state.lost().is_none() {
-        match driver.read(vec![Step::Get(node.key.clone())]).await {
+        match driver.read(vec![Step::Get(node.key.to_vec())]).await {
             Ok(outcome) => {
                 let created =
                     outcome.reads.first().and_then(|read| read.entries.first()).map(|entry| entry.created);
@@ -116,5 +116,5 @@ async fn look_for(driver: Driver, watches: Arc<Watches>, node: Arc<Own>) {
             Err(_) => backoff.pause().await,
         }
     }
-    watches.forget(&node.key);
+    watches.forget(&node);
 }

@@ -1,5 +1,7 @@
 //! The words in which the protocol speaks to etcd: comparisons, steps and watches, without the client crate.
 
+use std::sync::Arc;
+
 /// One entry of the key space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -80,7 +82,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Watch {
     /// Chosen by us, never reused within a stream.
     pub(crate) id: i64,
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: Arc<[u8]>,
     pub(crate) prefix: bool,
     /// The first revision of interest; zero for "from now on".
     pub(crate) from: u64,

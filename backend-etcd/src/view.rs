@@ -11,6 +11,7 @@ use crate::terms::{Found, Order, Range, Step};
 /// A waiter that joins among so many watches the whole queue, and is woken promptly; others watch their
 /// predecessor. So a departure wakes at most so many clients.
 const NEAR_HEAD: u64 = 16;
+const NEAR_HEAD_ENTRIES: i64 = 16;
 
 /// The queue, or its part that matters to one node, in order.
 #[derive(Clone, Debug)]
@@ -35,11 +36,13 @@ pub(crate) struct Member {
     pub(crate) value: NodeValue,
 }
 
-/// What must be read to know where a node of this claim stands. An exclusive one needs
-/// its predecessor, and the one before that to know in time that it is next.
+/// What must be read to know where a node of this claim stands. An exclusive one needs its predecessor, and near the head
+/// all before it, to know without another look that it is next.
 pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
     match claim {
-        Claim::Exclusive => Range { prefix: queue.prefix.clone(), order, limit: 3, keys_only: true },
+        Claim::Exclusive => {
+            Range { prefix: queue.prefix.clone(), order, limit: NEAR_HEAD_ENTRIES, keys_only: true }
+        }
         Claim::Shared | Claim::Permits(_) => everything(queue),
     }
 }

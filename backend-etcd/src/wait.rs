@@ -2,9 +2,10 @@
 //!
 //! *Protocol.* Where a node stands is decided by core from a listing in which the own node must be. It watches what core names:
 //! its predecessor, the nearest earlier writer, or, at the head of a queue of permits, every node ahead and the limit. An
-//! event means "list again" (RULES B2), with one exception: when the listing showed nobody else ahead, the departure itself
-//! admits, since nobody can come in ahead. That holds only where an earlier removal of the own node would be told first
-//! (RULES B1): on the queue's own watch, or when the own node's watch is as old.
+//! event means "list again" (RULES B2), with one exception. Near the head an exclusive node knows all that are ahead, and the
+//! queue's own watch, which is complete from the listing on, tells when the last of them has left. Nobody can come in
+//! ahead, since create revisions only grow; an earlier removal of the own node would have been told first, on that same watch; and
+//! the own lease's deadline is looked at (RULES B1). So it is admitted without another look.
 //!
 //! *Why it ends.* Every wait ends by an event, the loss of the lease or of the node, or the re-check once a TTL that heals an
 //! event which the server or the network lost (NODE-NO-LOST-WAKE).
@@ -16,11 +17,11 @@ use latchwork_core::decide::chain::Standing;
 use latchwork_core::{Error, LostReason, Result};
 
 use crate::backoff::Backoff;
-use crate::feed::Seen;
+use crate::feed::{Seen, Until};
 use crate::nodes::EtcdNode;
 use crate::terms::{Only, Order, Step};
 use crate::view::{self, Member, View};
-use crate::watch::{SHORT, Subscription};
+use crate::watch::{LONG_WAIT, Subscription};
 
 pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
     let mut seen = node.take_view();
@@ -48,12 +49,9 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
                 if sole {
                     node.near.store(true, Ordering::Release);
                 }
-                match behind(node, &view, watch, sole).await? {
-                    Woken::Next => {
-                        node.check_lost()?;
-                        node.settle(false, view.revision);
-                    }
-                    Woken::Look(view) => seen = view,
+                if behind(node, &view, watch, sole).await == Woken::Next {
+                    node.check_lost()?;
+                    node.settle(false, view.revision);
                 }
             }
             Some(Standing::Head { ahead }) => at_head(node, &view, ahead).await,
@@ -61,73 +59,54 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Woken {
-    /// The only one ahead has left, and the own node had not been removed by then.
+    /// All that were ahead have left, and the own node had not been removed by then.
     Next,
-    /// Something happened, or may have; what the queue looked like since, if it was looked at.
-    Look(Option<View>),
+    /// Something happened, or may have.
+    Look,
 }
 
 /// Waits behind one node.
-async fn behind(node: &EtcdNode, view: &View, watch: usize, mut sole: bool) -> Result<Woken> {
+async fn behind(node: &EtcdNode, view: &View, watch: usize, sole: bool) -> Woken {
     let (watches, target) = (&node.client.watches, &view.members[watch]);
-    let departs = |member: &Member, after| watches.key(member.key.clone(), Only::Deletes, after);
+    let departs = |after| watches.key(target.key.clone(), Only::Deletes, after);
+    let exclusive = node.value.claim == Claim::Exclusive;
     let near = node.near.load(Ordering::Acquire);
+    // Whether the end of the wait admits: all that are ahead are waited for, on the queue's own watch.
+    let all = near && exclusive && !view.more;
     // Far from the head: how many will leave before the one that is watched does in its turn.
     let before_it = if near || !view.more { 0 } else { view.hidden + watch as u64 };
     let mut departure = if near {
-        watches.departure(&node.queue.prefix, vec![target.key.clone()], view.revision)
+        let ahead = if all { &view.members[..=watch] } else { std::slice::from_ref(target) };
+        let keys = ahead.iter().map(|member| member.key.clone()).collect();
+        watches.departure(&node.queue.prefix, keys, Until::All, view.revision)
     } else {
         watches.far_from_head(&node.queue.prefix);
-        departs(target, view.revision + before_it)
+        departs(view.revision + before_it)
     };
-    let exclusive = node.value.claim == Claim::Exclusive;
-    // Far from the head the one before the predecessor is watched too: when it leaves, the predecessor's turn has come, and
-    // there is time to see that nobody else is ahead.
-    let ahead = |view: &View, watch: usize| {
-        let before = watch.checked_sub(1).filter(|_| exclusive && !near)?;
-        Some(departs(&view.members[before], view.revision))
-    };
-    let (mut out_of_turn, mut before) = (None, None);
-    let mut is_short = !near;
+    let mut out_of_turn = None;
     // A writer may turn into a reader, and a holder of permits may be marked, in their places (RULES B6, B12).
     let mut change = (!exclusive).then(|| watches.key(target.key.clone(), Only::Puts, view.revision));
     let clock = node.own.state.lease().clock();
-    let told_first = || near || watches.hears_in_order(&node.own.key);
+    let long_wait = tokio::time::sleep(LONG_WAIT);
+    tokio::pin!(long_wait);
     loop {
         tokio::select! {
             biased;
-            _ = node.own.state.until_lost() => return Ok(Woken::Look(None)),
+            _ = node.own.state.until_lost() => return Woken::Look,
             seen = departure.seen() => {
-                let next = seen == Seen::Event && sole && told_first();
-                return Ok(if next { Woken::Next } else { Woken::Look(None) });
+                return if seen == Seen::Event && near && (all || sole) { Woken::Next } else { Woken::Look };
             }
-            () = seen(&mut out_of_turn) => return Ok(Woken::Look(None)),
-            () = seen(&mut change) => return Ok(Woken::Look(None)),
-            // Where the own removal might be told late, the departure must be followed by a look anyway.
-            () = seen(&mut before) => {
-                if !told_first() {
-                    before = None;
-                    continue;
-                }
-                let later = look(node).await?;
-                match later.standing(&node.own.key, node.value.claim, 0) {
-                    Some(Standing::Behind { watch, sole: next }) if later.members[watch].created == target.created => {
-                        sole = next;
-                        before = ahead(&later, watch);
-                    }
-                    _ => return Ok(Woken::Look(Some(later))),
-                }
-            }
-            () = tokio::time::sleep(SHORT), if is_short => {
-                is_short = false;
-                // It may leave out of its turn too, and may have done so already: nothing since the listing is missed.
-                out_of_turn = (before_it > 0).then(|| departs(target, view.revision));
-                before = ahead(view, watch);
+            () = seen(&mut out_of_turn) => return Woken::Look,
+            () = seen(&mut change) => return Woken::Look,
+            // It may leave out of its turn too, and may have done so already: nothing since the listing is missed.
+            () = &mut long_wait, if before_it > 0 && out_of_turn.is_none() => {
+                out_of_turn = Some(departs(view.revision));
             }
             () = clock.sleep_until(clock.now() + node.own.state.lease().ttl()) => {
                 if !still_behind(node, target).await {
-                    return Ok(Woken::Look(None));
+                    return Woken::Look;
                 }
             }
         }
@@ -138,7 +117,7 @@ async fn behind(node: &EtcdNode, view: &View, watch: usize, mut sole: bool) -> R
 async fn at_head(node: &EtcdNode, view: &View, ahead: usize) {
     let watches = &node.client.watches;
     let keys = view.members[..ahead].iter().map(|member| member.key.clone()).collect();
-    let mut departure = watches.departure(&node.queue.prefix, keys, view.revision);
+    let mut departure = watches.departure(&node.queue.prefix, keys, Until::Any, view.revision);
     let mut limit = watches.key(node.queue.limit.clone().into_bytes(), Only::Puts, view.revision);
     let clock = node.own.state.lease().clock();
     tokio::select! {

@@ -5,7 +5,8 @@
 //!   every wait, and one that starts in the past is served only at the server's next 100 ms sync. So it starts in the future: with `n`
 //!   nodes before the predecessor, each of which leaves by a write of its own, it cannot leave in its turn within the `n` revisions
 //!   after the listing. A wait that is not over soon watches from the listing on too, should it leave out of its turn.
-//! * *Own nodes* are watched for as long as they live, so that one that is removed by another is told (NODE-GONE).
+//! * *Own nodes* are watched from their admission on, so that one that is removed by another is told promptly (NODE-GONE). A
+//!   waiter's is told by the feed, or by the re-check that ends every wait once a TTL.
 //!
 //! When the stream ends, whoever waits lists again, and own nodes are watched anew (RULES B4).
 
@@ -20,14 +21,13 @@ use latchwork_core::contracts::NodeState;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::feed::{Feed, Seen, SubscriberId};
+use crate::feed::{Feed, Seen, SubscriberId, Until};
 use crate::terms::{Only, Watch};
 
-/// A hold, or a wait, that is over before this costs no watch but the one that it cannot do without. What happens meanwhile is not
-/// missed: the others start at the join, whenever they are made.
+/// A hold that is over before this costs no watch. What happens meanwhile is not missed: the watch starts at the join.
 pub(crate) const SHORT: Duration = Duration::from_millis(200);
-/// After this a watch that began in the past has caught up: twice the server's sync period.
-const SYNCED: Duration = Duration::from_millis(200);
+/// A wait far from the head that is over before this costs one watch.
+pub(crate) const LONG_WAIT: Duration = Duration::from_millis(500);
 /// How long a queue's feed is kept when nobody near the head waits.
 const FEED_KEPT: Duration = Duration::from_secs(10);
 
@@ -49,7 +49,7 @@ pub(crate) enum Command {
 /// An own node on the server.
 #[derive(Debug)]
 pub(crate) struct Own {
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: Arc<[u8]>,
     pub(crate) state: NodeState,
     /// Told when it is given back.
     pub(crate) left: Notify,
@@ -61,7 +61,7 @@ struct State {
     last_subscriber: SubscriberId,
     armed: HashMap<i64, Armed>,
     feeds: HashMap<String, i64>,
-    own: HashMap<Vec<u8>, OwnWatch>,
+    own: HashMap<Arc<[u8]>, OwnWatch>,
     // Each with one constant delay, so that the first is always the next.
     own_due: VecDeque<(Instant, Arc<Own>)>,
     feed_due: VecDeque<(Instant, i64)>,
@@ -73,7 +73,8 @@ struct Armed {
 }
 
 enum Of {
-    Feed(String, Feed),
+    // Far larger than what all others are.
+    Feed(Box<(String, Feed)>),
     Key(oneshot::Sender<Seen>),
     Own(Arc<Own>),
 }
@@ -82,8 +83,6 @@ struct OwnWatch {
     node: Arc<Own>,
     // The server's watch, once it was asked for.
     id: Option<i64>,
-    // Since when the server has it.
-    since: Option<Instant>,
 }
 
 /// A wait for one event. Dropping it ends the wait.
@@ -113,8 +112,14 @@ impl Watches {
         (Arc::new(Self { state: Mutex::default(), commands }), receiver)
     }
 
-    /// Waits for the first departure of one of `keys` from a queue, in which they were listed at revision `after`.
-    pub(crate) fn departure(self: &Arc<Self>, prefix: &str, keys: Vec<Vec<u8>>, after: u64) -> Subscription {
+    /// Waits for departures from a queue in which `keys` were listed at revision `after`.
+    pub(crate) fn departure(
+        self: &Arc<Self>,
+        prefix: &str,
+        keys: Vec<Vec<u8>>,
+        until: Until,
+        after: u64,
+    ) -> Subscription {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
         let watch = match state.feeds.get(prefix) {
@@ -122,18 +127,21 @@ impl Watches {
             None => {
                 // From now on, not from the listing: a start in the past would be served late. What the
                 // gap may hide, `Feed::created` has listed again.
-                let watch = state.watch(prefix.into(), true, 0, Only::Deletes);
+                let watch = state.watch(prefix.as_bytes().into(), true, 0, Only::Deletes);
                 let id = watch.id;
                 state.feeds.insert(prefix.to_owned(), id);
-                state.armed.insert(id, Armed { watch, of: Of::Feed(prefix.to_owned(), Feed::default()) });
+                state.armed.insert(
+                    id,
+                    Armed { watch, of: Of::Feed(Box::new((prefix.to_owned(), Feed::default()))) },
+                );
                 self.command(Command::Start(id));
                 id
             }
         };
         state.last_subscriber += 1;
         let subscriber = state.last_subscriber;
-        if let Some(Armed { of: Of::Feed(_, feed), .. }) = state.armed.get_mut(&watch) {
-            feed.subscribe(subscriber, keys, after, sender);
+        if let Some(Armed { of: Of::Feed(feed), .. }) = state.armed.get_mut(&watch) {
+            feed.1.subscribe(subscriber, keys, until, after, sender);
         }
         Subscription { receiver, watches: Arc::clone(self), watch, subscriber }
     }
@@ -143,7 +151,7 @@ impl Watches {
     pub(crate) fn key(self: &Arc<Self>, key: Vec<u8>, only: Only, after: u64) -> Subscription {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
-        let watch = state.watch(key, false, after + 1, only);
+        let watch = state.watch(key.into(), false, after + 1, only);
         let id = watch.id;
         state.armed.insert(id, Armed { watch, of: Of::Key(sender) });
         self.command(Command::Start(id));
@@ -158,27 +166,28 @@ impl Watches {
         }
     }
 
-    /// Watches an own node until it is [forgotten](Watches::forget), and tells it when it is gone.
-    pub(crate) fn keep_watch(&self, node: Arc<Own>) {
+    /// A feed that sees an own node removed tells it so, until it is [forgotten](Watches::forget).
+    pub(crate) fn register(&self, node: Arc<Own>) {
+        self.state.lock().own.insert(Arc::clone(&node.key), OwnWatch { node, id: None });
+    }
+
+    /// Watches an own node too, unless it is forgotten soon.
+    pub(crate) fn keep_watch(&self, node: &Arc<Own>) {
         let mut state = self.state.lock();
         let first = state.own_due.is_empty();
-        state.own_due.push_back((Instant::now() + SHORT, Arc::clone(&node)));
-        state.own.insert(node.key.clone(), OwnWatch { node, id: None, since: None });
+        state.own_due.push_back((Instant::now() + SHORT, Arc::clone(node)));
         if first {
             self.command(Command::Timer);
         }
     }
 
-    /// Whether the removal of this own node would be told before any later departure: its watch has lived long enough
-    /// to be served in step with the others on the stream.
-    pub(crate) fn hears_in_order(&self, key: &[u8]) -> bool {
-        let since = self.state.lock().own.get(key).and_then(|own| own.since);
-        since.is_some_and(|since| since.elapsed() > SYNCED)
-    }
-
     /// The node is given back: what happens to its key is no news.
-    pub(crate) fn forget(&self, key: &[u8]) {
-        self.forget_in(&mut self.state.lock(), key);
+    pub(crate) fn forget(&self, node: &Own) {
+        let mut state = self.state.lock();
+        // The key may be a later node's by now.
+        if state.is_own(node) {
+            self.forget_in(&mut state, &node.key);
+        }
     }
 
     fn forget_in(&self, state: &mut State, key: &[u8]) {
@@ -193,7 +202,8 @@ impl Watches {
     fn unsubscribe(&self, watch: i64, subscriber: SubscriberId) {
         let mut state = self.state.lock();
         match state.armed.get_mut(&watch).map(|armed| &mut armed.of) {
-            Some(Of::Feed(_, feed)) => {
+            Some(Of::Feed(feed)) => {
+                let feed = &mut feed.1;
                 feed.unsubscribe(subscriber);
                 if feed.idle_since.is_some() && !feed.timer_set {
                     feed.timer_set = true;
@@ -213,10 +223,11 @@ impl Watches {
     }
 
     fn drop_feed_if(&self, state: &mut State, id: i64, due: impl Fn(&Feed) -> bool) {
-        if !matches!(state.armed.get(&id), Some(Armed { of: Of::Feed(_, feed), .. }) if due(feed)) {
+        if !matches!(state.armed.get(&id), Some(Armed { of: Of::Feed(feed), .. }) if due(&feed.1)) {
             return;
         }
-        if let Some(Armed { of: Of::Feed(prefix, feed), .. }) = state.armed.remove(&id) {
+        if let Some(Armed { of: Of::Feed(feed), .. }) = state.armed.remove(&id) {
+            let (prefix, feed) = *feed;
             feed.end();
             state.feeds.remove(&prefix);
             self.command(Command::Stop(id));
@@ -230,7 +241,12 @@ impl Watches {
 }
 
 impl State {
-    fn watch(&mut self, key: Vec<u8>, prefix: bool, from: u64, only: Only) -> Watch {
+    /// Whether this very node is still to be told of its removal: its key may have become another's.
+    fn is_own(&self, node: &Own) -> bool {
+        self.own.get(&node.key).is_some_and(|own| own.node.state.sequence() == node.state.sequence())
+    }
+
+    fn watch(&mut self, key: Arc<[u8]>, prefix: bool, from: u64, only: Only) -> Watch {
         self.last_id += 1;
         Watch { id: self.last_id, key, prefix, from, only }
     }

@@ -32,15 +32,8 @@ impl Watches {
         let mut state = self.state.lock();
         match notice {
             Notice::Created { id, revision } => {
-                let state = &mut *state;
-                match state.armed.get_mut(&id).map(|armed| &mut armed.of) {
-                    Some(Of::Feed(_, feed)) => feed.created(revision),
-                    Some(Of::Own(node)) => {
-                        if let Some(own) = state.own.get_mut(&node.key) {
-                            own.since = Some(Instant::now());
-                        }
-                    }
-                    Some(Of::Key(_)) | None => {}
+                if let Some(Armed { of: Of::Feed(feed), .. }) = state.armed.get_mut(&id) {
+                    feed.1.created(revision);
                 }
             }
             Notice::Changed { id, revision, keys } => self.changed(&mut state, id, revision, &keys),
@@ -48,7 +41,8 @@ impl Watches {
                 let armed = state.armed.remove(&id)?;
                 tracing::debug!(?why, key = %String::from_utf8_lossy(&armed.watch.key), "etcd ended a watch");
                 match armed.of {
-                    Of::Feed(prefix, feed) => {
+                    Of::Feed(feed) => {
+                        let (prefix, feed) = *feed;
                         feed.end();
                         state.feeds.remove(&prefix);
                     }
@@ -72,7 +66,7 @@ impl Watches {
         if armed.watch.only == Only::Deletes {
             // Own nodes first: a waiter whose own node left before what it waits for must hear that first.
             for (key, at) in keys {
-                if let Some(OwnWatch { node, .. }) = state.own.get(key)
+                if let Some(OwnWatch { node, .. }) = state.own.get(key.as_slice())
                     && *at > node.state.sequence()
                 {
                     node.state.gone(LostReason::Revoked);
@@ -81,7 +75,7 @@ impl Watches {
             }
         }
         match state.armed.get_mut(&id).map(|armed| &mut armed.of) {
-            Some(Of::Feed(_, feed)) => keys.iter().for_each(|(key, at)| feed.departed(key, *at)),
+            Some(Of::Feed(feed)) => keys.iter().for_each(|(key, at)| feed.1.departed(key, *at)),
             Some(Of::Key(_)) => {
                 if let Some(Armed { of: Of::Key(sender), .. }) = state.armed.remove(&id) {
                     let _ = sender.send(Seen::Event);
@@ -97,10 +91,9 @@ impl Watches {
         let mut state = self.state.lock();
         let over: Vec<_> = state.armed.extract_if(|_, armed| !matches!(armed.of, Of::Own(_))).collect();
         state.feeds.clear();
-        state.own.values_mut().for_each(|own| own.since = None);
         for (_, armed) in over {
             match armed.of {
-                Of::Feed(_, feed) => feed.end(),
+                Of::Feed(feed) => feed.1.end(),
                 Of::Key(sender) => {
                     let _ = sender.send(Seen::Look);
                 }
@@ -113,10 +106,10 @@ impl Watches {
     /// The own node was there at `revision`; watch it on from there.
     pub(crate) fn watch_own_from(&self, node: &Arc<Own>, revision: u64) {
         let mut state = self.state.lock();
-        if !state.own.contains_key(&node.key) {
+        if !state.is_own(node) {
             return;
         }
-        let watch = state.watch(node.key.clone(), false, revision + 1, Only::Deletes);
+        let watch = state.watch(Arc::clone(&node.key), false, revision + 1, Only::Deletes);
         let id = watch.id;
         state.armed.insert(id, Armed { watch, of: Of::Own(Arc::clone(node)) });
         if let Some(own) = state.own.get_mut(&node.key) {
@@ -127,7 +120,7 @@ impl Watches {
 
     /// Whether a node is still to be watched.
     pub(crate) fn is_own(&self, node: &Own) -> bool {
-        self.state.lock().own.contains_key(&node.key)
+        self.state.lock().is_own(node)
     }
 
     /// When the next timer is due.
@@ -144,11 +137,19 @@ impl Watches {
         while state.own_due.front().is_some_and(|(at, _)| *at <= now) {
             due.extend(state.own_due.pop_front().map(|(_, node)| node));
         }
+        // Those that are forgotten before their time are not waited for one by one.
+        while state.own_due.front().is_some_and(|(_, node)| !state.is_own(node)) {
+            state.own_due.pop_front();
+        }
+        if state.own_due.is_empty() {
+            state.own_due.shrink_to_fit();
+        }
         while state.feed_due.front().is_some_and(|(at, _)| *at <= now) {
             let Some((_, id)) = state.feed_due.pop_front() else { break };
             let idle = |feed: &Feed| feed.idle_since.is_some_and(|since| since + FEED_KEPT <= now);
             self.drop_feed_if(&mut state, id, idle);
-            let Some(Armed { of: Of::Feed(_, feed), .. }) = state.armed.get_mut(&id) else { continue };
+            let Some(Armed { of: Of::Feed(feed), .. }) = state.armed.get_mut(&id) else { continue };
+            let feed = &mut feed.1;
             feed.timer_set = feed.idle_since.is_some();
             if let Some(since) = feed.idle_since {
                 state.feed_due.push_back((since + FEED_KEPT, id));

@@ -1,0 +1,114 @@
+//! The names under which nodes are made, used again and again.
+//!
+//! *Why.* etcd's index keeps every key that ever was until it is compacted away, and a range walks over all of them: with a
+//! fresh name for every attempt, a join costs the more the more often its queue was taken.
+//!
+//! *Why it is safe.* Where no name is free an attempt's own id is its name. A name becomes free only when the one request that could make or
+//! remove whatever bears it, its join, was answered and never repeated, and its node's removal was confirmed. All other
+//! requests (leaves, marks, downgrades) compare the create revision, so that late ones find nothing (RULES B10). An attempt
+//! that was repeated or abandoned takes its name with it.
+
+use std::collections::HashMap;
+
+use latchwork_core::contracts::NodeId;
+use parking_lot::Mutex;
+
+/// Free names are kept for so many queues, and so many for each: who needs more makes new ones.
+const QUEUES: usize = 1024;
+const EACH: usize = 256;
+
+/// A client's names.
+#[derive(Debug, Default)]
+pub(crate) struct Names(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    free: HashMap<Box<str>, Vec<NodeId>>,
+    // Of the attempts under way that go by another name than their id.
+    lent: HashMap<NodeId, NodeId>,
+}
+
+impl Names {
+    /// The name of an attempt: that of its earlier request, or one that is free.
+    pub(crate) fn lend(&self, queue: &str, attempt: NodeId, repeated: bool) -> NodeId {
+        let mut state = self.0.lock();
+        if let Some(&name) = state.lent.get(&attempt) {
+            return name;
+        }
+        let free = if repeated { None } else { state.free.get_mut(queue).and_then(Vec::pop) };
+        if let Some(name) = free {
+            state.lent.insert(attempt, name);
+        }
+        free.unwrap_or(attempt)
+    }
+
+    /// The name of an attempt whose outcome is unknown.
+    pub(crate) fn of(&self, attempt: NodeId) -> NodeId {
+        self.0.lock().lent.get(&attempt).copied().unwrap_or(attempt)
+    }
+
+    /// The attempt's join has an outcome: its name is its node's, or is burnt.
+    pub(crate) fn settle(&self, attempt: NodeId) {
+        self.0.lock().lent.remove(&attempt);
+    }
+
+    /// Nothing bears this name any more, and nothing on its way could make that untrue.
+    pub(crate) fn free(&self, queue: &str, name: NodeId) {
+        let mut state = self.0.lock();
+        if !state.free.contains_key(queue) {
+            if state.free.len() >= QUEUES
+                && let Some(other) = state.free.keys().next().cloned()
+            {
+                state.free.remove(&other);
+            }
+            state.free.insert(queue.into(), Vec::new());
+        }
+        if let Some(names) = state.free.get_mut(queue)
+            && names.len() < EACH
+        {
+            names.push(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(n: u8) -> NodeId {
+        NodeId::from_bytes([n; 16])
+    }
+
+    #[test]
+    fn a_free_name_is_lent_once_and_kept_by_its_attempt() {
+        let names = Names::default();
+        assert_eq!(names.lend("q/", id(1), false), id(1), "none is free");
+        names.free("q/", id(1));
+        assert_eq!(names.lend("other/", id(2), false), id(2), "free in another queue");
+        assert_eq!(names.lend("q/", id(3), false), id(1));
+        assert_eq!(names.lend("q/", id(4), false), id(4), "lent to another");
+        assert_eq!((names.lend("q/", id(3), true), names.of(id(3))), (id(1), id(1)), "the same on a repeat");
+        names.settle(id(3));
+        assert_eq!(names.of(id(3)), id(3));
+        assert_eq!(names.lend("q/", id(5), false), id(5), "settled is not free");
+    }
+
+    #[test]
+    fn a_repeated_attempt_never_changes_its_name() {
+        let names = Names::default();
+        assert_eq!(names.lend("q/", id(1), false), id(1));
+        names.free("q/", id(9));
+        assert_eq!(names.lend("q/", id(1), true), id(1));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let names = Names::default();
+        for queue in 0..=QUEUES {
+            names.free(&queue.to_string(), id(1));
+        }
+        assert_eq!(names.0.lock().free.len(), QUEUES);
+        (0..=EACH).for_each(|_| names.free("q/", NodeId::random()));
+        assert_eq!(names.0.lock().free["q/"].len(), EACH);
+    }
+}
