@@ -1,4 +1,4 @@
-//! One long-lived watch on a whole queue, shared by this client's waiters near its head.
+//! One long-lived watch: on a whole queue, shared by this client's waiters near its head, or on one key of it.
 //!
 //! etcd serves a watch that starts in the past, even by a race of a millisecond, only at its next 100 ms sync; one that
 //! has lived for a while is prompt. So it is kept between waits, and remembers what left lately, for those who
@@ -36,7 +36,7 @@ pub(crate) type SubscriberId = u64;
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
     // All departures after this revision are seen here or in `departed`; none before the watch is created.
-    complete_after: Option<u64>,
+    pub(crate) complete_after: Option<u64>,
     departed: VecDeque<(u64, Vec<u8>)>,
     by_key: HashMap<Vec<u8>, Vec<SubscriberId>>,
     subscribers: HashMap<SubscriberId, Subscriber>,
@@ -56,6 +56,11 @@ struct Subscriber {
 }
 
 impl Feed {
+    /// Of a watch that starts after this revision, whenever the server makes it.
+    pub(crate) fn after(revision: u64) -> Self {
+        Self { complete_after: Some(revision), ..Self::default() }
+    }
+
     /// Tells `sender` when `keys` have left after the revision at which they were listed.
     pub(crate) fn subscribe(
         &mut self,
@@ -94,8 +99,12 @@ impl Feed {
         self.take(id);
     }
 
-    /// The server made the watch: it sends what happens after `revision`. Whoever listed before that lists again.
+    /// The server made the watch: one without a start of its own sends what happens after `revision`. Whoever listed before that
+    /// lists again.
     pub(crate) fn created(&mut self, revision: u64) {
+        if self.complete_after.is_some() {
+            return;
+        }
         self.complete_after = Some(revision);
         let early: Vec<_> = self
             .subscribers
@@ -203,6 +212,17 @@ mod tests {
         assert_eq!(early.try_recv().unwrap(), Seen::Look);
         assert!(late.try_recv().is_err());
         assert_eq!(subscribe(&mut feed, 3, "a", 9).try_recv().unwrap(), Seen::Look);
+    }
+
+    #[test]
+    fn a_watch_that_starts_by_itself_is_complete_from_there() {
+        let mut feed = Feed::after(20);
+        feed.created(12);
+        assert_eq!(feed.complete_after, Some(20));
+        assert_eq!(subscribe(&mut feed, 1, "a", 19).try_recv().unwrap(), Seen::Look);
+        let mut waiter = subscribe(&mut feed, 2, "a", 20);
+        feed.departed(b"a", 21);
+        assert_eq!(waiter.try_recv().unwrap(), Seen::Event);
     }
 
     #[test]

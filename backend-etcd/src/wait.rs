@@ -70,20 +70,19 @@ enum Woken {
 /// Waits behind one node.
 async fn behind(node: &EtcdNode, view: &View, watch: usize, sole: bool) -> Woken {
     let (watches, target) = (&node.client.watches, &view.members[watch]);
-    let departs = |after| watches.key(target.key.clone(), Only::Deletes, after);
     let exclusive = node.value.claim == Claim::Exclusive;
     let near = node.near.load(Ordering::Acquire);
     // Whether the end of the wait admits: all that are ahead are waited for, on the queue's own watch.
     let all = near && exclusive && !view.more;
     // Far from the head: how many will leave before the one that is watched does in its turn.
-    let before_it = if near || !view.more { 0 } else { view.hidden + watch as u64 };
-    let mut departure = if near {
+    let before_it = if near || !node.queue.one_by_one { 0 } else { view.hidden + watch as u64 };
+    let (mut departure, complete) = if near {
         let ahead = if all { &view.members[..=watch] } else { std::slice::from_ref(target) };
         let keys = ahead.iter().map(|member| member.key.clone()).collect();
-        watches.departure(&node.queue.prefix, keys, Until::All, view.revision)
+        (watches.departure(&node.queue.prefix, keys, Until::All, view.revision), true)
     } else {
         watches.far_from_head(&node.queue.prefix);
-        departs(view.revision + before_it)
+        watches.departure_in_turn(&node.queue.prefix, &target.key, view.revision, before_it)
     };
     let mut out_of_turn = None;
     // A writer may turn into a reader, and a holder of permits may be marked, in their places (RULES B6, B12).
@@ -101,8 +100,8 @@ async fn behind(node: &EtcdNode, view: &View, watch: usize, sole: bool) -> Woken
             () = seen(&mut out_of_turn) => return Woken::Look,
             () = seen(&mut change) => return Woken::Look,
             // It may leave out of its turn too, and may have done so already: nothing since the listing is missed.
-            () = &mut long_wait, if before_it > 0 && out_of_turn.is_none() => {
-                out_of_turn = Some(departs(view.revision));
+            () = &mut long_wait, if !complete && out_of_turn.is_none() => {
+                out_of_turn = Some(watches.key(target.key.clone(), Only::Deletes, view.revision));
             }
             () = clock.sleep_until(clock.now() + node.own.state.lease().ttl()) => {
                 if !still_behind(node, target).await {

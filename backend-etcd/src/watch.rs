@@ -1,10 +1,11 @@
 //! All watches of a client, on one stream.
 //!
 //! * *Near the head* of a queue a waiter subscribes to the queue's [`Feed`], which is prompt.
-//! * *Far from it* it watches its predecessor's key, so that a departure wakes one client rather than all. Such a watch is new with
-//!   every wait, and one that starts in the past is served only at the server's next 100 ms sync. So it starts in the future: with `n`
-//!   nodes before the predecessor, each of which leaves by a write of its own, it cannot leave in its turn within the `n` revisions
-//!   after the listing. A wait that is not over soon watches from the listing on too, should it leave out of its turn.
+//! * *Far from it* it watches its predecessor's key, so that a departure wakes one client rather than all. The last such watch of a
+//!   queue is kept a while too: names are used again, and where the same clients take turns so are neighbours. A new one that
+//!   started in the past would be served only at the server's next 100 ms sync. So it starts in the future: with `n` nodes before the
+//!   predecessor, each of which leaves by a write of its own, that one cannot leave in its turn within the `n` revisions after the
+//!   listing. A wait that is not over soon watches from the listing on too, should it leave out of its turn.
 //! * *Own nodes* are watched from their admission on, so that one that is removed by another is told promptly (NODE-GONE). A
 //!   waiter's is told by the feed, or by the re-check that ends every wait once a TTL.
 //!
@@ -60,7 +61,10 @@ struct State {
     last_id: i64,
     last_subscriber: SubscriberId,
     armed: HashMap<i64, Armed>,
+    // By the prefix of a queue, or the key of a node.
     feeds: HashMap<String, i64>,
+    // The last feed of one key, by its queue.
+    far: HashMap<String, i64>,
     own: HashMap<Arc<[u8]>, OwnWatch>,
     // Each with one constant delay, so that the first is always the next.
     own_due: VecDeque<(Instant, Arc<Own>)>,
@@ -146,6 +150,48 @@ impl Watches {
         Subscription { receiver, watches: Arc::clone(self), watch, subscriber }
     }
 
+    /// Waits, far from the head, for the departure of one key that was listed at revision `after`, and will leave at the
+    /// earliest `before_it` revisions later, if it leaves in its turn. Answers too whether it would be told of any other departure.
+    pub(crate) fn departure_in_turn(
+        self: &Arc<Self>,
+        prefix: &str,
+        key: &[u8],
+        after: u64,
+        before_it: u64,
+    ) -> (Subscription, bool) {
+        let Ok(name) = std::str::from_utf8(key) else {
+            return (self.key(key.to_vec(), Only::Deletes, after), true);
+        };
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state.lock();
+        let id = match state.feeds.get(name) {
+            // In a queue that goes round its names come again: such a watch is prompt, and costs no request.
+            Some(&id) => id,
+            None => {
+                let from = after + before_it;
+                let watch = state.watch(key.into(), false, from + 1, Only::Deletes);
+                let id = watch.id;
+                state.feeds.insert(name.to_owned(), id);
+                let of = Of::Feed(Box::new((name.to_owned(), Feed::after(from))));
+                state.armed.insert(id, Armed { watch, of });
+                self.command(Command::Start(id));
+                if let Some(last) = state.far.insert(prefix.to_owned(), id) {
+                    self.drop_feed_if(&mut state, last, |feed| feed.idle_since.is_some());
+                }
+                id
+            }
+        };
+        state.last_subscriber += 1;
+        let subscriber = state.last_subscriber;
+        let mut complete = true;
+        if let Some(Armed { of: Of::Feed(feed), .. }) = state.armed.get_mut(&id) {
+            let begins = feed.1.complete_after.map_or(after, |begins| begins.max(after));
+            complete = begins == after;
+            feed.1.subscribe(subscriber, vec![key.to_vec()], Until::All, begins, sender);
+        }
+        (Subscription { receiver, watches: Arc::clone(self), watch: id, subscriber }, complete)
+    }
+
     /// Waits for the first event of one kind on one key after revision `after`: served promptly where that lies ahead of the
     /// server when it makes the watch, else from its next sync on.
     pub(crate) fn key(self: &Arc<Self>, key: Vec<u8>, only: Only, after: u64) -> Subscription {
@@ -227,9 +273,7 @@ impl Watches {
             return;
         }
         if let Some(Armed { of: Of::Feed(feed), .. }) = state.armed.remove(&id) {
-            let (prefix, feed) = *feed;
-            feed.end();
-            state.feeds.remove(&prefix);
+            state.end_feed(id, *feed);
             self.command(Command::Stop(id));
         }
     }
@@ -241,6 +285,17 @@ impl Watches {
 }
 
 impl State {
+    fn end_feed(&mut self, id: i64, (name, feed): (String, Feed)) {
+        feed.end();
+        self.feeds.remove(&name);
+        // A node's key is its queue's prefix, and a name without a slash.
+        if let Some((queue, _)) = name.rsplit_once('/')
+            && self.far.get(&name[..=queue.len()]) == Some(&id)
+        {
+            self.far.remove(&name[..=queue.len()]);
+        }
+    }
+
     /// Whether this very node is still to be told of its removal: its key may have become another's.
     fn is_own(&self, node: &Own) -> bool {
         self.own.get(&node.key).is_some_and(|own| own.node.state.sequence() == node.state.sequence())

@@ -94,6 +94,40 @@ async fn a_long_queue_is_served_in_order() {
     println!("{:.0} grants/s", all.len() as f64 / started.elapsed().as_secs_f64());
 }
 
+/// etcd's index keeps what was deleted until it compacts, and every join ranges over it.
+#[tokio::test]
+async fn a_lock_that_is_taken_again_and_again_makes_no_new_keys() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let mutex = client.mutex("a").unwrap();
+    let mut seen = Vec::new();
+    for round in 0..20 {
+        let hold = mutex.acquire().await.unwrap();
+        let held = until_keys(&server, "latchwork/mutex/a/", 1).await;
+        if round > 0 {
+            assert!(mutex.try_acquire().await.unwrap().is_none());
+        }
+        hold.release().await.unwrap();
+        seen.extend(held);
+    }
+    seen.sort();
+    seen.dedup();
+    assert!(seen.len() <= 2, "one more while a try was refused at most: {seen:?}");
+    // Two at a time are two nodes under two names, in order.
+    let hold = mutex.acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire().await }
+    });
+    until_keys(&server, "latchwork/mutex/a/", 2).await;
+    assert!(!waiting.is_finished() && hold.is_held());
+    hold.release().await.unwrap();
+    let next = soon(waiting).await.unwrap().unwrap();
+    assert!(next.token() > hold.token());
+    client.close().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
+}
+
 #[tokio::test]
 async fn etcdctl_lock_waits_for_us_and_we_for_it() {
     let server = server().await;

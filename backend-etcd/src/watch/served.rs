@@ -41,11 +41,7 @@ impl Watches {
                 let armed = state.armed.remove(&id)?;
                 tracing::debug!(?why, key = %String::from_utf8_lossy(&armed.watch.key), "etcd ended a watch");
                 match armed.of {
-                    Of::Feed(feed) => {
-                        let (prefix, feed) = *feed;
-                        feed.end();
-                        state.feeds.remove(&prefix);
-                    }
+                    Of::Feed(feed) => state.end_feed(id, *feed),
                     Of::Key(sender) => {
                         let _ = sender.send(Seen::Look);
                     }
@@ -91,6 +87,7 @@ impl Watches {
         let mut state = self.state.lock();
         let over: Vec<_> = state.armed.extract_if(|_, armed| !matches!(armed.of, Of::Own(_))).collect();
         state.feeds.clear();
+        state.far.clear();
         for (_, armed) in over {
             match armed.of {
                 Of::Feed(feed) => feed.1.end(),
