@@ -59,12 +59,16 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
         }
         Error::from(failure)
     });
-    // Whoever may come back with this attempt, to repeat or to abandon it, needs its name.
-    if !join.repeated && !matches!(&joined, Err(error) if *error.kind() == ErrorKind::Unknown) {
+    let over = match &joined {
+        Ok(_) => true,
+        // Whoever comes back with this attempt, to repeat or to abandon it, needs its name.
+        Err(error) => !join.repeated && *error.kind() != ErrorKind::Unknown,
+    };
+    if over {
         client.names.settle(join.id);
-        if matches!(joined, Ok(Joined::Refused)) && name != join.id {
-            client.names.free(&prefix, name);
-        }
+    }
+    if matches!(joined, Ok(Joined::Refused)) && !join.repeated && name != join.id {
+        client.names.free(&prefix, name);
     }
     joined
 }
