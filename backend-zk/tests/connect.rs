@@ -5,9 +5,9 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{config, own_server, put, server, stranger, try_backend};
+use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::contracts::Close;
 use latchwork_core::{Config, ErrorKind};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpListener;
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -19,31 +19,14 @@ async fn kind(config: &Config) -> ErrorKind {
 }
 
 #[tokio::test]
-async fn a_redis_is_named_a_wrong_server_within_the_deadline() {
-    // What a Redis does: it answers whole lines.
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let addr = listener.local_addr().unwrap().to_string();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let mut stream = BufReader::new(stream);
-                let mut line = String::new();
-                while stream.read_line(&mut line).await.is_ok_and(|length| length > 0) {
-                    let answer = format!("-ERR unknown command '{}'\r\n", line.trim());
-                    if stream.write_all(answer.as_bytes()).await.is_err() {
-                        return;
-                    }
-                    line.clear();
-                }
-            });
-        }
-    });
-    let started = Instant::now();
-    let ErrorKind::WrongServer { expected: "zookeeper", saw } = kind(&config(&addr)).await else {
-        panic!("not told as a wrong server");
-    };
-    assert_eq!(saw, "Redis");
-    assert!(started.elapsed() < Duration::from_secs(5));
+async fn another_server_is_told_by_name_within_the_deadline() {
+    for (other, name) in [(Kind::Redis, "Redis"), (Kind::Etcd, "etcd")] {
+        let server = Server::start(other, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
+        let started = Instant::now();
+        let expected = ErrorKind::WrongServer { expected: "zookeeper", saw: name.to_owned() };
+        assert_eq!(kind(&config(server.addr())).await, expected);
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
 }
 
 #[tokio::test]
