@@ -152,6 +152,16 @@ impl Driver {
         }
     }
 
+    /// Waits until no event comes any more: it is closed, has expired, or was killed.
+    pub(crate) async fn silent(&self) {
+        let mut killed = self.killed.subscribe();
+        tokio::select! {
+            biased;
+            _ = killed.wait_for(|killed| *killed) => {}
+            () = self.closed() => {}
+        }
+    }
+
     /// Whether it is connected now.
     pub(crate) fn is_connected(&self) -> bool {
         self.state.peek_state() == SessionState::SyncConnected

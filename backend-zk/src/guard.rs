@@ -1,82 +1,168 @@
 //! What goes on beside a hold: the own node is watched, and marked for those behind it.
+//!
+//! One task of the session does it for all of its holds: nothing is started for an acquisition that is over at once,
+//! and a hold that lasts keeps little more than what the client crate keeps of a watch.
 
+use std::future::Future;
 use std::pin::pin;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::driver::{Event, Watch};
 use crate::error::Fault;
+use crate::lease::Session;
 use crate::limit;
 use crate::node::{Turn, ZkNode};
 use crate::tags::admitted;
 use crate::wait::Armed;
 
-/// How long a node is held before it is watched: arming shows what has happened by then.
+/// How long a node is held, at least, before it is watched: arming shows what has happened by then.
 const ARMED_AFTER: Duration = Duration::from_millis(5);
 
 /// How long permits are held before the stored limit is watched.
 const SHORT_HOLD: Duration = Duration::from_millis(100);
 
-/// Watches an admitted node, under whichever name it has, and tells its owner when somebody else removes it. Armed by a
-/// request of its own that nobody waits for, and that a hold as short as a few round trips does without; one that the
-/// wait has armed is taken over. Marks a holder of permits when `limit` changes.
-pub(crate) async fn guard(node: Weak<ZkNode>, mut own: Option<Armed>, limit: Option<u32>) {
-    // Boxed where it is large and not always there: this future lives as long as the hold.
-    let limit = limit.map(|limit| Box::pin(mark_when_limit_changes(node.clone(), limit)));
-    let mut limit = pin!(async {
-        if let Some(marked) = limit {
-            marked.await;
-        }
-        std::future::pending::<()>().await;
-    });
-    if own.is_none() {
-        tokio::time::sleep(ARMED_AFTER).await;
-        if node.upgrade().is_none_or(|node| node.is_leaving()) {
-            return;
+/// An admitted node that is to be watched.
+pub(crate) struct Guard {
+    pub(crate) node: Weak<ZkNode>,
+    /// The own watch, where the wait has armed one.
+    pub(crate) own: Option<Armed>,
+    /// The limit that counted at the admission, where a change of it is to be marked.
+    pub(crate) limit: Option<u32>,
+}
+
+impl Guard {
+    /// Nothing to watch: it was over within a few round trips.
+    fn is_moot(&self) -> bool {
+        self.own.is_none() && self.node.upgrade().is_none_or(|node| node.is_leaving())
+    }
+}
+
+/// What a session holds and does not watch yet.
+#[derive(Default)]
+pub(crate) struct Guards {
+    new: Mutex<Vec<Guard>>,
+    first: Notify,
+}
+
+impl Guards {
+    /// Has a node watched, soon. No request, no task and, but for the first of a few milliseconds, no wake-up.
+    pub(crate) fn add(&self, guard: Guard) {
+        let mut new = self.new.lock();
+        new.push(guard);
+        if new.len() == 1 {
+            self.first.notify_one();
         }
     }
-    loop {
-        let mut armed = match own.take() {
-            Some(armed) => armed,
-            None => match Box::pin(arm_own(&node)).await {
-                Some(armed) => armed,
-                None => return,
-            },
-        };
-        let event = tokio::select! {
-            biased;
-            event = &mut armed => event,
-            () = &mut limit => return,
-        };
-        match event {
-            Event::Deleted => {
-                let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) else { return };
-                if node.turn() == Turn::None {
-                    return node.removed();
+
+    /// Waits until the first of those that are new is due.
+    async fn due(&self) {
+        self.first.notified().await;
+        tokio::time::sleep(ARMED_AFTER).await;
+    }
+
+    fn take(&self) -> Vec<Guard> {
+        std::mem::take(&mut *self.new.lock())
+    }
+}
+
+impl std::fmt::Debug for Guards {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guards").field("new", &self.new.lock().len()).finish_non_exhaustive()
+    }
+}
+
+/// Sees to all that a session holds, until it falls silent.
+pub(crate) async fn watch_over(session: Arc<Session>) {
+    let guards = &session.guards;
+    let mut watched = FuturesUnordered::new();
+    let mut due = pin!(guards.due());
+    let all = async {
+        loop {
+            tokio::select! {
+                () = &mut due => {
+                    watched.extend(guards.take().into_iter().filter(|guard| !guard.is_moot()).map(guarded));
+                    due.set(guards.due());
                 }
-                // By its own downgrade, or not: the read that arms the next watch tells.
+                Some(()) = watched.next() => {}
             }
-            // Its data were written (a mark; a peer's wish for revocation): watched on.
-            Event::Changed => {}
-            // The lease tells of that.
-            Event::SessionOver => return,
+        }
+    };
+    tokio::select! {
+        biased;
+        () = session.driver.silent() => {}
+        () = all => {}
+    }
+}
+
+/// Watches one node, and marks a holder of permits when the limit changes. Boxed where it is large and not always
+/// there: this future lives as long as the hold.
+fn guarded(Guard { node, own, limit }: Guard) -> impl Future<Output = ()> + Send {
+    async move {
+        match limit {
+            None => watch(node, own).await,
+            Some(limit) => {
+                let both = async {
+                    let mut watch = pin!(watch(node.clone(), own));
+                    tokio::select! {
+                        biased;
+                        () = &mut watch => {}
+                        () = mark_when_limit_changes(node.clone(), limit) => watch.await,
+                    }
+                };
+                Box::pin(both).await;
+            }
+        }
+    }
+}
+
+/// Watches a node, under whichever name it has, and tells its owner when somebody else removes it. Armed by a request
+/// of its own; a watch that the wait has armed is taken over.
+fn watch(node: Weak<ZkNode>, mut own: Option<Armed>) -> impl Future<Output = ()> + Send {
+    async move {
+        loop {
+            let event = match own.take() {
+                Some(armed) => armed.await,
+                None => match Box::pin(arm_own(&node)).await {
+                    Some(watch) => watch.event_unless_silent().await,
+                    None => return,
+                },
+            };
+            match event {
+                Event::Deleted => {
+                    let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) else { return };
+                    if node.turn() == Turn::None {
+                        return node.removed();
+                    }
+                    // By its own downgrade, or not: the read that arms the next watch tells.
+                }
+                // Its data were written (a mark; a peer's wish for revocation): watched on.
+                Event::Changed => {}
+                // The lease tells of that.
+                Event::SessionOver => return,
+            }
         }
     }
 }
 
 /// Arms the watch on an own node; `None` where there is nothing more to watch.
-async fn arm_own(node: &Weak<ZkNode>) -> Option<Armed> {
+async fn arm_own(node: &Weak<ZkNode>) -> Option<Watch> {
     loop {
         let node = node.upgrade()?;
         match watch_own(&node).await {
-            Ok(watch) => return Some(Box::pin(watch.event())),
+            Ok(watch) => return Some(watch),
             Err(Fault::NoNode) => {
                 node.removed();
                 return None;
             }
             Err(fault) if fault.is_transient() => node.session.driver.recovered().await.ok()?,
             Err(fault) => {
-                tracing::debug!(?fault, path = node.path, "an own node cannot be watched");
+                tracing::debug!(?fault, path = %node.path, "an own node cannot be watched");
                 return None;
             }
         }
@@ -107,7 +193,7 @@ async fn mark_when_limit_changes(node: Weak<ZkNode>, limit: u32) {
     tokio::time::sleep(SHORT_HOLD).await;
     loop {
         let Some(held) = node.upgrade() else { return };
-        let Some(path) = &held.site.limit else { return };
+        let Some(path) = &held.limit else { return };
         let watch = match held.session.driver.watch(path).await {
             Ok((data, _, watch)) if limit::parse(&data).is_ok_and(|stored| stored == limit) => watch,
             Ok(_) | Err(Fault::NoNode) => break,

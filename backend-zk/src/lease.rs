@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use crate::config::{CLIENTS, LIMITS, Settings, ttl_refused};
 use crate::driver::{Connected, Driver, Mode};
 use crate::error::Fault;
+use crate::guard::{Guards, watch_over};
 
 /// One session, shared by all nodes that hang on it.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(crate) struct Session {
     pub(crate) settings: Arc<Settings>,
     // The server's wall clock at a moment of ours: for the ages that listings show.
     server_time: Mutex<(i64, Moment)>,
+    /// What it holds, to be watched.
+    pub(crate) guards: Guards,
     keeper: Mutex<Option<tokio::task::AbortHandle>>,
 }
 
@@ -62,8 +65,10 @@ impl Session {
                 driver,
                 settings: Arc::clone(settings),
                 server_time,
+                guards: Guards::default(),
                 keeper: Mutex::default(),
             });
+            tokio::spawn(watch_over(Arc::clone(&session)));
             let keeper = tokio::spawn(keep(Arc::clone(&session), proof, member));
             *session.keeper.lock() = Some(keeper.abort_handle());
             return Ok(session);

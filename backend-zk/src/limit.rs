@@ -86,9 +86,12 @@ pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u
     }
 }
 
-/// The stored limit, `None` where there is none.
-pub(crate) async fn read_limit(session: &Session, site: &Site) -> std::result::Result<Option<u32>, Fault> {
-    let Some(path) = &site.limit else { return Ok(None) };
+/// The limit stored at `path`, `None` where there is none.
+pub(crate) async fn read_limit(
+    session: &Session,
+    path: Option<&str>,
+) -> std::result::Result<Option<u32>, Fault> {
+    let Some(path) = path else { return Ok(None) };
     match session.driver.read(path).await {
         // What is no number admits nobody.
         Ok((data, _)) => Ok(Some(parse(&data).unwrap_or(0))),

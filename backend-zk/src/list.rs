@@ -28,7 +28,7 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
         Err(fault) => return Err(fail(fault)),
     };
     let queue = Queue::read(site.kind, children);
-    let limit = read_limit(session, &site).await.map_err(fail)?;
+    let limit = read_limit(session, site.limit.as_deref()).await.map_err(fail)?;
 
     // The order of names is the order of sequence numbers: the page's begin is found by halving. (Not so for a reader
     // that Curator turned from a writer, which says nothing of its former number.)

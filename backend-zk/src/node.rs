@@ -18,12 +18,12 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use latchwork_core::contracts::{Join, Node, NodeState};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Error, ErrorKind, LostReason, Result};
+use latchwork_core::{Error, ErrorKind, Kind, LostReason, Result};
 use parking_lot::Mutex;
 
 use crate::driver::Stat;
 use crate::error::Fault;
-use crate::guard::{guard, mark_admitted};
+use crate::guard::{Guard, mark_admitted};
 use crate::lease::Session;
 use crate::names::as_reader;
 use crate::nodes::{Site, View, overtaken};
@@ -44,10 +44,12 @@ pub(crate) enum Turn {
 /// A node of this client.
 pub(crate) struct ZkNode {
     pub(crate) session: Arc<Session>,
-    pub(crate) site: Site,
-    /// As it was made; see [`paths`](Self::paths) for a writer that turns reader.
-    pub(crate) name: String,
-    pub(crate) path: String,
+    /// As it was made; see [`paths`](Self::paths) for a writer that turns reader. The one text that a held node keeps:
+    /// its queue and its name are parts of it.
+    pub(crate) path: Box<str>,
+    pub(crate) kind: Kind,
+    /// The stored limit's node, for permits.
+    pub(crate) limit: Option<Box<str>>,
     pub(crate) claim: Claim,
     pub(crate) label: Arc<str>,
     pub(crate) state: NodeState,
@@ -56,7 +58,7 @@ pub(crate) struct ZkNode {
     leaving: AtomicBool,
     entered: AtomicBool,
     // What the join saw: the first wait begins with it.
-    pub(crate) first: Mutex<Option<View>>,
+    pub(crate) first: Mutex<Option<Box<View>>>,
     me: Weak<ZkNode>,
 }
 
@@ -64,15 +66,16 @@ impl ZkNode {
     /// The client's side of a node that a join has made.
     pub(crate) fn new(
         session: &Arc<Session>,
-        site: Site,
-        name: String,
+        site: &Site,
+        path: &str,
         stat: &Stat,
         join: &Join,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             session: Arc::clone(session),
-            path: site.node(&name),
-            name,
+            path: path.into(),
+            kind: site.kind,
+            limit: site.limit.as_deref().map(Into::into),
             claim: join.claim,
             label: Arc::clone(&join.label),
             state: NodeState::new(session.lease().clone(), sequence(stat)),
@@ -82,8 +85,26 @@ impl ZkNode {
             entered: AtomicBool::new(false),
             first: Mutex::default(),
             me: me.clone(),
-            site,
         })
+    }
+
+    /// The path of its queue.
+    pub(crate) fn queue(&self) -> &str {
+        self.split().0
+    }
+
+    /// Its name in its queue.
+    pub(crate) fn name(&self) -> &str {
+        self.split().1
+    }
+
+    /// The path of the node of this name in its queue.
+    pub(crate) fn beside(&self, name: &str) -> String {
+        format!("{}/{name}", self.queue())
+    }
+
+    fn split(&self) -> (&str, &str) {
+        self.path.rsplit_once('/').expect("a path, as the driver made it")
     }
 
     /// The node is admitted as the listing says; it is, if the lease is not lost by now (RULES B1).
@@ -98,8 +119,8 @@ impl ZkNode {
         if mark {
             tokio::spawn(mark_admitted(self.me.clone()));
         }
-        let limit = (self.site.limit.is_some() && !mark).then_some(limit);
-        tokio::spawn(guard(self.me.clone(), own, limit));
+        let limit = (self.limit.is_some() && !mark).then_some(limit);
+        self.session.guards.add(Guard { node: self.me.clone(), own, limit });
         Ok(())
     }
 
@@ -125,9 +146,9 @@ impl ZkNode {
     /// The paths of which one is the node's, in the order in which they are to be asked: once the writer is gone, no
     /// reader comes any more.
     pub(crate) fn paths(&self, turn: Turn) -> Vec<String> {
-        let writer = (turn != Turn::Done).then(|| self.path.clone());
-        let reader = (turn != Turn::None).then(|| as_reader(&self.name)).flatten();
-        writer.into_iter().chain(reader.map(|name| self.site.node(&name))).collect()
+        let writer = (turn != Turn::Done).then(|| self.path.to_string());
+        let reader = (turn != Turn::None).then(|| as_reader(self.name())).flatten();
+        writer.into_iter().chain(reader.map(|name| self.beside(&name))).collect()
     }
 
     /// The node was seen to be gone from the server (NODE-GONE).
@@ -174,7 +195,7 @@ impl Node for ZkNode {
     }
 
     async fn downgrade(&self) -> Result<()> {
-        let Some(reader) = as_reader(&self.name).filter(|_| self.has_entered()) else {
+        let Some(reader) = as_reader(self.name()).filter(|_| self.has_entered()) else {
             return Err(self.no_writer());
         };
         {
@@ -189,7 +210,7 @@ impl Node for ZkNode {
             }
         }
         let data = turned(&self.label, self.state.sequence(), self.joined);
-        match self.session.driver.replace(&self.path, &self.site.node(&reader), &data).await {
+        match self.session.driver.replace(&self.path, &self.beside(&reader), &data).await {
             // There already: an earlier request was carried out.
             Ok(()) | Err(Fault::NodeExists) => {
                 *self.turn.lock() = Turn::Done;

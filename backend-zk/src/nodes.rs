@@ -58,17 +58,17 @@ pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> 
         Ok(None) => create(session, &site, join).await,
         Err(fault) => Err(fault),
     };
-    let Made { name, stat, children, limit } = made.map_err(|fault| overtaken(session, fault, "join"))?;
-    let node = ZkNode::new(session, site, name, &stat, join);
-    let limit = match settle_limit(session, &node.site, join, limit).await {
+    let Made { path, stat, children, limit } = made.map_err(|fault| overtaken(session, fault, "join"))?;
+    let node = ZkNode::new(session, &site, &path, &stat, join);
+    let limit = match settle_limit(session, &site, join, limit).await {
         Ok(limit) => limit,
         Err(error) => {
             node.take_back().await?;
             return Err(error);
         }
     };
-    let queue = Queue::read(node.site.kind, children);
-    let Some(own) = queue.position(&node.name) else {
+    let queue = Queue::read(site.kind, children);
+    let Some(own) = queue.position(node.name()) else {
         // Made and gone again before the listing: somebody's hand.
         return Err(Error::lost(LostReason::Revoked));
     };
@@ -82,7 +82,7 @@ pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> 
             Ok(Joined::Refused)
         }
         _ => {
-            *node.first.lock() = Some(View { queue, limit });
+            *node.first.lock() = Some(Box::new(View { queue, limit }));
             Ok(Joined::Waiting(node))
         }
     }
@@ -113,7 +113,7 @@ pub(crate) async fn abandon(session: &Arc<Session>, join: &Join) -> Result<()> {
 
 /// An own node that was made, and the listing behind it.
 struct Made {
-    name: String,
+    path: String,
     stat: Stat,
     children: Vec<String>,
     limit: Option<std::result::Result<Vec<u8>, Fault>>,
@@ -134,23 +134,23 @@ async fn adopt(session: &Arc<Session>, site: &Site, join: &Join) -> std::result:
     let paths: Vec<_> = mine.0.iter().map(|place| site.node(&place.name)).collect();
     let found = session.driver.read_all(&paths).await?;
     let mut kept = None;
-    for ((place, path), found) in mine.0.into_iter().zip(&paths).zip(found) {
+    for (path, found) in paths.iter().zip(found) {
         match found {
             Some((_, stat)) if kept.is_none() && stat.owner == session.driver.session() => {
-                kept = Some((place.name, stat));
+                kept = Some((path.clone(), stat));
             }
             Some(_) => delete(session, path).await?,
             None => {}
         }
     }
-    let Some((name, stat)) = kept else { return Ok(None) };
+    let Some((path, stat)) = kept else { return Ok(None) };
     let (children, limit) = tokio::join!(session.driver.children(&site.path), async {
         match &site.limit {
             Some(limit) => Some(session.driver.read(limit).await.map(|(data, _)| data)),
             None => None,
         }
     });
-    Ok(Some(Made { name, stat, children: children?, limit }))
+    Ok(Some(Made { path, stat, children: children?, limit }))
 }
 
 async fn create(session: &Arc<Session>, site: &Site, join: &Join) -> std::result::Result<Made, Fault> {
@@ -182,9 +182,8 @@ async fn create(session: &Arc<Session>, site: &Site, join: &Join) -> std::result
             }
             Err(fault) => return Err(fault),
         };
-        let name = path[site.path.len() + 1..].to_owned();
         return match children {
-            Ok(children) => Ok(Made { name, stat, children, limit }),
+            Ok(children) => Ok(Made { path, stat, children, limit }),
             // The create is known, the listing is not: told as unknown, so that the node is found again.
             Err(fault) if fault.is_transient() => Err(Fault::Unknown(None)),
             Err(fault) => {

@@ -4,9 +4,13 @@
 //!
 //! A watch event means "list again", never "admitted" (RULES B2), with one exception: where the last listing
 //! showed nobody ahead but the watched node, its deletion admits. Nobody can come in ahead, since counters only
-//! rise; the own node is watched on the same session, whose events come in the server's order, so that its removal would
-//! be seen first; the own deadline is compared last. The exception does not hold for writers of a read/write lock: a
-//! writer that turns reader makes a node with its own counter, ahead of us.
+//! rise; the own node is watched first, on the same session, whose events come in the server's order, so that its
+//! removal would be seen first; the own deadline is compared last. The exception does not hold for writers of a
+//! read/write lock: a writer that turns reader makes a node with its own counter, ahead of us.
+//!
+//! Everywhere else the listing behind the event decides, and shows whether the own node is there (B1). The own node is
+//! watched then too, but for its owner's sake only, to hear at once that somebody has removed it; so a wait of
+//! usual length does without that request.
 //!
 //! A watch is armed by a read: a node that left between the listing and the read is not there, so the
 //! queue is listed again (B3); what the read shows (a mark) counts like the listing. A wait looks again once per
@@ -15,11 +19,12 @@
 use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Standing, standing};
-use latchwork_core::{Error, ErrorKind, Kind, Result};
+use latchwork_core::{Error, ErrorKind, Kind, Moment, Result};
 
 use crate::driver::Event;
 use crate::error::Fault;
@@ -31,6 +36,9 @@ use crate::tags::is_admitted;
 
 /// A watch that was armed, as the future of its event.
 pub(crate) type Armed = Pin<Box<dyn Future<Output = Event> + Send>>;
+
+/// How long a wait lasts before it watches the own node where no decision hangs on that.
+const OWN_WATCHED_AFTER: Duration = Duration::from_millis(250);
 
 /// Up to so many nodes ahead the head waiter of permits watches each of them; beyond, the directory, which wakes
 /// it for joins too.
@@ -49,7 +57,8 @@ impl ZkNode {
     pub(crate) async fn wait(&self) -> Result<()> {
         // Held over the whole wait: whichever event comes first on the session is seen first.
         let mut own: Option<Armed> = None;
-        let mut view = self.first.lock().take();
+        let own_due = self.state.lease().clock().now() + OWN_WATCHED_AFTER;
+        let mut view = self.first.lock().take().map(|view| *view);
         let mut marked = HashSet::new();
         loop {
             if let Some(reason) = self.state.lost() {
@@ -79,7 +88,7 @@ impl ZkNode {
             if matches!(self.claim, Claim::Permits(weight) if weight > limit) {
                 return Err(self.claim.outweighs(limit));
             }
-            let Some(at) = queue.position(&self.name) else {
+            let Some(at) = queue.position(self.name()) else {
                 self.removed_while_waiting();
                 continue;
             };
@@ -87,9 +96,11 @@ impl ZkNode {
                 Standing::Admitted { mark } => return self.enter(mark, own, limit),
                 Standing::Behind { watch, sole } => {
                     let name = &queue.0[watch].name;
-                    let path = self.site.node(name);
+                    let path = self.beside(name);
+                    let alone = sole && !(self.kind == Kind::RwLock && self.claim == Claim::Exclusive);
+                    let own_first = async { if alone { self.arm_own(&mut own).await } else { Ok(()) } };
                     let (own_armed, armed) =
-                        tokio::join!(self.arm_own(&mut own), self.session.driver.watch(&path));
+                        tokio::join!(biased; own_first, self.session.driver.watch(&path));
                     match own_armed.and(armed) {
                         Ok((data, _, _)) if self.is_permits() && is_admitted(&data) => {
                             marked.insert(name.clone());
@@ -97,10 +108,8 @@ impl ZkNode {
                             continue;
                         }
                         Ok((_, _, watch)) => {
-                            let woken = self.until(&mut own, Box::pin(watch.event()), Some(&path)).await;
-                            let alone =
-                                sole && !(self.site.kind == Kind::RwLock && self.claim == Claim::Exclusive);
-                            match woken {
+                            let watched = Box::pin(watch.event());
+                            match self.until(&mut own, own_due, watched, Some(&path)).await {
                                 Ok(Woken::Left) if alone => return self.enter(false, own, limit),
                                 woken => woken,
                             }
@@ -108,8 +117,8 @@ impl ZkNode {
                         Err(fault) => Err(fault),
                     }
                 }
-                Standing::Head { ahead } => match self.arm_head(&queue, ahead, &mut own).await {
-                    Ok(Ahead::Same(armed)) => self.until(&mut own, armed, None).await,
+                Standing::Head { ahead } => match self.arm_head(&queue, ahead).await {
+                    Ok(Ahead::Same(armed)) => self.until(&mut own, own_due, armed, None).await,
                     Ok(Ahead::Moved(queue)) => {
                         view = Some(View { queue, limit });
                         continue;
@@ -131,10 +140,10 @@ impl ZkNode {
 
     async fn look(&self) -> std::result::Result<View, Fault> {
         let (children, limit) = tokio::join!(
-            self.session.driver.children(&self.site.path),
-            read_limit(&self.session, &self.site)
+            self.session.driver.children(self.queue()),
+            read_limit(&self.session, self.limit.as_deref())
         );
-        let queue = Queue::read(self.site.kind, children?);
+        let queue = Queue::read(self.kind, children?);
         Ok(View { queue, limit: limit?.unwrap_or(0) })
     }
 
@@ -151,15 +160,10 @@ impl ZkNode {
     }
 
     /// The head waiter of permits waits for ANY node ahead to leave, and for the limit to change (RULES B6, B6b).
-    async fn arm_head(
-        &self,
-        queue: &Queue,
-        ahead: usize,
-        own: &mut Option<Armed>,
-    ) -> std::result::Result<Ahead, Fault> {
+    async fn arm_head(&self, queue: &Queue, ahead: usize) -> std::result::Result<Ahead, Fault> {
         let driver = &self.session.driver;
         let limit = async {
-            match &self.site.limit {
+            match &self.limit {
                 Some(path) => match driver.watch(path).await {
                     Ok((_, _, watch)) => Ok(Some(watch)),
                     // Removed by somebody: nothing to watch; the re-check goes on.
@@ -171,23 +175,20 @@ impl ZkNode {
         };
         let mut watches = Vec::new();
         if ahead <= WATCHED_ONE_BY_ONE {
-            let paths: Vec<_> = queue.0[..ahead].iter().map(|place| self.site.node(&place.name)).collect();
-            let (own, limit, armed) =
-                tokio::join!(self.arm_own(own), limit, join_all(paths.iter().map(|path| driver.watch(path))));
-            own?;
+            let paths: Vec<_> = queue.0[..ahead].iter().map(|place| self.beside(&place.name)).collect();
+            let (limit, armed) =
+                tokio::join!(biased; limit, join_all(paths.iter().map(|path| driver.watch(path))));
             watches.extend(limit?);
             for armed in armed {
                 watches.push(armed?.2);
             }
         } else {
-            let (own, limit, listed) =
-                tokio::join!(self.arm_own(own), limit, driver.children_watched(&self.site.path));
-            own?;
+            let (limit, listed) = tokio::join!(biased; limit, driver.children_watched(self.queue()));
             watches.extend(limit?);
             let (children, watch) = listed?;
-            let now = Queue::read(self.site.kind, children);
+            let now = Queue::read(self.kind, children);
             // Joins behind us are none of our business; who left ahead of us is.
-            if now.position(&self.name) != Some(ahead) {
+            if now.position(self.name()) != Some(ahead) {
                 return Ok(Ahead::Moved(now));
             }
             watches.push(watch);
@@ -198,10 +199,11 @@ impl ZkNode {
     }
 
     /// Waits for an event of what is watched (at `path`, where that is one node), of the own node, for the loss of
-    /// the lease, or for the re-check.
+    /// the lease, or for the re-check. The own node is watched from `own_due` on, if it is not yet.
     async fn until(
         &self,
         own: &mut Option<Armed>,
+        own_due: Moment,
         mut watched: Armed,
         path: Option<&str>,
     ) -> std::result::Result<Woken, Fault> {
@@ -209,14 +211,20 @@ impl ZkNode {
         loop {
             let again = clock.now() + self.state.lease().ttl();
             let own_event = async {
-                match own.as_mut() {
-                    Some(armed) => armed.await,
-                    None => std::future::pending().await,
+                if own.is_none() {
+                    clock.sleep_until(own_due).await;
+                    self.arm_own(own).await?;
                 }
+                Ok::<_, Fault>(match own.as_mut() {
+                    Some(armed) => armed.await,
+                    // Armed too late: it was gone.
+                    None => Event::Deleted,
+                })
             };
             tokio::select! {
                 biased;
                 event = own_event => {
+                    let event = event?;
                     *own = None;
                     if event == Event::Deleted {
                         self.removed_while_waiting();

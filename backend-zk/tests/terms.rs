@@ -4,7 +4,7 @@
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{
     address, admitted, backend, config, holds, join, put, server, soon, still_waits, stranger, waiting,
@@ -185,8 +185,9 @@ async fn a_removal_after_a_downgrade_is_told_at_once_and_the_downgrade_is_none()
         let node = if waited {
             let node = waiting(backend.join(&join(&queue, Exclusive)).await);
             let admitted = waits(&node);
-            // Round trips enough for the wait to list and to arm its watches.
-            for _ in 0..5 {
+            // Longer than a wait does without a watch on its own node, and as many round trips as arming takes.
+            let since = Instant::now();
+            while since.elapsed() < Duration::from_millis(400) {
                 assert_eq!(listed(&backend, &queue).await.len(), 2);
             }
             first.leave().await.unwrap();

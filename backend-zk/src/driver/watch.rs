@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 use tokio::sync::watch;
-use zookeeper_client::{EventType, OneshotWatcher};
+use zookeeper_client::{EventType, OneshotWatcher, WatchedEvent};
 
 /// An armed watch: tells of one event, once. Dropped, it is taken off the server.
 #[derive(Debug)]
@@ -25,14 +25,28 @@ pub(crate) enum Event {
 impl Watch {
     pub(crate) async fn event(self) -> Event {
         let Self { watcher, mut killed } = self;
-        // The crate's watcher panics when the task that serves the session is gone without a word: aborted
-        // by us, which is looked for first, or dead by a panic of its own.
-        let changed = AssertUnwindSafe(watcher.changed()).catch_unwind();
-        let event = tokio::select! {
+        tokio::select! {
             biased;
-            _ = killed.wait_for(|killed| *killed) => return Event::SessionOver,
-            event = changed => event,
-        };
+            _ = killed.wait_for(|killed| *killed) => Event::SessionOver,
+            event = settled(watcher) => event,
+        }
+    }
+
+    /// The same, for whoever looks first whether the session [fell silent](super::Driver::silent). Small: a client
+    /// keeps one for every hold.
+    pub(crate) fn event_unless_silent(self) -> impl Future<Output = Event> + Send {
+        settled(self.watcher)
+    }
+}
+
+fn settled(watcher: OneshotWatcher) -> impl Future<Output = Event> + Send {
+    // The crate's watcher panics when the task that serves the session is gone without a word: aborted
+    // by us, which is looked for first, or dead by a panic of its own.
+    AssertUnwindSafe(watcher.changed()).catch_unwind().map(Event::of)
+}
+
+impl Event {
+    fn of<E>(event: Result<WatchedEvent, E>) -> Self {
         match event.map(|event| event.event_type) {
             Ok(EventType::NodeDeleted) => Event::Deleted,
             Ok(EventType::Session) | Err(_) => Event::SessionOver,
