@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::Either;
 use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -103,26 +104,20 @@ pub(crate) async fn watch_over(session: Arc<Session>) {
 /// Watches one node, and marks a holder of permits when the limit changes. Boxed where it is large and not always
 /// there: this future lives as long as the hold.
 fn guarded(Guard { node, own, limit }: Guard) -> impl Future<Output = ()> + Send {
-    async move {
-        match limit {
-            None => watch(node, own).await,
-            Some(limit) => {
-                let both = async {
-                    let mut watch = pin!(watch(node.clone(), own));
-                    tokio::select! {
-                        biased;
-                        () = &mut watch => {}
-                        () = mark_when_limit_changes(node.clone(), limit) => watch.await,
-                    }
-                };
-                Box::pin(both).await;
-            }
+    let Some(limit) = limit else { return Either::Left(watch(node, own)) };
+    Either::Right(Box::pin(async move {
+        let mut watch = pin!(watch(node.clone(), own));
+        tokio::select! {
+            biased;
+            () = &mut watch => {}
+            () = mark_when_limit_changes(node, limit) => watch.await,
         }
-    }
+    }))
 }
 
 /// Watches a node, under whichever name it has, and tells its owner when somebody else removes it. Armed by a request
 /// of its own; a watch that the wait has armed is taken over.
+#[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice")]
 fn watch(node: Weak<ZkNode>, mut own: Option<Armed>) -> impl Future<Output = ()> + Send {
     async move {
         loop {
