@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use crate::client::TOMBSTONE;
 use crate::config::Settings;
 use crate::driver::Driver;
-use crate::layout::Queue;
+use crate::layout::{Queue, Shape};
 use crate::scripts::{self, JoinAnswer, RenewAnswer, Reply};
 
 const SECOND: u64 = 1_000_000;
@@ -94,9 +94,32 @@ impl Bench {
     }
 }
 
+/// How often the histories met the two forms of a queue.
+#[derive(Debug, Default)]
+struct Forms {
+    folded_free: usize,
+    folded_held: usize,
+    unfolded: usize,
+    folds: usize,
+    unfolds: usize,
+}
+
+impl Forms {
+    fn add(&mut self, other: &Self) {
+        self.folded_free += other.folded_free;
+        self.folded_held += other.folded_held;
+        self.unfolded += other.unfolded;
+        self.folds += other.folds;
+        self.unfolds += other.unfolds;
+    }
+}
+
 /// One history.
 struct History<'a> {
     bench: &'a mut Bench,
+    forms: Forms,
+    folded: bool,
+    quiet: bool,
     queue: Queue,
     twin: Twin,
     dice: Dice,
@@ -111,6 +134,9 @@ impl<'a> History<'a> {
     fn new(bench: &'a mut Bench, address: Address, seed: u64) -> Self {
         Self {
             bench,
+            forms: Forms::default(),
+            folded: false,
+            quiet: seed % 2 == 0,
             queue: Queue::of(&address).unwrap(),
             twin: Twin::new(),
             dice: Dice(seed),
@@ -123,7 +149,15 @@ impl<'a> History<'a> {
     }
 
     async fn step(&mut self) {
+        if self.quiet {
+            // What is long gone is rarely named, so that leaves meet their nodes.
+            let gone = self.attempts.len().saturating_sub(3);
+            self.attempts.drain(..gone);
+        }
         match self.dice.roll(24) {
+            // Half of the histories are quiet: mostly nobody contends, which is what folds a queue.
+            0..=5 if self.quiet && !self.twin.is_empty() && self.dice.roll(4) > 0 => self.renew().await,
+            15 if self.quiet && self.dice.roll(4) > 0 => self.outlive_tombstones(),
             0..=5 => self.join_new().await,
             6 => self.join_again().await,
             7..=10 => self.renew().await,
@@ -139,6 +173,32 @@ impl<'a> History<'a> {
             },
             _ => self.pass_time(),
         }
+        self.look_at_the_form().await;
+    }
+
+    /// What stands in the folded form stands nowhere else, and only a live tombstone keeps an empty queue unfolded.
+    async fn look_at_the_form(&mut self) {
+        let keys: Vec<_> = self.queue.keys().collect();
+        if self.queue.shape == Shape::Permits {
+            return;
+        }
+        let (one, rest) = (&keys[4], keys[..4].iter().chain(&keys[5..]));
+        let raw = &mut self.bench.raw;
+        let text: Option<String> = redis::cmd("GET").arg(one).query_async(raw).await.unwrap();
+        let others: u32 = redis::cmd("EXISTS").arg(rest.collect::<Vec<_>>()).query_async(raw).await.unwrap();
+        let folded = text.is_some();
+        let history = || self.log.join("\n");
+        assert!(!folded || others == 0, "folded, and unfolded too, after:\n{}", history());
+        let used = self.twin.last_sequence() > 0;
+        assert!(folded || !used || !self.twin.is_forgettable(self.now), "not folded after:\n{}", history());
+        match &text {
+            None => self.forms.unfolded += usize::from(others > 0),
+            Some(text) if text.contains(' ') => self.forms.folded_held += 1,
+            Some(_) => self.forms.folded_free += 1,
+        }
+        self.forms.folds += usize::from(folded && !self.folded);
+        self.forms.unfolds += usize::from(!folded && self.folded);
+        self.folded = folded;
     }
 
     fn pass_time(&mut self) {
@@ -148,6 +208,12 @@ impl<'a> History<'a> {
             1 => self.now += self.dice.roll(12 * SECOND),
             _ => self.now += self.dice.roll(SECOND),
         }
+        self.log.push(format!("now {}", self.now));
+    }
+
+    /// All tombstones run out, and stay so when the clock is set back.
+    fn outlive_tombstones(&mut self) {
+        self.now += 2 * u64::try_from(TOMBSTONE.as_micros()).unwrap();
         self.log.push(format!("now {}", self.now));
     }
 
@@ -315,8 +381,14 @@ impl<'a> History<'a> {
             return;
         }
         self.log.push(format!("remove {id}"));
-        let key = self.queue.keys().next().unwrap();
-        redis::cmd("ZREM").arg(key).arg(id.to_string()).exec_async(&mut self.bench.raw).await.unwrap();
+        let keys: Vec<_> = self.queue.keys().collect();
+        let raw = &mut self.bench.raw;
+        if self.folded {
+            let free = attempt.sequence.to_string();
+            redis::cmd("SET").arg(&keys[4]).arg(free).arg("KEEPTTL").exec_async(raw).await.unwrap();
+        } else {
+            redis::cmd("ZREM").arg(&keys[0]).arg(id.to_string()).exec_async(raw).await.unwrap();
+        }
         let sweep = scripts::renew([(&self.queue, Vec::new())], Duration::from_secs(1), Some(self.now));
         self.bench.run(sweep).await;
         let (_, mut told) = self.twin.remove(self.now, attempt.sequence);
@@ -383,13 +455,19 @@ async fn histories(kind: Kind, seeds: std::ops::Range<u64>, steps: usize) {
     let seeds = if long { seeds.start..seeds.start + 1000 } else { seeds };
     let server = Server::start(servers::Kind::Redis, Options::new()).await.unwrap();
     let mut bench = Bench::new(server.url()).await;
+    let (mut forms, seeds_run) = (Forms::default(), seeds.clone().count());
     for seed in seeds {
         let address = Address::new("differential", kind, format!("{seed}-{}", NodeId::random())).unwrap();
         let mut history = History::new(&mut bench, address, seed);
         for _ in 0..steps {
             history.step().await;
         }
+        forms.add(&history.forms);
     }
+    let least = seeds_run * steps / 60;
+    let Forms { folded_free, folded_held, unfolded, folds, unfolds } = forms;
+    let met = [folded_free, folded_held, unfolded, folds, unfolds].iter().all(|times| *times > least);
+    assert!(kind == Kind::Semaphore || met, "a form was hardly met: {forms:?}");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use latchwork_core::{Address, Error, Kind, Result};
 /// Which claims a queue takes, and so which keys it has. The scripts know it by its letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
-    /// Exclusive claims only.
+    /// Exclusive claims only. While nobody contends, this and the next are folded into one key.
     Exclusive,
     /// Exclusive and shared claims: the writers have a sorted set of their own.
     ReadWrite,
@@ -75,17 +75,21 @@ impl Queue {
 
     /// The keys in the order of the scripts' headers.
     pub(crate) fn keys(&self) -> impl Iterator<Item = String> {
-        let extra = match self.shape {
-            Shape::Exclusive => None,
-            Shape::ReadWrite => Some("writers"),
-            Shape::Permits => Some("limit"),
+        let extra: &[&str] = match self.shape {
+            Shape::Exclusive => &["one"],
+            Shape::ReadWrite => &["one", "writers"],
+            Shape::Permits => &["limit"],
         };
-        ["seq", "exp", "node", "meta"].into_iter().chain(extra).map(|part| format!("{}{part}", self.prefix))
+        ["seq", "exp", "node", "meta"].iter().chain(extra).map(|part| self.key(part))
     }
 
     /// The key of the tombstones.
     pub(crate) fn left(&self) -> String {
-        format!("{}left", self.prefix)
+        self.key("left")
+    }
+
+    fn key(&self, part: &str) -> String {
+        [&*self.prefix, part].concat()
     }
 }
 
@@ -98,7 +102,7 @@ mod tests {
         let queue = Queue::of(&Address::new("n/s", Kind::RwLock, "a}b").unwrap()).unwrap();
         let keys: Vec<_> = queue.keys().collect();
         assert_eq!(keys[0], "n%2Fs:rwlock:{a%7Db}:seq");
-        assert_eq!((keys.len(), keys[4].as_str()), (5, "n%2Fs:rwlock:{a%7Db}:writers"));
+        assert_eq!((keys.len(), keys[5].as_str()), (6, "n%2Fs:rwlock:{a%7Db}:writers"));
         let exact = |kind| Queue::of(&Address::new("n", kind, Address::exact("app/lock")).unwrap()).unwrap();
         assert_eq!(exact(Kind::Mutex).left(), "mutex:{app/lock}:left");
         assert_ne!(exact(Kind::Mutex).left(), exact(Kind::Semaphore).left());

@@ -14,11 +14,20 @@ pub(crate) struct Script {
     pub(crate) code: &'static str,
 }
 
+/// Those with a `short` way try that first, before the functions of the long one are even defined.
 macro_rules! script {
     ($name:literal) => {
+        script!($name, short: "")
+    };
+    ($name:literal, short) => {
+        script!($name, short: include_str!(concat!("scripts/one/", $name, ".lua")))
+    };
+    ($name:literal, short: $short:expr) => {
         Script {
             name: $name,
             code: concat!(
+                include_str!("scripts/one.lua"),
+                $short,
                 include_str!("scripts/queue.lua"),
                 include_str!(concat!("scripts/", $name, ".lua"))
             ),
@@ -26,11 +35,11 @@ macro_rules! script {
     };
 }
 
-pub(crate) static JOIN: Script = script!("join");
+pub(crate) static JOIN: Script = script!("join", short);
 pub(crate) static RENEW: Script = script!("renew");
-pub(crate) static LEAVE: Script = script!("leave");
+pub(crate) static LEAVE: Script = script!("leave", short);
 pub(crate) static ABANDON: Script = script!("abandon");
-pub(crate) static LIST: Script = script!("list");
+pub(crate) static LIST: Script = script!("list", short);
 pub(crate) static DOWNGRADE: Script = script!("downgrade");
 pub(crate) static SET_LIMIT: Script = script!("set_limit");
 pub(crate) static REVOKE: Script = script!("revoke");

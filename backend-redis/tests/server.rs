@@ -43,6 +43,102 @@ async fn held_locks_outlive_a_full_memory_and_new_ones_are_refused() {
 }
 
 #[tokio::test]
+async fn a_lock_that_nobody_else_wants_outlives_a_full_memory_too() {
+    let server = own(&["--maxmemory-policy", "noeviction"]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "1s").await;
+    for kind in [Kind::Mutex, Kind::RwLock] {
+        let queue = queue(kind, "a");
+        let held = admitted(&client, &ask(&queue, Claim::Exclusive)).await;
+        let one = format!("latchwork:{}:{{a}}:one", kind.as_str());
+        assert_eq!(
+            operator.say::<Vec<String>>(&format!("KEYS latchwork:{}:*", kind.as_str())).await,
+            [&*one]
+        );
+        operator.say::<()>("CONFIG SET maxmemory 1").await;
+        let end = held.state().lease().deadline() + Duration::from_secs(1);
+        held.state().lease().clock().sleep_until(end).await;
+        assert_eq!(held.state().lost(), None, "not renewed");
+        // A second one needs more than there is; refused before anything is written.
+        let before: String = operator.say(&format!("GET {one}")).await;
+        let error = client.join(&ask(&queue, Claim::Exclusive)).await.unwrap_err();
+        assert!(error.to_string().contains("memory"), "{error}");
+        let after: String = operator.say(&format!("GET {one}")).await;
+        assert_eq!(before.split(' ').next(), after.split(' ').next());
+        held.leave().await.unwrap();
+        let error = client.join(&ask(&queue, Claim::Exclusive)).await.unwrap_err();
+        assert!(error.to_string().contains("memory"), "{error}");
+        let free: String = operator.say(&format!("GET {one}")).await;
+        assert_eq!(free, held.state().sequence().to_string());
+        operator.say::<()>("CONFIG SET maxmemory 0").await;
+        let next = admitted(&client, &ask(&queue, Claim::Exclusive)).await;
+        assert!(next.state().sequence() > held.state().sequence());
+    }
+}
+
+#[tokio::test]
+async fn whose_only_key_is_deleted_hears_it_and_every_key_expires() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (holder, other) = (client(&server, "1s").await, client(&server, "1s").await);
+    let queue = queue(Kind::Mutex, "a");
+    let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
+    assert_eq!(operator.say::<u32>("DEL latchwork:mutex:{a}:one").await, 1);
+    assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
+    // Folded and held, unfolded, folded and free.
+    let next = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
+    assert!(next.state().sequence() > held.state().sequence());
+    let behind = waiting(&other, &ask(&queue, Claim::Exclusive)).await;
+    for (count, leaves) in [(4, Some(next)), (4, Some(behind)), (1, None)] {
+        let keys: Vec<String> = operator.say("KEYS latchwork:mutex:*").await;
+        assert_eq!(keys.len(), count, "{keys:?}");
+        for key in keys {
+            let lives: i64 = operator.say(&format!("PTTL {key}")).await;
+            assert!((1..=90_000_000).contains(&lives), "{key}: {lives}");
+        }
+        if let Some(node) = leaves {
+            node.leave().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_text_of_ours_is_no_node() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "10s").await;
+    for (key, text) in [("a", "text"), ("b", "nan"), ("c", "1\n2"), ("d", "")] {
+        let mut set = redis::cmd("SET");
+        operator.run(set.arg(format!("latchwork:mutex:{{{key}}}:one")).arg(text)).await;
+        let queue = queue(Kind::Mutex, key);
+        assert_eq!(client.list(&queue, ALL).await.unwrap().len(), 0);
+        let held = admitted(&client, &ask(&queue, Claim::Exclusive)).await;
+        assert_eq!(client.list(&queue, ALL).await.unwrap().len(), 1);
+        held.leave().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_label_may_be_anything_and_a_listing_changes_nothing() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (client, other) = (client(&server, "10s").await, client(&server, "10s").await);
+    let queue = queue(Kind::RwLock, "a");
+    for label in ["", " ", "a b\nc", "nul \0 and \u{1F512}", &"long ".repeat(1000)] {
+        let join = latchwork_core::contracts::Join { label: label.into(), ..ask(&queue, Claim::Shared) };
+        let held = admitted(&client, &join).await;
+        let text: Vec<u8> = operator.say("GET latchwork:rwlock:{a}:one").await;
+        assert_eq!(client.list(&queue, ALL).await.unwrap()[0].label, label);
+        assert_eq!(operator.say::<Vec<u8>>("GET latchwork:rwlock:{a}:one").await, text);
+        // And unfolded.
+        let second = admitted(&other, &ask(&queue, Claim::Shared)).await;
+        assert_eq!(client.list(&queue, ALL).await.unwrap()[0].label, label);
+        held.leave().await.unwrap();
+        second.leave().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn flushed_scripts_are_sent_again_in_the_middle_of_everything() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
@@ -97,7 +193,8 @@ async fn a_foreign_entry_does_no_harm_and_a_foreign_key_is_a_conflict() {
     }
     operator.say::<()>("SET latchwork:mutex:{b}:seq text").await;
     operator.say::<()>("SET latchwork:mutex:{c}:node text").await;
-    for key in ["b", "c"] {
+    operator.say::<()>("HSET latchwork:mutex:{d}:one a text").await;
+    for key in ["b", "c", "d"] {
         let error = client.join(&ask(&queue(Kind::Mutex, key), Claim::Exclusive)).await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
     }
@@ -116,7 +213,8 @@ async fn one_queue_with_a_foreign_key_costs_the_others_no_renewal() {
         admitted(&client, &ask(&a, Claim::Exclusive)).await,
         admitted(&client, &ask(&b, Claim::Exclusive)).await,
     );
-    operator.say::<()>("SET latchwork:mutex:{a}:exp text").await;
+    operator.say::<()>("DEL latchwork:mutex:{a}:one").await;
+    operator.say::<()>("HSET latchwork:mutex:{a}:one a text").await;
     assert_eq!(soon(spoilt.state().until_lost()).await, LostReason::Expired);
     whole
         .state()

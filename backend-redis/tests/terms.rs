@@ -104,7 +104,7 @@ async fn a_downgrade_that_comes_late_makes_nothing() {
     assert_eq!(entries.iter().map(|entry| entry.claim).collect::<Vec<_>>(), [Claim::Exclusive]);
     next.leave().await.unwrap();
     let keys: Vec<String> = operator.say("KEYS latchwork:rwlock:{a}:*").await;
-    assert_eq!(keys, ["latchwork:rwlock:{a}:meta"]);
+    assert_eq!(keys, ["latchwork:rwlock:{a}:one"]);
     let mutex = admitted(&client, &ask(&common::queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
     assert_eq!(mutex.downgrade().await.unwrap_err().argument(), Some("claim"));
 }

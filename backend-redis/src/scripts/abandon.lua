@@ -1,7 +1,7 @@
 -- Ends an attempt whose joins have an unknown outcome: removes its node by id alone, and leaves a tombstone that a late
 -- join of it meets.
 --
--- KEYS  seq exp node meta [extra] left
+-- KEYS  seq exp node meta [one] [extra] left
 -- ARGV  now (empty: the server's) | shape | id | how long the tombstone stands, us
 -- ->    { 1 when a node was there, else 0, flags, now }
 -- Cost  O(log n), what it drops and admits, and the tombstones that have run out.

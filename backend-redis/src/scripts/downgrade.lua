@@ -1,7 +1,7 @@
 -- Turns an admitted writer into a reader in its place, with its sequence number; admits and tells the readers behind it
 -- up to the next writer. One that is a reader already stays one; a waiter is left alone, since it would overtake.
 --
--- KEYS  seq exp node meta writers
+-- KEYS  seq exp node meta one writers
 -- ARGV  now (empty: the server's) | id | sequence
 -- ->    { 1 when it is a reader now, else 0, flags, now }
 -- Cost  O(log n), and what it drops and admits.

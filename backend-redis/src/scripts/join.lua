@@ -1,6 +1,6 @@
 -- Joins a queue, or finds the node that an earlier request of the same attempt made, and renews it.
 --
--- KEYS  seq exp node meta [extra] left
+-- KEYS  seq exp node meta [one] [extra] left
 -- ARGV  now (empty: the server's) | shape | id | claim x/s/p | weight | ttl, us | expected limit (empty: the
 --       stored one) | inbox | label | 1 for a try
 -- ->    { answer, a, b, flags, now }
@@ -8,7 +8,7 @@
 --       0 a try that was not admitted | -1 abandoned before | -2 another limit, or too low a one (a: the stored one,
 --       -1: none)
 -- Cost  O(log n), and what it drops and admits.
-local now, shape, id = time(ARGV[1]), ARGV[2], ARGV[3]
+local shape, id = ARGV[2], ARGV[3]
 local claim, ttl, label = ARGV[4], tonumber(ARGV[6]), ARGV[9]
 local want, asked = tonumber(ARGV[5]), tonumber(ARGV[7])
 local left = KEYS[#KEYS]

@@ -1,10 +1,10 @@
 -- Removes one node, named by id and sequence number, and nothing newer; admits and tells whom that lets in.
 --
--- KEYS  seq exp node meta [extra]
+-- KEYS  seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | shape | id | sequence
 -- ->    { 1 when it was there, else 0, flags, now }
 -- Cost  O(log n), and what it drops and admits.
-local now, id = time(ARGV[1]), ARGV[3]
+local id = ARGV[3]
 local q = open(ARGV[2], 1, now, { [id] = true }, false)
 local there = 0
 local seq = find(q, id)

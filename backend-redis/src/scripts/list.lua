@@ -1,11 +1,10 @@
 -- Lists a page of a queue in order. It drops and admits first like every operation, so that nobody can tell an
 -- expired node from a dropped one.
 --
--- KEYS  seq exp node meta [extra]
+-- KEYS  seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | shape | behind this sequence number | at most so many
 -- ->    { flags, now, per node: { sequence, claim, weight, 1 when admitted, joined, label } }
 -- Cost  O(log n + page), and what it drops and admits.
-local now = time(ARGV[1])
 local q = open(ARGV[2], 1, now, {}, false)
 ease(q)
 local found = call('ZRANGEBYSCORE', q.seq, '(' .. ARGV[3], '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[4])

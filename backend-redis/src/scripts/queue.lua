@@ -1,6 +1,6 @@
 -- What all scripts share: one queue, and the order of work of every operation: drop what has expired, act, admit.
 --
--- The layout of a queue (all keys in one hash slot):
+-- The layout of a queue (all keys in one hash slot), when it is not folded (one.lua):
 --   seq   sorted set   node id -> sequence number          the order of the queue
 --   exp   sorted set   node id -> expiry, microseconds     what has run out
 --   node  hash         node id -> "claim weight ttl joined inbox label"
@@ -8,33 +8,18 @@
 --                      sum: permits taken by the admitted; seen: the server's time at the last call; more: some of
 --                      the admitted are still to be told; until: how long the other keys live; kept: when this hash's
 --                      own expiry was set; left: until when there are tombstones
+--   one   x, rw: the folded form; p: absent
 --   extra rw: sorted set of the writers, id -> sequence number; p: the stored limit, a string; x: absent
 --   left  sorted set   id of an abandoned attempt -> until when a late join of it is refused
 --
 -- Shapes: x (exclusive claims only), rw (exclusive and shared), p (permits).
 -- No operation loops over the queue: it looks at the nodes that it drops and at those it admits, at most BATCH of
 -- each, and says "more" when there may be others. Two rare exceptions read it once, in repair() and clamp().
--- A time is a whole number of microseconds, below 2^53 and so exact; tostring() would round it: see num().
 
-local call = redis.call
 local BATCH = 256
 -- The hash outlives the last use by 24 hours; its expiry is set anew once an hour.
 local HOUR = 3600 * 1000000
-local META_LIFE = '90000000'
 local MORE, UNTOLD = 1, 2
-
-local function num(n)
-  return string.format('%.0f', n)
-end
-
--- The server's time, unless a test gives its own.
-local function time(override)
-  if override ~= '' then
-    return tonumber(override)
-  end
-  local t = call('TIME')
-  return tonumber(t[1]) * 1000000 + tonumber(t[2])
-end
 
 -- A node's data: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label. Nothing for what is no node of ours.
 local function data(q, id)
@@ -191,7 +176,46 @@ end
 
 -- A write that the server lets through when it is out of memory.
 local function ease(q)
-  call('PEXPIRE', q.meta, META_LIFE)
+  call('PEXPIRE', q.meta, LIFE)
+end
+
+-- Lets the keys live a while longer than the node that is written, and never less than before.
+local function keep(q, ttl, anew)
+  local life = math.ceil(ttl / 1000) + 1000
+  if anew then
+    q.alive = 0
+  end
+  if q.now + 1000 * life > q.alive then
+    q.alive = q.now + 2000 * life
+    local long = num(2 * life)
+    call('PEXPIRE', q.seq, long)
+    call('PEXPIRE', q.exp, long)
+    call('PEXPIRE', q.node, long)
+    if q.shape == 'rw' then
+      call('PEXPIRE', q.extra, long)
+    end
+  end
+end
+
+-- Writes the folded form out: its node, unless that has expired, and the last sequence number.
+local function unfold(q, text)
+  local seq, claim, expiry, ttl, id, rest = inline(text)
+  q.last = math.max(q.last, tonumber(seq or string.match(text, '^%d+$')) or 0)
+  -- The server's clock may have been stepped back, as in clamp().
+  expiry = seq and math.min(tonumber(expiry), q.now + tonumber(ttl))
+  if seq and expiry > q.now then
+    call('ZADD', q.seq, seq, id)
+    call('ZADD', q.exp, num(expiry), id)
+    call('HSET', q.node, id, table.concat({ claim, 1, ttl, rest }, ' '))
+    if q.shape == 'rw' and claim == 'x' then
+      call('ZADD', q.extra, seq, id)
+    end
+    keep(q, tonumber(ttl), true)
+    -- It is admitted, and knows it.
+    q.front = math.max(q.front, tonumber(seq))
+    q.count = q.count + 1
+  end
+  call('DEL', q.one)
 end
 
 -- Opens the queue whose keys begin at KEYS[first]: reads it, drops what has expired, admits. `callers` are the ids
@@ -202,8 +226,12 @@ local function open(shape, first, now, callers, grow)
   local q = {
     shape = shape, now = now, t = num(now), callers = callers, told = {}, more = false, crowded = false,
     seq = KEYS[first], exp = KEYS[first + 1], node = KEYS[first + 2], meta = KEYS[first + 3],
-    extra = KEYS[first + 4],
   }
+  if shape == 'p' then
+    q.extra = KEYS[first + 4]
+  else
+    q.one, q.extra = KEYS[first + 4], KEYS[first + 5]
+  end
   -- Reads come first: a key of a foreign type ends the script before anything is written.
   q.count = call('ZCARD', q.seq)
   local changed = q.count ~= call('ZCARD', q.exp) or q.count ~= call('HLEN', q.node)
@@ -213,15 +241,25 @@ local function open(shape, first, now, callers, grow)
   q.untold, q.alive = meta[5] == '1', tonumber(meta[6] or 0)
   q.kept, q.left = tonumber(meta[7] or 0), tonumber(meta[8] or 0)
   q.read = { last = q.last, front = q.front, sum = q.sum, alive = q.alive, left = q.left }
-  if shape == 'rw' then
-    call('ZCARD', q.extra)
-  elseif shape == 'p' then
+  local folded
+  if shape == 'p' then
     q.limit = tonumber(call('GET', q.extra) or nil)
+  else
+    folded = call('GET', q.one)
+    if shape == 'rw' then
+      call('ZCARD', q.extra)
+    end
   end
   local dead = q.count > 0 and call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', BATCH) or {}
-  if grow and (changed or now < q.seen or #dead > 0 or q.untold) then
+  if grow and (folded or changed or now < q.seen or #dead > 0 or q.untold) then
     -- What follows would pass without memory, and the join then not.
     call('HSET', q.meta, 'seen', q.t)
+  end
+  if folded then
+    if not grow then
+      ease(q)
+    end
+    unfold(q, folded)
   end
   if changed then
     if not grow then
@@ -244,24 +282,6 @@ local function open(shape, first, now, callers, grow)
     admit(q)
   end
   return q
-end
-
--- Lets the keys live a while longer than the node that is written, and never less than before.
-local function keep(q, ttl, anew)
-  local life = math.ceil(ttl / 1000) + 1000
-  if anew then
-    q.alive = 0
-  end
-  if q.now + 1000 * life > q.alive then
-    q.alive = q.now + 2000 * life
-    local long = num(2 * life)
-    call('PEXPIRE', q.seq, long)
-    call('PEXPIRE', q.exp, long)
-    call('PEXPIRE', q.node, long)
-    if q.shape == 'rw' then
-      call('PEXPIRE', q.extra, long)
-    end
-  end
 end
 
 -- The sequence number of a node that has not expired (one may wait to be dropped when many have), or nil.
@@ -310,32 +330,48 @@ local function stands(q, id, seq)
   return 1 + math.max(0, tonumber(ahead) - q.now)
 end
 
--- Writes what is remembered between calls, tells who was admitted (one message per client), and answers the flags.
--- A PUBLISH that is refused (an ACL without the channel) must not undo half of the work: it is only reported.
-local function close(q)
+-- Folds an empty queue that has no tombstone alive: what is remembered between calls is its last sequence number.
+local function fold(q)
+  -- Passes without memory, and so lets the rest through.
+  call('DEL', q.meta)
+  call('SET', q.one, num(q.last), 'PX', LIFE)
+end
+
+-- Writes what is remembered between calls.
+local function note(q)
   if q.count == 0 then
     q.sum = 0
   end
   local changes = { 'seen', q.t }
-  local function note(field, value, before)
+  local function set(field, value, before)
     if value ~= before then
       changes[#changes + 1] = field
       changes[#changes + 1] = num(value)
     end
   end
-  note('last', q.last, q.read.last)
-  note('front', q.front, q.read.front)
-  note('sum', q.sum, q.read.sum)
-  note('more', q.more and 1 or 0, q.untold and 1 or 0)
-  note('until', q.alive, q.read.alive)
-  note('left', q.left, q.read.left)
+  set('last', q.last, q.read.last)
+  set('front', q.front, q.read.front)
+  set('sum', q.sum, q.read.sum)
+  set('more', q.more and 1 or 0, q.untold and 1 or 0)
+  set('until', q.alive, q.read.alive)
+  set('left', q.left, q.read.left)
   local renew = q.now > q.kept + HOUR or q.now < q.kept
   if renew then
-    note('kept', q.now)
+    set('kept', q.now)
   end
   call('HSET', q.meta, unpack(changes))
   if renew then
     ease(q)
+  end
+end
+
+-- Writes what is remembered between calls, tells who was admitted (one message per client), and answers the flags.
+-- A PUBLISH that is refused (an ACL without the channel) must not undo half of the work: it is only reported.
+local function close(q)
+  if q.one and q.count == 0 and q.left <= q.now then
+    fold(q)
+  else
+    note(q)
   end
   if q.unfit then
     tell(q, unpack(q.unfit))

@@ -1,7 +1,7 @@
 -- Renews nodes of one client in one or several queues, and answers where each stands: the waiters' re-check.
 -- With no node at all it only drops what has expired, admits and tells.
 --
--- KEYS  per queue: seq exp node meta [extra]
+-- KEYS  per queue: seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | ttl, us | then per queue: shape | number of nodes | id, sequence, …
 -- ->    { now, per queue: { flags, per node: -1 gone | 0 held | 1 + us until what it waits for may have expired |
 --       -2 - limit: it waits, and does not fit that limit }
@@ -10,7 +10,33 @@
 local now, ttl = time(ARGV[1]), tonumber(ARGV[2])
 local result, key, arg = { now }, 1, 3
 
+-- A folded queue: GET, SET. Nothing when it is not, or what is written there is not so any more.
+local function renew_one(one, nodes)
+  local text = call('GET', one)
+  local seq, claim, expiry, given, owner, rest
+  if text then
+    seq, claim, expiry, given, owner, rest = inline(text)
+    expiry = tonumber(expiry)
+  end
+  if not seq or expiry <= now or expiry > now + tonumber(given) then
+    return nil
+  end
+  local answers = { 0 }
+  for i, id in ipairs(nodes) do
+    local ours = id == owner and nodes.seqs[i] == tonumber(seq)
+    if ours then
+      put(one, table.concat({ seq, claim, num(now + ttl), given, id, rest }, ' '))
+    end
+    answers[i + 1] = ours and 0 or -1
+  end
+  return answers
+end
+
 local function renew(shape, first, nodes)
+  local answers = shape ~= 'p' and renew_one(KEYS[first + 4], nodes)
+  if answers then
+    return answers
+  end
   local q = open(shape, first, now, nodes.ids, false)
   ease(q)
   local kept = false
@@ -26,7 +52,7 @@ local function renew(shape, first, nodes)
   if kept then
     keep(q, ttl)
   end
-  local answers = { 0 }
+  answers = { 0 }
   for i, id in ipairs(nodes) do
     answers[i + 1] = nodes.seqs[i] and stands(q, id, nodes.seqs[i]) or -1
   end
@@ -47,7 +73,7 @@ while arg <= #ARGV do
     answer = type(answer) == 'table' and answer.err or tostring(answer)
   end
   result[#result + 1] = answer
-  key = key + (shape == 'x' and 4 or 5)
+  key = key + (shape == 'rw' and 6 or 5)
   arg = arg + 2 + 2 * count
 end
 return result

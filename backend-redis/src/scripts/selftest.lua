@@ -13,7 +13,7 @@ local steps = {
   { 'ZRANGE', z, 0, 0 }, { 'ZRANGEBYSCORE', z, 0, 1 }, { 'ZREVRANGEBYSCORE', z, 1, 0 },
   { 'ZREM', z, 'b' }, { 'ZREMRANGEBYSCORE', z, 0, 0 },
   { 'HSET', h, 'a', '1' }, { 'HGET', h, 'a' }, { 'HMGET', h, 'a' }, { 'HKEYS', h }, { 'HLEN', h }, { 'HDEL', h, 'b' },
-  { 'SET', s, '1' }, { 'GET', s },
+  { 'SET', s, '1', 'PX', 1000 }, { 'GET', s }, { 'EXISTS', s },
   { 'DEL', z, h, s },
   { 'PUBLISH', ARGV[1], '' },
 }

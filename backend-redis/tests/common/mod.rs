@@ -91,6 +91,11 @@ impl Operator {
         cmd.exec_async(&mut self.0).await.unwrap();
     }
 
+    /// Words with spaces in them.
+    pub async fn run(&mut self, cmd: &Cmd) {
+        cmd.exec_async(&mut self.0).await.unwrap();
+    }
+
     fn cmd(&self, words: &str) -> Cmd {
         let mut cmd = Cmd::new();
         words.split(' ').for_each(|word| {

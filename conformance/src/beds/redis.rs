@@ -46,6 +46,11 @@ fn prefix(queue: &Address) -> String {
     }
 }
 
+/// The sequence number of the node of a folded queue.
+fn folded_node(text: &str) -> Option<u64> {
+    text.split_once(' ')?.0.parse().ok()
+}
+
 #[async_trait]
 impl Admin for RedisAdmin {
     async fn contents(&self, namespace: &str, names: &[String]) -> Result<Vec<String>> {
@@ -63,12 +68,28 @@ impl Admin for RedisAdmin {
         // foreign entry is the suite's own.
         contents
             .retain(|key| ![":meta", ":left", ":limit", ":foreign"].iter().any(|part| key.ends_with(part)));
+        // So does a folded queue without a node.
+        let mut folded = Vec::new();
+        for key in contents.iter().filter(|key| key.ends_with(":one")) {
+            let text: Option<String> = self.0.clone().get(key).await.map_err(unavailable)?;
+            if text.is_none_or(|text| folded_node(&text).is_none()) {
+                folded.push(key.clone());
+            }
+        }
+        contents.retain(|key| !folded.contains(key));
         Ok(contents)
     }
 
     async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
-        let (mut connection, key) = (self.0.clone(), format!("{}seq", prefix(queue)));
-        let removed: u32 = connection.zrembyscore(key, sequence, sequence).await.map_err(unavailable)?;
+        let (mut connection, prefix) = (self.0.clone(), prefix(queue));
+        let one = format!("{prefix}one");
+        let text: Option<String> = connection.get(&one).await.map_err(unavailable)?;
+        let removed: u32 = if text.is_some_and(|text| folded_node(&text) == Some(sequence)) {
+            connection.del(one).await.map_err(unavailable)?
+        } else {
+            let key = format!("{prefix}seq");
+            connection.zrembyscore(key, sequence, sequence).await.map_err(unavailable)?
+        };
         if removed == 1 { Ok(()) } else { Err(Error::invalid("sequence", "no such node")) }
     }
 
