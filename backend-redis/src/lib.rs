@@ -10,9 +10,10 @@
 //! stored (the sum that is taken, and the frontier up to which nodes are admitted), since a limit that is lowered
 //! revokes nobody. The admitted are always a prefix of the queue.
 //!
-//! *Folded.* While nobody contends, an exclusive or read/write queue is one string (`one`) with its only node, or with its last
-//! token: an acquire and a release read it and write it, and that is all. A second node, a tombstone or an operator unfolds it
-//! into the sets, and who leaves it empty folds it again. The rules are the same in both forms (`scripts/one.lua`).
+//! *Folded.* While nobody contends, an exclusive or read/write queue is one string (`one`) with its only node, or with
+//! its last token: an acquire and a release read it and write it, and that is all. A second node, a tombstone or an
+//! operator unfolds it into the sets, and whoever leaves it empty folds it again. The rules are the same in both forms
+//! (`scripts/one.lua`).
 //!
 //! *Leases.* Each node expires by itself, so each has a deadline of its own: the moment at which the join or renewal
 //! was sent whose reply is in, plus the TTL, less the margin. One reply about one node never moves the
@@ -32,11 +33,12 @@
 //! keys throws locks away: see [`Capabilities`](latchwork_core::Capabilities). The fencing token is the answer.
 //!
 //! # Names on the server
-//! `<namespace>:<kind>:{<key>}:<part>` with the parts `seq exp node meta`, `one` (folded: in place of these four, and not of
-//! semaphores), `writers` (read/write locks), `limit` (semaphores) and `left` (tombstones), and the channel `<namespace>:inbox:<client id>`. An exact address has no
-//! namespace: `<kind>:{<name>}:<part>`; a name with a brace is refused. To remove a node by hand:
-//! `ZREM <…>:seq <node id>`, or `DEL <…>:one` where there is that key; its owner hears `Revoked` at its next renewal, and the next one is admitted. (One that is
-//! revoked by this library hears it at once.)
+//! `<namespace>:<kind>:{<key>}:<part>` with the parts `seq exp node meta`, or `one` in place of these four (folded; not
+//! of semaphores), `writers` (read/write locks), `limit` (semaphores) and `left` (tombstones), and the channel
+//! `<namespace>:inbox:<client id>`. An exact address has no namespace: `<kind>:{<name>}:<part>`; a name with a brace is
+//! refused. To remove a node by hand: `DEL <…>:one`, or where that key is not, `ZREM <…>:seq <node id>`; its owner
+//! hears `Revoked` at its next renewal, and the next one is admitted. (One that is revoked by this library hears it at
+//! once.)
 //!
 //! # What the server must allow
 //! Redis 6.2 or newer (tested: 7.0), or Valkey (expected). This ACL is enough:

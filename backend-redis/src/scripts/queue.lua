@@ -17,8 +17,6 @@
 -- each, and says "more" when there may be others. Two rare exceptions read it once, in repair() and clamp().
 
 local BATCH = 256
--- The hash outlives the last use by 24 hours; its expiry is set anew once an hour.
-local HOUR = 3600 * 1000000
 local MORE, UNTOLD = 1, 2
 
 -- A node's data: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label. Nothing for what is no node of ours.
@@ -199,7 +197,7 @@ end
 
 -- Writes the folded form out: its node, unless that has expired, and the last sequence number.
 local function unfold(q, text)
-  local seq, claim, expiry, ttl, id, rest = inline(text)
+  local seq, id, expiry, ttl, claim, rest = inline(text)
   q.last = math.max(q.last, tonumber(seq or string.match(text, '^%d+$')) or 0)
   -- The server's clock may have been stepped back, as in clamp().
   expiry = seq and math.min(tonumber(expiry), q.now + tonumber(ttl))

@@ -13,9 +13,9 @@ local result, key, arg = { now }, 1, 3
 -- A folded queue: GET, SET. Nothing when it is not, or what is written there is not so any more.
 local function renew_one(one, nodes)
   local text = call('GET', one)
-  local seq, claim, expiry, given, owner, rest
+  local seq, owner, expiry, given, claim, rest
   if text then
-    seq, claim, expiry, given, owner, rest = inline(text)
+    seq, owner, expiry, given, claim, rest = inline(text)
     expiry = tonumber(expiry)
   end
   if not seq or expiry <= now or expiry > now + tonumber(given) then
@@ -25,7 +25,7 @@ local function renew_one(one, nodes)
   for i, id in ipairs(nodes) do
     local ours = id == owner and nodes.seqs[i] == tonumber(seq)
     if ours then
-      put(one, table.concat({ seq, claim, num(now + ttl), given, id, rest }, ' '))
+      put(one, table.concat({ seq, id, num(now + ttl), given, claim, rest }, ' '), 'PX', LIFE)
     end
     answers[i + 1] = ours and 0 or -1
   end

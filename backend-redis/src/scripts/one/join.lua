@@ -6,15 +6,17 @@ if ARGV[2] ~= 'p' then
   local last
   if not text then
     last = call('EXISTS', unpack(KEYS)) == 0 and 0
+  elseif string.find(text, '^%d+$') then
+    last = tonumber(text)
   else
-    local seq, held, expiry, given, owner, rest = inline(text)
+    local seq, owner, expiry, given, held, rest = inline(text)
     expiry = tonumber(expiry)
     if not seq then
-      last = tonumber(string.match(text, '^%d+$'))
+      last = nil
     elseif expiry <= now then
       last = tonumber(seq)
     elseif owner == id then
-      call('SET', one, table.concat({ seq, held, num(now + ttl), given, id, rest }, ' '), 'PX', LIFE)
+      call('SET', one, table.concat({ seq, id, num(now + ttl), given, held, rest }, ' '), 'PX', LIFE)
       return { 1, tonumber(seq), 0, 0, now }
     elseif ARGV[10] == '1' and (claim == 'x' or held == 'x') and expiry <= now + tonumber(given) then
       return { 0, 0, 0, 0, now }
@@ -22,8 +24,13 @@ if ARGV[2] ~= 'p' then
   end
   if last then
     local seq = math.max(now, last + 1)
-    local head = string.format('%.0f %s %.0f %s %s %.0f ', seq, claim, now + ttl, ARGV[6], id, now)
-    call('SET', one, head .. ARGV[8] .. ' ' .. ARGV[9], 'PX', LIFE)
+    -- The label comes behind it: format() would end it at a zero byte.
+    local node = string.format('%.0f %s %.0f %s %s %.0f %s ', seq, id, now + ttl, ARGV[6], claim, now, ARGV[8])
+    if text and math.floor(last / HOUR) == math.floor(now / HOUR) then
+      call('SET', one, node .. ARGV[9], 'KEEPTTL')
+    else
+      call('SET', one, node .. ARGV[9], 'PX', LIFE)
+    end
     return { 1, seq, 0, 0, now }
   end
 end

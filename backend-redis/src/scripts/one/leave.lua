@@ -2,10 +2,11 @@
 local now = time(ARGV[1])
 if ARGV[2] ~= 'p' then
   local text = call('GET', KEYS[5])
-  if text then
-    local seq, _, expiry, _, owner = inline(text)
-    if owner == ARGV[3] and seq == ARGV[4] and tonumber(expiry) > now then
-      put(KEYS[5], seq)
+  local name = ARGV[4] .. ' ' .. ARGV[3] .. ' '
+  if text and string.sub(text, 1, #name) == name then
+    local expiry = tonumber(string.match(text, '^%d+', #name + 1))
+    if expiry and expiry > now then
+      put(KEYS[5], ARGV[4], 'KEEPTTL')
       return { 1, 0, now }
     end
   end

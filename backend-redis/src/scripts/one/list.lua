@@ -3,7 +3,7 @@ local now = time(ARGV[1])
 if ARGV[2] ~= 'p' then
   local text = call('GET', KEYS[5])
   if text then
-    local seq, claim, expiry, ttl, _, rest = inline(text)
+    local seq, _, expiry, ttl, claim, rest = inline(text)
     expiry = tonumber(expiry)
     if seq and expiry > now and expiry <= now + tonumber(ttl) then
       if tonumber(seq) <= tonumber(ARGV[3]) then
