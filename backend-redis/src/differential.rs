@@ -136,7 +136,7 @@ impl<'a> History<'a> {
             bench,
             forms: Forms::default(),
             folded: false,
-            quiet: seed % 2 == 0,
+            quiet: seed.is_multiple_of(2),
             queue: Queue::of(&address).unwrap(),
             twin: Twin::new(),
             dice: Dice(seed),
