@@ -2,6 +2,7 @@
 
 pub mod attempt;
 pub mod cancel;
+pub mod crowd;
 pub mod downgrade;
 pub mod futures;
 pub mod key;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Case> {
         operator::CASES,
         attempt::CASES,
         cancel::CASES,
+        crowd::CASES,
         mutex::CASES,
         least::CASES,
         process::CASES,

@@ -374,7 +374,7 @@ cases! {
 }
 
 /// Whether the testbed counts requests; where it cannot, it must refuse.
-async fn counts(scene: &Scene) -> bool {
+pub(super) async fn counts(scene: &Scene) -> bool {
     let counted = scene.stage.requests().await;
     assert_eq!(counted.is_ok(), scene.can(Fault::CountRequests), "the testbed says what it can: {counted:?}");
     counted.is_ok()

@@ -92,7 +92,28 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "a_departure_wakes_every_waiter",
         case: "node_wait_a_departure_costs_the_same_behind_few_and_many",
         beside: "mutex_is_fair",
-        bed: |name| on_memory(name, Herd::default()),
+        bed: |name| on_memory(name, Herd::one_of(1)),
+    },
+    Control {
+        name: "a_few_in_a_thousand_look_at_every_departure",
+        case: "node_wait_a_thousand_released_one_by_one",
+        // So few of them do not show there.
+        beside: "node_wait_a_departure_costs_the_same_behind_few_and_many",
+        bed: |name| on_memory(name, Herd::one_of(50)),
+    },
+    Control {
+        name: "a_few_readers_and_writers_look_at_every_departure",
+        case: "node_wait_readers_and_writers_released_one_by_one",
+        // So few of them do not show there.
+        beside: "node_wait_a_departure_costs_the_same_behind_few_and_many",
+        bed: |name| on_memory(name, Herd::one_of(50)),
+    },
+    Control {
+        name: "a_few_who_want_permits_look_at_every_departure",
+        case: "node_wait_for_permits_released_one_by_one",
+        // So few of them do not show there.
+        beside: "node_wait_a_departure_costs_the_same_behind_few_and_many",
+        bed: |name| on_memory(name, Herd::one_of(50)),
     },
     Control {
         name: "a_lost_wake_up_is_never_healed",

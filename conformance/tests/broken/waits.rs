@@ -1,10 +1,11 @@
 //! Waiters and holders who hear too much, too late or nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Backend, Join, Joined, Node, NodeState};
+use latchwork_core::contracts::{Backend, Join, Joined, Node, NodeState, Page};
 use latchwork_core::decide::renewal_period;
 use latchwork_core::{LostReason, Result};
 use tokio::sync::Notify;
@@ -39,18 +40,31 @@ impl Defect for OnlyRechecks {
     }
 }
 
-/// Every waiter looks at every departure.
-#[derive(Debug, Default)]
-pub(super) struct Herd(Notify);
+/// Waiters look at every departure: one of so many.
+#[derive(Debug)]
+pub(super) struct Herd {
+    one_of: usize,
+    waiters: AtomicUsize,
+    departures: Notify,
+}
+
+impl Herd {
+    pub(super) fn one_of(one_of: usize) -> Self {
+        Self { one_of, waiters: AtomicUsize::new(0), departures: Notify::new() }
+    }
+}
 
 #[async_trait]
 impl Defect for Herd {
     async fn admitted(&self, node: &BrokenNode) -> Result<()> {
+        if !self.waiters.fetch_add(1, Ordering::AcqRel).is_multiple_of(self.one_of) {
+            return node.honest.admitted().await;
+        }
         loop {
             tokio::select! {
                 admitted = node.honest.admitted() => return admitted,
-                () = self.0.notified() => {
-                    node.backend.list(&node.join.queue, ALL).await?;
+                () = self.departures.notified() => {
+                    node.backend.list(&node.join.queue, Page { after: 0, most: 1 }).await?;
                 }
             }
         }
@@ -58,7 +72,7 @@ impl Defect for Herd {
 
     async fn leave(&self, node: &BrokenNode) -> Result<()> {
         let left = node.honest.leave().await;
-        self.0.notify_waiters();
+        self.departures.notify_waiters();
         left
     }
 }
