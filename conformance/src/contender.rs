@@ -3,12 +3,14 @@
 //! The suite starts one by running its own executable again with [`VARIABLE`] set, so that a third party's
 //! suite has processes too, with no other binary. People use it as `latchwork-conformance hold`.
 
+use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt;
-use latchwork_core::{Address, Clock, Config, Connector, Hold, LostReason, Result, Token, connect};
+use latchwork_core::{
+    Address, Clock, Config, Connector, Coordinator, Hold, LostReason, Name, Result, Token, connect,
+};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -16,6 +18,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use crate::adapter::Adapter;
 use crate::exclusive::{Guard, Lock};
 use crate::kit::{Scene, soon};
+use crate::soak::Soak;
+use crate::stint::Stint;
 
 /// The environment variable that makes an executable of the suite a contender.
 pub const VARIABLE: &str = "LATCHWORK_CONTENDER";
@@ -27,7 +31,7 @@ pub struct Order {
     pub config: Config,
     /// The mutex's key.
     pub key: String,
-    /// Whether the key is another program's name, used as it is: of a mutex.
+    /// Whether the key is another program's name, used as it is: of a mutex, or of what a soak contends for.
     #[serde(default)]
     pub exact: bool,
     /// With what it contends. Where others are to hold beside it, whoever started it has seen to that.
@@ -42,17 +46,34 @@ pub struct Order {
     pub soak: Option<Soak>,
 }
 
-fn yes() -> bool {
-    true
+impl Order {
+    /// Its key, as the name of a recipe.
+    pub(crate) fn name(&self) -> Name {
+        if self.exact { Address::exact(self.key.as_str()) } else { Name::from(self.key.as_str()) }
+    }
+
+    /// What it takes for a mutex.
+    pub(crate) fn lock(&self, coordinator: &Coordinator) -> Result<Lock> {
+        match self.exact {
+            true => Ok(coordinator.mutex(self.name())?.into()),
+            false => self.adapter.lock(coordinator, &self.key, None),
+        }
+    }
+
+    /// This executable again, as the contender that this order makes of it: its `main` calls
+    /// [`contender_main`](crate::contender_main) first.
+    ///
+    /// # Errors
+    /// When the operating system does not tell which executable this is.
+    pub fn command(&self) -> io::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.env(VARIABLE, serde_json::to_string(self)?).kill_on_drop(true);
+        Ok(command)
+    }
 }
 
-/// Holds one after the other, by several tasks.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Soak {
-    /// So many tasks contend.
-    pub tasks: usize,
-    /// For so long.
-    pub seconds: u64,
+fn yes() -> bool {
+    true
 }
 
 /// What a contender says, one JSON line each.
@@ -75,15 +96,8 @@ pub enum Event {
         /// Whether `lost()` was ready at its first poll.
         lost_at_first_poll: bool,
     },
-    /// It held, in a soak: the instants on the machine's clock, in nanoseconds.
-    Stint {
-        /// With this token.
-        token: Token,
-        /// From the first look at the clock after the admission.
-        from: u64,
-        /// To the last one before the release.
-        to: u64,
-    },
+    /// It held, in a soak.
+    Stint(Stint),
     /// It lost what it held.
     Lost {
         /// Why.
@@ -99,16 +113,13 @@ pub enum Event {
 /// What connecting, acquiring or releasing answers.
 pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<()> {
     let coordinator = connect(connectors, &order.config).await?;
-    let mutex = match order.exact {
-        true => coordinator.mutex(Address::exact(order.key))?.into(),
-        false => order.adapter.lock(&coordinator, &order.key, None)?,
-    };
     if let Some(soak) = order.soak {
-        contend_often(&mutex, soak).await?;
+        soak.contend(&coordinator, &order).await?;
         coordinator.close().await?;
         say(&Event::Released);
         return Ok(());
     }
+    let mutex = order.lock(&coordinator)?;
     let clock = Clock::system();
     let asked = clock.now();
     let guard = mutex.acquire().await?;
@@ -118,30 +129,6 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     guard.release().await?;
     coordinator.close().await?;
     say(&Event::Released);
-    Ok(())
-}
-
-async fn contend_often(mutex: &Lock, soak: Soak) -> Result<()> {
-    let clock = Clock::system();
-    let end = clock.now() + Duration::from_secs(soak.seconds);
-    let tasks = (0..soak.tasks).map(|_| {
-        let (mutex, clock) = (mutex.clone(), clock.clone());
-        async move {
-            while clock.now() < end {
-                let guard = mutex.acquire().await?;
-                let from = clock.now().as_nanos();
-                tokio::task::yield_now().await;
-                guard.check()?;
-                say(&Event::Stint { token: guard.token(), from, to: clock.now().as_nanos() });
-                guard.release().await?;
-            }
-            Result::Ok(())
-        }
-    });
-    futures_util::future::try_join_all(
-        tasks.map(|task| async { tokio::spawn(task).await.expect("no panic") }),
-    )
-    .await?;
     Ok(())
 }
 
@@ -180,7 +167,7 @@ fn look(guard: &Guard) -> Event {
     Event::Looked { is_held, check, lost_at_first_poll: guard.lost().now_or_never().is_some() }
 }
 
-fn say(event: &Event) {
+pub(crate) fn say(event: &Event) {
     // println! flushes at the line's end: stdout is line-buffered.
     println!("{}", serde_json::to_string(event).expect("an event is JSON"));
 }
@@ -214,12 +201,11 @@ impl Contender {
             tells_of_loss: false,
             soak,
         };
-        let executable = std::env::current_exe().expect("the own executable is known");
-        let mut child = Command::new(executable)
-            .env(VARIABLE, serde_json::to_string(&order).expect("an order is JSON"))
+        let mut child = order
+            .command()
+            .expect("the own executable is known")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .kill_on_drop(true)
             .spawn()
             .expect("the own executable runs");
         let orders = child.stdin.take().expect("piped");

@@ -18,6 +18,8 @@ mod kit;
 pub mod proxy;
 pub mod report;
 pub mod servers;
+pub mod soak;
+pub mod stint;
 pub mod testbed;
 
 pub use adapter::Adapter;

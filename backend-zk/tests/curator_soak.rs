@@ -1,0 +1,219 @@
+//! Processes of Curator and of this library on one read/write lock: nobody beside a writer, and both sides served all the time.
+//! Each process tells when it held, on the machine's clock; the log is judged afterwards, by neither library.
+
+mod common;
+#[path = "curator/java.rs"]
+mod java;
+
+use std::process::{ExitCode, Stdio};
+use std::time::Duration;
+
+use common::{config, own_server};
+use futures_util::future::join_all;
+use latchwork_conformance::Adapter;
+use latchwork_conformance::contender::{Event, Order};
+use latchwork_conformance::soak::{Soak, SoakKind};
+use latchwork_conformance::stint::{Stint, in_order_of_tokens, none_overlap};
+use latchwork_core::Config;
+use latchwork_core::decide::Claim;
+use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout};
+
+/// Tasks or threads of a process.
+const EACH: usize = 3;
+
+/// How much of it there is.
+#[derive(Clone, Copy)]
+struct Size {
+    /// Of each side.
+    processes: usize,
+    seconds: u64,
+}
+
+fn main() -> ExitCode {
+    if let Some(code) = latchwork_conformance::contender_main(&[latchwork_zookeeper::connector()]) {
+        return code;
+    }
+    let long = std::env::var(latchwork_conformance::cases::LONG).is_ok_and(|value| value == "1");
+    let size = if long { Size { processes: 4, seconds: 30 } } else { Size { processes: 2, seconds: 5 } };
+    let mut arguments = Arguments::from_args();
+    // Each has many processes of its own.
+    arguments.test_threads = Some(1);
+    let trials = vec![
+        trial("processes_of_curator_and_ours_share_a_read_write_lock", move || share(size)),
+        trial("the_log_of_processes_on_two_locks_is_found_bad", on_two_locks),
+    ];
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F + Send + 'static) -> Trial {
+    Trial::test(name, move || {
+        let runtime = tokio::runtime::Runtime::new().map_err(Failed::from)?;
+        runtime.block_on(test());
+        Ok(())
+    })
+}
+
+async fn share(size: Size) {
+    let sides = contend(size, "/ledger", "/ledger").await;
+    for (name, processes) in [("Curator", &sides.curators), ("Latchwork", &sides.ours)] {
+        let grants = |claim| processes.iter().flatten().filter(|stint| stint.claim == claim).count();
+        eprintln!(
+            "{name}: {} writers and {} readers admitted in {} s, in {} processes",
+            grants(Claim::Exclusive),
+            grants(Claim::Shared),
+            size.seconds,
+            size.processes
+        );
+    }
+    if let Err(why) = none_overlap(&sides.all(), u32::MAX) {
+        panic!("{why}");
+    }
+    // Curator has no tokens.
+    if let Err(why) = in_order_of_tokens(&sides.ours.concat()) {
+        panic!("{why}");
+    }
+    sides.assert_all_progress(size);
+}
+
+/// The control: processes that exclude nobody of the other side are found out, by the same log and the same judgement.
+async fn on_two_locks() {
+    let sides = contend(Size { processes: 1, seconds: 2 }, "/ledger", "/another").await;
+    for side in [&sides.curators, &sides.ours] {
+        assert_eq!(none_overlap(&side.concat(), u32::MAX), Ok(()), "each side is right by itself");
+    }
+    assert!(none_overlap(&sides.all(), u32::MAX).is_err(), "nobody was beside a writer, on two locks");
+}
+
+/// The stints of each process.
+struct Sides {
+    curators: Vec<Vec<Stint>>,
+    ours: Vec<Vec<Stint>>,
+}
+
+impl Sides {
+    fn all(&self) -> Vec<Stint> {
+        [self.curators.concat(), self.ours.concat()].concat()
+    }
+
+    /// All the time for which all were there, every process was served, and each side as reader and as writer: in each part of it
+    /// that is too long for the machine's noise.
+    fn assert_all_progress(&self, size: Size) {
+        let processes = || self.curators.iter().chain(&self.ours);
+        let begins = processes().filter_map(|stints| stints.iter().map(|stint| stint.from).min());
+        let ends = processes().filter_map(|stints| stints.iter().map(|stint| stint.to).max());
+        let (begin, end) = (begins.max().expect("stints"), ends.min().expect("stints"));
+        let (together, whole) = (end.saturating_sub(begin), Duration::from_secs(size.seconds));
+        assert!(Duration::from_nanos(together) > whole / 4, "they were together for {together} ns only");
+        let parts = (size.seconds / 5).max(1);
+        for number in 0..parts {
+            let part = begin + together * number / parts..begin + together * (number + 1) / parts;
+            let served =
+                |stints: &[Stint]| stints.iter().filter(|stint| part.contains(&stint.from)).count() > 0;
+            assert!(
+                processes().all(|stints| served(stints)),
+                "a process was not served in part {number} of {parts}"
+            );
+            for side in [&self.curators, &self.ours] {
+                for claim in [Claim::Exclusive, Claim::Shared] {
+                    let mut stints = side.concat();
+                    stints.retain(|stint| stint.claim == claim);
+                    assert!(
+                        served(&stints),
+                        "a side was never served as {claim:?} in part {number} of {parts}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Has processes of both sides contend for the locks at these paths of a server of their own.
+async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
+    let server = own_server().await;
+    let config = config(server.addr());
+    let path = |name: &str| format!("/{}-app{name}", config.namespace);
+    let (threads, seconds) = (EACH.to_string(), size.seconds.to_string());
+    let mut waiting: Vec<_> = (0..size.processes)
+        .map(|_| Process::of(java::start("Soak.java", &[server.addr(), &path(curators), &threads, &seconds])))
+        .collect();
+    for process in &mut waiting {
+        assert_eq!(process.says().await, "ready");
+    }
+    let mut running: Vec<_> = (0..size.processes).map(|_| ours_on(&config, path(ours), size)).collect();
+    for process in &mut running {
+        process.stint().await.expect("it is served at once");
+    }
+    for process in &mut waiting {
+        process.told("go").await;
+    }
+    // All are read at once, or one that is not read would stand still.
+    let (curators, ours) = tokio::join!(
+        join_all(waiting.iter_mut().map(Process::stints)),
+        join_all(running.iter_mut().map(Process::stints))
+    );
+    Sides { curators, ours }
+}
+
+fn ours_on(config: &Config, path: String, size: Size) -> Process {
+    let order = Order {
+        config: config.clone(),
+        key: path,
+        exact: true,
+        adapter: Adapter::Mutex,
+        tells_of_loss: false,
+        soak: Some(Soak { tasks: EACH, seconds: size.seconds, kind: SoakKind::ReadWrite }),
+    };
+    let mut command = order.command().expect("the own executable is known");
+    Process::of(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs"))
+}
+
+/// A process of either side.
+struct Process {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+    stints: Vec<Stint>,
+}
+
+/// No process says nothing for longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Process {
+    fn of(mut child: Child) -> Self {
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Self { child, lines, stints: Vec::new() }
+    }
+
+    async fn told(&mut self, order: &str) {
+        let orders = self.child.stdin.as_mut().expect("piped");
+        orders.write_all(format!("{order}\n").as_bytes()).await.expect("told");
+        orders.flush().await.expect("told");
+    }
+
+    async fn says(&mut self) -> String {
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await.expect("it says something");
+        line.expect("read").expect("it lives")
+    }
+
+    /// The next time that it tells of; none when it has ended.
+    async fn stint(&mut self) -> Option<Stint> {
+        let line = self.says().await;
+        match serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}")) {
+            Event::Stint(stint) => {
+                self.stints.push(stint);
+                Some(stint)
+            }
+            Event::Released => None,
+            other => panic!("unexpected in a soak: {other:?}"),
+        }
+    }
+
+    /// All that it tells, to its end in order.
+    async fn stints(&mut self) -> Vec<Stint> {
+        while self.stint().await.is_some() {}
+        let status = self.child.wait().await.expect("waited");
+        assert!(status.success(), "{status}");
+        std::mem::take(&mut self.stints)
+    }
+}
