@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
-use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, AsyncConnectionConfig};
 
 use super::proxied::{Admin, ServerBed};
 use crate::servers::Server;
+
+/// What the operator's hands wait for at most.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The testbed of a Redis server.
 ///
@@ -29,7 +32,12 @@ pub fn redis_bed(server: Server) -> Result<ServerBed> {
     ServerBed::new(server, latchwork_redis::connector(), capabilities, expiry_bound, "exact-", |addr| {
         Box::pin(async move {
             let client = redis::Client::open(format!("redis://{addr}")).map_err(unavailable)?;
-            let connection = client.get_multiplexed_async_connection().await.map_err(unavailable)?;
+            // The client crate's own timeouts are short: an operator waits for a busy machine.
+            let patient = AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(PATIENCE))
+                .set_response_timeout(Some(PATIENCE));
+            let connection =
+                client.get_multiplexed_async_connection_with_config(&patient).await.map_err(unavailable)?;
             Ok(Box::new(RedisAdmin(connection)) as Box<dyn Admin>)
         })
     })
