@@ -279,6 +279,17 @@ async fn an_uncontended_join_is_one_script_and_a_leave_one_more() {
     assert_eq!(operator.calls("evalsha").await, before.0 + 1);
     node.leave().await.unwrap();
     assert_eq!((operator.calls("evalsha").await, operator.calls("eval").await), (before.0 + 2, before.1));
+    // Inside, where nobody contends: each reads the time and one key, and writes that key.
+    let commands = ["time", "get", "set", "pexpire", "hset", "zadd"];
+    let mut calls = Vec::new();
+    for command in commands {
+        calls.push(operator.calls(command).await);
+    }
+    let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
+    node.leave().await.unwrap();
+    for (command, (before, more)) in commands.into_iter().zip(calls.into_iter().zip([2, 2, 2, 0, 0, 0])) {
+        assert_eq!(operator.calls(command).await - before, more, "{command}");
+    }
 }
 
 #[tokio::test]

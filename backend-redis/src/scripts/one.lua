@@ -46,8 +46,8 @@ end
 
 -- Writes the folded form where a renewal or a leave must pass without memory: behind a command that the server lets
 -- through, it lets the rest through too.
-local function put(one, text, how, life)
-  if redis.pcall('SET', one, text, how, life).err then
+local function put(one, text, ...)
+  if redis.pcall('SET', one, text, ...).err then
     call('PEXPIRE', one, LIFE)
     call('SET', one, text, 'KEEPTTL')
   end

@@ -24,12 +24,15 @@ if ARGV[2] ~= 'p' then
   end
   if last then
     local seq = math.max(now, last + 1)
-    -- The label comes behind it: format() would end it at a zero byte.
-    local node = string.format('%.0f %s %.0f %s %s %.0f %s ', seq, id, now + ttl, ARGV[6], claim, now, ARGV[8])
+    local name = num(seq)
+    -- Joined now, which mostly is its sequence number.
+    local joined = seq == now and name or num(now)
+    local node = name .. ' ' .. id .. ' ' .. num(now + ttl) .. ' ' .. ARGV[6] .. ' ' .. claim .. ' ' .. joined
+      .. ' ' .. ARGV[8] .. ' ' .. ARGV[9]
     if text and math.floor(last / HOUR) == math.floor(now / HOUR) then
-      call('SET', one, node .. ARGV[9], 'KEEPTTL')
+      call('SET', one, node, 'KEEPTTL')
     else
-      call('SET', one, node .. ARGV[9], 'PX', LIFE)
+      call('SET', one, node, 'PX', LIFE)
     end
     return { 1, seq, 0, 0, now }
   end
