@@ -485,6 +485,49 @@ async fn permit_histories_agree_with_the_twin() {
     histories(Kind::Semaphore, 2000..2040, 150).await;
 }
 
+/// The server's clock is set back, somebody else asks, and it is set right again: the asking has shortened the node's life.
+#[tokio::test]
+async fn whoever_asks_while_the_clock_is_back_shortens_a_folded_node_too() {
+    let server = Server::start(servers::Kind::Redis, Options::new()).await.unwrap();
+    let mut bench = Bench::new(server.url()).await;
+    for kind in [Kind::Mutex, Kind::RwLock] {
+        for asking in 0..4 {
+            let address = Address::new("differential", kind, NodeId::random().to_string()).unwrap();
+            let mut history = History::new(&mut bench, address, 7);
+            let join = |patience| Join {
+                queue: history.address.clone(),
+                id: NodeId::random(),
+                claim: Claim::Exclusive,
+                limit: None,
+                label: "label".into(),
+                patience,
+                repeated: false,
+            };
+            let (held, other) = (join(Patience::Wait), join(Patience::Try));
+            let attempt = |join| Attempt { join, ttl: 10 * SECOND, sequence: 0 };
+            history.join(attempt(held)).await;
+            history.look_at_the_form().await;
+            assert!(history.folded);
+            history.now -= 8 * SECOND;
+            match asking {
+                0 => history.join(attempt(other)).await,
+                1 => history.list().await,
+                2 => {
+                    let held = std::mem::replace(&mut history.attempts, vec![attempt(other)]);
+                    history.leave().await;
+                    history.renew().await;
+                    history.attempts = held;
+                }
+                _ => {}
+            }
+            history.now += 13 * SECOND;
+            history.attempts.truncate(1);
+            history.renew().await;
+            history.list().await;
+        }
+    }
+}
+
 /// More expire at once than one script drops: what is left of them is gone all the same.
 #[tokio::test]
 async fn a_crowd_that_expires_at_once_agrees_with_the_twin() {

@@ -10,7 +10,7 @@ local left = KEYS[#KEYS]
 call('ZCARD', left)
 local q = open(ARGV[2], 1, now, { [id] = true }, false)
 ease(q)
-call('ZADD', left, num(now + stand), id)
+call('ZADD', left, now + stand, id)
 call('ZREMRANGEBYSCORE', left, '-inf', num(now))
 call('PEXPIRE', left, math.ceil(stand / 1000) + 1000)
 q.left = math.max(q.left, now + stand)

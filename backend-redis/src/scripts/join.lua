@@ -25,7 +25,7 @@ end
 
 local seq = q.count > 0 and find(q, id)
 if seq then
-  call('ZADD', q.exp, num(now + ttl), id)
+  call('ZADD', q.exp, now + ttl, id)
   keep(q, ttl)
   local wait = stands(q, id, seq)
   if wait == 0 then
@@ -60,13 +60,13 @@ end
 
 seq = math.max(now, q.last + 1)
 q.last = seq
-call('ZADD', q.seq, num(seq), id)
-call('ZADD', q.exp, num(now + ttl), id)
+call('ZADD', q.seq, seq, id)
+call('ZADD', q.exp, now + ttl, id)
 call('HSET', q.node, id, table.concat({ claim, ARGV[5], ARGV[6], q.t, ARGV[8], label }, ' '))
 -- Keys that were empty are new, and have no expiry yet.
 keep(q, ttl, q.count == 0)
 if shape == 'rw' and claim == 'x' then
-  call('ZADD', q.extra, num(seq), id)
+  call('ZADD', q.extra, seq, id)
   call('PEXPIRE', q.extra, math.ceil((q.alive - now) / 1000))
 end
 q.count = q.count + 1

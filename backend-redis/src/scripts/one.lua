@@ -25,7 +25,8 @@ local call = redis.call
 local LIFE = '93600000'
 local HOUR = 3600 * 1000000
 
--- A time is a whole number of microseconds, below 2^53 and so exact; tostring() would round it.
+-- A time is a whole number of microseconds, below 2^53 and so exact. It stays so as an argument of call(), where the
+-- server writes 17 digits; tostring() and .. would round it.
 local function num(n)
   return string.format('%.0f', n)
 end
@@ -43,6 +44,9 @@ end
 local function inline(text)
   return string.match(text, '^(%d+) (%S+) (%d+) (%d+) ([xs]) (%d+ %S+ .*)$')
 end
+
+-- What the short way has read of "one", so that open() need not: nothing when there was no short way.
+local known
 
 -- Writes the folded form where a renewal or a leave must pass without memory: behind a command that the server lets
 -- through, it lets the rest through too.

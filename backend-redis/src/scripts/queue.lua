@@ -6,7 +6,7 @@
 --   node  hash         node id -> "claim weight ttl joined inbox label"
 --   meta  hash         last: the last sequence number; front: the highest that was admitted and told;
 --                      sum: permits taken by the admitted; seen: the server's time at the last call; more: some of
---                      the admitted are still to be told; until: how long the other keys live; kept: when this hash's
+--                      the admitted are still to be told; alive: how long the other keys live; kept: when this hash's
 --                      own expiry was set; left: until when there are tombstones
 --   one   x, rw: the folded form; p: absent
 --   extra rw: sorted set of the writers, id -> sequence number; p: the stored limit, a string; x: absent
@@ -98,7 +98,7 @@ local function clamp(q)
   for i = 1, #late, 2 do
     local _, _, ttl = data(q, late[i])
     if ttl and tonumber(late[i + 1]) > q.now + tonumber(ttl) then
-      call('ZADD', q.exp, num(q.now + tonumber(ttl)), late[i])
+      call('ZADD', q.exp, q.now + tonumber(ttl), late[i])
     end
   end
 end
@@ -109,7 +109,8 @@ local function tell(q, id, seq)
   if q.callers[id] then
     return
   end
-  local _, _, _, _, inbox = data(q, id)
+  local text = call('HGET', q.node, id)
+  local inbox = text and string.match(text, '^[xsp] %d+ %d+ %d+ (%S+) ')
   if inbox then
     local told = q.told[inbox] or {}
     told[#told + 1] = id .. ' ' .. num(seq)
@@ -203,7 +204,7 @@ local function unfold(q, text)
   expiry = seq and math.min(tonumber(expiry), q.now + tonumber(ttl))
   if seq and expiry > q.now then
     call('ZADD', q.seq, seq, id)
-    call('ZADD', q.exp, num(expiry), id)
+    call('ZADD', q.exp, expiry, id)
     call('HSET', q.node, id, table.concat({ claim, 1, ttl, rest }, ' '))
     if q.shape == 'rw' and claim == 'x' then
       call('ZADD', q.extra, seq, id)
@@ -233,7 +234,7 @@ local function open(shape, first, now, callers, grow)
   -- Reads come first: a key of a foreign type ends the script before anything is written.
   q.count = call('ZCARD', q.seq)
   local changed = q.count ~= call('ZCARD', q.exp) or q.count ~= call('HLEN', q.node)
-  local meta = call('HMGET', q.meta, 'last', 'front', 'sum', 'seen', 'more', 'until', 'kept', 'left')
+  local meta = call('HMGET', q.meta, 'last', 'front', 'sum', 'seen', 'more', 'alive', 'kept', 'left')
   q.last, q.front = tonumber(meta[1] or 0), tonumber(meta[2] or 0)
   q.sum, q.seen = tonumber(meta[3] or 0), tonumber(meta[4] or 0)
   q.untold, q.alive = meta[5] == '1', tonumber(meta[6] or 0)
@@ -243,7 +244,10 @@ local function open(shape, first, now, callers, grow)
   if shape == 'p' then
     q.limit = tonumber(call('GET', q.extra) or nil)
   else
-    folded = call('GET', q.one)
+    folded = known
+    if folded == nil then
+      folded = call('GET', q.one)
+    end
     if shape == 'rw' then
       call('ZCARD', q.extra)
     end
@@ -340,22 +344,18 @@ local function note(q)
   if q.count == 0 then
     q.sum = 0
   end
-  local changes = { 'seen', q.t }
-  local function set(field, value, before)
-    if value ~= before then
-      changes[#changes + 1] = field
-      changes[#changes + 1] = num(value)
+  local changes, n = { 'seen', q.t }, 2
+  for field, before in pairs(q.read) do
+    if q[field] ~= before then
+      changes[n + 1], changes[n + 2], n = field, q[field], n + 2
     end
   end
-  set('last', q.last, q.read.last)
-  set('front', q.front, q.read.front)
-  set('sum', q.sum, q.read.sum)
-  set('more', q.more and 1 or 0, q.untold and 1 or 0)
-  set('until', q.alive, q.read.alive)
-  set('left', q.left, q.read.left)
+  if q.more ~= q.untold then
+    changes[n + 1], changes[n + 2], n = 'more', q.more and 1 or 0, n + 2
+  end
   local renew = q.now > q.kept + HOUR or q.now < q.kept
   if renew then
-    set('kept', q.now)
+    changes[n + 1], changes[n + 2] = 'kept', q.t
   end
   call('HSET', q.meta, unpack(changes))
   if renew then

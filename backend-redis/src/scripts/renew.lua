@@ -13,6 +13,7 @@ local result, key, arg = { now }, 1, 3
 -- A folded queue: GET, SET. Nothing when it is not, or what is written there is not so any more.
 local function renew_one(one, nodes)
   local text = call('GET', one)
+  known = text
   local seq, owner, expiry, given, claim, rest
   if text then
     seq, owner, expiry, given, claim, rest = inline(text)
@@ -43,7 +44,7 @@ local function renew(shape, first, nodes)
   for i, id in ipairs(nodes) do
     local seq = find(q, id)
     if seq and seq == nodes.seqs[i] then
-      call('ZADD', q.exp, num(now + ttl), id)
+      call('ZADD', q.exp, now + ttl, id)
       kept = true
     else
       nodes.seqs[i] = false

@@ -3,9 +3,11 @@ local now = time(ARGV[1])
 if ARGV[2] ~= 'p' then
   local one, id, claim, ttl = KEYS[5], ARGV[3], ARGV[4], tonumber(ARGV[6])
   local text = call('GET', one)
+  known = text
   local last
   if not text then
-    last = call('EXISTS', unpack(KEYS)) == 0 and 0
+    -- An unfolded queue is told by its hash already.
+    last = call('EXISTS', KEYS[4]) == 0 and call('EXISTS', unpack(KEYS)) == 0 and 0
   elseif string.find(text, '^%d+$') then
     last = tonumber(text)
   else

@@ -2,6 +2,7 @@
 local now = time(ARGV[1])
 if ARGV[2] ~= 'p' then
   local text = call('GET', KEYS[5])
+  known = text
   local name = ARGV[4] .. ' ' .. ARGV[3] .. ' '
   if text and string.sub(text, 1, #name) == name then
     local expiry = tonumber(string.match(text, '^%d+', #name + 1))

@@ -2,6 +2,7 @@
 local now = time(ARGV[1])
 if ARGV[2] ~= 'p' then
   local text = call('GET', KEYS[5])
+  known = text
   if text then
     local seq, _, expiry, ttl, claim, rest = inline(text)
     expiry = tonumber(expiry)
