@@ -528,6 +528,30 @@ async fn whoever_asks_while_the_clock_is_back_shortens_a_folded_node_too() {
     }
 }
 
+/// Twice within its TTL, and over it in all.
+#[tokio::test]
+async fn a_join_that_is_repeated_renews_a_folded_node() {
+    let server = Server::start(servers::Kind::Redis, Options::new()).await.unwrap();
+    let mut bench = Bench::new(server.url()).await;
+    for kind in [Kind::Mutex, Kind::RwLock] {
+        let address = Address::new("differential", kind, NodeId::random().to_string()).unwrap();
+        let mut history = History::new(&mut bench, address, 7);
+        history.ttls = &TTLS[2..];
+        while history.twin.is_empty() {
+            history.join_new().await;
+        }
+        history.attempts.drain(..history.attempts.len() - 1);
+        for _ in 0..3 {
+            history.now += 6 * SECOND;
+            history.join_again().await;
+            history.look_at_the_form().await;
+            assert!(history.folded && !history.twin.is_empty());
+        }
+        history.now += 6 * SECOND;
+        history.list().await;
+    }
+}
+
 /// More expire at once than one script drops: what is left of them is gone all the same.
 #[tokio::test]
 async fn a_crowd_that_expires_at_once_agrees_with_the_twin() {
