@@ -4,9 +4,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use etcd_client::{
-    Client, Compare, CompareOp, ConnectOptions, DeleteOptions, EventType, GetOptions, LeaseKeepAliveStream,
-    LeaseKeeper, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse, WatchFilterType, WatchOptions,
-    WatchResponse,
+    Client, Compare, CompareOp, ConnectOptions, DeleteOptions, EventType, GetOptions, KvClient,
+    LeaseKeepAliveStream, LeaseKeeper, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse,
+    WatchFilterType, WatchOptions, WatchResponse,
 };
 use tokio::sync::mpsc;
 
@@ -24,6 +24,8 @@ const LARGEST_ANSWER: usize = 64 << 20;
 #[derive(Clone)]
 pub(crate) struct Driver {
     client: Client,
+    // Its part for keys: cloned for each request, which is dearer for the whole.
+    kv: KvClient,
     request_timeout: Duration,
     spare_servers: usize,
 }
@@ -45,7 +47,8 @@ impl Driver {
         let client = Client::connect(&settings.endpoints, Some(options)).await?;
         // Which one is asked is left to chance, so that each may come up more than once.
         let spare_servers = 4 * (settings.endpoints.len() - 1);
-        Ok(Self { client, request_timeout: settings.request_timeout, spare_servers })
+        let kv = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
+        Ok(Self { client, kv, request_timeout: settings.request_timeout, spare_servers })
     }
 
     /// The server's version, and whether it knows a leader.
@@ -85,11 +88,11 @@ impl Driver {
             .when(guards.into_iter().map(compare).collect::<Vec<_>>())
             .and_then(then.into_iter().map(operation).collect::<Vec<_>>())
             .or_else(otherwise.into_iter().map(operation).collect::<Vec<_>>());
-        let request = |client: Client| {
-            let (mut kv, txn) = (client.kv_client().max_decoding_message_size(LARGEST_ANSWER), txn.clone());
+        let request = || {
+            let (mut kv, txn) = (self.kv.clone(), txn.clone());
             async move { kv.txn(txn).await }
         };
-        let answer = self.call(request).await?;
+        let answer = self.send(request).await?;
         let reads = answer.op_responses().into_iter().filter_map(|response| match response {
             TxnOpResponse::Get(get) => Some(found(&get)),
             _ => None,
@@ -99,6 +102,15 @@ impl Driver {
             revision: answer.header().map_or(0, |header| revision(header.revision())),
             reads: reads.collect(),
         })
+    }
+
+    /// Deletes whatever bears this key.
+    pub(crate) async fn delete(&self, key: &[u8]) -> Answer<()> {
+        let request = || {
+            let mut kv = self.kv.clone();
+            async move { kv.delete(key, None).await }
+        };
+        self.send(request).await.map(|_| ())
     }
 
     /// Reads, all at one revision.
@@ -134,16 +146,23 @@ impl Driver {
         Ok((WatchRequests(sender), WatchEvents(events)))
     }
 
+    async fn call<T, F>(&self, request: impl Fn(Client) -> F) -> Answer<T>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        self.send(|| request(self.client.clone())).await
+    }
+
     /// One request, within the request timeout. The client crate spreads requests over all servers, those that are down
     /// too: one that surely was not sent is sent to the next.
-    async fn call<T, F>(&self, request: impl Fn(Client) -> F) -> Answer<T>
+    async fn send<T, F>(&self, request: impl Fn() -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
         let all = async {
             let mut failed = 0;
             loop {
-                match request(self.client.clone()).await.map_err(Failure::from) {
+                match request().await.map_err(Failure::from) {
                     Err(failure) if failure.was_not_sent() && failed < self.spare_servers => failed += 1,
                     answer => return answer,
                 }

@@ -3,10 +3,10 @@
 //! *Why.* etcd's index keeps every key that ever was until it is compacted away, and a range walks over all of them: with a
 //! fresh name for every attempt, a join costs the more the more often its queue was taken.
 //!
-//! *Why it is safe.* Where no name is free an attempt's own id is its name. A name becomes free only when the one request that could make or
-//! remove whatever bears it, its join, was answered and never repeated, and its node's removal was confirmed. All other
-//! requests (leaves, marks, downgrades) compare the create revision, so that late ones find nothing (RULES B10). An attempt
-//! that was repeated or abandoned takes its name with it.
+//! *Why it is safe.* Where no name is free an attempt's own id is its name. A name becomes free only when the two requests
+//! that touch whatever bears it, the join and the first leave, were answered and never repeated: so neither lands later. An
+//! attempt that was repeated or abandoned, and a node whose first leave has no answer, take their name with them. All other
+//! requests (further leaves, marks, downgrades) compare the create revision, so that late ones find nothing (RULES B10).
 
 use std::collections::HashMap;
 

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::backend::Client;
 use crate::backoff::Backoff;
-use crate::error::Failure;
+use crate::error::{Answer, Failure};
 use crate::keys::{NodeValue, Queue};
 use crate::lease::Session;
 use crate::terms::{Guard, Only, Step};
@@ -32,7 +32,7 @@ pub(crate) struct EtcdNode {
     lease: i64,
     // Left behind by the leave, for a late request of its attempt (RULES B9).
     tombstone: Option<String>,
-    // Free for the next when it has left; none where a request of its join may still be on its way.
+    // Free for the next when its first leave is confirmed; none where a request of its join may still be on its way.
     name: Mutex<Option<NodeId>>,
     // What its join saw, for its first wait.
     view: Mutex<Option<View>>,
@@ -107,6 +107,19 @@ impl EtcdNode {
         Step::Put { key: key(&self.own), value: value.encode(), lease: self.lease }
     }
 
+    /// Leaves where the name may be another's by the time this lands, or a late join of its own may follow.
+    async fn leave_guarded(&self) -> Answer<()> {
+        let bury: Vec<_> = self
+            .tombstone
+            .iter()
+            .cloned()
+            .map(|key| Step::Put { key, value: Vec::new(), lease: self.lease })
+            .collect();
+        let mut leave = bury.clone();
+        leave.push(Step::Delete(self.own.key.to_vec()));
+        self.client.driver.transact(vec![created(&self.own)], leave, bury).await.map(|_| ())
+    }
+
     pub(crate) fn check_lost(&self) -> Result<()> {
         match self.own.state.lost() {
             Some(reason) => Err(Error::lost(reason)),
@@ -168,19 +181,15 @@ impl Node for EtcdNode {
         if self.client.leases.is_closed() {
             return Err(Error::closed());
         }
-        let own = created(&self.own);
-        let bury: Vec<_> = self
-            .tombstone
-            .iter()
-            .cloned()
-            .map(|key| Step::Put { key, value: Vec::new(), lease: self.lease })
-            .collect();
-        let mut leave = bury.clone();
-        leave.push(Step::Delete(self.own.key.to_vec()));
-        match self.client.driver.transact(vec![own], leave, bury).await {
-            Ok(_) => {
-                // Once, or two would have it.
-                if let Some(name) = self.name.lock().take() {
+        // For the first leave only: a second one, whose request may land when the name is another's, must not have it.
+        let name = self.name.lock().take();
+        let left = match name {
+            Some(_) => self.client.driver.delete(&self.own.key).await,
+            None => self.leave_guarded().await,
+        };
+        match left {
+            Ok(()) => {
+                if let Some(name) = name {
                     self.client.names.free(&self.queue.prefix, name);
                 }
                 Ok(())

@@ -5,10 +5,11 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{client, etcdctl, etcdctl_running, keys, server, soon, until_keys};
+use common::{client, config, etcdctl, etcdctl_running, join, keys, server, soon, until_keys};
+use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, Fenced, Hold, Kind, LostReason, Release};
+use latchwork_core::{Address, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason, Release, connect};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
@@ -324,6 +325,48 @@ async fn a_repeated_join_finds_its_own_node() {
     // The first request may still be under way somewhere.
     assert!(b.backend().join(&other).await.is_err(), "a ghost");
     assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
+}
+
+/// A node's name is another's when it has left: no later leave of it may have that one.
+#[tokio::test]
+async fn a_second_leave_of_a_node_spares_the_next_of_its_name() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let (_, first) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
+    let named = keys(&server, "latchwork/mutex/").await;
+    first.leave().await.unwrap();
+    let (_, next) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
+    assert_eq!(keys(&server, "latchwork/mutex/").await, named, "names are used again");
+    first.leave().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/mutex/").await, named);
+    next.leave().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
+}
+
+/// A leave that has no answer may land at any time, so nobody else may bear its node's name.
+#[tokio::test]
+async fn a_leave_that_lands_late_spares_whoever_joined_since() {
+    let server = server().await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let mut config = config(&server, "ttl=60s");
+    config.hosts = vec![proxy.addr().to_string()];
+    let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
+    let (_, first) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
+    let named = keys(&server, "latchwork/mutex/").await;
+    let of_the_node = named[0].clone().into_bytes();
+    let mut parked =
+        proxy.park_request(move |chunk| chunk.windows(of_the_node.len()).any(|window| window == of_the_node));
+    let unknown = first.leave().await.unwrap_err();
+    assert_eq!(*unknown.kind(), ErrorKind::Unknown, "{unknown}");
+    parked.caught().await.unwrap();
+    first.leave().await.unwrap();
+    let (_, next) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
+    let since = keys(&server, "latchwork/mutex/").await;
+    assert_ne!(since, named);
+    parked.deliver().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/mutex/").await, since);
+    next.leave().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
 }
 
 #[tokio::test]
