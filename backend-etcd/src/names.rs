@@ -7,6 +7,7 @@
 //! that touch whatever bears it, the join and the first leave, were answered and never repeated: so neither lands later. An
 //! attempt that was repeated or abandoned, and a node whose first leave has no answer, take their name with them. All other
 //! requests (further leaves, marks, downgrades) compare the create revision, so that late ones find nothing (RULES B10).
+//! Model B of core's tests has it as `reuses`, with what goes wrong where a name is freed earlier.
 
 use std::collections::HashMap;
 

@@ -21,10 +21,10 @@
 //! **Bounds.** Every state is visited of: A, two clients with three attempts, one loss and one crash over one TTL of two ticks
 //! (three with `LATCHWORK_LONG=1`), three clients without time, and what each rule's own test names (a TTL of two to six
 //! ticks, up to three of time); at most two or three messages are on their way when a client sends. B, three clients (four where a
-//! rule needs them) with one unknown outcome, one failure and one lost watch, or one downgrade. C, two nodes over five
-//! ticks, a session over 30. Beyond that, walks: `LATCHWORK_SEED` and `LATCHWORK_STEPS` repeat one, `LATCHWORK_LONG=1` makes
-//! them thirty times as long. From every state that is visited a fault-free run must serve who waits within the
-//! bound and leave nothing.
+//! rule needs them) with one unknown outcome, one failure and one lost watch, or one downgrade; two clients whose names are
+//! used again, with two unknown outcomes and one failure. C, two nodes over five ticks, a session over 30. Beyond that,
+//! walks: `LATCHWORK_SEED` and `LATCHWORK_STEPS` repeat one, `LATCHWORK_LONG=1` makes them thirty times as long. From every
+//! state that is visited a fault-free run must serve who waits within the bound and leave nothing.
 //!
 //! **Faults.** Each test named after a rule plants the opposite of that rule, asserts that it is found as what
 //! the rule prevents, prints a shortest trace, and explores the same bounds without it, where nothing may be found.

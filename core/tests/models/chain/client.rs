@@ -15,6 +15,9 @@ impl Client {
             expired: false,
             phase: Phase::Idle,
             number: 0,
+            name: 0,
+            name_burnt: false,
+            free_names: 0,
             sequence: 0,
             claim,
             view: 0,
@@ -27,6 +30,7 @@ impl Client {
     /// Back to where nothing is known, so that equal situations are equal states.
     pub(super) fn idle(&mut self) {
         (self.phase, self.sequence) = (Phase::Idle, 0);
+        (self.name, self.name_burnt) = (0, false);
         (self.owes_mark, self.unknown, self.phantom) = (false, false, false);
     }
 }
@@ -40,11 +44,19 @@ impl State {
         let client = &mut self.clients[index];
         client.number += 1;
         client.claim = model.claims[index];
+        client.name = match client.free_names {
+            0 => client.number,
+            free => {
+                client.free_names &= free - 1;
+                u8::try_from(free.trailing_zeros()).expect("a bit's number")
+            }
+        };
+        client.name_burnt = !model.reuses;
     }
 
     /// The create was answered, so the client's server has it: what it lists from now on shows it.
     pub(super) fn create_answered(&mut self, model: &Chain, index: usize) {
-        match self.create(model, self.attempt(index)) {
+        match self.create(model, self.attempt(index), self.clients[index].name) {
             Some(sequence) => {
                 let last = self.views.len() - 1;
                 let client = &mut self.clients[index];
@@ -89,6 +101,7 @@ impl State {
                 nodes.push(Node {
                     sequence: client.sequence,
                     by: self.attempt(index),
+                    name: client.name,
                     claim: client.claim,
                     marked: false,
                 });
@@ -245,8 +258,13 @@ impl State {
                     self.change(model, |view| view.nodes.retain(|node| !found.contains(&node.sequence)));
                 }
             }
+        } else if model.reuses && client.phase != Phase::Leaving {
+            self.erase(model, by, client.name);
         } else {
             self.delete(model, by, client.sequence);
+        }
+        if !client.name_burnt {
+            self.clients[index].free_names |= 1 << client.name;
         }
         self.clients[index].idle();
     }

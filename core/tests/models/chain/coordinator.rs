@@ -16,13 +16,14 @@ impl State {
                 self.begin(model, index);
                 self.unknowns += 1;
                 self.clients[index].phase = Phase::Unknown;
-                let attempt = self.attempt(index);
+                self.clients[index].name_burnt = true;
+                let (attempt, name) = (self.attempt(index), self.clients[index].name);
                 match model.server {
-                    Server::ZooKeeper if applied => drop(self.create(model, attempt)),
+                    Server::ZooKeeper if applied => drop(self.create(model, attempt, name)),
                     Server::ZooKeeper => {}
                     Server::Etcd => {
                         self.clients[index].unknown = true;
-                        self.late.insert(Late::Create(attempt));
+                        self.late.insert(Late::Create(attempt, name));
                     }
                 }
             }
@@ -44,8 +45,15 @@ impl State {
                 let client = &mut self.clients[index];
                 client.phase = Phase::Leaving;
                 client.owes_mark = false;
-                let sequence = client.sequence;
-                self.late.insert(Late::Delete(self.attempt(index), sequence));
+                client.name_burnt |= !model.has(Fault::NameFreedEarly);
+                let late = self.late_leave(model.reuses, index);
+                self.late.insert(late);
+            }
+            Step::LeaveTwice(index) => {
+                self.unknowns += 1;
+                let late = self.late_leave(model.has(Fault::SecondLeaveUnguarded), index);
+                self.late.insert(late);
+                self.leave(model, index);
             }
             Step::Land(late) => {
                 self.late.remove(&late);
@@ -125,21 +133,22 @@ impl State {
     }
 
     /// Makes the node, or on etcd finds it again; `None` when the attempt is over.
-    pub(super) fn create(&mut self, model: &Chain, by: Attempt) -> Option<u8> {
+    pub(super) fn create(&mut self, model: &Chain, by: Attempt, name: u8) -> Option<u8> {
         let client = &self.clients[usize::from(by.client)];
         if client.expired || self.tombstones.contains(&by) {
             return None;
         }
         let claim = client.claim;
-        let one_name =
-            |node: &&Node| node.by == by || (model.has(Fault::NamePerClient) && node.by.client == by.client);
+        let one_name = |node: &&Node| {
+            node.by.client == by.client && (node.name == name || model.has(Fault::NamePerClient))
+        };
         let found = self.leader().nodes.iter().find(one_name).map(|node| node.sequence);
         if model.server == Server::Etcd && found.is_some() {
             return found;
         }
         self.last += 1;
         let sequence = self.last;
-        self.change(model, |view| view.nodes.push(Node { sequence, by, claim, marked: false }));
+        self.change(model, |view| view.nodes.push(Node { sequence, by, name, claim, marked: false }));
         Some(sequence)
     }
 
@@ -147,6 +156,7 @@ impl State {
     pub(super) fn mark(&mut self, model: &Chain, by: Attempt, sequence: u8) {
         let claim = model.claims[usize::from(by.client)];
         let (expired, fresh) = (self.clients[usize::from(by.client)].expired, self.last + 1);
+        let name = by.number;
         let there = self.leader().nodes.iter().any(|node| node.sequence == sequence);
         if there {
             self.change(model, |view| {
@@ -156,7 +166,9 @@ impl State {
             });
         } else if model.has(Fault::MarkUnguarded) && !expired {
             self.last = fresh;
-            self.change(model, |view| view.nodes.push(Node { sequence: fresh, by, claim, marked: true }));
+            self.change(model, |view| {
+                view.nodes.push(Node { sequence: fresh, by, name, claim, marked: true });
+            });
         }
     }
 
@@ -171,10 +183,26 @@ impl State {
         self.change(model, |view| view.nodes.retain(|node| !gone(node)));
     }
 
+    /// A delete without a guard: whatever bears the name.
+    pub(super) fn erase(&mut self, model: &Chain, by: Attempt, name: u8) {
+        let gone = |node: &Node| node.by.client == by.client && node.name == name;
+        if self.leader().nodes.iter().any(|node| gone(node) && node.by != by) {
+            self.broken = Some(Broken::ForeignLeave);
+        }
+        self.change(model, |view| view.nodes.retain(|node| !gone(node)));
+    }
+
+    /// A leave of this client's node that is carried out later.
+    fn late_leave(&self, unguarded: bool, index: usize) -> Late {
+        let (by, client) = (self.attempt(index), &self.clients[index]);
+        if unguarded { Late::Erase(by, client.name) } else { Late::Delete(by, client.sequence) }
+    }
+
     pub(super) fn land(&mut self, model: &Chain, late: Late) {
         match late {
-            Late::Create(by) => drop(self.create(model, by)),
+            Late::Create(by, name) => drop(self.create(model, by, name)),
             Late::Delete(by, sequence) => self.delete(model, by, sequence),
+            Late::Erase(by, name) => self.erase(model, by, name),
             Late::Mark(by, sequence) => self.mark(model, by, sequence),
         }
     }
@@ -183,13 +211,14 @@ impl State {
     pub(super) fn downgrade(&mut self, model: &Chain, index: usize) {
         self.downgrades += 1;
         let (by, sequence, fresh) = (self.attempt(index), self.clients[index].sequence, self.last + 1);
+        let name = self.clients[index].name;
         self.clients[index].claim = Claim::Shared;
         if model.has(Fault::DowngradeAtTail) {
             self.last = fresh;
             self.clients[index].sequence = fresh;
             self.change(model, |view| {
                 view.nodes.retain(|node| node.sequence != sequence);
-                view.nodes.push(Node { sequence: fresh, by, claim: Claim::Shared, marked: false });
+                view.nodes.push(Node { sequence: fresh, by, name, claim: Claim::Shared, marked: false });
             });
         } else {
             self.change(model, |view| {

@@ -61,6 +61,10 @@ pub(crate) enum Fault {
     NoTombstoneOnceFound,
     /// B10: one node name per client and queue, deleted without a guard.
     NamePerClient,
+    /// B10: a name is free again though its node's first leave, which has no guard, has no answer.
+    NameFreedEarly,
+    /// B10: a leave beside the first one has no guard either.
+    SecondLeaveUnguarded,
     /// B12: a downgrade makes a new node at the tail.
     DowngradeAtTail,
     /// B12: waiters wake when the node leaves only.
@@ -90,6 +94,8 @@ pub(crate) struct Chain {
     pub(crate) failures: u8,
     pub(crate) reconnects: u8,
     pub(crate) downgrades: u8,
+    /// etcd: a name whose join and first leave were answered is used again; that leave has no guard.
+    pub(crate) reuses: bool,
     pub(crate) fault: Option<Fault>,
     /// What alone is judged; everything when there is no fault.
     pub(crate) only: Option<Broken>,
@@ -100,6 +106,8 @@ struct Node {
     /// The create revision or czxid: its incarnation.
     sequence: u8,
     by: Attempt,
+    /// Its key, among its client's.
+    name: u8,
     claim: Claim,
     marked: bool,
 }
@@ -151,6 +159,11 @@ struct Client {
     expired: bool,
     phase: Phase,
     number: u8,
+    name: u8,
+    /// Some request that makes or deletes whatever bears the name has no answer.
+    name_burnt: bool,
+    /// The names that are free, a bit each.
+    free_names: u32,
     sequence: u8,
     claim: Claim,
     /// Which view its server shows, and its watches have reported.
@@ -165,8 +178,11 @@ struct Client {
 /// A request that the client has given up on and that may still be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Late {
-    Create(Attempt),
+    Create(Attempt, u8),
+    /// Of one incarnation.
     Delete(Attempt, u8),
+    /// Of whatever bears the name.
+    Erase(Attempt, u8),
     Mark(Attempt, u8),
 }
 
@@ -202,6 +218,8 @@ pub(crate) enum Step {
     MarkLate(usize),
     Leave(usize),
     LeaveLate(usize),
+    /// Two leaves at once: the other one is carried out later.
+    LeaveTwice(usize),
     Land(Late),
     Deadline(usize),
     Crash(usize),

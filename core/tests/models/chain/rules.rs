@@ -20,6 +20,7 @@ fn on(server: Server, claims: &[latchwork_core::decide::Claim]) -> Chain {
         failures: 0,
         reconnects: 0,
         downgrades: 0,
+        reuses: false,
         fault: None,
         only: None,
     }
@@ -134,6 +135,15 @@ fn b10_one_name_per_client_lets_a_stale_delete_remove_the_newer_node() {
     planted("b10", Fault::NamePerClient, bounds, ForeignLeave);
 }
 
+/// Where names are used again a delete needs no guard whose answer alone frees the name, and every other needs one.
+#[test]
+fn b10_a_name_is_used_again_only_when_nothing_that_lands_later_can_touch_it() {
+    let bounds = Chain { attempts: 3, unknowns: 1, reuses: true, ..on(Etcd, &[W, W]) };
+    for fault in [Fault::NameFreedEarly, Fault::SecondLeaveUnguarded] {
+        planted("b10 names", fault, bounds.clone(), ForeignLeave);
+    }
+}
+
 #[test]
 fn b12_a_downgrade_at_the_tail_admits_a_writer_beside_the_reader() {
     planted(
@@ -163,6 +173,8 @@ fn b_every_state_of_three_exclusive_clients() {
         let bounds = Chain { unknowns: 1, failures: 1, reconnects: 1, ..on(server, &[W, W, W]) };
         assert_sound("B exclusive", bounds);
     }
+    let bounds = Chain { attempts: 2, unknowns: 2, failures: 1, reuses: true, ..on(Etcd, &[W, W]) };
+    assert_sound("B names", bounds);
 }
 
 #[test]
@@ -200,6 +212,7 @@ fn b_long_walks() {
                 reconnects: 5,
                 // Without downgrades the departure of the only node ahead admits without another listing.
                 downgrades: if shared { 6 } else { 0 },
+                reuses: server == Etcd,
                 ..on(server, &claims)
             };
             walk("B", &model, if long() { 600 } else { 300 }, 100_000);

@@ -109,6 +109,9 @@ impl Chain {
         if may_be_unknown && client.phase != Phase::Leaving && !client.unknown && self.server == Server::Etcd
         {
             steps.push(Step::LeaveLate(index));
+            if self.reuses {
+                steps.push(Step::LeaveTwice(index));
+            }
         }
         if client.view + 1 < state.views.len() {
             steps.push(Step::Advance(index));
