@@ -6,6 +6,7 @@
 //! [`Departures`]. Only an attempt that was admitted under a lease that is still alive becomes a
 //! hold.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +33,24 @@ pub(crate) struct Request {
     pub(crate) deadline: Moment,
     /// A fixed end, from the send of an uncontended join or from the admission.
     pub(crate) max_hold: Option<Duration>,
+    /// Told when it is not admitted at once.
+    pub(crate) on_queue: Option<OnQueue>,
+}
+
+/// A call for when an acquisition has joined a queue and others are before it.
+#[derive(Clone)]
+pub(crate) struct OnQueue(Arc<dyn Fn() + Send + Sync>);
+
+impl OnQueue {
+    pub(crate) fn new(tell: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+}
+
+impl fmt::Debug for OnQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnQueue")
+    }
 }
 
 /// An admitted node. Whoever takes it makes a hold of it without an await in between, so that no drop can lose it.
@@ -126,6 +145,10 @@ async fn acquire_now(
             }
             Outcome::Again => drop(attempt),
         }
+        if request.patience == Patience::Try {
+            // What the attempt has left must not be what refuses the next: a try does not wait in the queue.
+            departures.settled(&request.queue).await;
+        }
         clock.sleep_until(clock.now() + pause).await;
         pause = delays.next().unwrap_or(LONGEST_PAUSE);
     }
@@ -209,6 +232,9 @@ impl<'a> Attempt<'a> {
             // What opened the lease first, a connection even, is no part of the hold.
             sent.max(node.state().lease().opened())
         } else {
+            if let Some(OnQueue(tell)) = &request.on_queue {
+                tell();
+            }
             match node.admitted().await {
                 Ok(()) => self.clock.now(),
                 // Our lease ran out while we waited, so the place in the queue is lost: again,

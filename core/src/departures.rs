@@ -1,5 +1,6 @@
 //! Nodes on their way out: what a dropped guard or a dropped acquire left behind is taken back here, in
-//! the background, again and again until it is confirmed or its lease is lost (NODE-CANCEL, NODE-LEAVE-OWN).
+//! the background, again and again until it is confirmed or its lease is lost (NODE-CANCEL, NODE-LEAVE-OWN). What the server
+//! refuses is reported at once, nobody waits for it, and it is tried on all the same, seldom.
 //!
 //! A join waits until this client's own departures from that queue are settled (RULES A18), so that
 //! `drop(guard)` and then `try_acquire` by the same client succeeds on every backend. A node that is kept for a least time
@@ -13,13 +14,15 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
 
 use crate::address::Address;
 use crate::clock::Moment;
 use crate::contracts::{Backend, Close, Join, Node};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 /// What is to be taken back.
+#[derive(Clone)]
 pub(crate) enum Departure {
     /// A node that is known.
     Leave(Address, Arc<dyn Node>),
@@ -60,7 +63,9 @@ impl Departure {
     /// The node that is not to be given back yet.
     fn kept(&self) -> Option<Arc<dyn Node>> {
         match self {
-            Departure::Leave(_, node) if is_kept(&**node) => Some(Arc::clone(node)),
+            Departure::Leave(_, node) | Departure::Downgrade(_, node) if is_kept(&**node) => {
+                Some(Arc::clone(node))
+            }
             _ => None,
         }
     }
@@ -173,11 +178,16 @@ impl Departures {
     /// Waits until the least time of every hold is over.
     pub(crate) async fn kept_out(&self) {
         loop {
-            let next = self.pending.kept.lock().pop();
+            let next = {
+                let mut kept = self.pending.kept.lock();
+                kept.retain(|node| {
+                    node.upgrade().is_some_and(|node| is_kept(&*node) && node.state().lost().is_none())
+                });
+                // It stays in the list: whoever closes beside waits for it too.
+                kept.first().and_then(Weak::upgrade)
+            };
             let Some(node) = next else { return };
-            if let Some(node) = node.upgrade() {
-                kept_out(&*node).await;
-            }
+            kept_out(&*node).await;
         }
     }
 
@@ -223,7 +233,7 @@ impl Pending {
 }
 
 async fn work(backend: Arc<dyn Backend>, mut receiver: mpsc::UnboundedReceiver<Underway>) {
-    let mut running = tokio::task::JoinSet::new();
+    let (mut running, mut refused) = (JoinSet::new(), JoinSet::new());
     loop {
         tokio::select! {
             biased;
@@ -233,21 +243,66 @@ async fn work(backend: Arc<dyn Backend>, mut receiver: mpsc::UnboundedReceiver<U
                 running.spawn(async move {
                     underway.due().await;
                     let outcome = settle(&*backend, &underway.departure).await;
+                    let refused = outcome.as_ref().is_err_and(|error| !is_over(error));
                     if let Departure::Leave(_, node) = &underway.departure {
                         node.state().depart(outcome);
                     }
+                    // From here on nobody waits for it.
+                    refused.then(|| underway.departure.clone())
                 });
             }
+            Some(ended) = running.join_next(), if !running.is_empty() => {
+                if let Ok(Some(departure)) = ended {
+                    let backend = Arc::clone(&backend);
+                    refused.spawn(async move { insist(&*backend, &departure).await });
+                }
+            }
             // Reaped so that the set does not grow.
-            Some(_) = running.join_next(), if !running.is_empty() => {}
+            Some(_) = refused.join_next(), if !refused.is_empty() => {}
         }
     }
     while running.join_next().await.is_some() {}
+    // The close gives back what they would.
+    drop(refused);
     // All handles are gone: dropping a coordinator gives everything back, in the background (LEASE-CLOSE).
     if let Err(error) = backend.close(Close::Orderly).await {
         tracing::debug!(%error, "a dropped coordinator was not closed in order; its lease runs out");
     }
 }
+
+/// Carries out, seldom, what was refused. A refusal may end (a full server gets space, a user its role again), while the
+/// lease that the node hangs on may live as long as this process: until then the node stands in everybody's way.
+async fn insist(backend: &dyn Backend, departure: &Departure) {
+    let clock = backend.lease().clock().clone();
+    // Where many nodes hang on one lease, a late join of an abandoned attempt lives on with it.
+    let over = || {
+        let on_one_lease =
+            matches!(departure, Departure::Abandon(..)) && !backend.capabilities().lease_per_node;
+        departure.is_moot(clock.now()) && !on_one_lease
+    };
+    let mut delays = ExponentialBuilder::default()
+        .with_min_delay(Duration::from_secs(1))
+        .with_max_delay(SELDOM)
+        .without_max_times()
+        .with_jitter()
+        .build();
+    while !over() {
+        clock.sleep_until(clock.now() + delays.next().unwrap_or(SELDOM)).await;
+        match departure.carry_out(backend).await {
+            Ok(()) => return,
+            Err(error) if is_over(&error) => return,
+            Err(error) => tracing::debug!(?departure, %error, "a departure is refused still"),
+        }
+    }
+}
+
+/// The lease has taken it, or the client is closed.
+fn is_over(error: &Error) -> bool {
+    error.lost_reason().is_some() || *error.kind() == ErrorKind::Closed
+}
+
+/// The longest pause between two looks whether a server that refused a departure takes it now.
+const SELDOM: Duration = Duration::from_secs(30);
 
 /// Carries a departure out, again and again: until it is confirmed, refused, or moot.
 pub(crate) async fn settle(backend: &dyn Backend, departure: &Departure) -> Result<()> {
@@ -260,7 +315,7 @@ pub(crate) async fn settle(backend: &dyn Backend, departure: &Departure) -> Resu
         .build();
     while let Err(error) = departure.carry_out(backend).await {
         if !error.is_retryable() {
-            tracing::debug!(?departure, %error, "a departure was refused; the lease takes it back");
+            tracing::debug!(?departure, %error, "a departure was refused");
             return Err(error);
         }
         if departure.is_moot(clock.now()) {

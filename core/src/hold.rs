@@ -8,14 +8,15 @@ use futures_util::stream::BoxStream;
 
 use crate::contracts::LeaseState;
 use crate::error::{ErrorKind, Lost, LostReason, Result};
-pub(crate) use crate::holding::Holding;
+use crate::holding::Tenure;
 use crate::loss::{Loss, states};
 use crate::token::Token;
 
 /// What a release answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
-    /// It was held until now, and is free.
+    /// It was held until now, and is given back: free, but where its owner holds on by another guard, or
+    /// [`hold_at_least`](crate::recipes::Acquire::hold_at_least) keeps it.
     Released,
     /// It was lost before: somebody else may have held it since.
     AlreadyLost(LostReason),
@@ -29,13 +30,13 @@ pub enum Release {
 /// in the background; it never blocks, and never panics outside a runtime.
 #[async_trait::async_trait]
 pub trait Hold: fmt::Debug + Send + Sync {
-    /// The part that all guards share.
+    /// The part that all guards have.
     #[doc(hidden)]
-    fn holding(&self) -> &Holding;
+    fn tenure(&self) -> &Arc<Tenure>;
 
     /// The key, as it was given.
     fn key(&self) -> &str {
-        self.holding().tenure.queue.name()
+        self.tenure().queue.name()
     }
 
     /// Whether it is held, by the clock at this call.
@@ -48,17 +49,17 @@ pub trait Hold: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Lost` with the reason; `NotHeld` after a release.
     fn check(&self) -> Result<()> {
-        self.holding().tenure.check()
+        self.tenure().check()
     }
 
     /// The state by the clock at this call: `Suspended` while the coordinator does not answer and the deadline has not come.
     fn state(&self) -> LeaseState {
-        self.holding().tenure.node.state().state()
+        self.tenure().node.state().state()
     }
 
     /// A stream of states, from now until it is lost or released: for those who pause writes while `Suspended`.
     fn states(&self) -> BoxStream<'static, LeaseState> {
-        states(Arc::clone(&self.holding().tenure))
+        states(Arc::clone(self.tenure()))
     }
 
     /// A handle that becomes ready when the hold is lost: a future, cloneable, `'static`. It is ready at its
@@ -67,7 +68,7 @@ pub trait Hold: fmt::Debug + Send + Sync {
     /// A release is no loss: after one the handle stays pending, and its `reason()` stays `None`. Work that must end with
     /// the hold, released or lost, runs under [`run`](Hold::run), or looks at [`check`](Hold::check) between its steps.
     fn lost(&self) -> Loss {
-        Loss::of(Arc::clone(&self.holding().tenure))
+        Loss::of(Arc::clone(self.tenure()))
     }
 
     /// Runs `work` while it is held: drops it when the hold is lost, or released by another task. (What was handed to
@@ -96,9 +97,7 @@ pub trait Hold: fmt::Debug + Send + Sync {
     ///
     /// # Cancel safety
     /// A dropped release goes on in the background.
-    async fn release(&self) -> Result<Release> {
-        self.holding().release().await.map_err(|error| error.in_operation("release").on(self.key()))
-    }
+    async fn release(&self) -> Result<Release>;
 }
 
 async fn run_under<F: Future>(hold: &(impl Hold + ?Sized), work: F) -> std::result::Result<F::Output, Lost> {
@@ -112,7 +111,7 @@ async fn run_under<F: Future>(hold: &(impl Hold + ?Sized), work: F) -> std::resu
     tokio::select! {
         biased;
         lost = lost => Err(lost),
-        () = hold.holding().tenure.until_ended() => Err(released()),
+        () = hold.tenure().until_ended() => Err(released()),
         output = work => Ok(output),
     }
 }
@@ -121,8 +120,8 @@ async fn run_under<F: Future>(hold: &(impl Hold + ?Sized), work: F) -> std::resu
 #[deny(clippy::missing_trait_methods)]
 #[async_trait::async_trait]
 impl<H: Hold + ?Sized> Hold for Box<H> {
-    fn holding(&self) -> &Holding {
-        (**self).holding()
+    fn tenure(&self) -> &Arc<Tenure> {
+        (**self).tenure()
     }
 
     fn key(&self) -> &str {

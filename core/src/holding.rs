@@ -15,15 +15,16 @@ use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::Release;
 use crate::token::Token;
 
-/// What every guard has inside: one node, and its way back.
-#[doc(hidden)]
-pub struct Holding {
+/// One node, and its way back: what the guards of one hold, or all guards of one owner, have inside.
+pub(crate) struct Holding {
     coordinator: Coordinator,
     pub(crate) tenure: Arc<Tenure>,
 }
 
-/// What a guard shares with its `lost()` handles and state streams.
-pub(crate) struct Tenure {
+/// One guard's time: what it shares with its `lost()` handles and state streams. Ended by its own release, whoever
+/// else holds the node.
+#[doc(hidden)]
+pub struct Tenure {
     pub(crate) queue: Address,
     pub(crate) node: Arc<dyn Node>,
     // How the hold ended by its owner's hand, once it did.
@@ -32,6 +33,15 @@ pub(crate) struct Tenure {
 }
 
 impl Tenure {
+    fn new(queue: Address, node: Arc<dyn Node>) -> Arc<Self> {
+        Arc::new(Self { queue, node, ended: OnceLock::new(), released: Notify::new() })
+    }
+
+    /// Another guard's, on the same node.
+    pub(crate) fn beside(&self) -> Arc<Self> {
+        Self::new(self.queue.clone(), Arc::clone(&self.node))
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         let lost = match self.ended.get() {
             None => self.node.state().lost(),
@@ -61,8 +71,13 @@ impl Tenure {
         }
     }
 
+    /// How it ended by its owner's hand, once it did.
+    pub(crate) fn ended(&self) -> Option<Release> {
+        self.ended.get().copied()
+    }
+
     /// The owner ends it: the first call counts. Answers whether this was it.
-    fn end(&self) -> bool {
+    pub(crate) fn end(&self) -> bool {
         let release = self.node.state().lost().map_or(Release::Released, Release::AlreadyLost);
         let first = self.ended.set(release).is_ok();
         self.released.notify_waiters();
@@ -91,8 +106,7 @@ impl Holding {
             node.state().keep_until(coordinator.clock().now() + length);
             coordinator.departures().keep(&node);
         }
-        let tenure = Tenure { queue, node, ended: OnceLock::new(), released: Notify::new() };
-        let holding = Self { coordinator, tenure: Arc::new(tenure) };
+        let holding = Self { coordinator, tenure: Tenure::new(queue, node) };
         holding.leave_at_fixed_end();
         holding
     }
@@ -117,7 +131,12 @@ impl Holding {
         });
     }
 
+    /// Gives it back, as [`Hold::release`](crate::Hold::release).
     pub(crate) async fn release(&self) -> Result<Release> {
+        self.give_back().await.map_err(|error| error.in_operation("release").on(self.tenure.queue.name()))
+    }
+
+    async fn give_back(&self) -> Result<Release> {
         let Tenure { node, ended, .. } = &*self.tenure;
         let lease = node.state().lease();
         let departing = self.tenure.end().then(|| Departing { holding: self, confirmed: false });
@@ -126,7 +145,7 @@ impl Holding {
             // The server's side is given back all the same (RULES C6), but nobody waits for it.
             return Ok(release);
         }
-        if lease.clock().now() < node.state().kept_until() {
+        if self.is_kept() {
             // Nothing to wait for: the owner is done with it, and nobody else can have it yet.
             if let Some(departing) = departing {
                 departing.later();
@@ -143,6 +162,12 @@ impl Holding {
                 Err(Error::new(ErrorKind::Unknown, "the release was not confirmed before the hold's deadline"))
             }
         }
+    }
+
+    /// Whether it is to be held on, however soon it is released.
+    pub(crate) fn is_kept(&self) -> bool {
+        let state = self.tenure.node.state();
+        state.lease().clock().now() < state.kept_until()
     }
 
     /// Leaves, or waits for the leave of an earlier call or of the background.
@@ -207,7 +232,7 @@ impl Holding {
         }
     }
 
-    /// As [`downgrade`](Holding::downgrade), in the background.
+    /// As [`downgrade`](Holding::downgrade), in the background, and not before its least time is over.
     pub(crate) fn downgrade_later(&self) {
         self.coordinator.departures().push(self.turn());
     }
@@ -252,13 +277,18 @@ impl Drop for Holding {
     }
 }
 
+impl fmt::Debug for Tenure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tenure")
+            .field("queue", &self.queue)
+            .field("node", self.node.state())
+            .field("ended", &self.ended)
+            .finish()
+    }
+}
+
 impl fmt::Debug for Holding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tenure { queue, node, ended, .. } = &*self.tenure;
-        f.debug_struct("Holding")
-            .field("queue", queue)
-            .field("node", node.state())
-            .field("ended", ended)
-            .finish()
+        f.debug_struct("Holding").field("tenure", &self.tenure).finish_non_exhaustive()
     }
 }

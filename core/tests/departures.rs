@@ -27,6 +27,8 @@ fn connected() -> (Coordinator, Link) {
 #[derive(Clone, Copy, Debug)]
 enum Leave {
     Forbidden,
+    /// The server is full until then: it refuses by a kind that is not retryable.
+    FullUntil(tokio::time::Instant),
     Panics,
     /// It does not come to that: every join says that the lease was lost under it.
     NeverJoins,
@@ -115,6 +117,10 @@ impl Node for FaultyNode {
             Leave::Forbidden => {
                 Err(Error::new(ErrorKind::Forbidden { what: "leaving".to_owned() }, "planted"))
             }
+            Leave::FullUntil(end) if tokio::time::Instant::now() < end => {
+                Err(Error::new(ErrorKind::Misconfigured, "planted: no space"))
+            }
+            Leave::FullUntil(_) => self.inner.leave().await,
             Leave::NeverJoins => unreachable!("there is no node"),
             Leave::Panics => panic!("planted: a driver that panics in a leave"),
         }
@@ -258,4 +264,15 @@ async fn a_crashed_client_gives_nothing_back_when_it_is_dropped() {
     assert_eq!(store.contents().len(), 1, "the dead send nothing");
     tokio::time::sleep(ttl).await;
     assert!(store.contents().is_empty(), "its lease has taken it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_full_server_refused_is_given_back_when_it_has_space() {
+    let coordinator = faulty(Leave::FullUntil(tokio::time::Instant::now() + Duration::from_secs(3)));
+    let mutex = coordinator.mutex("a").expect("a good key");
+    let guard = mutex.acquire().await.expect("acquired");
+    assert_eq!(guard.release().await.expect_err("full").kind(), &ErrorKind::Unknown);
+    drop(guard);
+    let next = mutex.acquire_within(Duration::from_secs(3600)).await;
+    assert!(next.is_ok(), "{:?}: the live lease holds it for ever", next.err());
 }

@@ -53,7 +53,9 @@ impl Acquire {
 
     /// The hold is not given back before `length` after its admission, however soon it is released or dropped: a job of a few
     /// milliseconds on one host is not run again by a host whose clock is a second late. `release()` answers at once, and
-    /// the node departs when the time is over; [`close`](Coordinator::close) waits for that.
+    /// the node departs when the time is over; [`close`](Coordinator::close) waits for that. So long no reader comes in
+    /// either behind an owner's writer that is released while the owner reads on; a
+    /// [`downgrade`](super::WriteGuard::downgrade) lets them in at once.
     ///
     /// It binds this client as long as its lease lasts. When the process ends before, the server frees the node
     /// within a TTL, or at once where the client was closed by
@@ -65,7 +67,7 @@ impl Acquire {
     }
 
     /// Refuses what can be refused before anything is asked.
-    pub(super) fn check(&self) -> Result<()> {
+    fn check(&self) -> Result<()> {
         let lengths =
             [("deadline", self.within), ("max_hold", self.max_hold), ("hold_at_least", self.at_least)];
         for (name, length) in lengths {
@@ -82,7 +84,7 @@ impl Acquire {
     }
 
     /// The instant of its total deadline; for a try, of its answer.
-    pub(super) fn deadline(&self, coordinator: &Coordinator, patience: Patience) -> Moment {
+    fn deadline(&self, coordinator: &Coordinator, patience: Patience) -> Moment {
         match (patience, self.within) {
             (Patience::Try, _) => coordinator.clock().now() + coordinator.request_timeout(),
             (Patience::Wait, Some(within)) => coordinator.clock().now() + within,
@@ -90,21 +92,21 @@ impl Acquire {
         }
     }
 
-    /// What is left until `deadline` of an acquisition that has begun before.
-    pub(super) fn until(mut self, coordinator: &Coordinator, deadline: Moment) -> Self {
-        if deadline != Moment::NEVER {
-            let left = deadline.since(coordinator.clock().now());
-            self.within = Some(left.max(Duration::from_nanos(1)));
-        }
-        self
-    }
-
     fn request(self, line: &Line, claim: Claim, limit: Option<u32>, patience: Patience) -> Result<Request> {
         let Line { coordinator, queue, .. } = line;
         self.check()?;
         let deadline = self.deadline(coordinator, patience);
         let label = self.label.unwrap_or_else(|| Arc::clone(coordinator.default_label()));
-        Ok(Request { queue: queue.clone(), claim, limit, label, patience, deadline, max_hold: self.max_hold })
+        Ok(Request {
+            queue: queue.clone(),
+            claim,
+            limit,
+            label,
+            patience,
+            deadline,
+            max_hold: self.max_hold,
+            on_queue: None,
+        })
     }
 }
 
@@ -133,16 +135,19 @@ impl Line {
         limit: Option<u32>,
         patience: Patience,
     ) -> Result<Option<Acquired>> {
-        let (recipe, key, at_least) = (self.recipe, self.queue.name(), options.at_least);
-        let request = options
-            .request(self, claim, limit, patience)
-            .map_err(|error| error.in_operation(operation).on(key))?;
+        let at_least = options.at_least;
+        let told = |error: Error| error.in_operation(operation).on(self.queue.name());
+        let request = options.request(self, claim, limit, patience).map_err(told)?;
+        self.carry_out(&request, at_least).await.map_err(told)
+    }
+
+    async fn carry_out(&self, request: &Request, at_least: Option<Duration>) -> Result<Option<Acquired>> {
+        let (recipe, key) = (self.recipe, self.queue.name());
         let admitted = self
             .coordinator
-            .acquire(&request)
+            .acquire(request)
             .instrument(tracing::debug_span!("latchwork.wait", recipe, key))
-            .await
-            .map_err(|error| error.in_operation(operation).on(key))?;
+            .await?;
         Ok(admitted.map(|admitted| {
             let holding = Holding::new(self.coordinator.clone(), self.queue.clone(), admitted.node, at_least);
             tracing::debug!(recipe, key, token = %holding.token(), waited = ?admitted.waited, "acquired");
@@ -176,18 +181,15 @@ impl Line {
         let told = |error: Error| error.in_operation(operation).on(self.queue.name());
         let mut options = options;
         options.label.get_or_insert_with(|| Arc::clone(owner.label()));
-        // Before a deadline is made of them, and for a re-entry too.
-        options.check().map_err(told)?;
-        let deadline = options.deadline(&self.coordinator, patience);
-        let acquire = || {
-            let options = options.clone().until(&self.coordinator, deadline);
-            async move {
-                let acquired = self.ask(operation, options, mode.claim(), None, patience).await?;
-                Ok(acquired.map(|acquired| acquired.holding))
-            }
+        let at_least = options.at_least;
+        // Made of options that are refused for a re-entry too; its deadline is that of all that follows.
+        let request = options.request(self, mode.claim(), None, patience).map_err(told)?;
+        let acquire = |on_queue| {
+            let request = Request { on_queue: Some(on_queue), ..request.clone() };
+            async move { Ok(self.carry_out(&request, at_least).await?.map(|acquired| acquired.holding)) }
         };
         let key = (owner.clone(), self.queue.clone());
-        Share::enter(&self.coordinator, key, mode, deadline, patience, acquire).await.map_err(told)
+        Share::enter(&self.coordinator, key, mode, request.deadline, patience, acquire).await.map_err(told)
     }
 
     pub(super) async fn list(&self, after: u64, most: usize) -> Result<Vec<Entry>> {

@@ -1,6 +1,7 @@
 //! The guards of a read/write lock.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,7 +9,7 @@ use async_trait::async_trait;
 use super::acquire::Acquired;
 use crate::error::Result;
 use crate::hold::{Fenced, Hold, Release};
-use crate::holding::Holding;
+use crate::holding::{Holding, Tenure};
 use crate::reentrancy::Share;
 use crate::token::Token;
 
@@ -39,25 +40,26 @@ impl Held {
         }
     }
 
-    fn check(&self) -> Result<()> {
+    fn tenure(&self) -> &Arc<Tenure> {
         match &self.by {
-            By::Itself(holding) => holding.tenure.check(),
-            By::Owner(share) => share.check(),
+            By::Itself(holding) => &holding.tenure,
+            By::Owner(share) => share.tenure(),
         }
     }
 
     async fn release(&self) -> Result<Release> {
-        let released = match &self.by {
+        match &self.by {
             By::Itself(holding) => holding.release().await,
             By::Owner(share) => share.release().await,
-        };
-        released.map_err(|error| error.in_operation("release").on(self.holding().tenure.queue.name()))
+        }
     }
 
     async fn downgrade(self) -> Result<Self> {
         let by = match self.by {
             By::Itself(holding) => {
                 holding.downgrade().await?;
+                // Its fixed end may have come meanwhile.
+                holding.tenure.check()?;
                 By::Itself(holding)
             }
             By::Owner(share) => By::Owner(share.downgrade().await?),
@@ -104,7 +106,7 @@ impl WriteGuard {
     /// # Cancel safety
     /// A dropped downgrade gives the hold back, in the background.
     pub async fn downgrade(self) -> Result<ReadGuard> {
-        let key = self.0.holding().tenure.queue.clone();
+        let key = self.0.tenure().queue.clone();
         let turned = self.0.downgrade().await;
         turned.map(ReadGuard).map_err(|error| error.in_operation("downgrade").on(key.name()))
     }
@@ -112,12 +114,8 @@ impl WriteGuard {
 
 #[async_trait]
 impl Hold for ReadGuard {
-    fn holding(&self) -> &Holding {
-        self.0.holding()
-    }
-
-    fn check(&self) -> Result<()> {
-        self.0.check()
+    fn tenure(&self) -> &Arc<Tenure> {
+        self.0.tenure()
     }
 
     async fn release(&self) -> Result<Release> {
@@ -127,12 +125,8 @@ impl Hold for ReadGuard {
 
 #[async_trait]
 impl Hold for WriteGuard {
-    fn holding(&self) -> &Holding {
-        self.0.holding()
-    }
-
-    fn check(&self) -> Result<()> {
-        self.0.check()
+    fn tenure(&self) -> &Arc<Tenure> {
+        self.0.tenure()
     }
 
     async fn release(&self) -> Result<Release> {

@@ -1,7 +1,10 @@
 //! A fair mutex.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+use async_trait::async_trait;
 
 use super::acquire::{Acquire, Acquired, Line};
 use crate::address::Address;
@@ -9,8 +12,8 @@ use crate::contracts::{Entry, Patience};
 use crate::coordinator::Coordinator;
 use crate::decide::Claim;
 use crate::error::Result;
-use crate::hold::{Fenced, Hold};
-use crate::holding::Holding;
+use crate::hold::{Fenced, Hold, Release};
+use crate::holding::{Holding, Tenure};
 use crate::token::Token;
 
 /// A fair mutex on a coordinator: not reentrant, admitted in the order of joining, each hold with a
@@ -56,6 +59,7 @@ impl Mutex {
 
     /// Waits its turn, without a deadline: as long as others hold. While the coordinator does not answer,
     /// it keeps its place until its lease is lost, then joins anew, and gives up after one TTL without an answer.
+    /// What this client gave back of the same key before is waited for first.
     ///
     /// # Errors
     /// `Unavailable`; `Lost` when the place in the queue was removed by another; `Closed`; `Misconfigured`.
@@ -176,9 +180,14 @@ impl MutexGuard {
     }
 }
 
+#[async_trait]
 impl Hold for MutexGuard {
-    fn holding(&self) -> &Holding {
-        &self.holding
+    fn tenure(&self) -> &Arc<Tenure> {
+        &self.holding.tenure
+    }
+
+    async fn release(&self) -> Result<Release> {
+        self.holding.release().await
     }
 }
 

@@ -1,6 +1,7 @@
 //! A fair mutex that its owner may take again.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -10,7 +11,7 @@ use crate::contracts::{Entry, Patience};
 use crate::coordinator::Coordinator;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Fenced, Hold, Release};
-use crate::holding::Holding;
+use crate::holding::Tenure;
 use crate::reentrancy::{Mode, Owner, Share};
 use crate::token::Token;
 
@@ -60,7 +61,7 @@ impl ReentrantMutex {
     /// # Cancel safety
     /// As [`acquire_as`](ReentrantMutex::acquire_as).
     pub async fn acquire(&self) -> Result<ReentrantGuard> {
-        self.acquire_as(&self.current()?).await
+        self.acquire_as(&self.current("acquire")?).await
     }
 
     /// Waits its turn, or enters again at once when this owner holds.
@@ -108,7 +109,7 @@ impl ReentrantMutex {
     /// # Cancel safety
     /// Cancel-safe: leaves nothing.
     pub async fn try_acquire(&self) -> Result<Option<ReentrantGuard>> {
-        self.try_acquire_as(&self.current()?).await
+        self.try_acquire_as(&self.current("try_acquire")?).await
     }
 
     /// Tries with options (`within` has no meaning for a try).
@@ -122,7 +123,7 @@ impl ReentrantMutex {
         self.enter("try_acquire", owner, options, Patience::Try).await
     }
 
-    /// How often this owner holds it now, by this coordinator.
+    /// How often this owner holds it now, by this coordinator: not at all once the node is lost.
     pub fn holds(&self, owner: &Owner) -> usize {
         self.line.coordinator.owners().count(&(owner.clone(), self.line.queue.clone()))
     }
@@ -159,10 +160,10 @@ impl ReentrantMutex {
         self.line.force_release(sequence).await
     }
 
-    fn current(&self) -> Result<Owner> {
+    fn current(&self, operation: &'static str) -> Result<Owner> {
         Owner::current().ok_or_else(|| {
             let why = "no owner was given, and the task is in no owner's scope";
-            Error::new(ErrorKind::NoOwner, why).in_operation("acquire").on(self.key())
+            Error::new(ErrorKind::NoOwner, why).in_operation(operation).on(self.key())
         })
     }
 
@@ -197,24 +198,20 @@ impl ReentrantGuard {
 
 #[async_trait]
 impl Hold for ReentrantGuard {
-    fn holding(&self) -> &Holding {
-        self.0.holding()
-    }
-
-    fn check(&self) -> Result<()> {
-        self.0.check()
+    fn tenure(&self) -> &Arc<Tenure> {
+        self.0.tenure()
     }
 
     /// Gives this hold back; the last of the owner's frees the mutex, and waits until the server has confirmed.
     /// `Released` when others remain: nothing is sent.
     async fn release(&self) -> Result<Release> {
-        self.0.release().await.map_err(|error| error.in_operation("release").on(self.key()))
+        self.0.release().await
     }
 }
 
 impl Fenced for ReentrantGuard {
     fn token(&self) -> Token {
-        self.holding().token()
+        self.0.holding().token()
     }
 }
 

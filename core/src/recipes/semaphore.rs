@@ -1,7 +1,10 @@
 //! A fair semaphore with weighted permits.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
+
+use async_trait::async_trait;
 
 use super::acquire::{Acquire, Acquired, Line};
 use crate::address::Address;
@@ -9,8 +12,8 @@ use crate::contracts::{Entry, Patience};
 use crate::coordinator::Coordinator;
 use crate::decide::Claim;
 use crate::error::{Error, Result};
-use crate::hold::Hold;
-use crate::holding::Holding;
+use crate::hold::{Hold, Release};
+use crate::holding::Tenure;
 use crate::token::Token;
 
 /// A fair semaphore on a coordinator: at most `limit` permits are held at a time. It limits concurrency, not rate.
@@ -222,9 +225,14 @@ impl Permit {
     }
 }
 
+#[async_trait]
 impl Hold for Permit {
-    fn holding(&self) -> &Holding {
-        &self.acquired.holding
+    fn tenure(&self) -> &Arc<Tenure> {
+        &self.acquired.holding.tenure
+    }
+
+    async fn release(&self) -> Result<Release> {
+        self.acquired.holding.release().await
     }
 }
 

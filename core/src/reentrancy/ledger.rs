@@ -28,7 +28,7 @@ impl Mode {
 /// One entry per owner and key: none, acquiring, or held; the holds of a generation hang on one node, and are counted by mode.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Entry<H> {
-    Acquiring(Generation),
+    Acquiring { generation: Generation, queued: bool },
     Held { generation: Generation, exclusive: usize, shared: usize, hold: H },
 }
 
@@ -37,8 +37,8 @@ enum Entry<H> {
 pub(crate) enum Entered<H> {
     /// Nobody of this owner holds or acquires: acquire, then say [`Ledger::acquired`] or [`Ledger::gave_up`].
     Acquire(Generation),
-    /// Another task of this owner acquires: wait for it, and enter again (D3).
-    Join,
+    /// Another task of this owner acquires, and waits behind others if it is `queued`: wait for it, and enter again (D3).
+    Join { queued: bool },
     /// Held, and by a writer if it asks to write: counted, no request. Who writes may read.
     Again(Generation, H),
     /// The owner reads, and asks to write: it would wait for itself.
@@ -76,7 +76,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
     /// so that nobody re-enters a lost hold (D5).
     pub(crate) fn enter(&mut self, key: &K, mode: Mode, is_lost: impl FnOnce(&H) -> bool) -> Entered<H> {
         match self.entries.get_mut(key) {
-            Some(Entry::Acquiring(_)) => return Entered::Join,
+            Some(Entry::Acquiring { queued, .. }) => return Entered::Join { queued: *queued },
             Some(Entry::Held { generation, exclusive, shared, hold }) if !is_lost(hold) => {
                 match mode {
                     Mode::Exclusive if *exclusive == 0 => return Entered::Deadlock,
@@ -88,13 +88,22 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
             _ => {}
         }
         self.last += 1;
-        self.entries.insert(key.clone(), Entry::Acquiring(self.last));
+        self.entries.insert(key.clone(), Entry::Acquiring { generation: self.last, queued: false });
         Entered::Acquire(self.last)
+    }
+
+    /// The acquisition of this generation was not admitted at once: others are before it.
+    pub(crate) fn queued(&mut self, key: &K, of: Generation) {
+        if let Some(Entry::Acquiring { generation, queued }) = self.entries.get_mut(key)
+            && *generation == of
+        {
+            *queued = true;
+        }
     }
 
     /// The acquisition of this generation succeeded: held once.
     pub(crate) fn acquired(&mut self, key: &K, generation: Generation, mode: Mode, hold: H) {
-        if let Some(entry @ Entry::Acquiring(_)) = self.entries.get_mut(key)
+        if let Some(entry @ Entry::Acquiring { .. }) = self.entries.get_mut(key)
             && entry.generation() == generation
         {
             let (exclusive, shared) = match mode {
@@ -108,7 +117,9 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
     /// The acquisition of this generation failed, or its task was dropped: whoever waits for it enters again, and one of
     /// them takes over (D4).
     pub(crate) fn gave_up(&mut self, key: &K, generation: Generation) {
-        if matches!(self.entries.get(key), Some(Entry::Acquiring(current)) if *current == generation) {
+        if let Some(entry @ Entry::Acquiring { .. }) = self.entries.get(key)
+            && entry.generation() == generation
+        {
             self.entries.remove(key);
         }
     }
@@ -163,10 +174,10 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         (self.last, self.entries.get(key)).hash(state);
     }
 
-    /// How often the owner holds `key` now.
-    pub(crate) fn count(&self, key: &K) -> usize {
+    /// How often the owner holds `key` now: not at all where the hold is lost.
+    pub(crate) fn count(&self, key: &K, is_lost: impl FnOnce(&H) -> bool) -> usize {
         match self.entries.get(key) {
-            Some(Entry::Held { exclusive, shared, .. }) => exclusive + shared,
+            Some(Entry::Held { exclusive, shared, hold, .. }) if !is_lost(hold) => exclusive + shared,
             _ => 0,
         }
     }
@@ -181,7 +192,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Default for Ledger<K, H> {
 impl<H> Entry<H> {
     fn generation(&self) -> Generation {
         match self {
-            Entry::Acquiring(generation) | Entry::Held { generation, .. } => *generation,
+            Entry::Acquiring { generation, .. } | Entry::Held { generation, .. } => *generation,
         }
     }
 }
@@ -198,6 +209,10 @@ mod tests {
         book.enter(&"k", mode, |node| lost.contains(node))
     }
 
+    fn count(book: &Book, lost: &[u32]) -> usize {
+        book.count(&"k", |node| lost.contains(node))
+    }
+
     fn acquire(book: &mut Book, mode: Mode, node: u32, lost: &[u32]) -> Generation {
         let Entered::Acquire(generation) = enter(book, mode, lost) else { panic!("nobody holds") };
         book.acquired(&"k", generation, mode, node);
@@ -211,7 +226,8 @@ mod tests {
         let new = acquire(&mut book, Exclusive, 2, &[1]);
         assert_eq!(book.leave(&"k", old, Exclusive), Left::Stale);
         assert_eq!(book.convert(&"k", old), Left::Stale);
-        assert_eq!(book.count(&"k"), 1);
+        assert_eq!(count(&book, &[1]), 1);
+        assert_eq!(count(&book, &[2]), 0, "what is lost is not held");
         assert_eq!(book.leave(&"k", new, Exclusive), Left::Last(2));
     }
 
@@ -230,8 +246,8 @@ mod tests {
     fn d3_two_tasks_of_one_owner_make_one_acquisition() {
         let mut book = Book::new();
         let Entered::Acquire(generation) = enter(&mut book, Exclusive, &[]) else { panic!("nobody holds") };
-        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join);
-        assert_eq!(enter(&mut book, Shared, &[]), Entered::Join);
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join { queued: false });
+        assert_eq!(enter(&mut book, Shared, &[]), Entered::Join { queued: false });
         book.acquired(&"k", generation, Exclusive, 1);
         assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Again(generation, 1));
         assert_eq!(book.leave(&"k", generation, Exclusive), Left::Remaining);
@@ -239,16 +255,29 @@ mod tests {
     }
 
     #[test]
+    fn who_joins_an_acquisition_knows_whether_it_waits_behind_others() {
+        let mut book = Book::new();
+        let Entered::Acquire(generation) = enter(&mut book, Exclusive, &[]) else { panic!("nobody holds") };
+        book.queued(&"k", generation + 1);
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join { queued: false });
+        book.queued(&"k", generation);
+        assert_eq!(enter(&mut book, Shared, &[]), Entered::Join { queued: true });
+        book.acquired(&"k", generation, Exclusive, 1);
+        book.queued(&"k", generation);
+        assert_eq!(enter(&mut book, Shared, &[]), Entered::Again(generation, 1));
+    }
+
+    #[test]
     fn d4_when_the_acquiring_task_is_dropped_another_takes_over() {
         let mut book = Book::new();
         let Entered::Acquire(first) = enter(&mut book, Exclusive, &[]) else { panic!("nobody holds") };
-        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join);
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join { queued: false });
         book.gave_up(&"k", first);
         let Entered::Acquire(second) = enter(&mut book, Exclusive, &[]) else { panic!("nobody takes over") };
         // What the first one still says does not touch the second.
         book.gave_up(&"k", first);
         book.acquired(&"k", first, Exclusive, 1);
-        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join);
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join { queued: false });
         book.acquired(&"k", second, Exclusive, 2);
         assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Again(second, 2));
     }
@@ -281,6 +310,6 @@ mod tests {
         let generation = acquire(&mut book, Shared, 1, &[]);
         assert_eq!(enter(&mut book, Shared, &[]), Entered::Again(generation, 1));
         assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Deadlock);
-        assert_eq!(book.count(&"k"), 2);
+        assert_eq!(count(&book, &[]), 2);
     }
 }

@@ -150,8 +150,8 @@ impl Owners {
             .enter(&(), mode, |node| !unseen && (lost.contains(node) || left_of(node, &before)));
         state.tasks[task] = match entered {
             Entered::Acquire(generation) => self.acquire(state, mode, generation),
-            Entered::Join if self.has(Fault::TwoAcquisitions) => self.acquire(state, mode, 0),
-            Entered::Join => Task::Joined { mode, woken: false },
+            Entered::Join { .. } if self.has(Fault::TwoAcquisitions) => self.acquire(state, mode, 0),
+            Entered::Join { .. } => Task::Joined { mode, woken: false },
             Entered::Again(generation, node) => {
                 state.revived |= state.is_lost(node);
                 Task::Holding { mode, generation, node }
@@ -182,7 +182,7 @@ impl Owners {
     fn release(&self, state: &mut State, task: usize) {
         let Task::Holding { mode, generation, node } = state.tasks[task] else { return };
         state.tasks[task] = Task::Idle;
-        if self.has(Fault::LateRemoval) && state.ledger.0.count(&()) == 1 && !state.is_lost(node) {
+        if self.has(Fault::LateRemoval) && state.ledger.0.count(&(), |_| false) == 1 && !state.is_lost(node) {
             state.leave(node);
             state.late.push((generation, mode, node));
             return;

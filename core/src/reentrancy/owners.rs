@@ -22,13 +22,18 @@ pub(crate) struct Owners {
 }
 
 impl Owners {
-    /// Becomes ready when an acquisition of any owner has ended. To be enabled before [`enter`](Owners::enter).
+    /// Becomes ready when an acquisition of any owner has ended, or waits behind others. To be enabled before [`enter`](Owners::enter).
     pub(super) fn changed(&self) -> Notified<'_> {
         self.changed.notified()
     }
 
     pub(super) fn enter(&self, key: &OwnedKey, mode: Mode) -> Entered<Arc<Holding>> {
-        self.ledger.lock().enter(key, mode, |node| node.tenure.check().is_err())
+        self.ledger.lock().enter(key, mode, is_lost)
+    }
+
+    pub(super) fn queued(&self, key: &OwnedKey, generation: Generation) {
+        self.ledger.lock().queued(key, generation);
+        self.changed.notify_waiters();
     }
 
     pub(super) fn acquired(&self, key: &OwnedKey, generation: Generation, mode: Mode, node: Arc<Holding>) {
@@ -51,6 +56,10 @@ impl Owners {
 
     /// How often an owner holds a key now.
     pub(crate) fn count(&self, key: &OwnedKey) -> usize {
-        self.ledger.lock().count(key)
+        self.ledger.lock().count(key, is_lost)
     }
+}
+
+fn is_lost(node: &Arc<Holding>) -> bool {
+    node.tenure.check().is_err()
 }

@@ -7,12 +7,13 @@ use std::sync::{Arc, OnceLock};
 use super::ledger::{Entered, Generation, Left, Mode};
 use super::owner::Owner;
 use super::owners::OwnedKey;
+use crate::attempt::OnQueue;
 use crate::clock::Moment;
 use crate::contracts::Patience;
 use crate::coordinator::Coordinator;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::Release;
-use crate::holding::Holding;
+use crate::holding::{Holding, Tenure};
 
 /// One hold of an owner. Dropping it is a release in the background.
 pub(crate) struct Share {
@@ -21,8 +22,9 @@ pub(crate) struct Share {
     generation: Generation,
     mode: Mode,
     holding: Arc<Holding>,
-    // How it ended by its owner's hand, once it did.
-    ended: OnceLock<Release>,
+    tenure: Arc<Tenure>,
+    // What its end meant for the node.
+    left: OnceLock<Left<()>>,
 }
 
 impl Share {
@@ -34,7 +36,7 @@ impl Share {
         mode: Mode,
         deadline: Moment,
         patience: Patience,
-        mut acquire: impl FnMut() -> F,
+        mut acquire: impl FnMut(OnQueue) -> F,
     ) -> Result<Option<Self>>
     where
         F: Future<Output = Result<Option<Holding>>>,
@@ -48,22 +50,25 @@ impl Share {
                 Entered::Again(generation, holding) => (generation, holding),
                 Entered::Acquire(generation) => {
                     let acquiring = Acquiring { coordinator, key: &key, generation };
-                    let Some(holding) = acquire().await? else { return Ok(None) };
+                    let Some(holding) = acquire(acquiring.on_queue()).await? else { return Ok(None) };
                     (generation, acquiring.done(mode, holding))
                 }
                 Entered::Deadlock => {
                     let why = "this owner reads, and would wait for itself: it must release first";
                     return Err(Error::new(ErrorKind::Deadlock, why));
                 }
-                Entered::Join => {
+                // Where it waits for others, a try would too.
+                Entered::Join { queued: true } if patience == Patience::Try => return Ok(None),
+                Entered::Join { .. } => {
                     tokio::select! {
                         () = changed => continue,
                         () = clock.sleep_until(deadline) => return Err(crate::attempt::late(patience)),
                     }
                 }
             };
-            let (coordinator, ended) = (coordinator.clone(), OnceLock::new());
-            return Ok(Some(Self { coordinator, key, generation, mode, holding, ended }));
+            let (coordinator, tenure) = (coordinator.clone(), holding.tenure.beside());
+            let left = OnceLock::new();
+            return Ok(Some(Self { coordinator, key, generation, mode, holding, tenure, left }));
         }
     }
 
@@ -76,57 +81,79 @@ impl Share {
         &self.holding
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
-        let key = self.key.1.name();
-        match self.ended.get() {
-            None => self.holding.tenure.check(),
-            Some(Release::AlreadyLost(reason)) => Err(Error::lost(*reason).on(key)),
-            Some(Release::Released) => Err(Error::new(ErrorKind::NotHeld, "this hold was released").on(key)),
-        }
+    /// Its own, which ends by its own release.
+    pub(crate) fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
     }
 
     /// Gives this hold back; the owner's last frees the node, its last that writes turns it into a reader's. Waits
-    /// until the server has confirmed that; where nothing changes for the server, nothing is sent.
+    /// until the server has confirmed that, in a later call too; where nothing changes for the server, nothing is sent.
     pub(crate) async fn release(&self) -> Result<Release> {
-        let left = self.leave();
-        match (self.ended.get(), left) {
-            (Some(Release::AlreadyLost(reason)), left) => {
-                // The server's side is given back all the same, but nobody waits for it.
-                Self::give_back(left);
-                Ok(Release::AlreadyLost(*reason))
+        let (first, left) = self.leave();
+        if let Some(lost @ Release::AlreadyLost(_)) = self.tenure.ended() {
+            // The server's side is given back all the same, but nobody waits for it.
+            if first {
+                self.give_back(left);
             }
-            (_, Left::Last(node)) => node.release().await,
-            (_, Left::Downgrade(node)) => node.downgrade().await.map(|()| Release::Released),
-            (_, Left::Remaining | Left::Stale) => Ok(Release::Released),
+            return Ok(lost);
+        }
+        match left {
+            Left::Last(()) => self.holding.release().await,
+            Left::Downgrade(()) => self.turn(first).await,
+            Left::Remaining | Left::Stale => Ok(Release::Released),
+        }
+    }
+
+    /// The owner's last that writes is released, and others that read remain.
+    async fn turn(&self, first: bool) -> Result<Release> {
+        let node = &self.holding;
+        if node.is_kept() {
+            // Nothing to wait for: the writer is done with it, and others must not read yet.
+            if first {
+                node.downgrade_later();
+            }
+            return Ok(Release::Released);
+        }
+        match node.downgrade().await {
+            Ok(()) => Ok(Release::Released),
+            // The last reader has given the node back meanwhile, and with it the turn.
+            Err(_) if node.tenure.ended().is_some() => node.release().await,
+            Err(error) => Err(error.in_operation("release").on(self.key.1.name())),
         }
     }
 
     /// A hold that writes reads from now on. Where it was the owner's last that writes, the node is downgraded.
     pub(crate) async fn downgrade(mut self) -> Result<Self> {
-        self.check()?;
+        self.tenure.check()?;
         let turned = self.coordinator.owners().convert(&self.key, self.generation);
         self.mode = Mode::Shared;
         if let Left::Downgrade(node) = turned {
             node.downgrade().await?;
         }
         // A stale generation is a lost one.
-        self.check()?;
+        self.tenure.check()?;
         Ok(self)
     }
 
-    /// Ends it: the first call counts.
-    fn leave(&self) -> Left<Arc<Holding>> {
-        let lost = self.holding.tenure.lost();
-        match self.ended.set(lost.map_or(Release::Released, Release::AlreadyLost)) {
-            Ok(()) => self.coordinator.owners().leave(&self.key, self.generation, self.mode),
-            Err(_) => Left::Stale,
-        }
+    /// Ends it: the first call counts. Answers whether this was it, and what it means for the node.
+    fn leave(&self) -> (bool, &Left<()>) {
+        let mut first = false;
+        let left = self.left.get_or_init(|| {
+            first = self.tenure.end();
+            match self.coordinator.owners().leave(&self.key, self.generation, self.mode) {
+                Left::Last(_) => Left::Last(()),
+                Left::Downgrade(_) => Left::Downgrade(()),
+                Left::Remaining => Left::Remaining,
+                Left::Stale => Left::Stale,
+            }
+        });
+        (first, left)
     }
 
-    fn give_back(left: Left<Arc<Holding>>) {
+    fn give_back(&self, left: &Left<()>) {
         match left {
-            Left::Last(node) => node.let_go(),
-            Left::Downgrade(node) => node.downgrade_later(),
+            Left::Last(()) => self.holding.let_go(),
+            Left::Downgrade(()) => self.holding.downgrade_later(),
             Left::Remaining | Left::Stale => {}
         }
     }
@@ -134,7 +161,9 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        Self::give_back(self.leave());
+        if let (true, left) = self.leave() {
+            self.give_back(left);
+        }
     }
 }
 
@@ -156,6 +185,12 @@ struct Acquiring<'a> {
 }
 
 impl Acquiring<'_> {
+    /// Tells the owner's other tasks that it waits behind others.
+    fn on_queue(&self) -> OnQueue {
+        let (coordinator, key, generation) = (self.coordinator.clone(), self.key.clone(), self.generation);
+        OnQueue::new(move || coordinator.owners().queued(&key, generation))
+    }
+
     fn done(self, mode: Mode, holding: Holding) -> Arc<Holding> {
         let holding = Arc::new(holding);
         self.coordinator.owners().acquired(self.key, self.generation, mode, Arc::clone(&holding));
