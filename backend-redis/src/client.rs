@@ -63,6 +63,13 @@ impl Client {
         self.closing.subscribe()
     }
 
+    /// Forgets an attempt, unless the client is being closed: then the close takes it back.
+    pub(crate) fn forget(&self, slot: &Arc<Slot>) {
+        if !*self.closing.borrow() {
+            self.inbox.forget(slot);
+        }
+    }
+
     /// Runs a script unless the client is closed, or gets closed meanwhile.
     pub(crate) async fn run(&self, call: &Call) -> Result<(Moment, Reply)> {
         let mut closing = self.closing();

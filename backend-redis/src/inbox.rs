@@ -38,6 +38,8 @@ struct Progress {
     // It is among those to look at again.
     to_look: bool,
     left: bool,
+    // After this the server has forgotten it by itself, whether it is abandoned or not.
+    moot: Moment,
 }
 
 impl Slot {
@@ -50,6 +52,7 @@ impl Slot {
             nudged: None,
             to_look: false,
             left: false,
+            moot: Moment::NEVER,
         };
         Arc::new(Self {
             queue,
@@ -148,6 +151,16 @@ impl Slot {
         self.progress.lock().left = true;
     }
 
+    /// Nobody waits for its join's answer any more: it is abandoned next. Should it not be, it is over by then.
+    pub(crate) fn leave_by(&self, moot: Moment) {
+        let mut progress = self.progress.lock();
+        (progress.left, progress.moot) = (true, moot);
+    }
+
+    pub(crate) fn is_moot(&self, now: Moment) -> bool {
+        self.progress.lock().moot <= now
+    }
+
     pub(crate) fn has_left(&self) -> bool {
         self.progress.lock().left
     }
@@ -212,6 +225,11 @@ impl Inbox {
         if slots.get(&slot.id).is_some_and(|known| Arc::ptr_eq(known, slot)) {
             slots.remove(&slot.id);
         }
+    }
+
+    /// Forgets an attempt that was abandoned.
+    pub(crate) fn forget_attempt(&self, id: NodeId) {
+        self.slots.lock().remove(&id);
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Slot>> {

@@ -129,6 +129,9 @@ impl Client {
         let mut queues: HashMap<Queue, Vec<Arc<Slot>>> = HashMap::new();
         let mut lost = Vec::new();
         for slot in self.inbox.all() {
+            if slot.is_moot(started) {
+                self.forget(&slot);
+            }
             let Some(state) = slot.state().filter(|_| !slot.has_left()) else { continue };
             // Timers do not count a machine's sleep: whoever waits on it reads the clock again (RULES C2).
             state.lease().tick();
@@ -243,16 +246,14 @@ impl Client {
     /// TTL (RULES C6). At worst it runs out by itself.
     pub(crate) async fn give_back(self: &Arc<Self>, lost: &[Arc<Slot>]) {
         for burst in lost.chunks(BURST) {
-            for slot in burst {
-                slot.leave();
-                self.inbox.forget(slot);
-            }
+            burst.iter().for_each(|slot| slot.leave());
             let calls: Vec<_> = burst.iter().map(|slot| farewell(slot)).collect();
             for (slot, answer) in burst.iter().zip(self.driver.run_all(&calls, self.renewal_bound()).await) {
                 match answer.and_then(|(_, reply)| scripts::left(reply)) {
                     Ok((_, flags)) => self.heed(flags, &slot.queue),
                     Err(error) => tracing::debug!(%error, "a lost node was not given back; it runs out"),
                 }
+                self.forget(slot);
             }
         }
     }

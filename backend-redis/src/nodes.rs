@@ -22,12 +22,19 @@ impl Client {
         queue.check(join.claim)?;
         if self.lease().lost() == Some(LostReason::Expired) {
             // A new lease does not wait behind the nodes of the old one (LEASE-REOPEN).
-            let is_lost = |slot: &Arc<Slot>| slot.state().is_some_and(|state| state.lost().is_some());
+            let is_lost = |slot: &Arc<Slot>| {
+                !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some())
+            };
             let lost: Vec<_> = self.inbox.all().into_iter().filter(is_lost).collect();
             self.give_back(&lost).await;
         }
         let registered = Registered::new(self, queue, join);
-        let slot = &registered.slot;
+        let answer = self.join_as(&registered.slot, join).await;
+        registered.answered(&answer);
+        answer
+    }
+
+    async fn join_as(self: &Arc<Self>, slot: &Arc<Slot>, join: &Join) -> Result<Joined> {
         let (sent, reply) =
             self.run(&scripts::join(&slot.queue, join, self.ttl, &self.channel, None)).await?;
         let (answer, flags, _) = scripts::joined(reply)?;
@@ -46,8 +53,8 @@ impl Client {
         }
         self.lease.joined(sent);
         self.inbox.settle(slot, NodeState::new(lease, sequence), admitted, recheck);
-        let node = RedisNode { client: Arc::clone(self), slot: registered.keep(), claim: join.claim };
-        let node = Arc::new(node);
+        let node =
+            Arc::new(RedisNode { client: Arc::clone(self), slot: Arc::clone(slot), claim: join.claim });
         Ok(if admitted { Joined::Admitted(node) } else { Joined::Waiting(node) })
     }
 
@@ -55,6 +62,7 @@ impl Client {
         let queue = Queue::of(&join.queue)?;
         let (_, reply) = self.run(&scripts::abandon(&queue, join.id, TOMBSTONE, None)).await?;
         let (_, flags) = scripts::left(reply)?;
+        self.inbox.forget_attempt(join.id);
         self.heed(flags, &queue);
         Ok(())
     }
@@ -106,30 +114,54 @@ fn only_read(error: Error) -> Error {
     }
 }
 
-/// An attempt that is registered before its join is sent (RULES A7), and forgotten unless the join makes a node.
+/// An attempt that is registered before its join is sent (RULES A7). Without an answer it stays registered until it is
+/// abandoned, so that a close meanwhile takes it back too.
 struct Registered<'a> {
     client: &'a Arc<Client>,
     slot: Arc<Slot>,
-    kept: bool,
+    left: Left,
+}
+
+/// What a join has left on the server.
+enum Left {
+    Nothing,
+    Unknown,
+    Node,
 }
 
 impl<'a> Registered<'a> {
     fn new(client: &'a Arc<Client>, queue: Queue, join: &Join) -> Self {
         let slot = Slot::new(queue, join.id, join.repeated);
         client.inbox.register(&slot);
-        Self { client, slot, kept: false }
+        Self { client, slot, left: Left::Unknown }
     }
 
-    fn keep(mut self) -> Arc<Slot> {
-        self.kept = true;
-        Arc::clone(&self.slot)
+    /// As core takes it: what it does not abandon is nothing.
+    fn answered(mut self, answer: &Result<Joined>) {
+        self.left = match answer {
+            Ok(Joined::Admitted(_) | Joined::Waiting(_)) => Left::Node,
+            Ok(Joined::Refused) => Left::Nothing,
+            Err(error) => match error.kind() {
+                ErrorKind::Lost { reason: LostReason::Revoked } => Left::Nothing,
+                ErrorKind::Unknown | ErrorKind::Lost { .. } | ErrorKind::Closed => Left::Unknown,
+                // This request was refused, or not sent; an earlier one may have made a node.
+                _ if self.slot.repeated => Left::Unknown,
+                _ => Left::Nothing,
+            },
+        };
     }
 }
 
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
-        if !self.kept {
-            self.client.inbox.forget(&self.slot);
+        match self.left {
+            Left::Nothing => self.client.forget(&self.slot),
+            // A request in flight may land a request timeout from now; its node then lives a TTL.
+            Left::Unknown => {
+                let client = self.client;
+                self.slot.leave_by(client.clock.now() + client.request_timeout + client.ttl);
+            }
+            Left::Node => {}
         }
     }
 }
@@ -143,7 +175,7 @@ struct RedisNode {
 
 impl Drop for RedisNode {
     fn drop(&mut self) {
-        self.client.inbox.forget(&self.slot);
+        self.client.forget(&self.slot);
     }
 }
 
@@ -198,9 +230,10 @@ impl Node for RedisNode {
     async fn leave(&self) -> Result<()> {
         // Out of renewal before the leave is sent, or it would be renewed for ever (RULES A16).
         self.slot.leave();
-        self.client.inbox.forget(&self.slot);
         let (_, reply) = self.client.run(&crate::client::farewell(&self.slot)).await?;
         let (_, flags) = scripts::left(reply)?;
+        // Not before: a close meanwhile ends this request, and sends its own.
+        self.client.forget(&self.slot);
         self.client.heed(flags, &self.slot.queue);
         Ok(())
     }

@@ -1,0 +1,89 @@
+//! A client that is closed while its requests are under way leaves nothing on the server.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{admitted, ask, client, own, queue, soon};
+use futures_util::FutureExt;
+use latchwork_conformance::proxy::Proxy;
+use latchwork_conformance::servers::Server;
+use latchwork_core::contracts::{Backend, Close, Page};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, ErrorKind, Kind};
+
+const ALL: Page = Page { after: 0, most: 100 };
+
+/// With this TTL nothing runs out within a test.
+const LONG: &str = "60s";
+
+/// A client whose replies can be held back.
+async fn proxied(server: &Server) -> (Proxy, Arc<dyn Backend>) {
+    let proxy = Proxy::start(server.addr().to_string()).await.unwrap();
+    let backend = common::connect(&format!("redis://{}?ttl={LONG}", proxy.addr())).await.unwrap();
+    (proxy, backend)
+}
+
+async fn standing(backend: &Arc<dyn Backend>, queue: &Address) -> usize {
+    backend.list(queue, ALL).await.unwrap().len()
+}
+
+fn is_script(request: &[u8]) -> bool {
+    request.windows(7).any(|word| word == b"EVALSHA")
+}
+
+async fn closed_while_joining(drop_first: bool) {
+    let server = own(&[]).await;
+    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let mutex = queue(Kind::Mutex, "a");
+    let mut joined = proxy.hold_reply_to(is_script);
+    let joining = tokio::spawn({
+        let (backend, join) = (Arc::clone(&backend), ask(&mutex, Claim::Exclusive));
+        async move { backend.join(&join).await }
+    });
+    soon(joined.fired()).await.unwrap();
+    assert_eq!(standing(&other, &mutex).await, 1, "the server has carried it out");
+    if drop_first {
+        joining.abort();
+    }
+    let mut closing = backend.close(Close::Orderly);
+    assert!((&mut closing).now_or_never().is_none(), "closed before the server could hear of it");
+    // Only now, or it would be no join in flight.
+    proxy.resume();
+    soon(closing).await.unwrap();
+    match soon(joining).await {
+        Ok(answer) => assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Closed),
+        Err(error) => assert!(drop_first && error.is_cancelled(), "{error}"),
+    }
+    assert_eq!(standing(&other, &mutex).await, 0, "its node is left to its TTL");
+}
+
+#[tokio::test]
+async fn a_join_in_flight_is_taken_back_by_the_close() {
+    closed_while_joining(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_join_in_flight_is_taken_back_by_the_close_from_another_thread() {
+    closed_while_joining(false).await;
+}
+
+#[tokio::test]
+async fn a_join_that_was_dropped_and_not_abandoned_yet_is_taken_back_by_the_close() {
+    closed_while_joining(true).await;
+}
+
+#[tokio::test]
+async fn a_leave_that_was_lost_is_sent_again_by_the_close() {
+    let server = own(&[]).await;
+    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let mutex = queue(Kind::Mutex, "a");
+    let held = admitted(&backend, &ask(&mutex, Claim::Exclusive)).await;
+    let mut lost = proxy.park_request(is_script);
+    let error = soon(held.leave()).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    soon(lost.caught()).await.unwrap();
+    assert_eq!(standing(&other, &mutex).await, 1, "the server has not heard of it");
+    soon(backend.close(Close::Orderly)).await.unwrap();
+    assert_eq!(standing(&other, &mutex).await, 0, "its node is left to its TTL");
+}
