@@ -1,6 +1,8 @@
 //! The same random histories for the scripts on a real server and for their twin in core: every answer, every
 //! message and every listing must agree. That is what lets the models explore core's function in the scripts' place.
 
+mod deleted;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -346,3 +346,25 @@ async fn a_client_that_closes_leaves_what_is_to_be_kept_to_its_expiry() {
     assert!(clock.now() >= kept.state().lease().deadline(), "let in before its expiry");
     assert_eq!(standing(&other, &a).await, [true]);
 }
+
+#[tokio::test]
+async fn without_the_stored_limit_waiters_give_up_and_whoever_brings_one_joins_behind_the_rest() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (ours, others) = (client(&server, "1s").await, client(&server, LONG).await);
+    let queue = queue(Kind::Semaphore, "a");
+    let held = admitted(&others, &limited(&queue, 1, 1)).await;
+    let impatient = waiting(&ours, &permits(&queue, 1)).await;
+    let patient = waiting(&others, &permits(&queue, 1)).await;
+    assert_eq!(operator.say::<u32>("DEL latchwork:semaphore:{a}:limit").await, 1);
+    let error = soon(impatient.admitted()).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(held.state().lost(), None);
+    for node in [impatient, held] {
+        node.leave().await.unwrap();
+    }
+    // Nobody asks it to look again, since the first has left: it is let in by whoever brings the limit.
+    let newcomer = waiting(&ours, &limited(&queue, 1, 1)).await;
+    assert_eq!(standing(&ours, &queue).await, [true, false]);
+    drop((patient, newcomer));
+}

@@ -12,7 +12,7 @@ local seq = find(q, id)
 ease(q)
 if seq and seq == tonumber(ARGV[3]) and stands(q, id, seq) == 0 then
   call('HSET', q.node, id, 's' .. string.sub(call('HGET', q.node, id), 2))
-  call('ZREM', q.extra, id)
+  q.writers = q.writers - call('ZREM', q.extra, id)
   admit(q)
   there = 1
 end

@@ -19,6 +19,9 @@ local function answer(code, a, b)
   return { code, a or 0, b or 0, close(q), now }
 end
 
+if q.unknown then
+  q.left = tonumber(call('ZRANGE', left, -1, -1, 'WITHSCORES')[2]) or 0
+end
 if q.left > now and tonumber(call('ZSCORE', left, id) or 0) > now then
   return answer(-1)
 end
@@ -31,7 +34,7 @@ if seq then
   if wait == 0 then
     return answer(1, seq)
   elseif wait < 0 then
-    return answer(-2, q.limit)
+    return answer(-2, q.limit or -1)
   end
   return answer(2, seq, wait - 1)
 end
@@ -50,7 +53,10 @@ else
     return answer(-2, limit)
   end
   if not q.limit then
+    q.limit = limit
     call('SET', q.extra, num(limit))
+    -- It may have been there before: then somebody waits for it.
+    admit(q)
   end
   free = (q.count == 0 or call('ZCOUNT', q.seq, '(' .. num(q.front), '+inf') == 0) and q.sum + want <= limit
 end
@@ -66,7 +72,7 @@ call('HSET', q.node, id, table.concat({ claim, ARGV[5], ARGV[6], q.t, ARGV[8], l
 -- Keys that were empty are new, and have no expiry yet.
 keep(q, ttl, q.count == 0)
 if shape == 'rw' and claim == 'x' then
-  call('ZADD', q.extra, seq, id)
+  q.writers = q.writers + call('ZADD', q.extra, seq, id)
   call('PEXPIRE', q.extra, math.ceil((q.alive - now) / 1000))
 end
 q.count = q.count + 1

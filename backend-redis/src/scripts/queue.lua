@@ -7,7 +7,7 @@
 --   meta  hash         last: the last sequence number; front: the highest that was admitted and told;
 --                      sum: permits taken by the admitted; seen: the server's time at the last call; more: some of
 --                      the admitted are still to be told; alive: how long the other keys live; kept: when this hash's
---                      own expiry was set; left: until when there are tombstones
+--                      own expiry was set; left: until when there are tombstones; rw: writers: how many there are
 --   one   x, rw: the folded form; p: absent
 --   extra rw: sorted set of the writers, id -> sequence number; p: the stored limit, a string; x: absent
 --   left  sorted set   id of an abandoned attempt -> until when a late join of it is refused
@@ -47,12 +47,15 @@ local function drop(q, ids)
   call('ZREM', q.exp, unpack(ids))
   call('HDEL', q.node, unpack(ids))
   if q.shape == 'rw' then
-    call('ZREM', q.extra, unpack(ids))
+    q.writers = q.writers - call('ZREM', q.extra, unpack(ids))
   end
 end
 
--- Somebody else had a hand in the keys (an operator's ZREM, an eviction, a foreign member): what is not in all
--- three parts goes, and the sum is counted anew. Reads the whole queue, once per such event.
+-- Somebody else had a hand in the keys (an operator's DEL or ZREM, an eviction, a foreign member): what is not in all
+-- three parts goes, and what is derived from them is made anew. Reads the whole queue, once per such event.
+-- With "meta" gone, "front" and "sum" begin at nothing, and admit() goes over the queue once more: who is in by the rule
+-- is let in again, and told again, which changes nothing for it. Only permits above a limit that was lowered since are not:
+-- they wait, and their owner's renewal takes that for a revocation.
 local function repair(q)
   local whole = {}
   q.count = 0
@@ -60,6 +63,8 @@ local function repair(q)
     if data(q, id) and call('ZSCORE', q.exp, id) then
       whole[id] = true
       q.count = q.count + 1
+      -- Known, unless "meta" is gone: whoever joins next comes behind all.
+      q.last = math.max(q.last, tonumber(call('ZSCORE', q.seq, id)))
     else
       call('ZREM', q.seq, id)
     end
@@ -76,9 +81,10 @@ local function repair(q)
   end
   if q.shape == 'rw' then
     call('DEL', q.extra)
+    q.writers = 0
     for id in pairs(whole) do
       if data(q, id) == 'x' then
-        call('ZADD', q.extra, call('ZSCORE', q.seq, id), id)
+        q.writers = q.writers + call('ZADD', q.extra, call('ZSCORE', q.seq, id), id)
       end
     end
     call('PEXPIRE', q.extra, math.max(1, call('PTTL', q.exp)))
@@ -160,7 +166,7 @@ local function admit(q)
       local next = call('ZRANGEBYSCORE', q.seq, '(' .. num(q.front), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
       local w = next[1] and weight(q, next[1])
       if not w or q.sum + w > (q.limit or 0) then
-        if w and w > (q.limit or w) then
+        if w and w > (q.limit or 0) then
           q.unfit = { next[1], -tonumber(next[2]) }
         end
         return
@@ -207,7 +213,7 @@ local function unfold(q, text)
     call('ZADD', q.exp, expiry, id)
     call('HSET', q.node, id, table.concat({ claim, 1, ttl, rest }, ' '))
     if q.shape == 'rw' and claim == 'x' then
-      call('ZADD', q.extra, seq, id)
+      q.writers = q.writers + call('ZADD', q.extra, seq, id)
     end
     keep(q, tonumber(ttl), true)
     -- It is admitted, and knows it.
@@ -234,24 +240,27 @@ local function open(shape, first, now, callers, grow)
   -- Reads come first: a key of a foreign type ends the script before anything is written.
   q.count = call('ZCARD', q.seq)
   local changed = q.count ~= call('ZCARD', q.exp) or q.count ~= call('HLEN', q.node)
-  local meta = call('HMGET', q.meta, 'last', 'front', 'sum', 'seen', 'more', 'alive', 'kept', 'left')
-  q.last, q.front = tonumber(meta[1] or 0), tonumber(meta[2] or 0)
-  q.sum, q.seen = tonumber(meta[3] or 0), tonumber(meta[4] or 0)
-  q.untold, q.alive = meta[5] == '1', tonumber(meta[6] or 0)
-  q.kept, q.left = tonumber(meta[7] or 0), tonumber(meta[8] or 0)
-  q.read = { last = q.last, front = q.front, sum = q.sum, alive = q.alive, left = q.left }
+  local meta = call('HMGET', q.meta, 'last', 'front', 'sum', 'seen', 'more', 'alive', 'kept', 'left', 'writers')
+  q.last, q.front = tonumber(meta[1]) or 0, tonumber(meta[2]) or 0
+  q.sum, q.seen = tonumber(meta[3]) or 0, tonumber(meta[4]) or 0
+  q.untold, q.alive = meta[5] == '1', tonumber(meta[6]) or 0
+  q.kept, q.left = tonumber(meta[7]) or 0, tonumber(meta[8]) or 0
+  q.writers = tonumber(meta[9]) or 0
+  q.read = { last = q.last, front = q.front, sum = q.sum, alive = q.alive, left = q.left, writers = q.writers }
+  local lost = not meta[1]
+  changed = changed or lost and q.count > 0
   local folded
   if shape == 'p' then
-    q.limit = tonumber(call('GET', q.extra) or nil)
+    q.limit = tonumber(call('GET', q.extra))
   else
     folded = known
     if folded == nil then
       folded = call('GET', q.one)
     end
-    if shape == 'rw' then
-      call('ZCARD', q.extra)
-    end
+    changed = changed or shape == 'rw' and call('ZCARD', q.extra) ~= q.writers
   end
+  -- Never used, or its hash is gone: unknown until when there are tombstones.
+  q.unknown = lost and not folded
   local dead = q.count > 0 and call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', BATCH) or {}
   if grow and (folded or changed or now < q.seen or #dead > 0 or q.untold) then
     -- What follows would pass without memory, and the join then not.
@@ -308,8 +317,10 @@ local function stands(q, id, seq)
   end
   local ahead
   if q.shape == 'p' then
-    if q.limit and weight(q, id) > q.limit then
-      return -2 - q.limit
+    -- Without a limit (an operator's DEL) it fits nothing: it must give up, for whoever brings one joins behind it.
+    local limit = q.limit or 0
+    if weight(q, id) > limit then
+      return -2 - limit
     end
     ahead = call('ZRANGE', q.exp, 0, 0, 'WITHSCORES')[2]
   else

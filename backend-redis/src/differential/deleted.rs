@@ -1,0 +1,178 @@
+//! An operator deletes one key in the middle of a history, or an eviction takes it: everybody stands as before, or is
+//! told that it is gone, and nobody ever holds beside whom the rule excludes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use latchwork_conformance::servers::{self, Options, Server};
+use latchwork_core::contracts::{Join, NodeId, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Kind};
+
+use super::{Bench, History, LIMIT, SECOND};
+use crate::scripts::{self, JoinAnswer, RenewAnswer};
+
+/// So that all wait equally long once each was renewed.
+const FAR: Duration = Duration::from_secs(60);
+/// Parts that hold the nodes themselves. Without any other part they are all still there.
+const NODES: [&str; 4] = ["seq", "exp", "node", "one"];
+
+/// One that stood in the queue when the key was deleted.
+struct Stood {
+    id: NodeId,
+    sequence: u64,
+    claim: Claim,
+    admitted: bool,
+}
+
+impl History<'_> {
+    /// Deletes a part of the queue, and looks at what becomes of everybody. Answers whether it was there, with nodes.
+    async fn lose(&mut self, part: &str) -> bool {
+        self.list().await;
+        let before: Vec<_> = (self.twin.iter())
+            .map(|(sequence, slot, admitted)| Stood { id: slot.id, sequence, claim: slot.claim, admitted })
+            .collect();
+        let key = self.queue.keys().chain([self.queue.left()]).find(|key| key.ends_with(&format!(":{part}")));
+        let raw = &mut self.bench.raw;
+        let deleted: u32 = redis::cmd("DEL").arg(key).query_async(raw).await.unwrap();
+        if deleted == 0 || before.is_empty() {
+            return false;
+        }
+        self.now -= self.dice.roll(2) * self.dice.roll(SECOND);
+        self.log.push(format!("{part} is deleted, now {}", self.now));
+
+        if self.dice.roll(2) == 0 {
+            self.standings(&before).await;
+        }
+        let newcomer = self.newcomer().await;
+        self.standings(&before).await;
+        let after = self.standings(&before).await;
+        let again = self.standings(&before).await;
+        let history = || self.log.join("\n");
+        assert_eq!(after, again, "it stands differently at the next look, after:\n{}", history());
+
+        // What permits above a lowered limit were taken by is only in the hash; and who brings no limit stores none.
+        let limit = self.twin.limit().unwrap_or(0);
+        let weight = |claim| if let Claim::Permits(weight) = claim { weight } else { 0 };
+        let taken: u32 = before.iter().filter(|stood| stood.admitted).map(|stood| weight(stood.claim)).sum();
+        let forgotten = part == "meta" && taken > limit;
+        let limitless = part == "limit" && matches!(newcomer.1, JoinAnswer::Conflict { .. });
+        let mut holders = Vec::new();
+        for stood in &before {
+            let answer = after[&stood.sequence];
+            let as_before = match answer {
+                RenewAnswer::Gone => NODES.contains(&part),
+                _ if NODES.contains(&part) => false,
+                RenewAnswer::Held => stood.admitted,
+                RenewAnswer::Waiting { .. } => !stood.admitted && !limitless || forgotten,
+                RenewAnswer::Unfit { .. } => {
+                    forgotten || limitless || !stood.admitted && weight(stood.claim) > limit
+                }
+            };
+            let Stood { sequence, admitted, .. } = stood;
+            assert!(as_before, "{sequence}, admitted {admitted}, is {answer:?} after:\n{}", history());
+            if answer == RenewAnswer::Held {
+                holders.push(stood.claim);
+            }
+        }
+        if let JoinAnswer::Admitted { sequence } | JoinAnswer::Waiting { sequence, .. } = newcomer.1 {
+            let behind = before
+                .iter()
+                .all(|stood| sequence > stood.sequence || after[&stood.sequence] == RenewAnswer::Gone);
+            assert!(behind, "{sequence} stands before others after:\n{}", history());
+        }
+        if matches!(newcomer.1, JoinAnswer::Admitted { .. }) {
+            holders.push(newcomer.0);
+        }
+        let excluded = match self.address.kind() {
+            Kind::Semaphore => holders.iter().map(|claim| weight(*claim)).sum::<u32>() > limit.max(taken),
+            _ => holders.len() > 1 && holders.contains(&Claim::Exclusive),
+        };
+        assert!(!excluded, "{holders:?} hold after:\n{}", history());
+        // Who is told of it twice is none the worse.
+        self.bench.told().await;
+        true
+    }
+
+    async fn newcomer(&mut self) -> (Claim, JoinAnswer) {
+        let join = Join {
+            queue: self.address.clone(),
+            id: NodeId::random(),
+            claim: self.claim(),
+            limit: self.twin.limit().or(Some(LIMIT)),
+            label: "newcomer".into(),
+            patience: Patience::Wait,
+            repeated: false,
+        };
+        let ttl = FAR;
+        let call = scripts::join(&self.queue, &join, ttl, &self.bench.channel, Some(self.now));
+        let (answer, _, _) = scripts::joined(self.bench.run(call).await).unwrap();
+        self.log.push(format!("newcomer {:?}: {answer:?}", join.claim));
+        (join.claim, answer)
+    }
+
+    /// What each hears at its renewal, by its sequence number.
+    async fn standings(&mut self, before: &[Stood]) -> BTreeMap<u64, RenewAnswer> {
+        let mut standings = BTreeMap::new();
+        for stood in before {
+            let nodes = vec![(stood.id, stood.sequence)];
+            let call = scripts::renew([(&self.queue, nodes)], FAR, Some(self.now));
+            let (_, queues) = scripts::renewed(self.bench.run(call).await).unwrap();
+            let (_, answers) = queues.into_iter().next().unwrap().unwrap();
+            standings.insert(stood.sequence, answers[0]);
+        }
+        self.log.push(format!("standings {standings:?}"));
+        standings
+    }
+}
+
+async fn histories(kind: Kind, parts: &[&str]) {
+    let server = Server::start(servers::Kind::Redis, Options::new()).await.unwrap();
+    let mut bench = Bench::new(server.url()).await;
+    for part in parts {
+        let mut lost = 0;
+        for seed in 0..100 {
+            let address = Address::new("deleted", kind, format!("{seed}-{}", NodeId::random())).unwrap();
+            let mut history = History::new(&mut bench, address, seed);
+            for _ in 0..10 + seed % 30 {
+                history.step().await;
+            }
+            lost += usize::from(history.lose(part).await);
+        }
+        assert!(lost > 3, "{part} was there {lost} times only");
+    }
+}
+
+#[tokio::test]
+async fn whoever_stands_in_an_exclusive_queue_outlives_a_deleted_key_or_is_told() {
+    histories(Kind::Mutex, &["seq", "exp", "node", "meta", "one", "left"]).await;
+}
+
+#[tokio::test]
+async fn whoever_stands_in_a_shared_queue_outlives_a_deleted_key_or_is_told() {
+    histories(Kind::RwLock, &["seq", "exp", "node", "meta", "one", "writers", "left"]).await;
+}
+
+#[tokio::test]
+async fn whoever_stands_in_a_queue_of_permits_outlives_a_deleted_key_or_is_told() {
+    histories(Kind::Semaphore, &["seq", "exp", "node", "meta", "limit", "left"]).await;
+}
+
+#[tokio::test]
+async fn a_late_join_of_an_abandoned_attempt_meets_its_tombstone_without_the_hash() {
+    let server = Server::start(servers::Kind::Redis, Options::new()).await.unwrap();
+    let mut bench = Bench::new(server.url()).await;
+    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
+        let address = Address::new("deleted", kind, NodeId::random().to_string()).unwrap();
+        let mut history = History::new(&mut bench, address, 7);
+        while history.attempts.is_empty() {
+            history.join_new().await;
+        }
+        history.abandon().await;
+        let meta = history.queue.keys().find(|key| key.ends_with(":meta"));
+        let deleted: u32 = redis::cmd("DEL").arg(meta).query_async(&mut history.bench.raw).await.unwrap();
+        assert_eq!(deleted, 1);
+        history.join_again().await;
+        assert!(history.twin.is_empty(), "the twin knows of the tombstone");
+    }
+}
