@@ -8,8 +8,8 @@
 //! so that a repeated request makes no second node; a request that lands after its attempt was abandoned meets the tombstone
 //! (RULES B9), as does one that lands after its attempt was repeated, admitted and left. Both hang on the lease.
 //!
-//! A try compares too that the queue is empty, or that nothing was written since it was seen to have room: it is admitted by
-//! its own transaction or leaves nothing behind.
+//! A try compares too that the queue is empty, or that nothing was written since it was seen to have room, and that a semaphore
+//! has the limit by which that was judged: it is admitted by its own transaction or leaves nothing behind.
 
 use std::sync::Arc;
 
@@ -120,6 +120,16 @@ fn after_the_put(failure: Failure) -> Failure {
     }
 }
 
+/// What a join of permits compares of the cell that holds the limit.
+enum Cell {
+    /// Something is stored. What that is comes with the answer: for those who wait.
+    Stored,
+    /// These bytes are.
+    Holds(Vec<u8>),
+    /// Nothing is: this join stores its own.
+    Missing(u32),
+}
+
 /// One transaction's parts.
 struct Parts {
     guards: Vec<Guard>,
@@ -130,9 +140,9 @@ struct Parts {
 impl Attempt<'_> {
     /// Takes a place in the queue.
     async fn enter(&self) -> Answer<Joined> {
-        let mut store_limit = false;
+        let mut cell = self.expected();
         for _ in 0..ROUNDS {
-            let mut parts = self.parts(store_limit);
+            let mut parts = self.parts(&cell);
             parts.then.push(Step::Range(view::range(&self.queue, self.join.claim, Order::Newest)));
             let outcome = self.client.driver.transact(parts.guards, parts.then, parts.otherwise).await?;
             if outcome.held {
@@ -142,40 +152,46 @@ impl Attempt<'_> {
                 return Ok(joined);
             }
             // Neither key was in the way, so the limit was: only permits come here.
-            store_limit = self.check_limit(outcome.reads.get(2))?.is_none();
+            (cell, _) = self.as_read(outcome.reads.get(2))?;
         }
         Err(self.crowded())
     }
 
     /// Is admitted at once, or leaves nothing.
     async fn try_now(&self) -> Answer<Joined> {
-        let (mut store_limit, mut seen) = (false, None);
+        let (mut cell, mut seen) = (self.expected(), None);
         for _ in 0..ROUNDS {
-            let mut parts = self.parts(store_limit);
+            let mut parts = self.parts(&cell);
             let prefix = self.queue.prefix.clone();
             parts.guards.push(match seen {
                 None => Guard::Empty(prefix),
                 Some(revision) => Guard::Unwritten(prefix, revision),
             });
             parts.otherwise.push(Step::Range(view::range(&self.queue, self.join.claim, Order::Newest)));
-            let outcome = self.client.driver.transact(parts.guards, parts.then, parts.otherwise).await?;
+            let driver = &self.client.driver;
+            let outcome = match cell {
+                // Who follows the limit must know it before: it decides, even on an empty queue.
+                Cell::Stored if self.permits() => {
+                    Outcome { held: false, ..driver.read(parts.otherwise).await? }
+                }
+                _ => driver.transact(parts.guards, parts.then, parts.otherwise).await?,
+            };
             if outcome.held {
                 return Ok(self.made(outcome.revision, None, stored_limit(outcome.reads.last()), false));
             }
             if let Some(joined) = self.found_again(&outcome).await? {
                 return Ok(joined);
             }
-            let mut limit = None;
+            let mut limit = 0;
             if self.permits() {
-                limit = self.check_limit(outcome.reads.get(2))?.or(self.join.limit);
-                store_limit = stored_limit(outcome.reads.get(2)).is_none();
+                (cell, limit) = self.as_read(outcome.reads.get(2))?;
             }
             let last = outcome.reads.last().cloned().unwrap_or_default();
             let view = match View::new(&self.queue, outcome.revision, &last) {
                 Some(view) => view,
-                None => view::read(&self.client.driver, &self.queue, Claim::Shared, Order::Oldest).await?.0,
+                None => view::read(driver, &self.queue, Claim::Shared, Order::Oldest).await?.0,
             };
-            if !view.admits(self.join.claim, limit.unwrap_or(0)) {
+            if !view.admits(self.join.claim, limit) {
                 return Ok(Joined::Refused);
             }
             seen = Some(view.revision);
@@ -188,7 +204,7 @@ impl Attempt<'_> {
     }
 
     /// What every join compares, does, and reads where that fails: own key, tombstone, and a semaphore's limit.
-    fn parts(&self, store_limit: bool) -> Parts {
+    fn parts(&self, cell: &Cell) -> Parts {
         let (own, tombstone) = (self.own.clone(), self.tombstone.clone());
         let put = Step::Put { key: own.clone(), value: self.value.encode(), lease: self.session.id };
         let mut parts = Parts {
@@ -197,32 +213,41 @@ impl Attempt<'_> {
             otherwise: vec![Step::Get(own.into()), Step::Get(tombstone.into())],
         };
         if self.permits() {
-            let cell = self.queue.limit.clone();
-            parts.guards.push(match self.join.limit {
-                Some(limit) if store_limit => {
+            let key = self.queue.limit.clone();
+            parts.guards.push(match cell {
+                Cell::Stored => Guard::Present(key.clone()),
+                Cell::Holds(value) => Guard::Holds(key.clone(), value.clone()),
+                Cell::Missing(limit) => {
                     let value = limit.to_string().into_bytes();
                     // Without a lease: a stored limit stays.
-                    parts.then.push(Step::Put { key: cell.clone(), value, lease: 0 });
-                    Guard::Absent(cell.clone())
+                    parts.then.push(Step::Put { key: key.clone(), value, lease: 0 });
+                    Guard::Absent(key.clone())
                 }
-                Some(limit) => Guard::Holds(cell.clone(), limit.to_string().into_bytes()),
-                None => Guard::Present(cell.clone()),
             });
-            parts.then.push(Step::Get(cell.clone().into()));
-            parts.otherwise.push(Step::Get(cell.into()));
+            parts.then.push(Step::Get(key.clone().into()));
+            parts.otherwise.push(Step::Get(key.into()));
         }
         parts
     }
 
-    /// The stored limit that the join agrees with; `None` when it is to be stored.
-    fn check_limit(&self, read: Option<&Found>) -> Answer<Option<u32>> {
+    /// The cell as it mostly is: somebody has stored this limit before.
+    fn expected(&self) -> Cell {
+        self.join.limit.map_or(Cell::Stored, |limit| Cell::Holds(limit.to_string().into_bytes()))
+    }
+
+    /// The cell as it was read, and the limit that counts then, which the join agrees with.
+    fn as_read(&self, read: Option<&Found>) -> Answer<(Cell, u32)> {
         match (stored_limit(read), self.join.limit, self.join.claim) {
-            (None, Some(_), _) => Ok(None),
+            (None, Some(limit), _) => Ok((Cell::Missing(limit), limit)),
             (Some(stored), Some(limit), _) if stored != limit => Err(self.join.conflict(Some(stored)).into()),
             (Some(stored), _, Claim::Permits(weight)) if weight > stored => {
                 Err(self.join.conflict(Some(stored)).into())
             }
-            (Some(stored), _, _) => Ok(Some(stored)),
+            (Some(stored), _, _) => {
+                // In the words in which it is stored, which may be another program's.
+                let entry = read.and_then(|found| found.entries.first());
+                Ok((Cell::Holds(entry.map_or_else(Vec::new, |entry| entry.value.clone())), stored))
+            }
             (None, None, _) => Err(self.join.conflict(None).into()),
         }
     }

@@ -137,8 +137,12 @@ async fn seen(subscription: &mut Option<Subscription>) {
     }
 }
 
-/// The re-check, by key: whether own and watched node are as they were. A listing costs the server a sort.
+/// The re-check, by key: whether own and watched node are as they were. A listing costs the server a sort. Where permits stand
+/// hangs on the limit and on all that are ahead too: they list.
 async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
+    if matches!(node.value.claim, Claim::Permits(_)) {
+        return false;
+    }
     let key = |key: &[u8]| Step::Get(key.to_vec());
     // What cannot be read is listed again, which goes on trying.
     let Ok(outcome) = node.client.driver.read(vec![key(&node.own.key), key(&target.key)]).await else {

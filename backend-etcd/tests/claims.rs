@@ -2,10 +2,15 @@
 
 mod common;
 
-use common::{ask, attempt, client, etcdctl, join, keys, server, soon, still_waits, wait};
-use latchwork_core::contracts::{Page, Patience};
+use common::{ask, attempt, client, config, etcdctl, join, keys, server, soon, still_waits, wait};
+use latchwork_conformance::proxy::Proxy;
+use latchwork_core::contracts::{Joined, Page, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::{ErrorKind, Kind};
+use latchwork_core::{ErrorKind, Kind, connect};
+
+fn holds(chunk: &[u8], text: &[u8]) -> bool {
+    chunk.windows(text.len()).any(|window| window == text)
+}
 
 #[tokio::test]
 async fn readers_share_behind_the_nearest_writer() {
@@ -130,6 +135,52 @@ async fn another_limit_is_a_conflict_and_a_new_one_wakes_the_head() {
     first.leave().await.unwrap();
     second.leave().await.unwrap();
     assert_eq!(keys(&server, "latchwork/").await, ["latchwork/limit/semaphore/a"], "a stored limit stays");
+}
+
+#[tokio::test]
+async fn a_try_is_admitted_by_the_limit_of_its_own_instant_only() {
+    let server = server().await;
+    let direct = client(&server, "").await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let mut through = config(&server, "");
+    through.hosts = vec![proxy.addr().to_string()];
+    let slow = connect(&[latchwork_etcd::connector()], &through).await.unwrap();
+    let (_, two) = join(&direct, Kind::Semaphore, Claim::Permits(2), Some(3)).await;
+    // It is told that there is room, and the limit falls before it takes it.
+    for limit in [None, Some(3)] {
+        let mut told = proxy.hold_reply_to(|chunk| holds(chunk, b"limit/semaphore/a"));
+        let asked = ask(Kind::Semaphore, Claim::Permits(1), limit, Patience::Try);
+        let trying = tokio::spawn({
+            let slow = slow.clone();
+            async move { slow.backend().join(&asked).await }
+        });
+        soon(told.fired()).await.unwrap();
+        etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "2"]).await;
+        proxy.resume();
+        match (limit, soon(trying).await.unwrap()) {
+            (None, answer) => assert!(matches!(answer, Ok(Joined::Refused)), "{answer:?}"),
+            (Some(_), answer) => assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Conflict),
+        }
+        assert_eq!(keys(&server, "latchwork/semaphore/").await.len(), 1, "it left its node");
+        etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "3"]).await;
+    }
+    assert!(two.state().lost().is_none());
+}
+
+#[tokio::test]
+async fn a_limit_in_another_programs_words_is_followed() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "03"]).await;
+    for limit in [None, Some(3)] {
+        for patience in [Patience::Wait, Patience::Try] {
+            let asked = ask(Kind::Semaphore, Claim::Permits(3), limit, patience);
+            let Joined::Admitted(node) = client.backend().join(&asked).await.unwrap() else {
+                panic!("it is free")
+            };
+            node.leave().await.unwrap();
+        }
+    }
 }
 
 #[tokio::test]

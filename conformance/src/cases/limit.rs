@@ -128,8 +128,18 @@ cases! {
         soon("set_limit", unset.set_limit(2)).await.expect("set");
         assert_eq!(unset.limit(), None, "it goes on to follow");
         one.coordinator.close().await.expect("closed");
+        // Nobody is there to be in its way, but the limit is.
+        for error in [
+            soon("try", following.try_acquire(3)).await.expect_err("above the stored limit"),
+            soon("acquire", following.acquire(3)).await.expect_err("above the stored limit"),
+        ] {
+            assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
+        }
+        assert_eq!(nodes(&following).await, 0, "a refused join left its node");
         let both = permits(&following, 2).await;
         assert!(soon("try", following.try_acquire(1)).await.expect("answered").is_none());
+        both.release().await.expect("released");
+        let both = soon("try", following.try_acquire(2)).await.expect("answered").expect("all of them are free");
         both.release().await.expect("released");
     }
 }
