@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use crate::driver::{Event, Watch};
 use crate::error::Fault;
 use crate::lease::Session;
-use crate::limit;
+use crate::limit::Limit;
 use crate::node::{Turn, ZkNode};
 use crate::tags::admitted;
 use crate::wait::Armed;
@@ -34,7 +34,7 @@ pub(crate) struct Guard {
     /// The own watch, where the wait has armed one.
     pub(crate) own: Option<Armed>,
     /// The limit that counted at the admission, where a change of it is to be marked.
-    pub(crate) limit: Option<u32>,
+    pub(crate) limit: Option<Limit>,
 }
 
 impl Guard {
@@ -181,23 +181,27 @@ async fn watch_own(node: &ZkNode) -> Result<Watch, Fault> {
     }
 }
 
-/// Marks the own node once the stored limit is not what it was at the admission: those behind cannot tell from the
-/// sums who is in then (RULES B6b).
-async fn mark_when_limit_changes(node: Weak<ZkNode>, limit: u32) {
+/// Marks the own node once the stored limit was written after the admission: those behind cannot tell from the sums who
+/// is in then (RULES B6b), nor can who listed meanwhile where it was set back since.
+async fn mark_when_limit_changes(node: Weak<ZkNode>, limit: Limit) {
     // A short hold costs no watch; one that is armed late sees the change in the read that arms it.
     tokio::time::sleep(SHORT_HOLD).await;
     loop {
         let Some(held) = node.upgrade() else { return };
         let Some(path) = &held.limit else { return };
         let watch = match held.session.driver.watch(path).await {
-            Ok((data, _, watch)) if limit::parse(&data).is_ok_and(|stored| stored == limit) => watch,
+            Ok((_, stat, watch)) if stat.mzxid == limit.written => watch,
             Ok(_) | Err(Fault::NoNode) => break,
             Err(fault) if fault.is_transient() && held.session.driver.recovered().await.is_ok() => continue,
             Err(_) => return,
         };
         // Not kept alive by its own watch.
         drop(held);
-        watch.event().await;
+        match watch.event().await {
+            Event::Changed | Event::Deleted => break,
+            // The lease tells of that.
+            Event::SessionOver => return,
+        }
     }
     mark_admitted(node).await;
 }

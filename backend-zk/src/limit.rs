@@ -4,48 +4,63 @@ use latchwork_core::contracts::Join;
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Error, ErrorKind, Result};
 
-use crate::driver::Mode;
+use crate::driver::{Mode, Stat};
 use crate::error::Fault;
 use crate::lease::Session;
 use crate::nodes::{Site, overtaken};
 
-/// The limit that counts, stored by the first who names one.
+/// The stored limit, as it was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) permits: u32,
+    /// The transaction that wrote it: another one may have written the same number.
+    pub(crate) written: i64,
+}
+
+impl Limit {
+    /// What is no number admits nobody.
+    pub(crate) fn read(data: &[u8], stat: &Stat) -> Self {
+        Self { permits: parse(data).unwrap_or(0), written: stat.mzxid }
+    }
+}
+
+/// The limit that counts, stored by the first who names one. The default where none does.
 pub(crate) async fn settle_limit(
     session: &Session,
     site: &Site,
     join: &Join,
-    found: Option<std::result::Result<Vec<u8>, Fault>>,
-) -> Result<u32> {
-    let (Some(path), Claim::Permits(weight)) = (&site.limit, join.claim) else { return Ok(0) };
+    found: Option<std::result::Result<(Vec<u8>, Stat), Fault>>,
+) -> Result<Limit> {
+    let (Some(path), Claim::Permits(weight)) = (&site.limit, join.claim) else { return Ok(Limit::default()) };
     let fail = |fault: Fault| overtaken(session, fault, "read the stored limit");
     let mut found = found;
     let stored = loop {
         match (found.take(), join.limit) {
-            (Some(Ok(data)), _) => break parse(&data)?,
+            (Some(Ok((data, stat))), _) => break Limit { permits: parse(&data)?, written: stat.mzxid },
             (Some(Err(Fault::NoNode)), Some(asked)) => {
-                if store_first(session, path, asked).await.map_err(fail)? {
-                    break asked;
+                if let Some(stat) = store_first(session, path, asked).await.map_err(fail)? {
+                    break Limit { permits: asked, written: stat.mzxid };
                 }
             }
             (Some(Err(Fault::NoNode)), None) => return Err(join.conflict(None)),
             (Some(Err(fault)), _) => return Err(fail(fault)),
             (None, _) => {}
         }
-        found = Some(session.driver.read(path).await.map(|(data, _)| data));
+        found = Some(session.driver.read(path).await);
     };
-    if join.limit.is_some_and(|asked| asked != stored) || weight > stored {
-        return Err(join.conflict(Some(stored)));
+    if join.limit.is_some_and(|asked| asked != stored.permits) || weight > stored.permits {
+        return Err(join.conflict(Some(stored.permits)));
     }
     Ok(stored)
 }
 
-/// Stores a limit where there is none; answers whether it did, or found one there.
-async fn store_first(session: &Session, path: &str, limit: u32) -> std::result::Result<bool, Fault> {
+/// Stores a limit where there is none; `None` when it found one there.
+async fn store_first(session: &Session, path: &str, limit: u32) -> std::result::Result<Option<Stat>, Fault> {
     let mut cold = false;
     loop {
         match session.driver.create(path, limit.to_string().as_bytes(), Mode::Persistent).await {
-            Ok(_) => return Ok(true),
-            Err(Fault::NodeExists) => return Ok(false),
+            Ok(stat) => return Ok(Some(stat)),
+            Err(Fault::NodeExists) => return Ok(None),
             Err(Fault::NoNode) if !cold => {
                 cold = true;
                 let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -65,7 +80,7 @@ pub(crate) async fn set_limit(session: &Session, queue: &Address, limit: u32) ->
         loop {
             match session.driver.write(&path, limit.to_string().as_bytes()).await {
                 Err(Fault::NoNode) => {
-                    if store_first(session, &path, limit).await? {
+                    if store_first(session, &path, limit).await?.is_some() {
                         return Ok(());
                     }
                 }
@@ -90,17 +105,16 @@ pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u
 pub(crate) async fn read_limit(
     session: &Session,
     path: Option<&str>,
-) -> std::result::Result<Option<u32>, Fault> {
+) -> std::result::Result<Option<Limit>, Fault> {
     let Some(path) = path else { return Ok(None) };
     match session.driver.read(path).await {
-        // What is no number admits nobody.
-        Ok((data, _)) => Ok(Some(parse(&data).unwrap_or(0))),
+        Ok((data, stat)) => Ok(Some(Limit::read(&data, &stat))),
         Err(Fault::NoNode) => Ok(None),
         Err(fault) => Err(fault),
     }
 }
 
-pub(crate) fn parse(data: &[u8]) -> Result<u32> {
+fn parse(data: &[u8]) -> Result<u32> {
     std::str::from_utf8(data).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
         Error::new(
             ErrorKind::Conflict,

@@ -51,7 +51,7 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
         found.iter().rposition(|found| found.as_ref().is_some_and(|(data, _)| is_admitted(data)));
     let already = last_marked.map_or(0, |at| shown.start + at + 1);
     let admitted = match site.kind {
-        Kind::Semaphore => admitted_prefix(&claims, already, limit.unwrap_or(0)),
+        Kind::Semaphore => admitted_prefix(&claims, already, limit.unwrap_or_default().permits),
         _ => admitted_prefix(&claims, 0, 0),
     };
     let now = session.server_now();

@@ -25,6 +25,7 @@ use crate::driver::Stat;
 use crate::error::Fault;
 use crate::guard::{Guard, mark_admitted};
 use crate::lease::Session;
+use crate::limit::Limit;
 use crate::names::as_reader;
 use crate::nodes::{Site, View, overtaken};
 use crate::tags::{sequence, turned};
@@ -109,7 +110,7 @@ impl ZkNode {
 
     /// The node is admitted as the listing says; it is, if the lease is not lost by now (RULES B1).
     /// `limit` is the one that counted, for permits.
-    pub(crate) fn enter(&self, mark: bool, own: Option<Armed>, limit: u32) -> Result<()> {
+    pub(crate) fn enter(&self, mark: bool, own: Option<Armed>, limit: Limit) -> Result<()> {
         if let Some(reason) = self.state.lost() {
             return Err(Error::lost(reason));
         }

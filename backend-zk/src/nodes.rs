@@ -10,7 +10,7 @@ use latchwork_core::{Address, Error, Kind, LostReason, Result};
 use crate::driver::{self, Joining, Mode, Stat};
 use crate::error::Fault;
 use crate::lease::Session;
-use crate::limit::settle_limit;
+use crate::limit::{Limit, settle_limit};
 use crate::names::{Queue, id_prefix, prefix};
 use crate::node::ZkNode;
 
@@ -38,11 +38,11 @@ impl Site {
     }
 }
 
-/// A listing, with the limit that counts for it (0 where none does).
+/// A listing, with the limit that counts for it.
 #[derive(Clone, Debug)]
 pub(crate) struct View {
     pub(crate) queue: Queue,
-    pub(crate) limit: u32,
+    pub(crate) limit: Limit,
 }
 
 /// Carries a join out: one try.
@@ -72,7 +72,7 @@ pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> 
         // Made and gone again before the listing: somebody's hand.
         return Err(Error::lost(LostReason::Revoked));
     };
-    match standing(&queue.listed(|_| false), own, limit) {
+    match standing(&queue.listed(|_| false), own, limit.permits) {
         Standing::Admitted { mark } => {
             node.enter(mark, None, limit)?;
             Ok(Joined::Admitted(node))
@@ -116,7 +116,7 @@ struct Made {
     path: String,
     stat: Stat,
     children: Vec<String>,
-    limit: Option<std::result::Result<Vec<u8>, Fault>>,
+    limit: Option<std::result::Result<(Vec<u8>, Stat), Fault>>,
 }
 
 /// Finds the node of an earlier request of this attempt whose outcome was unknown. It counts only if it hangs
@@ -146,7 +146,7 @@ async fn adopt(session: &Arc<Session>, site: &Site, join: &Join) -> std::result:
     let Some((path, stat)) = kept else { return Ok(None) };
     let (children, limit) = tokio::join!(session.driver.children(&site.path), async {
         match &site.limit {
-            Some(limit) => Some(session.driver.read(limit).await.map(|(data, _)| data)),
+            Some(limit) => Some(session.driver.read(limit).await),
             None => None,
         }
     });

@@ -60,7 +60,7 @@ fn was_writer(data: &[u8]) -> Option<(&[u8], u64, i64)> {
 mod tests {
     use super::*;
 
-    const STAT: Stat = Stat { czxid: 9, owner: 1, ctime: 90, mtime: 91 };
+    const STAT: Stat = Stat { czxid: 9, mzxid: 9, owner: 1, ctime: 90, mtime: 91 };
 
     #[test]
     fn what_was_written_reads_back() {

@@ -4,17 +4,18 @@
 //!
 //! A watch event means "list again", never "admitted" (RULES B2), with one exception: where the last listing
 //! showed nobody ahead but the watched node, its deletion admits. Nobody can come in ahead, since counters only
-//! rise; the own node is watched first, on the same session, whose events come in the server's order, so that its
-//! removal would be seen first; the own deadline is compared last. The exception does not hold for writers of a
-//! read/write lock: a writer that turns reader makes a node with its own counter, ahead of us.
+//! rise; the own node is watched first, on the same connection, whose events come in the server's order, so that its
+//! removal would be seen first; the own deadline is compared last. The exception does not hold after a reconnect, which
+//! tells of all that was missed in any order (B4), nor for writers of a read/write lock: a writer that turns reader makes
+//! a node with its own counter, ahead of us.
 //!
 //! Everywhere else the listing behind the event decides, and shows whether the own node is there (B1). The own node is
 //! watched then too, but for its owner's sake only, to hear at once that somebody has removed it; so a wait of
 //! usual length does without that request.
 //!
 //! A watch is armed by a read: a node that left between the listing and the read is not there, so the
-//! queue is listed again (B3); what the read shows (a mark) counts like the listing. A wait looks again once per
-//! TTL, in case the server or the network dropped the event.
+//! queue is listed again (B3); what the read shows (a mark) counts like the listing, and another limit than the one
+//! that counted has it listed again. A wait looks again once per TTL, in case the server or the network dropped the event.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -28,7 +29,7 @@ use latchwork_core::{Error, ErrorKind, Kind, Moment, Result};
 
 use crate::driver::Event;
 use crate::error::Fault;
-use crate::limit::read_limit;
+use crate::limit::{Limit, read_limit};
 use crate::names::Queue;
 use crate::node::ZkNode;
 use crate::nodes::{View, overtaken};
@@ -85,19 +86,21 @@ impl ZkNode {
                     }
                 },
             };
-            if matches!(self.claim, Claim::Permits(weight) if weight > limit) {
-                return Err(self.claim.outweighs(limit));
+            if matches!(self.claim, Claim::Permits(weight) if weight > limit.permits) {
+                return Err(self.claim.outweighs(limit.permits));
             }
             let Some(at) = queue.position(self.name()) else {
                 self.removed_while_waiting();
                 continue;
             };
-            let woken = match standing(&queue.listed(|name| marked.contains(name)), at, limit) {
+            let woken = match standing(&queue.listed(|name| marked.contains(name)), at, limit.permits) {
                 Standing::Admitted { mark } => return self.enter(mark, own, limit),
                 Standing::Behind { watch, sole } => {
                     let name = &queue.0[watch].name;
                     let path = self.beside(name);
                     let alone = sole && !(self.kind == Kind::RwLock && self.claim == Claim::Exclusive);
+                    // Taken before anything is armed on it.
+                    let mut connection = self.session.driver.connection();
                     let own_first = async { if alone { self.arm_own(&mut own).await } else { Ok(()) } };
                     let (own_armed, armed) =
                         tokio::join!(biased; own_first, self.session.driver.watch(&path));
@@ -110,19 +113,22 @@ impl ZkNode {
                         Ok((_, _, watch)) => {
                             let watched = Box::pin(watch.event());
                             match self.until(&mut own, own_due, watched, Some(&path)).await {
-                                Ok(Woken::Left) if alone => return self.enter(false, own, limit),
+                                Ok(Woken::Left) if alone && connection.has_lasted() => {
+                                    return self.enter(false, own, limit);
+                                }
                                 woken => woken,
                             }
                         }
                         Err(fault) => Err(fault),
                     }
                 }
-                Standing::Head { ahead } => match self.arm_head(&queue, ahead).await {
+                Standing::Head { ahead } => match self.arm_head(&queue, ahead, limit).await {
                     Ok(Ahead::Same(armed)) => self.until(&mut own, own_due, armed, None).await,
                     Ok(Ahead::Moved(queue)) => {
                         view = Some(View { queue, limit });
                         continue;
                     }
+                    Ok(Ahead::Resized) => continue,
                     Err(fault) => Err(fault),
                 },
             };
@@ -144,7 +150,7 @@ impl ZkNode {
             read_limit(&self.session, self.limit.as_deref())
         );
         let queue = Queue::read(self.kind, children?);
-        Ok(View { queue, limit: limit?.unwrap_or(0) })
+        Ok(View { queue, limit: limit?.unwrap_or_default() })
     }
 
     /// Arms the watch on the own node, unless it is.
@@ -160,12 +166,12 @@ impl ZkNode {
     }
 
     /// The head waiter of permits waits for ANY node ahead to leave, and for the limit to change (RULES B6, B6b).
-    async fn arm_head(&self, queue: &Queue, ahead: usize) -> std::result::Result<Ahead, Fault> {
+    async fn arm_head(&self, queue: &Queue, ahead: usize, limit: Limit) -> std::result::Result<Ahead, Fault> {
         let driver = &self.session.driver;
-        let limit = async {
+        let arm_limit = async {
             match &self.limit {
                 Some(path) => match driver.watch(path).await {
-                    Ok((_, _, watch)) => Ok(Some(watch)),
+                    Ok((data, stat, watch)) => Ok(Some((Limit::read(&data, &stat), watch))),
                     // Removed by somebody: nothing to watch; the re-check goes on.
                     Err(Fault::NoNode) => Ok(None),
                     Err(fault) => Err(fault),
@@ -174,24 +180,31 @@ impl ZkNode {
             }
         };
         let mut watches = Vec::new();
-        if ahead <= WATCHED_ONE_BY_ONE {
+        let mut now = None;
+        let stored = if ahead <= WATCHED_ONE_BY_ONE {
             let paths: Vec<_> = queue.0[..ahead].iter().map(|place| self.beside(&place.name)).collect();
-            let (limit, armed) =
-                tokio::join!(biased; limit, join_all(paths.iter().map(|path| driver.watch(path))));
-            watches.extend(limit?);
+            let (stored, armed) =
+                tokio::join!(biased; arm_limit, join_all(paths.iter().map(|path| driver.watch(path))));
             for armed in armed {
                 watches.push(armed?.2);
             }
+            stored?
         } else {
-            let (limit, listed) = tokio::join!(biased; limit, driver.children_watched(self.queue()));
-            watches.extend(limit?);
+            let (stored, listed) = tokio::join!(biased; arm_limit, driver.children_watched(self.queue()));
             let (children, watch) = listed?;
-            let now = Queue::read(self.kind, children);
-            // Joins behind us are none of our business; who left ahead of us is.
-            if now.position(self.name()) != Some(ahead) {
-                return Ok(Ahead::Moved(now));
+            now = Some(Queue::read(self.kind, children));
+            watches.push(watch);
+            stored?
+        };
+        if let Some((stored, watch)) = stored {
+            if stored.permits != limit.permits {
+                return Ok(Ahead::Resized);
             }
             watches.push(watch);
+        }
+        // Joins behind us are none of our business; who left ahead of us is.
+        if let Some(now) = now.filter(|now| now.position(self.name()) != Some(ahead)) {
+            return Ok(Ahead::Moved(now));
         }
         let events = watches.into_iter().map(|watch| Box::pin(watch.event()) as Armed);
         let any = select_all(events);
@@ -270,4 +283,6 @@ enum Ahead {
     Same(Armed),
     /// The queue moved on.
     Moved(Queue),
+    /// The limit is another than the one that counted.
+    Resized,
 }

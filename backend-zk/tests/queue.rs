@@ -3,11 +3,14 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::time::Duration;
 
 use common::{
-    address, admitted, backend, config, coordinator, join, put, server, soon, still_waits, stranger, waiting,
+    address, admitted, backend, config, coordinator, holds, join, put, server, soon, still_waits, stranger,
+    waiting,
 };
+use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::{Close, Joined, Page, Patience};
 use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::{Address, ErrorKind, Fenced, Hold, Kind, LostReason};
@@ -35,6 +38,66 @@ async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_remov
         stranger.delete(&queue, None).await.unwrap();
     }
     coordinator.close().await.unwrap();
+}
+
+/// The events of one connection come in order, so that the last before it leaves the own node there; those that a new
+/// connection begins with may not.
+#[tokio::test]
+async fn the_next_in_line_enters_at_once_but_lists_after_a_reconnect() {
+    const LIST: i32 = 8;
+    let addr = server().await.addr();
+    let proxy = Proxy::start(addr).await.unwrap();
+    let config = config(addr);
+    let mut through = config.clone();
+    through.hosts = vec![proxy.addr().to_string()];
+    let (one, other) = (backend(&through).await, backend(&config).await);
+    for (key, severed) in [("a", false), ("b", true)] {
+        let queue = address(&config, Kind::Mutex, key);
+        let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+        let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
+        let mut admission = pin!(waiter.admitted());
+        // The lists that it is polled beside are answered behind the watches that it arms.
+        let lists = async {
+            for _ in 0..5 {
+                one.list(&queue, ALL).await.unwrap();
+            }
+            if severed {
+                proxy.sever();
+                while one.list(&queue, ALL).await.is_err() {}
+            }
+        };
+        tokio::select! {
+            biased;
+            done = &mut admission => panic!("it is not its turn: {done:?}"),
+            () = lists => {}
+        }
+        let listed = proxy.request(|chunk| holds(chunk, LIST));
+        holder.leave().await.unwrap();
+        soon(admission).await.unwrap();
+        assert_eq!(listed.has_fired(), severed, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn who_is_removed_while_it_is_cut_off_is_not_admitted_when_its_predecessor_is_gone_too() {
+    let addr = server().await.addr();
+    let proxy = Proxy::start(addr).await.unwrap();
+    let config = config(addr);
+    let mut through = config.clone();
+    through.hosts = vec![proxy.addr().to_string()];
+    let (one, other) = (backend(&through).await, backend(&config).await);
+    let queue = address(&config, Kind::Mutex, "a");
+    let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+    let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
+    assert!(still_waits(&one, &queue, &waiter).await);
+    let ends = async {
+        proxy.cut();
+        assert!(other.revoke(&queue, waiter.state().sequence()).await.unwrap());
+        holder.leave().await.unwrap();
+        proxy.resume();
+    };
+    let (ended, ()) = soon(async { tokio::join!(biased; waiter.admitted(), ends) }).await;
+    assert_eq!(ended.unwrap_err().lost_reason(), Some(LostReason::Revoked));
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use latchwork_core::contracts::{Backend, Entry, Join, Node, NodeId, Page};
 use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::{Address, Config, ErrorKind, Kind, LostReason, Result};
 use tokio::task::JoinHandle;
-use zookeeper_client::{Client, CreateMode};
+use zookeeper_client::{Client, CreateMode, EventType};
 
 const ALL: Page = Page { after: 0, most: 100 };
 /// ZooKeeper's numbers of a request of several parts, and of a deletion.
@@ -397,4 +397,42 @@ async fn a_revocation_whose_reply_was_lost_is_repeated_without_harm() {
     soon(next.admitted()).await.unwrap();
     assert_eq!(promptly(holder.state().until_lost()).await, LostReason::Revoked);
     next.leave().await.unwrap();
+}
+
+/// Its first look is that of its join; by then it stands behind a few, whom it watches one by one, or more.
+#[tokio::test]
+async fn a_limit_that_is_set_between_the_look_and_the_arming_admits_the_head() {
+    let config = config(server().await.addr());
+    let backend = backend(&config).await;
+    for holders in [1, 5] {
+        let queue = address(&config, Kind::Semaphore, if holders == 1 { "few" } else { "many" });
+        let with = |limit| Join { limit, ..join(&queue, Permits(1)) };
+        let mut held = Vec::new();
+        for _ in 0..holders {
+            held.push(admitted(backend.join(&with(Some(holders))).await));
+        }
+        let head = waiting(backend.join(&with(None)).await);
+        backend.set_limit(&queue, holders + 1).await.unwrap();
+        promptly(head.admitted()).await.unwrap();
+        assert!(held.iter().all(|node| node.state().lost().is_none()));
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_is_set_and_set_back_has_the_holders_marked() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let (backend, stranger) = (backend(&config).await, stranger(addr).await);
+    let queue = address(&config, Kind::Semaphore, "a");
+    let with = |limit| Join { limit, ..join(&queue, Permits(1)) };
+    let holder = admitted(backend.join(&with(Some(2))).await);
+    let path =
+        format!("/{}/semaphore/a/{}", config.namespace, names(&stranger, &config, Kind::Semaphore).await[0]);
+    let (before, _, marked) = stranger.get_and_watch_data(&path).await.unwrap();
+    // Before the holder watches the limit, as a rule: a hold is to last a while first.
+    backend.set_limit(&queue, 1).await.unwrap();
+    backend.set_limit(&queue, 2).await.unwrap();
+    assert_eq!(promptly(marked.changed()).await.event_type, EventType::NodeDataChanged);
+    assert_ne!(stranger.get_data(&path).await.unwrap().0, before);
+    holder.leave().await.unwrap();
 }

@@ -15,6 +15,8 @@ use crate::error::Fault;
 pub(crate) struct Stat {
     /// The transaction that made it.
     pub(crate) czxid: i64,
+    /// The transaction that last wrote it.
+    pub(crate) mzxid: i64,
     /// The session it hangs on.
     pub(crate) owner: i64,
     /// When it was made and last written, by the server's clock, in milliseconds.
@@ -24,7 +26,13 @@ pub(crate) struct Stat {
 
 impl From<zookeeper_client::Stat> for Stat {
     fn from(stat: zookeeper_client::Stat) -> Self {
-        Self { czxid: stat.czxid, owner: stat.ephemeral_owner, ctime: stat.ctime, mtime: stat.mtime }
+        Self {
+            czxid: stat.czxid,
+            mzxid: stat.mzxid,
+            owner: stat.ephemeral_owner,
+            ctime: stat.ctime,
+            mtime: stat.mtime,
+        }
     }
 }
 
@@ -54,8 +62,8 @@ pub(crate) struct Joined {
     /// The full path and stat of the node that was made.
     pub(crate) created: Result<(String, Stat)>,
     pub(crate) children: Result<Vec<String>>,
-    /// The stored limit's data, when it was asked for.
-    pub(crate) limit: Option<Result<Vec<u8>>>,
+    /// The stored limit's data and stat, when it was asked for.
+    pub(crate) limit: Option<Result<(Vec<u8>, Stat)>>,
 }
 
 /// What a join asks for.
@@ -121,7 +129,9 @@ impl Driver {
                 },
                 children: children.await.map_err(Fault::from),
                 limit: match limit {
-                    Some(limit) => Some(limit.await.map(|(data, _)| data).map_err(Fault::from)),
+                    Some(limit) => {
+                        Some(limit.await.map(|(data, stat)| (data, stat.into())).map_err(Fault::from))
+                    }
                     None => None,
                 },
             })

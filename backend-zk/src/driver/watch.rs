@@ -4,7 +4,9 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 use tokio::sync::watch;
-use zookeeper_client::{EventType, OneshotWatcher, WatchedEvent};
+use zookeeper_client::{EventType, OneshotWatcher, StateWatcher, WatchedEvent};
+
+use super::Driver;
 
 /// An armed watch: tells of one event, once. Dropped, it is taken off the server.
 #[derive(Debug)]
@@ -20,6 +22,27 @@ pub(crate) enum Event {
     /// Its data or its children changed.
     Changed,
     SessionOver,
+}
+
+/// One connection of a session. Its events come in the server's order; another one begins with those that were missed,
+/// in any order.
+pub(crate) struct Connection(StateWatcher);
+
+impl Connection {
+    /// Whether it stands since it was taken.
+    pub(crate) fn has_lasted(&mut self) -> bool {
+        self.0.changed().now_or_never().is_none()
+    }
+}
+
+impl Driver {
+    /// The connection as it is now.
+    pub(crate) fn connection(&self) -> Connection {
+        let mut state = self.state.clone();
+        // Seen: what comes later is a change.
+        state.state();
+        Connection(state)
+    }
 }
 
 impl Watch {
