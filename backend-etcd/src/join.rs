@@ -19,11 +19,12 @@ use latchwork_core::decide::chain::Standing;
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
 
 use crate::backend::Client;
+use crate::cell::Cell;
 use crate::error::{Answer, Failure};
 use crate::keys::{NodeValue, Queue};
 use crate::lease::Session;
 use crate::nodes::{EtcdNode, Made};
-use crate::terms::{Found, Guard, Order, Outcome, Step};
+use crate::terms::{Guard, Order, Outcome, Step};
 use crate::view::{self, View, stored_limit};
 
 /// How often a limit or a try is begun anew because others wrote meanwhile. Each time one of them got on.
@@ -120,16 +121,6 @@ fn after_the_put(failure: Failure) -> Failure {
     }
 }
 
-/// What a join of permits compares of the cell that holds the limit.
-enum Cell {
-    /// Something is stored. What that is comes with the answer: for those who wait.
-    Stored,
-    /// These bytes are.
-    Holds(Vec<u8>),
-    /// Nothing is: this join stores its own.
-    Missing(u32),
-}
-
 /// One transaction's parts.
 struct Parts {
     guards: Vec<Guard>,
@@ -140,7 +131,7 @@ struct Parts {
 impl Attempt<'_> {
     /// Takes a place in the queue.
     async fn enter(&self) -> Answer<Joined> {
-        let mut cell = self.expected();
+        let mut cell = Cell::expected(self.join);
         for _ in 0..ROUNDS {
             let mut parts = self.parts(&cell);
             parts.then.push(Step::Range(view::range(&self.queue, self.join.claim, Order::Newest)));
@@ -152,14 +143,14 @@ impl Attempt<'_> {
                 return Ok(joined);
             }
             // Neither key was in the way, so the limit was: only permits come here.
-            (cell, _) = self.as_read(outcome.reads.get(2))?;
+            (cell, _) = Cell::as_read(self.join, outcome.reads.get(2))?;
         }
         Err(self.crowded())
     }
 
     /// Is admitted at once, or leaves nothing.
     async fn try_now(&self) -> Answer<Joined> {
-        let (mut cell, mut seen) = (self.expected(), None);
+        let (mut cell, mut seen) = (Cell::expected(self.join), None);
         for _ in 0..ROUNDS {
             let mut parts = self.parts(&cell);
             let prefix = self.queue.prefix.clone();
@@ -184,7 +175,7 @@ impl Attempt<'_> {
             }
             let mut limit = 0;
             if self.permits() {
-                (cell, limit) = self.as_read(outcome.reads.get(2))?;
+                (cell, limit) = Cell::as_read(self.join, outcome.reads.get(2))?;
             }
             let last = outcome.reads.last().cloned().unwrap_or_default();
             let view = match View::new(&self.queue, outcome.revision, &last) {
@@ -214,42 +205,16 @@ impl Attempt<'_> {
         };
         if self.permits() {
             let key = self.queue.limit.clone();
-            parts.guards.push(match cell {
-                Cell::Stored => Guard::Present(key.clone()),
-                Cell::Holds(value) => Guard::Holds(key.clone(), value.clone()),
-                Cell::Missing(limit) => {
-                    let value = limit.to_string().into_bytes();
-                    // Without a lease: a stored limit stays.
-                    parts.then.push(Step::Put { key: key.clone(), value, lease: 0 });
-                    Guard::Absent(key.clone())
-                }
-            });
+            if let Cell::Missing(limit) = cell {
+                let value = limit.to_string().into_bytes();
+                // Without a lease: a stored limit stays.
+                parts.then.push(Step::Put { key: key.clone(), value, lease: 0 });
+            }
+            parts.guards.push(cell.guard(key.clone()));
             parts.then.push(Step::Get(key.clone().into()));
             parts.otherwise.push(Step::Get(key.into()));
         }
         parts
-    }
-
-    /// The cell as it mostly is: somebody has stored this limit before.
-    fn expected(&self) -> Cell {
-        self.join.limit.map_or(Cell::Stored, |limit| Cell::Holds(limit.to_string().into_bytes()))
-    }
-
-    /// The cell as it was read, and the limit that counts then, which the join agrees with.
-    fn as_read(&self, read: Option<&Found>) -> Answer<(Cell, u32)> {
-        match (stored_limit(read), self.join.limit, self.join.claim) {
-            (None, Some(limit), _) => Ok((Cell::Missing(limit), limit)),
-            (Some(stored), Some(limit), _) if stored != limit => Err(self.join.conflict(Some(stored)).into()),
-            (Some(stored), _, Claim::Permits(weight)) if weight > stored => {
-                Err(self.join.conflict(Some(stored)).into())
-            }
-            (Some(stored), _, _) => {
-                // In the words in which it is stored, which may be another program's.
-                let entry = read.and_then(|found| found.entries.first());
-                Ok((Cell::Holds(entry.map_or_else(Vec::new, |entry| entry.value.clone())), stored))
-            }
-            (None, None, _) => Err(self.join.conflict(None).into()),
-        }
     }
 
     async fn entered(&self, outcome: &Outcome) -> Answer<Joined> {
@@ -308,8 +273,8 @@ impl Attempt<'_> {
         let node = EtcdNode::register(self.client, made);
         // A try has no view: its own transaction admitted it, and compared the limit.
         let revision = view.as_ref().map_or(sequence, |view| view.revision);
-        // The own lease's deadline counts too (RULES B1): `admitted` will say that it passed.
-        let in_time = self.session.lease.lost().is_none();
+        // The own lease's deadline counts too (RULES B1), and a removal that was seen already: `admitted` will say so.
+        let in_time = node.check_lost().is_ok();
         match standing {
             Some(Standing::Admitted { mark }) if in_time => node.settle(mark, revision),
             None if view.is_none() && in_time => node.settle(false, revision),

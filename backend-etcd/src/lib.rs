@@ -22,6 +22,7 @@
 
 mod backend;
 mod backoff;
+mod cell;
 mod config;
 mod driver;
 mod error;
