@@ -136,6 +136,11 @@ impl Feed {
         }
     }
 
+    /// Whether this key is known to have left after that revision.
+    pub(crate) fn has_seen_leave(&self, key: &[u8], after: u64) -> bool {
+        self.departed.iter().rev().take_while(|(at, _)| *at > after).any(|(_, gone)| gone == key)
+    }
+
     /// The watch is over.
     pub(crate) fn end(mut self) {
         for (_, waiter) in self.subscribers.drain() {

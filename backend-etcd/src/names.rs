@@ -5,8 +5,9 @@
 //!
 //! *Why it is safe.* Where no name is free an attempt's own id is its name. A name becomes free only when the two requests
 //! that touch whatever bears it, the join and the first leave, were answered and never repeated: so neither lands later. An
-//! attempt that was repeated or abandoned, and a node whose first leave has no answer, take their name with them. All other
-//! requests (further leaves, marks, downgrades) compare the create revision, so that late ones find nothing (RULES B10).
+//! attempt that was repeated, abandoned or refused behind its put, and a node whose first leave has no answer, take their name with
+//! them: so the deletes of an abandon and of such a refusal compare nothing. All other requests (further leaves, marks,
+//! downgrades) compare the create revision, so that late ones find nothing (RULES B10).
 //! Model B of core's tests has it as `reuses`, with what goes wrong where a name is freed earlier.
 
 use std::collections::HashMap;

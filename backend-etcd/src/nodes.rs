@@ -60,7 +60,7 @@ impl EtcdNode {
     pub(crate) fn register(client: &Arc<Client>, made: Made) -> Arc<Self> {
         let state = NodeState::new(made.session.lease.clone(), made.sequence);
         let own = Arc::new(Own { key: made.key.into_bytes().into(), state, left: Notify::new() });
-        client.watches.register(Arc::clone(&own));
+        client.watches.register(&made.queue.prefix, Arc::clone(&own));
         Arc::new(Self {
             client: Arc::clone(client),
             queue: made.queue,

@@ -39,13 +39,13 @@ pub(crate) async fn run(
         }
         tokio::select! {
             command = commands.recv() => match command {
-                Some(Command::Start(id)) => to_start.push_back(id),
+                Some(Command::Start(id)) if watches.is_to_start(id) => to_start.push_back(id),
                 Some(Command::Stop(id)) => {
                     if let Some((requests, _)) = &stream {
                         requests.stop(id);
                     }
                 }
-                Some(Command::Timer) => {}
+                Some(Command::Start(_) | Command::Timer) => {}
                 None => return,
             },
             notice = next(&mut stream) => match notice {

@@ -4,8 +4,9 @@
 //! its predecessor, the nearest earlier writer, or, at the head of a queue of permits, every node ahead and the limit. An
 //! event means "list again" (RULES B2), with one exception. Near the head an exclusive node knows all that are ahead, and the
 //! queue's own watch, which is complete from the listing on, tells when the last of them has left. Nobody can come in
-//! ahead, since create revisions only grow; an earlier removal of the own node would have been told first, on that same watch; and
-//! the own lease's deadline is looked at (RULES B1). So it is admitted without another look.
+//! ahead, since create revisions only grow; an earlier removal of the own node would have been told first, on that same watch, or,
+//! if that ran ahead of the join's answer, with that answer; and the own lease's deadline is looked at (RULES B1). So it is admitted
+//! without another look.
 //!
 //! *Why it ends.* Every wait ends by an event, the loss of the lease or of the node, or the re-check once a TTL that heals an
 //! event which the server or the network lost (NODE-NO-LOST-WAKE).

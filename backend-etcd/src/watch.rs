@@ -12,12 +12,15 @@
 //! When the stream ends, whoever waits lists again, and own nodes are watched anew (RULES B4).
 
 mod served;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use latchwork_core::LostReason;
 use latchwork_core::contracts::NodeState;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -59,6 +62,8 @@ pub(crate) struct Own {
 #[derive(Default)]
 struct State {
     last_id: i64,
+    // Up to this one the last end of a stream has answered those that go on.
+    resumed: i64,
     last_subscriber: SubscriberId,
     armed: HashMap<i64, Armed>,
     // By the prefix of a queue, or the key of a node.
@@ -212,9 +217,18 @@ impl Watches {
         }
     }
 
-    /// A feed that sees an own node removed tells it so, until it is [forgotten](Watches::forget).
-    pub(crate) fn register(&self, node: Arc<Own>) {
-        self.state.lock().own.insert(Arc::clone(&node.key), OwnWatch { node, id: None });
+    /// A feed that sees an own node removed tells it so, until it is [forgotten](Watches::forget). What the queue's feed
+    /// has seen before the join was answered counts too: later departures there are to mean that the node is still in it.
+    pub(crate) fn register(&self, prefix: &str, node: Arc<Own>) {
+        let mut state = self.state.lock();
+        let feed = state.feeds.get(prefix).and_then(|id| state.armed.get(id));
+        if let Some(Armed { of: Of::Feed(feed), .. }) = feed
+            && feed.1.has_seen_leave(&node.key, node.state.sequence())
+        {
+            node.state.gone(LostReason::Revoked);
+            return;
+        }
+        state.own.insert(Arc::clone(&node.key), OwnWatch { node, id: None });
     }
 
     /// Watches an own node too, unless it is forgotten soon.

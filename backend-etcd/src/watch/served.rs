@@ -97,7 +97,14 @@ impl Watches {
                 Of::Own(_) => {}
             }
         }
+        state.resumed = state.last_id;
         state.armed.keys().copied().collect()
+    }
+
+    /// Whether a command to start this watch still says something. One that the end of a stream overtook does not: its watch
+    /// goes on in the next stream, where a second start under the same id would be refused, or is over.
+    pub(crate) fn is_to_start(&self, id: i64) -> bool {
+        id > self.state.lock().resumed
     }
 
     /// The own node was there at `revision`; watch it on from there.
