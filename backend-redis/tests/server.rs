@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Operator, admitted, ask, client, own, queue, soon, waiting};
-use latchwork_core::contracts::{Close, LeaseState, Page, Patience};
+use latchwork_core::contracts::{Close, Join, LeaseState, Page, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{ErrorKind, Kind, LostReason};
 
@@ -77,32 +77,6 @@ async fn a_lock_that_nobody_else_wants_outlives_a_full_memory_too() {
 }
 
 #[tokio::test]
-async fn whose_only_key_is_deleted_hears_it_and_every_key_expires() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let (holder, other) = (client(&server, "1s").await, client(&server, "1s").await);
-    let queue = queue(Kind::Mutex, "a");
-    let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
-    assert_eq!(operator.say::<u32>("DEL latchwork:mutex:{a}:one").await, 1);
-    assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
-    // Folded and held, unfolded, folded and free.
-    let next = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
-    assert!(next.state().sequence() > held.state().sequence());
-    let behind = waiting(&other, &ask(&queue, Claim::Exclusive)).await;
-    for (count, leaves) in [(4, Some(next)), (4, Some(behind)), (1, None)] {
-        let keys: Vec<String> = operator.say("KEYS latchwork:mutex:*").await;
-        assert_eq!(keys.len(), count, "{keys:?}");
-        for key in keys {
-            let lives: i64 = operator.say(&format!("PTTL {key}")).await;
-            assert!((1..=93_600_000).contains(&lives), "{key}: {lives}");
-        }
-        if let Some(node) = leaves {
-            node.leave().await.unwrap();
-        }
-    }
-}
-
-#[tokio::test]
 async fn what_is_no_text_of_ours_is_no_node() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
@@ -125,7 +99,7 @@ async fn a_label_may_be_anything_and_a_listing_changes_nothing() {
     let (client, other) = (client(&server, "10s").await, client(&server, "10s").await);
     let queue = queue(Kind::RwLock, "a");
     for label in ["", " ", "a b\nc", "nul \0 and \u{1F512}", &"long ".repeat(1000)] {
-        let join = latchwork_core::contracts::Join { label: label.into(), ..ask(&queue, Claim::Shared) };
+        let join = Join { label: label.into(), ..ask(&queue, Claim::Shared) };
         let held = admitted(&client, &join).await;
         let text: Vec<u8> = operator.say("GET latchwork:rwlock:{a}:one").await;
         assert_eq!(client.list(&queue, ALL).await.unwrap()[0].label, label);
@@ -156,24 +130,6 @@ async fn flushed_scripts_are_sent_again_in_the_middle_of_everything() {
     held.leave().await.unwrap();
     soon(next.admitted()).await.unwrap();
     next.leave().await.unwrap();
-}
-
-#[tokio::test]
-async fn what_an_operator_removes_is_told_within_a_ttl_and_the_next_gets_in() {
-    let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
-    let (holder, waiter) = (client(&server, "1s").await, client(&server, "1s").await);
-    let queue = queue(Kind::Mutex, "a");
-    let join = ask(&queue, Claim::Exclusive);
-    let held = admitted(&holder, &join).await;
-    let next = waiting(&waiter, &ask(&queue, Claim::Exclusive)).await;
-    let removed: u32 = operator.say(&format!("ZREM latchwork:mutex:{{a}}:seq {}", join.id)).await;
-    assert_eq!(removed, 1);
-    assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
-    soon(next.admitted()).await.unwrap();
-    operator.say::<()>("FLUSHALL").await;
-    assert_eq!(soon(next.state().until_lost()).await, LostReason::Revoked);
-    assert_eq!(waiter.lease().state(), LeaseState::Live);
 }
 
 #[tokio::test]

@@ -29,8 +29,8 @@ pub struct Capabilities {
     /// A holder whose node is removed by another hears it at once, rather than at the next renewal.
     pub prompt_revocation: bool,
     /// A node under [`hold_at_least`](crate::recipes::Acquire::hold_at_least) outlives a client that is closed at once
-    /// ([`close_now`](crate::Coordinator::close_now)): it is left to its expiry, so that nobody holds sooner. Elsewhere it goes
-    /// with the client's lease, which such a close gives back.
+    /// ([`close_now`](crate::Coordinator::close_now)): it is left to its expiry, at most a TTL later, however long its least time.
+    /// Elsewhere it goes with the client's lease, which such a close gives back.
     pub minimum_outlives_close: bool,
     /// What is acknowledged survives the loss of one server of a group (a quorum has it).
     pub survives_failover: bool,
