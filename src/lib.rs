@@ -60,7 +60,8 @@ pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Resu
 }
 
 /// As [`connect`], but returns at once and connects in the first operation: for services that must start
-/// without their coordinator. An operation then also answers what [`connect`] would have.
+/// without their coordinator. An operation then also answers what [`connect`] would have. Until it is connected its
+/// [`lease`](Coordinator::lease) is suspended; every handle of that is one of the connection's lease then.
 ///
 /// # Errors
 /// `InvalidArgument` only.

@@ -58,7 +58,8 @@ pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Resu
 
 /// As [`connect`], but returns at once and connects in the first operation, again and again until it
 /// succeeds: for services that must start without their coordinator. What is connecting goes on in the
-/// background when the operation that began it ends.
+/// background when the operation that began it ends. Until it is connected its
+/// [`lease`](Coordinator::lease) is suspended; every handle of that is one of the connection's lease then.
 ///
 /// # Errors
 /// `InvalidArgument` only.

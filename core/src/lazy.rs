@@ -23,7 +23,7 @@ struct Shared {
     connector: Arc<dyn Connector>,
     config: Config,
     connected: OnceLock<Arc<dyn Backend>>,
-    // What `lease` answers until then; lost once it is closed.
+    // What `lease` answers until then, and which becomes its lease; lost when it is closed before.
     pending: Lease,
     // The connecting that is under way or was last. Locked to connect, and to close: one comes first.
     connecting: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
@@ -56,15 +56,15 @@ impl Lazy {
 impl Shared {
     /// The connecting to wait for, begun here unless one is under way; `None` when it is connected.
     fn connecting(self: &Arc<Self>) -> Result<Option<watch::Receiver<Option<Result<()>>>>> {
-        if self.pending.lost().is_some() {
-            return Err(Error::closed());
-        }
         if self.connected.get().is_some() {
             return Ok(None);
         }
         let mut connecting = self.connecting.lock();
         if self.connected.get().is_some() {
             return Ok(None);
+        }
+        if self.pending.lost().is_some() {
+            return Err(Error::closed());
         }
         if let Some(under_way) = connecting.as_ref().filter(|answer| answer.has_changed().is_ok()) {
             return Ok(Some(under_way.clone()));
@@ -84,7 +84,11 @@ impl Shared {
         };
         let closed = {
             let _first = self.connecting.lock();
-            self.pending.lost().is_some() || self.connected.set(Arc::clone(&backend)).is_err()
+            let closed = self.pending.lost().is_some() || self.connected.set(Arc::clone(&backend)).is_err();
+            if !closed {
+                self.pending.becomes(backend.lease());
+            }
+            closed
         };
         if closed {
             if let Err(error) = backend.close(Close::Orderly).await {
@@ -158,7 +162,9 @@ impl Backend for Lazy {
     async fn close(&self, how: Close) -> Result<()> {
         {
             let _first = self.0.connecting.lock();
-            self.0.pending.end(LostReason::Closed);
+            if self.0.connected.get().is_none() {
+                self.0.pending.end(LostReason::Closed);
+            }
         }
         match self.0.connected.get() {
             Some(backend) => backend.close(how).await,

@@ -170,6 +170,32 @@ async fn closed_while_it_connects_it_stays_closed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_was_taken_before_it_connected_is_the_connection_s_lease_from_then_on() {
+    let server = Late::new(Duration::from_secs(1));
+    let coordinator = server.coordinator();
+    let early = coordinator.lease();
+    assert_eq!(early.state(), LeaseState::Suspended);
+    let watching = tokio::spawn({
+        let early = early.clone();
+        async move { (early.changed(LeaseState::Suspended).await, early.until_lost().await) }
+    });
+    tokio::task::yield_now().await;
+    let guard = coordinator.mutex("a").expect("no I/O").acquire().await.expect("connected");
+    assert_eq!(early.state(), LeaseState::Live);
+    assert!(early.same_as(&coordinator.lease()));
+    assert_eq!(early.deadline(), coordinator.lease().deadline());
+    // It ends as that lease does, and stays so beside the next one.
+    early.clock().jump(early.ttl());
+    assert_eq!(guard.check().expect_err("its deadline has passed").lost_reason(), Some(LostReason::Expired));
+    assert_eq!(watching.await.expect("no panic"), (LeaseState::Live, LostReason::Expired));
+    drop(coordinator.mutex("a").expect("no I/O").acquire().await.expect("acquired under a new lease"));
+    assert_eq!(coordinator.lease().state(), LeaseState::Live);
+    assert_eq!(early.lost(), Some(LostReason::Expired));
+    coordinator.close().await.expect("closed");
+    assert_eq!(coordinator.lease().lost(), Some(LostReason::Closed));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_service_that_connects_lazily_is_tested_on_the_paused_clock_of_its_store() {
     let _store = Memory::named("lazy-on-a-paused-clock", Clock::tokio()).expect("a new store");
     let config = Config::from_url("memory://lazy-on-a-paused-clock").expect("a good URL");

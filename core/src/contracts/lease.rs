@@ -1,6 +1,7 @@
 //! The Lease contract: how long the coordinator counts on a client.
 
 use std::fmt;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -43,7 +44,35 @@ struct Inner {
     // The instant by which an outstanding renewal must be answered; NEVER when none is outstanding.
     due: AtomicU64,
     ended: OnceLock<LostReason>,
+    // Of a stand-in: what it stood in for.
+    became: OnceLock<Lease>,
     changed: Notify,
+}
+
+impl Inner {
+    fn deadline(&self) -> Moment {
+        Moment::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    fn due(&self) -> Moment {
+        Moment::from_nanos(self.due.load(Ordering::Acquire))
+    }
+
+    fn state(&self) -> LeaseState {
+        if let Some(&reason) = self.ended.get() {
+            return LeaseState::Lost(reason);
+        }
+        let now = self.clock.now();
+        if now >= self.deadline() {
+            // Final from the first look that sees it, whatever a keeper is about to write (RULES C5): a new
+            // lease may be opened by it.
+            LeaseState::Lost(*self.ended.get_or_init(|| LostReason::Expired))
+        } else if now >= self.due() {
+            LeaseState::Suspended
+        } else {
+            LeaseState::Live
+        }
+    }
 }
 
 impl Lease {
@@ -52,11 +81,22 @@ impl Lease {
         Self::until(clock, ttl, sent, valid_until(sent, ttl))
     }
 
-    /// A lease that is not established yet: suspended, and never lost by time. For a coordinator that connects lazily.
-    pub fn pending(clock: Clock, ttl: Duration) -> Self {
+    /// A stand-in for a lease that is not established yet: suspended, and never lost by time. For a coordinator that
+    /// connects lazily.
+    pub(crate) fn pending(clock: Clock, ttl: Duration) -> Self {
         let lease = Self::until(clock, ttl, Moment::PAST, Moment::NEVER);
         lease.0.due.store(Moment::PAST.as_nanos(), Ordering::Release);
         lease
+    }
+
+    /// The lease that it stood in for is there: every handle of the stand-in is one of that lease from now on.
+    pub(crate) fn becomes(&self, lease: Lease) {
+        let _ = self.0.became.set(lease);
+        self.0.changed.notify_waiters();
+    }
+
+    fn inner(&self) -> &Inner {
+        self.0.became.get().map_or(&self.0, Lease::inner)
     }
 
     fn until(clock: Clock, ttl: Duration, opened: Moment, deadline: Moment) -> Self {
@@ -67,50 +107,39 @@ impl Lease {
             deadline: AtomicU64::new(deadline.as_nanos()),
             due: AtomicU64::new(Moment::NEVER.as_nanos()),
             ended: OnceLock::new(),
+            became: OnceLock::new(),
             changed: Notify::new(),
         }))
     }
 
     /// The clock that it is counted by.
     pub fn clock(&self) -> &Clock {
-        &self.0.clock
+        &self.inner().clock
     }
 
     /// The TTL that the server granted.
     pub fn ttl(&self) -> Duration {
-        self.0.ttl
+        self.inner().ttl
     }
 
     /// The SEND time of the request that opened it: no node hangs on it that was asked for before.
     pub fn opened(&self) -> Moment {
-        self.0.opened
+        self.inner().opened
     }
 
     /// What this client gives up earlier than the server.
     pub fn margin(&self) -> Duration {
-        margin(self.0.ttl)
+        margin(self.ttl())
     }
 
     /// The instant at which it counts itself lost unless it is proven again.
     pub fn deadline(&self) -> Moment {
-        Moment::from_nanos(self.0.deadline.load(Ordering::Acquire))
+        self.inner().deadline()
     }
 
     /// The state now.
     pub fn state(&self) -> LeaseState {
-        if let Some(&reason) = self.0.ended.get() {
-            return LeaseState::Lost(reason);
-        }
-        let now = self.0.clock.now();
-        if now >= self.deadline() {
-            // Final from the first look that sees it, whatever a keeper is about to write (RULES C5): a new
-            // lease may be opened by it.
-            LeaseState::Lost(*self.0.ended.get_or_init(|| LostReason::Expired))
-        } else if now.as_nanos() >= self.0.due.load(Ordering::Acquire) {
-            LeaseState::Suspended
-        } else {
-            LeaseState::Live
-        }
+        self.inner().state()
     }
 
     /// Why it is lost, or `None` while it is not.
@@ -124,53 +153,58 @@ impl Lease {
     /// Keeper: a renewal was sent, and is late unless it is answered by `due`. A second one that goes out
     /// while the first is unanswered does not put the instant off.
     pub fn awaiting(&self, due: Moment) {
-        if self.0.due.fetch_min(due.as_nanos(), Ordering::AcqRel) > due.as_nanos() {
+        let inner = self.inner();
+        if inner.due.fetch_min(due.as_nanos(), Ordering::AcqRel) > due.as_nanos() {
             // Whoever waits for a change set a timer without it.
-            self.0.changed.notify_waiters();
+            inner.changed.notify_waiters();
         }
     }
 
     /// Keeper: contact is lost, so the lease is suspended from now on, until it is proven.
     pub fn suspend(&self) {
-        self.0.due.fetch_min(self.0.clock.now().as_nanos(), Ordering::AcqRel);
-        self.0.changed.notify_waiters();
+        let inner = self.inner();
+        inner.due.fetch_min(inner.clock.now().as_nanos(), Ordering::AcqRel);
+        inner.changed.notify_waiters();
     }
 
     /// Keeper: the reply to a request sent at `sent` proves the lease. Answers false, and changes nothing,
     /// when the lease was lost by the time the reply is processed (RULES A5, C5).
     pub fn proven(&self, sent: Moment) -> bool {
-        self.proven_until(valid_until(sent, self.0.ttl))
+        self.proven_until(valid_until(sent, self.ttl()))
     }
 
     /// Keeper: as [`proven`](Lease::proven), with a deadline that was computed otherwise (ZooKeeper's
     /// [`ContactProof`](crate::decide::ContactProof)). A deadline never moves back.
     pub fn proven_until(&self, deadline: Moment) -> bool {
-        let before = self.state();
+        let inner = self.inner();
+        let before = inner.state();
         if matches!(before, LeaseState::Lost(_)) {
             return false;
         }
-        self.0.deadline.fetch_max(deadline.as_nanos(), Ordering::AcqRel);
-        self.0.due.store(Moment::NEVER.as_nanos(), Ordering::Release);
+        inner.deadline.fetch_max(deadline.as_nanos(), Ordering::AcqRel);
+        inner.due.store(Moment::NEVER.as_nanos(), Ordering::Release);
         if before != LeaseState::Live {
-            self.0.changed.notify_waiters();
+            inner.changed.notify_waiters();
         }
         // Another may have seen the old deadline pass since: then it is lost, and the new one means nothing.
-        self.0.ended.get().is_none()
+        inner.ended.get().is_none()
     }
 
     /// Keeper: the lease is over, for a reason other than its deadline. The first reason stays.
     pub fn end(&self, reason: LostReason) {
-        if self.lost().is_none() {
-            let _ = self.0.ended.set(reason);
+        let inner = self.inner();
+        if !matches!(inner.state(), LeaseState::Lost(_)) {
+            let _ = inner.ended.set(reason);
         }
-        self.0.changed.notify_waiters();
+        inner.changed.notify_waiters();
     }
 
     /// Keeper: wakes all who wait on this lease, to read the clock again. To be called at every renewal
     /// tick, since timers do not count a machine's sleep (RULES C2).
     pub fn tick(&self) {
-        if self.state() != LeaseState::Live {
-            self.0.changed.notify_waiters();
+        let inner = self.inner();
+        if inner.state() != LeaseState::Live {
+            inner.changed.notify_waiters();
         }
     }
 
@@ -180,23 +214,26 @@ impl Lease {
     /// Cancel-safe.
     pub async fn changed(&self, seen: LeaseState) -> LeaseState {
         loop {
-            let notified = self.0.changed.notified();
+            let inner = self.inner();
+            let notified = inner.changed.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
-            let state = self.state();
+            if !ptr::eq(inner, self.inner()) {
+                // A stand-in that became another meanwhile, which tells its changes itself.
+                continue;
+            }
+            let state = inner.state();
             if state != seen {
                 return state;
             }
             let next = match state {
-                LeaseState::Live => {
-                    self.deadline().min(Moment::from_nanos(self.0.due.load(Ordering::Acquire)))
-                }
-                LeaseState::Suspended => self.deadline(),
+                LeaseState::Live => inner.deadline().min(inner.due()),
+                LeaseState::Suspended => inner.deadline(),
                 LeaseState::Lost(_) => Moment::NEVER,
             };
             tokio::select! {
                 () = notified => {}
-                () = self.0.clock.sleep_until(next) => {}
+                () = inner.clock.sleep_until(next) => {}
             }
         }
     }
@@ -217,13 +254,13 @@ impl Lease {
 
     /// Whether two handles are of one lease.
     pub fn same_as(&self, other: &Lease) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        ptr::eq(self.inner(), other.inner())
     }
 }
 
 impl fmt::Debug for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease").field("ttl", &self.0.ttl).field("state", &self.state()).finish()
+        f.debug_struct("Lease").field("ttl", &self.ttl()).field("state", &self.state()).finish()
     }
 }
 
