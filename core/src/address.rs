@@ -100,7 +100,8 @@ impl Address {
     /// The address of `name` for recipes of `kind` in `namespace`.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `namespace` or `key` when empty or over 255 bytes, or holding a NUL.
+    /// `InvalidArgument` naming `namespace` or `key` when that is empty or over 255 bytes. A NUL in a key is coded as any
+    /// other byte. An exact name must not be empty or hold a NUL; its length is for the backend to judge.
     pub fn new(namespace: &str, kind: Kind, name: impl Into<Name>) -> Result<Self> {
         let (namespace, name, coded) = match name.into() {
             Name::Key(key) => {
@@ -208,6 +209,17 @@ mod tests {
             assert_eq!(error.argument(), Some(argument), "{error}");
         }
         assert!(Address::new("latchwork", Kind::Mutex, "k".repeat(255)).is_ok());
+    }
+
+    #[test]
+    fn a_nul_is_coded_in_a_key_and_refused_in_an_exact_name() {
+        let address = Address::new("latchwork", Kind::Mutex, "a\0b").expect("a key is opaque");
+        assert_eq!(address.coded(), "a%00b");
+        for name in ["", "a\0b"] {
+            let error = Address::new("latchwork", Kind::Mutex, Address::exact(name)).unwrap_err();
+            assert_eq!(error.argument(), Some("key"), "{error}");
+        }
+        assert!(Address::new("latchwork", Kind::Mutex, Address::exact("k".repeat(256))).is_ok());
     }
 
     proptest! {

@@ -1,71 +1,88 @@
 //! What a user may count on of the types, whatever the backend: they travel between tasks, show themselves, and a guard may
 //! be dropped anywhere.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use latchwork_core::contracts::{
     Backend, Close, Entry, Join, Joined, Lease, LeaseState, Node, NodeId, NodeState, Page, Patience,
+    SequentialNodes,
 };
-use latchwork_core::decide::Claim;
+use latchwork_core::decide::chain::{Listed, Standing};
+use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
+use latchwork_core::decide::{Claim, ContactProof};
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::recipes::{Acquire, Mutex, MutexGuard, Permit, ReadGuard, RwLock, Semaphore, WriteGuard};
+use latchwork_core::recipes::{
+    Acquire, Mutex, MutexGuard, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore,
+    WriteGuard,
+};
 use latchwork_core::{
-    Address, Capabilities, Clock, Config, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold, Kind, Loss,
-    Lost, LostReason, Moment, Name, Release, Secret, Token, connect, memory,
+    Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold,
+    Kind, Loss, Lost, LostReason, Moment, Name, Owner, Release, Secret, Token, connect, memory,
 };
 use tokio::runtime::{Builder, Runtime};
 
+/// Public where it stands, and in no path that a user can name.
+const UNNAMEABLE: [&str; 1] = ["Holding"];
+
 fn travels<T: Send + Sync + Unpin + Debug + 'static>() {}
-fn travels_unsized<T: Send + Sync + Debug + ?Sized + 'static>() {}
+fn travels_unsized<T: Send + Sync + ?Sized + 'static>() {}
+fn shows_itself<T: Debug + ?Sized>() {}
 fn is_send<T: Send + 'static>(value: T) -> T {
     value
 }
 
+/// Calls the check for each of the types, and answers their names.
+macro_rules! each {
+    ($check:ident: $($name:ident)+) => {{
+        $($check::<$name>();)+
+        [$(stringify!($name)),+]
+    }};
+    ($check:ident dyn: $($name:ident)+) => {{
+        $($check::<dyn $name>();)+
+        [$(stringify!($name)),+]
+    }};
+}
+
 #[test]
 fn every_public_type_is_send_sync_unpin_and_debug() {
-    travels::<Coordinator>();
-    travels::<Mutex>();
-    travels::<MutexGuard>();
-    travels::<RwLock>();
-    travels::<ReadGuard>();
-    travels::<WriteGuard>();
-    travels::<Semaphore>();
-    travels::<Permit>();
-    travels::<Acquire>();
-    travels::<Loss>();
-    travels::<Lost>();
-    travels::<LostReason>();
-    travels::<Release>();
-    travels::<Token>();
-    travels::<Address>();
-    travels::<Name>();
-    travels::<Kind>();
-    travels::<Capabilities>();
-    travels::<Eviction>();
-    travels::<Config>();
-    travels::<Secret>();
-    travels::<Error>();
-    travels::<ErrorKind>();
-    travels::<Clock>();
-    travels::<Moment>();
-    travels::<Memory>();
-    travels::<Link>();
-    travels::<Lease>();
-    travels::<LeaseState>();
-    travels::<NodeState>();
-    travels::<NodeId>();
-    travels::<Join>();
-    travels::<Joined>();
-    travels::<Entry>();
-    travels::<Page>();
-    travels::<Patience>();
-    travels::<Close>();
-    travels::<Claim>();
-    travels_unsized::<dyn Backend>();
-    travels_unsized::<dyn Node>();
-    travels_unsized::<dyn Hold>();
+    let types = each!(travels:
+        Coordinator Config Secret Capabilities Eviction Address Name Kind Clock Moment
+        Mutex MutexGuard ReentrantMutex ReentrantGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
+        Acquire Token Release Loss Lost LostReason Error ErrorKind
+        Lease LeaseState NodeState NodeId Join Joined Entry Page Patience Close
+        Claim ContactProof Listed Standing Slot Ask Answer Queue
+        Memory Link
+    );
+    let traits = each!(travels_unsized dyn: Backend SequentialNodes Node Connector Hold Fenced);
+    each!(shows_itself dyn: Backend Node Connector Hold Fenced);
+
+    let mut declared = BTreeSet::new();
+    declared_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut declared);
+    let looked_at = types.into_iter().chain(traits).chain(UNNAMEABLE);
+    assert_eq!(declared, looked_at.map(str::to_owned).collect());
+}
+
+/// The public types and traits of all sources below a folder.
+fn declared_in(folder: &Path, into: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("a folder of this crate") {
+        let path = entry.expect("read").path();
+        if path.is_dir() {
+            declared_in(&path, into);
+            continue;
+        }
+        for line in fs::read_to_string(&path).expect("a source").lines() {
+            let rest =
+                ["pub struct ", "pub enum ", "pub trait "].iter().find_map(|word| line.strip_prefix(word));
+            if let Some(rest) = rest {
+                into.insert(rest.chars().take_while(|char| char.is_alphanumeric()).collect());
+            }
+        }
+    }
 }
 
 /// Nothing here is awaited: that it compiles is the test.
