@@ -2,39 +2,31 @@
 
 use std::env;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use latchwork_core::recipes::Acquire;
-use latchwork_core::{ErrorKind, Hold, Owner, Result};
+use latchwork_core::Owner;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 use tokio::sync::Notify;
 
+use super::contender::{BOUND, Contender, Inside, all_locks};
 use super::futures::{Prepared, PublicFuture, Site, TABLE};
-use crate::adapter::Adapter;
 use crate::case::cases;
-use crate::exclusive::Lock;
 use crate::kit::{QUIET_TTL, acquire, after_polls, after_polls_and_a_wake, listing, soon, until, within};
-use crate::testbed::Client;
 
 /// The environment variable that repeats the random choices of a run that printed it.
 const SEED: &str = "LATCHWORK_SEED";
 /// So many acquisitions are dropped before they were over.
 const DROPS: usize = 10_000;
-// A client's join waits until its own departures from that queue are settled: many clients and two keys, so that most of what
-// is dropped has been sent.
+// Many, so that most of what is dropped has been sent: a client's join waits until its own departures from a queue are settled.
 const CLIENTS: usize = 16;
 const TASKS: usize = 48;
-const KEYS: [&str; 2] = ["a", "b"];
-const PERMITS: u32 = 3;
-/// Nobody waits longer: less than a re-check at [`QUIET_TTL`], which would hide that a waiter was forgotten.
-const BOUND: Duration = Duration::from_secs(10);
 
 cases! {
     "NODE-CANCEL" =>
-    /// 10,000 acquisitions of every recipe, dropped at random instants by contending clients, leave no node and no stuck waiter
+    /// 10,000 acquisitions of every recipe, dropped at random instants by contending clients and owners, let no two in together
+    /// and leave no node and no stuck waiter
     async fn node_cancel_ten_thousand_at_random_instants(scene) {
         let seed = match env::var(SEED) {
             Ok(seed) => seed.parse().unwrap_or_else(|_| panic!("{SEED} is a number, not {seed:?}")),
@@ -42,17 +34,20 @@ cases! {
         };
         eprintln!("{}: {SEED}={seed}", scene.bed.name());
         let mut clients = Vec::new();
+        let mut config = scene.config(QUIET_TTL);
+        // A try that a busy server keeps waiting is no finding.
+        config.request_timeout = BOUND;
         for number in 0..CLIENTS {
-            let client = scene.client_with(&scene.config(QUIET_TTL)).await;
+            let client = scene.client_with(&config).await;
             if scene.bed.is_paused() {
                 // A request takes no time there otherwise, and there would be no instant between it and its reply.
                 client.link.delay(Duration::from_millis(number as u64 % 4 + 2));
             }
             clients.push(client);
         }
-        // The tasks of a client act for one owner, so that one takes over when another is dropped.
+        // The tasks of a client may act for one owner, so that one takes over when another is dropped.
         let owners: Vec<_> = (0..CLIENTS).map(|number| Owner::new(format!("owner-{number}"))).collect();
-        let inside = Arc::new(KEYS.map(|_| Inside::default()));
+        let inside = Arc::new(Inside::default());
         let dropped = Arc::new(AtomicUsize::new(0));
         let tasks: Vec<_> = (0..TASKS)
             .map(|number| {
@@ -167,153 +162,4 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
         }
     }
     panic!("{name} is done after fewer polls");
-}
-
-/// A handle of each queue that is contended for, which lets nobody in beside it.
-fn all_locks(client: &Client) -> Vec<Lock> {
-    const GOOD: &str = "a good key";
-    let coordinator = &client.coordinator;
-    let of_key = |key| {
-        let semaphore = coordinator.semaphore(key, PERMITS).expect(GOOD);
-        [
-            Adapter::Mutex.lock(coordinator, key, None).expect(GOOD),
-            Adapter::Reentrant.lock(coordinator, &owned(key), None).expect(GOOD),
-            Adapter::Writer.lock(coordinator, key, None).expect(GOOD),
-            Lock::permits(semaphore, PERMITS, None),
-        ]
-    };
-    KEYS.into_iter().flat_map(of_key).collect()
-}
-
-/// A mutex of owners is no other thing than a mutex: it gets a key of its own, where several tasks of an owner may be inside.
-fn owned(key: &str) -> String {
-    format!("owned-{key}")
-}
-
-/// Who holds, as those who hold know it.
-#[derive(Debug, Default)]
-struct Inside {
-    mutex: AtomicI32,
-    // Readers count up, a writer counts a thousand.
-    rwlock: AtomicI32,
-    permits: AtomicI32,
-}
-
-/// A task that acquires this and that, and drops most of it before it is over.
-struct Contender {
-    client: Client,
-    owner: Owner,
-    chance: StdRng,
-    inside: Arc<[Inside; KEYS.len()]>,
-    dropped: Arc<AtomicUsize>,
-}
-
-type Acquiring = BoxFuture<'static, Result<Option<Box<dyn Hold>>>>;
-
-/// What a hold adds to a counter, and what the counter may be at most then.
-#[derive(Clone, Copy)]
-struct Share {
-    counter: fn(&Inside) -> &AtomicI32,
-    adds: i32,
-    most: i32,
-}
-
-impl Contender {
-    async fn contend(&mut self) {
-        let place = self.chance.random_range(0..KEYS.len());
-        let (acquiring, share) = self.acquiring(KEYS[place]);
-        let polls = self.chance.random_range(1..8);
-        let time = Duration::from_micros(self.chance.random_range(0..4_000));
-        let answer = match self.chance.random_range(0..10) {
-            0 => Some(within(BOUND, "an acquisition that nobody drops", acquiring).await),
-            1..6 => after_polls(polls, acquiring).await,
-            _ => tokio::time::timeout(time, acquiring).await.ok(),
-        };
-        let hold = match answer {
-            None => {
-                self.dropped.fetch_add(1, Ordering::AcqRel);
-                return;
-            }
-            Some(Ok(Some(hold))) => hold,
-            Some(Ok(None)) => return,
-            Some(Err(error)) => {
-                assert_eq!(error.kind(), &ErrorKind::Timeout, "{error}");
-                return;
-            }
-        };
-        if let Some(Share { counter, adds, most }) = share {
-            let counter = counter(&self.inside[place]);
-            let inside = counter.fetch_add(adds, Ordering::AcqRel) + adds;
-            assert!(inside <= most, "{inside} inside, {most} at most: {hold:?}");
-            tokio::task::yield_now().await;
-            counter.fetch_sub(adds, Ordering::AcqRel);
-        }
-        match self.chance.random_range(0..3) {
-            0 => drop(soon("the release", hold.release()).await.expect("released")),
-            1 => drop(after_polls(polls, hold.release()).await.map(|released| released.expect("released"))),
-            _ => drop(hold),
-        }
-    }
-
-    fn acquiring(&mut self, key: &str) -> (Acquiring, Option<Share>) {
-        fn boxed(hold: impl Hold + 'static) -> Box<dyn Hold> {
-            Box::new(hold)
-        }
-        const GOOD: &str = "a good key";
-        let coordinator = &self.client.coordinator;
-        let (tries, options) = match self.chance.random_range(0..3) {
-            0 => (true, Acquire::new()),
-            1 => (false, Acquire::new().within(Duration::from_millis(self.chance.random_range(1..20)))),
-            _ => (false, Acquire::new()),
-        };
-        let of = |counter, adds, most| Some(Share { counter, adds, most });
-        match self.chance.random_range(0..5) {
-            0 => {
-                let lock = coordinator.mutex(key).expect(GOOD);
-                let acquiring: Acquiring = match tries {
-                    true => Box::pin(async move { Ok(lock.try_acquire().await?.map(boxed)) }),
-                    false => Box::pin(async move { lock.acquire_with(options).await.map(boxed).map(Some) }),
-                };
-                (acquiring, of(|inside| &inside.mutex, 1, 1))
-            }
-            1 => {
-                let lock = coordinator.rwlock(key).expect(GOOD);
-                let acquiring: Acquiring = match tries {
-                    true => Box::pin(async move { Ok(lock.try_read().await?.map(boxed)) }),
-                    false => Box::pin(async move { lock.read_with(options).await.map(boxed).map(Some) }),
-                };
-                (acquiring, of(|inside| &inside.rwlock, 1, 999))
-            }
-            2 => {
-                let lock = coordinator.rwlock(key).expect(GOOD);
-                let acquiring: Acquiring = match tries {
-                    true => Box::pin(async move { Ok(lock.try_write().await?.map(boxed)) }),
-                    false => Box::pin(async move { lock.write_with(options).await.map(boxed).map(Some) }),
-                };
-                (acquiring, of(|inside| &inside.rwlock, 1000, 1000))
-            }
-            3 => {
-                let lock = coordinator.semaphore(key, PERMITS).expect(GOOD);
-                let weight = self.chance.random_range(1..=PERMITS);
-                let acquiring: Acquiring = match tries {
-                    true => Box::pin(async move { Ok(lock.try_acquire(weight).await?.map(boxed)) }),
-                    false => {
-                        Box::pin(async move { lock.acquire_with(weight, options).await.map(boxed).map(Some) })
-                    }
-                };
-                (acquiring, of(|inside| &inside.permits, weight.cast_signed(), PERMITS.cast_signed()))
-            }
-            _ => {
-                let (lock, owner) =
-                    (coordinator.reentrant_mutex(owned(key)).expect(GOOD), self.owner.clone());
-                let acquiring: Acquiring = match tries {
-                    true => Box::pin(async move { Ok(lock.try_acquire_as(&owner).await?.map(boxed)) }),
-                    false => {
-                        Box::pin(async move { lock.acquire_with(&owner, options).await.map(boxed).map(Some) })
-                    }
-                };
-                (acquiring, None)
-            }
-        }
-    }
 }

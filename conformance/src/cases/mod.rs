@@ -2,6 +2,7 @@
 
 pub mod attempt;
 pub mod cancel;
+mod contender;
 pub mod crowd;
 pub mod downgrade;
 pub mod futures;

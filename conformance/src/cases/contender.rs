@@ -1,0 +1,234 @@
+//! A task that contends by every recipe, with and without an owner, drops most of what it begins, and knows who else is inside.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{Coordinator, ErrorKind, Hold, Owner, Result};
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use crate::adapter::Adapter;
+use crate::exclusive::Lock;
+use crate::kit::{after_polls, soon, within};
+use crate::testbed::Client;
+
+/// Two, so that most of what is dropped has been sent: a client's join waits until its own departures from that queue are settled.
+const KEYS: [&str; 2] = ["a", "b"];
+const PERMITS: u32 = 3;
+/// Nobody waits longer: less than a re-check at [`QUIET_TTL`](crate::kit::QUIET_TTL), which would hide that a waiter was forgotten.
+pub(super) const BOUND: Duration = Duration::from_secs(10);
+const GOOD: &str = "a good key";
+
+/// A handle of each queue that is contended for, which lets nobody in beside it.
+pub(super) fn all_locks(client: &Client) -> Vec<Lock> {
+    let coordinator = &client.coordinator;
+    let of_key = |key| {
+        let semaphore = coordinator.semaphore(key, PERMITS).expect(GOOD);
+        [
+            Adapter::Mutex.lock(coordinator, key, None).expect(GOOD),
+            Adapter::Reentrant.lock(coordinator, &owned(key), None).expect(GOOD),
+            Adapter::Writer.lock(coordinator, key, None).expect(GOOD),
+            Lock::permits(semaphore, PERMITS, None),
+        ]
+    };
+    KEYS.into_iter().flat_map(of_key).collect()
+}
+
+/// A mutex of owners is no other thing than a mutex: it gets a key of its own, where several tasks of an owner may be inside.
+fn owned(key: &str) -> String {
+    format!("owned-{key}")
+}
+
+/// What is acquired.
+#[derive(Clone, Copy, Debug)]
+enum Recipe {
+    Mutex,
+    Owned,
+    Read,
+    Write,
+    Permits(u32),
+}
+
+/// Who holds, as those who hold know it.
+#[derive(Debug, Default)]
+pub(super) struct Inside(Mutex<Vec<Occupant>>);
+
+/// One hold, from its admission until before its release.
+#[derive(Clone, Debug)]
+struct Occupant {
+    number: u64,
+    place: usize,
+    recipe: Recipe,
+    owner: Option<Owner>,
+}
+
+impl Occupant {
+    /// Whether the two holds may be there at once; permits are counted besides.
+    fn bears(&self, other: &Self) -> bool {
+        let one_owner = self.owner.is_some() && self.owner == other.owner;
+        match (self.recipe, other.recipe) {
+            _ if self.place != other.place => true,
+            (Recipe::Mutex, Recipe::Mutex) => false,
+            (Recipe::Owned, Recipe::Owned) => one_owner,
+            (Recipe::Write, Recipe::Write | Recipe::Read) | (Recipe::Read, Recipe::Write) => one_owner,
+            _ => true,
+        }
+    }
+
+    fn permits(&self, place: usize) -> u32 {
+        match self.recipe {
+            Recipe::Permits(weight) if self.place == place => weight,
+            _ => 0,
+        }
+    }
+}
+
+impl Inside {
+    fn enter(&self, entering: Occupant) {
+        let mut inside = self.now();
+        let beside: Vec<_> = inside.iter().filter(|occupant| !occupant.bears(&entering)).collect();
+        assert!(beside.is_empty(), "{entering:?} is let in beside {beside:?}");
+        let place = entering.place;
+        inside.push(entering);
+        let permits: u32 = inside.iter().map(|occupant| occupant.permits(place)).sum();
+        assert!(permits <= PERMITS, "{permits} permits are held, {PERMITS} at most: {inside:?}");
+    }
+
+    fn now(&self) -> MutexGuard<'_, Vec<Occupant>> {
+        // Whoever found two inside says so; the others need not.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leave(&self, number: u64) {
+        self.now().retain(|occupant| occupant.number != number);
+    }
+}
+
+/// A task that acquires this and that, and drops most of it before it is over.
+pub(super) struct Contender {
+    pub(super) client: Client,
+    pub(super) owner: Owner,
+    pub(super) chance: StdRng,
+    pub(super) inside: Arc<Inside>,
+    pub(super) dropped: Arc<AtomicUsize>,
+}
+
+impl Contender {
+    pub(super) async fn contend(&mut self) {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let occupant = Occupant {
+            number: LAST.fetch_add(1, Ordering::Relaxed),
+            place: self.chance.random_range(0..KEYS.len()),
+            recipe: self.recipe(),
+            owner: None,
+        };
+        let occupant = Occupant { owner: self.owner(occupant.recipe), ..occupant };
+        let acquiring = acquire(self.client.coordinator.clone(), occupant.clone(), self.options());
+        let polls = self.chance.random_range(1..8);
+        let time = Duration::from_micros(self.chance.random_range(0..4_000));
+        let answer = match self.chance.random_range(0..10) {
+            0 => Some(within(BOUND, "an acquisition that nobody drops", acquiring).await),
+            1..6 => after_polls(polls, acquiring).await,
+            _ => tokio::time::timeout(time, acquiring).await.ok(),
+        };
+        let hold = match answer {
+            None => {
+                self.dropped.fetch_add(1, Ordering::AcqRel);
+                return;
+            }
+            Some(Ok(Some(hold))) => hold,
+            Some(Ok(None)) => return,
+            Some(Err(error)) => {
+                // Another task of the owner reads.
+                let deadlock = occupant.owner.is_some() && matches!(occupant.recipe, Recipe::Write);
+                let expected = [ErrorKind::Timeout, ErrorKind::Deadlock];
+                assert!(
+                    expected[..1 + usize::from(deadlock)].contains(error.kind()),
+                    "{occupant:?}: {error}"
+                );
+                return;
+            }
+        };
+        let number = occupant.number;
+        self.inside.enter(occupant);
+        tokio::task::yield_now().await;
+        self.inside.leave(number);
+        match self.chance.random_range(0..3) {
+            0 => drop(soon("the release", hold.release()).await.expect("released")),
+            1 => drop(after_polls(polls, hold.release()).await.map(|released| released.expect("released"))),
+            _ => drop(hold),
+        }
+    }
+
+    fn recipe(&mut self) -> Recipe {
+        match self.chance.random_range(0..5) {
+            0 => Recipe::Mutex,
+            1 => Recipe::Read,
+            2 => Recipe::Write,
+            3 => Recipe::Permits(self.chance.random_range(1..=PERMITS)),
+            _ => Recipe::Owned,
+        }
+    }
+
+    /// Of readers and writers some act for the owner, and some for nobody.
+    fn owner(&mut self, recipe: Recipe) -> Option<Owner> {
+        let acts = match recipe {
+            Recipe::Mutex | Recipe::Permits(_) => false,
+            Recipe::Read | Recipe::Write => self.chance.random(),
+            Recipe::Owned => true,
+        };
+        acts.then(|| self.owner.clone())
+    }
+
+    /// `None` for a try.
+    fn options(&mut self) -> Option<Acquire> {
+        match self.chance.random_range(0..3) {
+            0 => None,
+            1 => Some(Acquire::new().within(Duration::from_millis(self.chance.random_range(1..20)))),
+            _ => Some(Acquire::new()),
+        }
+    }
+}
+
+async fn acquire(
+    coordinator: Coordinator,
+    occupant: Occupant,
+    options: Option<Acquire>,
+) -> Result<Option<Box<dyn Hold>>> {
+    let key = KEYS[occupant.place];
+    let acquiring = async {
+        Ok(match (occupant.recipe, options) {
+            (Recipe::Mutex, None) => boxed(coordinator.mutex(key)?.try_acquire().await?),
+            (Recipe::Mutex, Some(options)) => {
+                boxed(Some(coordinator.mutex(key)?.acquire_with(options).await?))
+            }
+            (Recipe::Owned, None) => boxed(coordinator.reentrant_mutex(owned(key))?.try_acquire().await?),
+            (Recipe::Owned, Some(options)) => {
+                let owner = Owner::current().expect("it has one");
+                boxed(Some(coordinator.reentrant_mutex(owned(key))?.acquire_with(&owner, options).await?))
+            }
+            (Recipe::Read, None) => boxed(coordinator.rwlock(key)?.try_read().await?),
+            (Recipe::Read, Some(options)) => boxed(Some(coordinator.rwlock(key)?.read_with(options).await?)),
+            (Recipe::Write, None) => boxed(coordinator.rwlock(key)?.try_write().await?),
+            (Recipe::Write, Some(options)) => {
+                boxed(Some(coordinator.rwlock(key)?.write_with(options).await?))
+            }
+            (Recipe::Permits(weight), None) => {
+                boxed(coordinator.semaphore(key, PERMITS)?.try_acquire(weight).await?)
+            }
+            (Recipe::Permits(weight), Some(options)) => {
+                boxed(Some(coordinator.semaphore(key, PERMITS)?.acquire_with(weight, options).await?))
+            }
+        })
+    };
+    match &occupant.owner {
+        Some(owner) => owner.scope(acquiring).await,
+        None => acquiring.await,
+    }
+}
+
+fn boxed(hold: Option<impl Hold + 'static>) -> Option<Box<dyn Hold>> {
+    hold.map(|hold| Box::new(hold) as Box<dyn Hold>)
+}
