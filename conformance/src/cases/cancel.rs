@@ -45,15 +45,15 @@ cases! {
             }
             clients.push(client);
         }
-        // The tasks of a client may act for one owner, so that one takes over when another is dropped.
-        let owners: Vec<_> = (0..CLIENTS).map(|number| Owner::new(format!("owner-{number}"))).collect();
+        // The tasks of a client may act for the same two owners, so that one takes over when another is dropped.
+        let owners = [(); CLIENTS].map(|()| ["one", "other"].map(Owner::new));
         let inside = Arc::new(Inside::default());
         let dropped = Arc::new(AtomicUsize::new(0));
         let tasks: Vec<_> = (0..TASKS)
             .map(|number| {
                 let mut contender = Contender {
                     client: clients[number % CLIENTS].clone(),
-                    owner: owners[number % CLIENTS].clone(),
+                    owners: owners[number % CLIENTS].clone(),
                     chance: StdRng::seed_from_u64(u64::wrapping_add(seed, number as u64)),
                     inside: Arc::clone(&inside),
                     dropped: Arc::clone(&dropped),

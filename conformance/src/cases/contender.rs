@@ -109,7 +109,8 @@ impl Inside {
 /// A task that acquires this and that, and drops most of it before it is over.
 pub(super) struct Contender {
     pub(super) client: Client,
-    pub(super) owner: Owner,
+    /// For one of whom it acts, or for nobody.
+    pub(super) owners: [Owner; 2],
     pub(super) chance: StdRng,
     pub(super) inside: Arc<Inside>,
     pub(super) dropped: Arc<AtomicUsize>,
@@ -179,7 +180,7 @@ impl Contender {
             Recipe::Read | Recipe::Write => self.chance.random(),
             Recipe::Owned => true,
         };
-        acts.then(|| self.owner.clone())
+        acts.then(|| self.owners[self.chance.random_range(0..2)].clone())
     }
 
     /// `None` for a try.
