@@ -152,9 +152,14 @@ impl Contender {
                 return;
             }
         };
+        // An owner may stay while another hold of it ends, and the next is let in.
+        let stays = occupant.owner.is_some() && self.chance.random_ratio(1, 4);
         let number = occupant.number;
         self.inside.enter(occupant);
-        tokio::task::yield_now().await;
+        match stays {
+            true => tokio::time::sleep(Duration::from_millis(self.chance.random_range(1..10))).await,
+            false => tokio::task::yield_now().await,
+        }
         self.inside.leave(number);
         match self.chance.random_range(0..3) {
             0 => drop(soon("the release", hold.release()).await.expect("released")),
