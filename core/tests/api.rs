@@ -27,7 +27,7 @@ use latchwork_core::{
 use tokio::runtime::{Builder, Runtime};
 
 /// Public where it stands, and in no path that a user can name.
-const UNNAMEABLE: [&str; 1] = ["Holding"];
+const UNNAMEABLE: [&str; 1] = ["Tenure"];
 
 fn travels<T: Send + Sync + Unpin + Debug + 'static>() {}
 fn travels_unsized<T: Send + Sync + ?Sized + 'static>() {}
