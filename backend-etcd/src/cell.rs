@@ -2,6 +2,7 @@
 
 use latchwork_core::contracts::Join;
 use latchwork_core::decide::Claim;
+use latchwork_core::{Error, ErrorKind};
 
 use crate::error::Answer;
 use crate::terms::{Found, Guard};
@@ -26,7 +27,14 @@ impl Cell {
 
     /// As it was read, and the limit that counts then, which the join agrees with.
     pub(crate) fn as_read(join: &Join, read: Option<&Found>) -> Answer<(Self, u32)> {
-        match (stored_limit(read), join.limit, join.claim) {
+        let entry = read.and_then(|found| found.entries.first());
+        let stored = stored_limit(read);
+        if let (None, Some(entry)) = (stored, entry) {
+            let text = String::from_utf8_lossy(&entry.value);
+            let why = format!("the stored limit {text:?} is no number");
+            return Err(Error::new(ErrorKind::Conflict, why).into());
+        }
+        match (stored, join.limit, join.claim) {
             (None, Some(limit), _) => Ok((Self::Missing(limit), limit)),
             (Some(stored), Some(limit), _) if stored != limit => Err(join.conflict(Some(stored)).into()),
             (Some(stored), _, Claim::Permits(weight)) if weight > stored => {
@@ -34,7 +42,6 @@ impl Cell {
             }
             (Some(stored), _, _) => {
                 // In the words in which it is stored, which may be another program's.
-                let entry = read.and_then(|found| found.entries.first());
                 Ok((Self::Holds(entry.map_or_else(Vec::new, |entry| entry.value.clone())), stored))
             }
             (None, None, _) => Err(join.conflict(None).into()),

@@ -168,7 +168,7 @@ async fn a_try_is_admitted_by_the_limit_of_its_own_instant_only() {
 }
 
 #[tokio::test]
-async fn a_limit_in_another_programs_words_is_followed() {
+async fn a_limit_in_another_programs_words_is_followed_and_one_that_is_no_number_is_a_conflict() {
     let server = server().await;
     let client = client(&server, "").await;
     etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "03"]).await;
@@ -181,6 +181,13 @@ async fn a_limit_in_another_programs_words_is_followed() {
             node.leave().await.unwrap();
         }
     }
+    etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "three"]).await;
+    for patience in [Patience::Wait, Patience::Try] {
+        let asked = ask(Kind::Semaphore, Claim::Permits(3), Some(3), patience);
+        let error = client.backend().join(&asked).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    }
+    assert_eq!(keys(&server, "latchwork/semaphore/").await, [""; 0]);
 }
 
 #[tokio::test]
