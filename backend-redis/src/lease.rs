@@ -151,37 +151,43 @@ impl Client {
             self.give_back(&lost).await;
             return Ok(());
         }
-        self.renew_each(queues, |sent, time| steps.observe(sent, self.clock.now(), time, self.ttl)).await?;
-        self.lease.proven(started);
+        let observe = |sent, time| steps.observe(sent, self.clock.now(), time, self.ttl);
+        if self.renew_each(queues, observe).await? {
+            self.lease.proven(started);
+        }
         self.give_back(&lost).await;
         Ok(())
     }
 
-    /// Renews nodes, in bursts. `answered` hears of each reply when it was asked for, and the server's time in it.
+    /// Renews nodes, in bursts, and answers whether no queue was refused. `answered` hears of each reply when it was asked
+    /// for, and the server's time in it.
     pub(crate) async fn renew_each(
         self: &Arc<Self>,
         queues: HashMap<Queue, Vec<Arc<Slot>>>,
         mut answered: impl FnMut(Moment, scripts::ServerTime),
-    ) -> Result<()> {
+    ) -> Result<bool> {
+        let mut all = true;
         for burst in batches(queues).chunks(BURST) {
             let mut result = Ok(());
             let calls: Vec<_> = burst.iter().map(|batch| renewal(batch, self.ttl)).collect();
             let answers = self.driver.run_all(&calls, self.renewal_bound()).await;
             for (batch, answer) in burst.iter().zip(answers) {
-                let applied = answer.and_then(|(sent, reply)| {
-                    let (time, answers) = scripts::renewed(reply)?;
-                    answered(sent, time);
-                    self.apply(batch, sent, answers).map(|()| sent)
-                });
-                match applied {
-                    Ok(sent) => self.lease.partly_proven(sent),
+                match answer.and_then(|(sent, reply)| Ok((sent, scripts::renewed(reply)?))) {
+                    Ok((sent, (time, answers))) => {
+                        answered(sent, time);
+                        let refused = self.apply(batch, sent, answers);
+                        if refused < batch.len() {
+                            self.lease.partly_proven(sent);
+                        }
+                        all &= refused == 0;
+                    }
                     Err(error) => result = Err(error),
                 }
             }
             // A server that does not answer is not asked for the rest: the next round begins with everything.
             result?;
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Renews one waiting node by itself: its re-check (RULES A13).
@@ -189,11 +195,13 @@ impl Client {
         let batch: Batch = vec![(slot.queue.clone(), vec![Arc::clone(slot)])];
         let (sent, reply) = self.run(&renewal(&batch, self.ttl)).await?;
         let (_, answers) = scripts::renewed(reply)?;
-        self.apply(&batch, sent, answers)
+        self.apply(&batch, sent, answers);
+        Ok(())
     }
 
-    fn apply(self: &Arc<Self>, batch: &Batch, sent: Moment, answers: scripts::Renewed) -> Result<()> {
-        let mut result = Ok(());
+    /// Answers how many queues were refused: a key of theirs belongs to another program, and their nodes run out.
+    fn apply(self: &Arc<Self>, batch: &Batch, sent: Moment, answers: scripts::Renewed) -> usize {
+        let mut refused = 0;
         for ((queue, slots), answer) in batch.iter().zip(answers) {
             match answer {
                 Ok((flags, answers)) => {
@@ -203,11 +211,12 @@ impl Client {
                     }
                 }
                 Err(words) => {
-                    result = Err(latchwork_core::Error::new(latchwork_core::ErrorKind::Conflict, words));
+                    tracing::debug!(?queue, words, "a queue was not renewed");
+                    refused += 1;
                 }
             }
         }
-        result
+        refused
     }
 
     fn renewed(self: &Arc<Self>, slot: &Arc<Slot>, sent: Moment, answer: RenewAnswer) {

@@ -74,6 +74,10 @@ impl Client {
             let most = (page.most - entries.len()).min(LISTED_AT_ONCE);
             let (_, reply) = self.run(&scripts::list(&queue, after, most, None)).await.map_err(only_read)?;
             let (flags, part) = scripts::listed(reply)?;
+            if part.is_empty() && flags.more() {
+                // The page was of nodes that have expired, more than one script drops.
+                continue;
+            }
             self.heed(flags, &queue);
             let Some(last) = part.last() else { break };
             after = last.sequence;

@@ -36,7 +36,7 @@ pub(crate) async fn heed(client: Weak<Client>) {
 
 impl Client {
     /// Holders and waiters alike.
-    async fn look_again(self: &Arc<Self>, slots: Vec<Arc<Slot>>) -> Result<()> {
+    async fn look_again(self: &Arc<Self>, slots: Vec<Arc<Slot>>) -> Result<bool> {
         let mut queues: HashMap<Queue, Vec<Arc<Slot>>> = HashMap::new();
         for slot in slots {
             if !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_none()) {

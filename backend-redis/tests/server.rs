@@ -5,6 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Operator, admitted, ask, client, own, queue, soon, waiting};
+use futures_util::future::join_all;
 use latchwork_core::contracts::{Close, Join, LeaseState, Page, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{ErrorKind, Kind, LostReason};
@@ -113,6 +114,45 @@ async fn a_label_may_be_anything_and_a_listing_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_listing_of_what_was_never_used_or_is_free_writes_nothing() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "10s").await;
+    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
+        assert_eq!(client.list(&queue(kind, "unused"), ALL).await.unwrap().len(), 0);
+    }
+    let keys: Vec<String> = operator.say("KEYS *unused*").await;
+    assert_eq!(keys, [""; 0]);
+    let queue = queue(Kind::Mutex, "free");
+    admitted(&client, &ask(&queue, Claim::Exclusive)).await.leave().await.unwrap();
+    operator.say::<()>("PEXPIRE latchwork:mutex:{free}:one 60000").await;
+    assert_eq!(client.list(&queue, ALL).await.unwrap().len(), 0);
+    let lives: i64 = operator.say("PTTL latchwork:mutex:{free}:one").await;
+    assert!((1..=60_000).contains(&lives), "written anew: {lives}");
+}
+
+/// More than one script drops stand in front of one that lives, and more than one page of them.
+#[tokio::test]
+async fn a_listing_goes_on_behind_a_crowd_that_has_expired() {
+    let server = own(&[]).await;
+    let (mortal, living) = (client(&server, "1s").await, client(&server, "60s").await);
+    let queue = queue(Kind::Mutex, "a");
+    let mut crowd = Vec::new();
+    for _ in 0..15 {
+        let joins: Vec<_> = (0..100).map(|_| ask(&queue, Claim::Exclusive)).collect();
+        crowd.extend(join_all(joins.iter().map(|join| mortal.join(join))).await);
+    }
+    assert_eq!(crowd.iter().filter(|joined| joined.is_ok()).count(), 1500);
+    let last = waiting(&living, &ask(&queue, Claim::Exclusive)).await;
+    let clock = mortal.lease().clock().clone();
+    mortal.close(Close::Abrupt).await.unwrap();
+    clock.sleep_until(clock.now() + Duration::from_millis(1200)).await;
+    let listed = living.list(&queue, ALL).await.unwrap();
+    let sequences: Vec<_> = listed.iter().map(|entry| entry.sequence).collect();
+    assert_eq!(sequences, [last.state().sequence()]);
+}
+
+#[tokio::test]
 async fn flushed_scripts_are_sent_again_in_the_middle_of_everything() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
@@ -172,13 +212,10 @@ async fn one_queue_with_a_foreign_key_costs_the_others_no_renewal() {
     operator.say::<()>("DEL latchwork:mutex:{a}:one").await;
     operator.say::<()>("HSET latchwork:mutex:{a}:one a text").await;
     assert_eq!(soon(spoilt.state().until_lost()).await, LostReason::Expired);
-    whole
-        .state()
-        .lease()
-        .clock()
-        .sleep_until(whole.state().lease().deadline() + Duration::from_millis(200))
-        .await;
+    let clock = client.lease().clock().clone();
+    clock.sleep_until(clock.now() + Duration::from_millis(1500)).await;
     assert_eq!(whole.state().lost(), None);
+    assert_eq!((client.lease().lost(), client.lease().state()), (None, LeaseState::Live));
 }
 
 #[tokio::test]

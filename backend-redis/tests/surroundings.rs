@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use common::{Operator, own, soon};
 use latchwork_conformance::servers::Server;
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold, LostReason, connect};
+use latchwork_core::decide::Claim;
+use latchwork_core::{
+    Config, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold, Kind, LostReason, connect,
+};
 
 const SHORT: Duration = Duration::from_millis(500);
 
@@ -215,6 +218,30 @@ async fn a_master_that_is_demoted_is_named_until_it_is_one_again() {
     said(&error, &["replica"]);
     operator.say::<()>("REPLICAOF NO ONE").await;
     soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_only_holds_leaves_a_demoted_master_at_the_first_renewal_that_fails() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = common::client(&server, "3s").await;
+    let queue = common::queue(Kind::Mutex, "a");
+    let held = common::admitted(&client, &common::ask(&queue, Claim::Exclusive)).await;
+    let deadline = held.state().lease().deadline();
+    operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
+    let mut looks = tokio::time::interval(Duration::from_millis(10));
+    soon(async {
+        while !format!("{client:?}").contains("down") {
+            looks.tick().await;
+        }
+    })
+    .await;
+    assert_eq!(held.state().lease().deadline(), deadline, "not renewed since");
+    assert_eq!(held.state().lost(), None, "left only when it was lost");
+    operator.say::<()>("REPLICAOF NO ONE").await;
+    let end = deadline + Duration::from_secs(1);
+    held.state().lease().clock().sleep_until(end).await;
+    assert_eq!(held.state().lost(), None, "it has not come back in time");
 }
 
 #[tokio::test]

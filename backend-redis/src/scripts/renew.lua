@@ -5,7 +5,8 @@
 -- ARGV  now (empty: the server's) | ttl, us | then per queue: shape | number of nodes | id, sequence, …
 -- ->    { now, per queue: { flags, per node: -1 gone | 0 held | 1 + us until what it waits for may have expired |
 --       -2 - limit: it waits, and does not fit that limit }
---       or the text of the error that this queue (a key of a foreign type) has: it costs the others nothing }
+--       or the text of the error of a queue with a key of a foreign type: it costs the others nothing }
+--       What else the server refuses (a replica now, say) is no queue's own, and an error of the whole.
 -- Cost  O(log n) per node, and what it drops and admits.
 local now, ttl = time(ARGV[1]), tonumber(ARGV[2])
 local result, key, arg = { now }, 1, 3
@@ -71,7 +72,12 @@ while arg <= #ARGV do
   end
   local ok, answer = pcall(renew, shape, key, nodes)
   if not ok then
-    answer = type(answer) == 'table' and answer.err or tostring(answer)
+    -- A table since 7.0, a text before.
+    local words = type(answer) == 'table' and answer.err or tostring(answer)
+    if not string.find(words, 'WRONGTYPE', 1, true) then
+      error(answer, 0)
+    end
+    answer = words
   end
   result[#result + 1] = answer
   key = key + (shape == 'rw' and 6 or 5)

@@ -1,9 +1,13 @@
--- A listing of a folded queue: nothing is written.
+-- A listing of a folded queue, or of one that was never used: nothing is written.
 local now = time(ARGV[1])
+local text
 if ARGV[2] ~= 'p' then
-  local text = call('GET', KEYS[5])
+  text = call('GET', KEYS[5])
   known = text
   if text then
+    if string.find(text, '^%d+$') then
+      return { 0, now }
+    end
     local seq, _, expiry, ttl, claim, rest = inline(text)
     expiry = tonumber(expiry)
     if seq and expiry > now and expiry <= now + tonumber(ttl) then
@@ -14,5 +18,8 @@ if ARGV[2] ~= 'p' then
       return { 0, now, { tonumber(seq), claim, 1, 1, tonumber(joined), label } }
     end
   end
+end
+if not text and call('EXISTS', unpack(KEYS)) == 0 then
+  return { 0, now }
 end
 
