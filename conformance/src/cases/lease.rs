@@ -200,6 +200,28 @@ cases! {
     }
 
     "LEASE-CLOSE" adapted =>
+    /// a close takes back the node of an acquisition whose answer is still on its way
+    async fn lease_close_takes_back_what_is_in_flight(scene) {
+        let (client, other) = (scene.client().await, scene.client().await);
+        // Half of it for the answer's way back.
+        client.link.delay(Duration::from_millis(600));
+        let acquiring = tokio::spawn({
+            let mutex = scene.mutex(&client, "a");
+            async move { mutex.acquire().await }
+        });
+        until("its node is on the server", || async { listing(&scene.mutex(&other, "a")).await.len() == 1 }).await;
+        let ttl = client.coordinator.lease().ttl();
+        soon("close", client.coordinator.close()).await.expect("closed");
+        // By the close, and not by the lease's end.
+        let next = within(ttl / 2, "the next admission", scene.mutex(&other, "a").acquire()).await.expect("admitted");
+        match soon("the end of the acquisition", acquiring).await.expect("no panic") {
+            Ok(guard) => assert!(!guard.is_held(), "held by two"),
+            Err(error) => assert_eq!(error.kind(), &ErrorKind::Closed, "{error}"),
+        }
+        next.release().await.expect("released");
+    }
+
+    "LEASE-CLOSE" adapted =>
     /// dropping the last handle gives everything back in the background
     async fn lease_close_by_dropping(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
