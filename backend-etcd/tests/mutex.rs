@@ -74,7 +74,9 @@ async fn no_hand_off_between_two_contenders_waits_for_the_servers_tick() {
         // Hand-offs that wait for the tick are spread over all of it.
         let late = |bound| all.iter().filter(|hand_off| **hand_off >= bound).count();
         assert!(late(TICK / 2) * 10 < all.len(), "hand-offs wait for the server's sync: {all:?}");
-        assert!(late(TICK) * 100 <= all.len(), "{all:?}");
+        // One in a hundred, and one more: a busy machine may stand still for longer than a tick (seen: 112 ms at a load
+        // of 10 on two cores), while a wait for the tick never lasts longer than one.
+        assert!(late(TICK) <= 1 + all.len() / 100, "{all:?}");
         for client in clients {
             client.close().await.unwrap();
         }
