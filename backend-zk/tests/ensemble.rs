@@ -22,7 +22,8 @@ async fn cut_off(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeeper
     let leader = ensemble.leader().await.unwrap();
     let follower = ensemble.followers().await[0];
     let mut config = config(&ensemble.addr(follower));
-    config.ttl = Duration::from_secs(1);
+    // Between a renewal and the deadline that the last one gave lies half of it, nearly: more than a busy machine takes away.
+    config.ttl = Duration::from_secs(3);
     let holder = Coordinator::new(Arc::new(connect(config.clone()).await) as Arc<dyn Backend>, &config);
     config.hosts = vec![ensemble.addr(leader)];
     let other = common::coordinator(&config).await;
