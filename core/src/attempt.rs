@@ -10,7 +10,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::Mutex;
 
 use crate::address::Address;
@@ -19,6 +18,7 @@ use crate::contracts::{Backend, Join, Joined, LeaseState, Node, NodeId, Patience
 use crate::decide::Claim;
 use crate::departures::{Departure, Departures};
 use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::pauses::Pauses;
 use crate::token::Token;
 
 /// What is asked for.
@@ -134,7 +134,7 @@ async fn acquire_now(
 ) -> Result<Option<Arc<dyn Node>>> {
     departures.settled(&request.queue).await;
     // The first new attempt is due at once. More in a row mean that no lease holds: they are paced.
-    let (mut pause, mut delays) = (Duration::ZERO, retries());
+    let (mut pause, mut pauses) = (Duration::ZERO, retries());
     loop {
         let mut attempt = Attempt::new(backend, departures, request, clock, obstacle);
         match attempt.run(request).await? {
@@ -150,19 +150,12 @@ async fn acquire_now(
             departures.settled(&request.queue).await;
         }
         clock.sleep_until(clock.now() + pause).await;
-        pause = delays.next().unwrap_or(LONGEST_PAUSE);
+        pause = pauses.next();
     }
 }
 
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-
-fn retries() -> impl Iterator<Item = Duration> + Send {
-    ExponentialBuilder::default()
-        .with_min_delay(Duration::from_millis(10))
-        .with_max_delay(LONGEST_PAUSE)
-        .without_max_times()
-        .with_jitter()
-        .build()
+fn retries() -> Pauses {
+    Pauses::new(Duration::from_millis(10), Duration::from_millis(500))
 }
 
 /// What became of an attempt.
@@ -263,7 +256,7 @@ impl<'a> Attempt<'a> {
             Moment::NEVER => self.clock.now() + self.backend.lease().ttl(),
             _ => Moment::NEVER,
         };
-        let mut delays = retries();
+        let mut pauses = retries();
         loop {
             self.left = Left::Unknown;
             let sent = self.clock.now();
@@ -308,8 +301,7 @@ impl<'a> Attempt<'a> {
             if self.backend.lease().state() == LeaseState::Lost(LostReason::Closed) {
                 return Err(Error::closed());
             }
-            let delay = delays.next().unwrap_or(LONGEST_PAUSE);
-            self.clock.sleep_until(self.clock.now() + delay).await;
+            pauses.pause(self.clock).await;
         }
     }
 

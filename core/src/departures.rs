@@ -11,7 +11,6 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use backon::{BackoffBuilder, ExponentialBuilder};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
@@ -20,6 +19,7 @@ use crate::address::Address;
 use crate::clock::Moment;
 use crate::contracts::{Backend, Close, Join, Node};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pauses::Pauses;
 
 /// What is to be taken back.
 #[derive(Clone)]
@@ -63,7 +63,7 @@ impl Departure {
     /// The node that is not to be given back yet.
     fn kept(&self) -> Option<Arc<dyn Node>> {
         match self {
-            Departure::Leave(_, node) | Departure::Downgrade(_, node) if is_kept(&**node) => {
+            Departure::Leave(_, node) | Departure::Downgrade(_, node) if node.state().is_kept() => {
                 Some(Arc::clone(node))
             }
             _ => None,
@@ -129,11 +129,6 @@ impl Drop for Underway {
     }
 }
 
-fn is_kept(node: &dyn Node) -> bool {
-    let state = node.state();
-    state.lease().clock().now() < state.kept_until()
-}
-
 /// Waits until a node's least time is over, or there is nothing to keep any more.
 async fn kept_out(node: &dyn Node) {
     let state = node.state();
@@ -171,7 +166,7 @@ impl Departures {
     /// A node is held for a least time from now on.
     pub(crate) fn keep(&self, node: &Arc<dyn Node>) {
         let mut kept = self.pending.kept.lock();
-        kept.retain(|node| node.upgrade().is_some_and(|node| is_kept(&*node)));
+        kept.retain(|node| node.upgrade().is_some_and(|node| node.state().is_kept()));
         kept.push(Arc::downgrade(node));
     }
 
@@ -181,7 +176,7 @@ impl Departures {
             let next = {
                 let mut kept = self.pending.kept.lock();
                 kept.retain(|node| {
-                    node.upgrade().is_some_and(|node| is_kept(&*node) && node.state().lost().is_none())
+                    node.upgrade().is_some_and(|node| node.state().is_kept() && node.state().lost().is_none())
                 });
                 // It stays in the list: whoever closes beside waits for it too.
                 kept.first().and_then(Weak::upgrade)
@@ -280,14 +275,9 @@ async fn insist(backend: &dyn Backend, departure: &Departure) {
             matches!(departure, Departure::Abandon(..)) && !backend.capabilities().lease_per_node;
         departure.is_moot(clock.now()) && !on_one_lease
     };
-    let mut delays = ExponentialBuilder::default()
-        .with_min_delay(Duration::from_secs(1))
-        .with_max_delay(SELDOM)
-        .without_max_times()
-        .with_jitter()
-        .build();
+    let mut pauses = Pauses::new(Duration::from_secs(1), Duration::from_secs(30));
     while !over() {
-        clock.sleep_until(clock.now() + delays.next().unwrap_or(SELDOM)).await;
+        pauses.pause(&clock).await;
         match departure.carry_out(backend).await {
             Ok(()) => return,
             Err(error) if is_over(&error) => return,
@@ -301,18 +291,10 @@ fn is_over(error: &Error) -> bool {
     error.lost_reason().is_some() || *error.kind() == ErrorKind::Closed
 }
 
-/// The longest pause between two looks whether a server that refused a departure takes it now.
-const SELDOM: Duration = Duration::from_secs(30);
-
 /// Carries a departure out, again and again: until it is confirmed, refused, or moot.
 pub(crate) async fn settle(backend: &dyn Backend, departure: &Departure) -> Result<()> {
     let clock = backend.lease().clock().clone();
-    let mut delays = ExponentialBuilder::default()
-        .with_min_delay(Duration::from_millis(20))
-        .with_max_delay(Duration::from_secs(1))
-        .without_max_times()
-        .with_jitter()
-        .build();
+    let mut pauses = Pauses::new(Duration::from_millis(20), Duration::from_secs(1));
     while let Err(error) = departure.carry_out(backend).await {
         if !error.is_retryable() {
             tracing::debug!(?departure, %error, "a departure was refused");
@@ -322,8 +304,7 @@ pub(crate) async fn settle(backend: &dyn Backend, departure: &Departure) -> Resu
             tracing::debug!(?departure, %error, "a departure was not confirmed within its lease");
             return Err(error);
         }
-        let delay = delays.next().unwrap_or(Duration::from_secs(1));
-        clock.sleep_until(clock.now() + delay).await;
+        pauses.pause(&clock).await;
     }
     Ok(())
 }

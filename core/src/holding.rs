@@ -145,7 +145,7 @@ impl Holding {
             // The server's side is given back all the same (RULES C6), but nobody waits for it.
             return Ok(release);
         }
-        if self.is_kept() {
+        if node.state().is_kept() {
             // Nothing to wait for: the owner is done with it, and nobody else can have it yet.
             if let Some(departing) = departing {
                 departing.later();
@@ -162,12 +162,6 @@ impl Holding {
                 Err(Error::new(ErrorKind::Unknown, "the release was not confirmed before the hold's deadline"))
             }
         }
-    }
-
-    /// Whether it is to be held on, however soon it is released.
-    pub(crate) fn is_kept(&self) -> bool {
-        let state = self.tenure.node.state();
-        state.lease().clock().now() < state.kept_until()
     }
 
     /// Leaves, or waits for the leave of an earlier call or of the background.

@@ -26,6 +26,7 @@ mod label;
 mod lazy;
 mod loss;
 pub mod memory;
+mod pauses;
 pub mod recipes;
 mod reentrancy;
 mod token;

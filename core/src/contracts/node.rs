@@ -78,6 +78,11 @@ impl NodeState {
         Moment::from_nanos(self.kept_until.load(Ordering::Acquire))
     }
 
+    /// Core: whether it is not to be given back yet.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.lease.clock().now() < self.kept_until()
+    }
+
     /// Core: taking it back came to its end, confirmed or not. The first outcome stays.
     pub(crate) fn depart(&self, outcome: Result<()>) {
         let _ = self.departed.set(outcome);

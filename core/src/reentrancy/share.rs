@@ -24,7 +24,7 @@ pub(crate) struct Share {
     holding: Arc<Holding>,
     tenure: Arc<Tenure>,
     // What its end meant for the node.
-    left: OnceLock<Left<()>>,
+    left: OnceLock<Left<Arc<Holding>>>,
 }
 
 impl Share {
@@ -93,21 +93,20 @@ impl Share {
         if let Some(lost @ Release::AlreadyLost(_)) = self.tenure.ended() {
             // The server's side is given back all the same, but nobody waits for it.
             if first {
-                self.give_back(left);
+                Self::give_back(left);
             }
             return Ok(lost);
         }
         match left {
-            Left::Last(()) => self.holding.release().await,
-            Left::Downgrade(()) => self.turn(first).await,
+            Left::Last(node) => node.release().await,
+            Left::Downgrade(node) => self.turn(node, first).await,
             Left::Remaining | Left::Stale => Ok(Release::Released),
         }
     }
 
     /// The owner's last that writes is released, and others that read remain.
-    async fn turn(&self, first: bool) -> Result<Release> {
-        let node = &self.holding;
-        if node.is_kept() {
+    async fn turn(&self, node: &Holding, first: bool) -> Result<Release> {
+        if node.tenure.node.state().is_kept() {
             // Nothing to wait for: the writer is done with it, and others must not read yet.
             if first {
                 node.downgrade_later();
@@ -136,24 +135,19 @@ impl Share {
     }
 
     /// Ends it: the first call counts. Answers whether this was it, and what it means for the node.
-    fn leave(&self) -> (bool, &Left<()>) {
+    fn leave(&self) -> (bool, &Left<Arc<Holding>>) {
         let mut first = false;
         let left = self.left.get_or_init(|| {
             first = self.tenure.end();
-            match self.coordinator.owners().leave(&self.key, self.generation, self.mode) {
-                Left::Last(_) => Left::Last(()),
-                Left::Downgrade(_) => Left::Downgrade(()),
-                Left::Remaining => Left::Remaining,
-                Left::Stale => Left::Stale,
-            }
+            self.coordinator.owners().leave(&self.key, self.generation, self.mode)
         });
         (first, left)
     }
 
-    fn give_back(&self, left: &Left<()>) {
+    fn give_back(left: &Left<Arc<Holding>>) {
         match left {
-            Left::Last(()) => self.holding.let_go(),
-            Left::Downgrade(()) => self.holding.downgrade_later(),
+            Left::Last(node) => node.let_go(),
+            Left::Downgrade(node) => node.downgrade_later(),
             Left::Remaining | Left::Stale => {}
         }
     }
@@ -162,7 +156,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         if let (true, left) = self.leave() {
-            self.give_back(left);
+            Self::give_back(left);
         }
     }
 }
