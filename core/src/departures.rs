@@ -286,9 +286,9 @@ async fn insist(backend: &dyn Backend, departure: &Departure) {
     }
 }
 
-/// The lease has taken it, or the client is closed.
+/// There is nothing left to take back: its lease has taken it, it was given back meanwhile, or the client is closed.
 fn is_over(error: &Error) -> bool {
-    error.lost_reason().is_some() || *error.kind() == ErrorKind::Closed
+    matches!(error.kind(), ErrorKind::Lost { .. } | ErrorKind::NotHeld | ErrorKind::Closed)
 }
 
 /// Carries a departure out, again and again: until it is confirmed, refused, or moot.

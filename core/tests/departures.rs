@@ -29,6 +29,8 @@ enum Leave {
     Forbidden,
     /// The server is full until then: it refuses by a kind that is not retryable.
     FullUntil(tokio::time::Instant),
+    /// The node is given back already, as a backend says it that has no other word for it.
+    NotHeld,
     Panics,
     /// It does not come to that: every join says that the lease was lost under it.
     NeverJoins,
@@ -39,12 +41,14 @@ struct Faulty {
     inner: Arc<dyn Backend>,
     leave: Leave,
     joins: AtomicUsize,
+    leaves: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
 struct FaultyNode {
     inner: Arc<dyn Node>,
     leave: Leave,
+    leaves: Arc<AtomicUsize>,
 }
 
 #[async_trait]
@@ -54,7 +58,8 @@ impl SequentialNodes for Faulty {
         if let Leave::NeverJoins = self.leave {
             return Err(Error::lost(LostReason::Expired));
         }
-        let wrap = |inner| Arc::new(FaultyNode { inner, leave: self.leave });
+        let wrap =
+            |inner| Arc::new(FaultyNode { inner, leave: self.leave, leaves: Arc::clone(&self.leaves) });
         Ok(match self.inner.join(join).await? {
             Joined::Admitted(node) => Joined::Admitted(wrap(node)),
             Joined::Waiting(node) => Joined::Waiting(wrap(node)),
@@ -113,6 +118,7 @@ impl Node for FaultyNode {
     }
 
     async fn leave(&self) -> Result<()> {
+        self.leaves.fetch_add(1, Ordering::Relaxed);
         match self.leave {
             Leave::Forbidden => {
                 Err(Error::new(ErrorKind::Forbidden { what: "leaving".to_owned() }, "planted"))
@@ -121,6 +127,7 @@ impl Node for FaultyNode {
                 Err(Error::new(ErrorKind::Misconfigured, "planted: no space"))
             }
             Leave::FullUntil(_) => self.inner.leave().await,
+            Leave::NotHeld => Err(Error::new(ErrorKind::NotHeld, "planted: it has left")),
             Leave::NeverJoins => unreachable!("there is no node"),
             Leave::Panics => panic!("planted: a driver that panics in a leave"),
         }
@@ -137,7 +144,7 @@ fn faulty(leave: Leave) -> Coordinator {
 
 fn faulty_backend(leave: Leave) -> (Coordinator, Arc<Faulty>) {
     let (inner, _) = Memory::new(Clock::tokio()).client(&config()).expect("connected");
-    let backend = Arc::new(Faulty { inner, leave, joins: AtomicUsize::new(0) });
+    let backend = Arc::new(Faulty { inner, leave, joins: AtomicUsize::new(0), leaves: Arc::default() });
     (Coordinator::new(Arc::<Faulty>::clone(&backend), &config()), backend)
 }
 
@@ -275,4 +282,18 @@ async fn what_a_full_server_refused_is_given_back_when_it_has_space() {
     drop(guard);
     let next = mutex.acquire_within(Duration::from_secs(3600)).await;
     assert!(next.is_ok(), "{:?}: the live lease holds it for ever", next.err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_left_already_is_not_asked_for_again_and_what_is_refused_is() {
+    for (leave, goes_on) in [(Leave::NotHeld, false), (Leave::Forbidden, true)] {
+        let (coordinator, backend) = faulty_backend(leave);
+        drop(coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired"));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let before = backend.leaves.load(Ordering::Relaxed);
+        assert!(before > 0);
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        let again = backend.leaves.load(Ordering::Relaxed) > before;
+        assert_eq!(again, goes_on, "{leave:?}");
+    }
 }
