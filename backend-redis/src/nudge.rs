@@ -36,13 +36,14 @@ pub(crate) async fn heed(client: Weak<Client>) {
 
 impl Client {
     /// Holders and waiters alike.
-    async fn look_again(self: &Arc<Self>, slots: Vec<Arc<Slot>>) -> Result<bool> {
+    async fn look_again(self: &Arc<Self>, slots: Vec<Arc<Slot>>) -> Result<()> {
         let mut queues: HashMap<Queue, Vec<Arc<Slot>>> = HashMap::new();
         for slot in slots {
             if !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_none()) {
                 queues.entry(slot.queue.clone()).or_default().push(slot);
             }
         }
-        self.renew_each(queues, |_, _| {}).await
+        // A queue that was refused says so to its own nodes.
+        self.renew_each(queues, |_, _| {}).await.map(|_| ())
     }
 }

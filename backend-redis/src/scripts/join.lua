@@ -43,7 +43,7 @@ local free
 if shape == 'x' then
   free = q.count == 0
 elseif shape == 'rw' then
-  free = claim == 's' and call('ZCARD', q.extra) == 0 or q.count == 0
+  free = claim == 's' and q.writers == 0 or q.count == 0
 else
   local limit = q.limit or asked
   if not limit or (asked and asked ~= limit) then
