@@ -7,14 +7,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, Instant};
 
 use common::{
-    ask, attempt, client, config, etcdctl, etcdctl_running, join, keys, server, soon, still_waits,
+    ask, attempt, client, etcdctl, etcdctl_running, join, keys, proxied, server, soon, still_waits,
     until_keys, wait,
 };
-use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{Page, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, ErrorKind, Hold, Kind, LostReason, connect};
+use latchwork_core::{Address, Coordinator, ErrorKind, Hold, Kind, LostReason};
 
 const WRITER: Claim = Claim::Exclusive;
 const READER: Claim = Claim::Shared;
@@ -25,14 +24,6 @@ const PROMPT: Duration = Duration::from_secs(10);
 
 async fn patient(server: &Server) -> Coordinator {
     client(server, "ttl=60s").await
-}
-
-async fn proxied(server: &Server) -> (Proxy, Coordinator) {
-    let proxy = Proxy::start(server.addr()).await.unwrap();
-    let mut config = config(server, "ttl=60s");
-    config.hosts = vec![proxy.addr().to_string()];
-    let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
-    (proxy, client)
 }
 
 /// The request that rewrites a writer as a reader, of a client that joins as a writer only.
@@ -100,7 +91,7 @@ async fn a_reader_that_joins_after_a_downgrade_is_admitted_and_a_writer_is_not()
 #[tokio::test]
 async fn a_downgrade_whose_reply_is_lost_is_repeated_and_left() {
     let server = server().await;
-    let ((proxy, a), b) = (proxied(&server).await, patient(&server).await);
+    let ((proxy, a), b) = (proxied(&server, "ttl=60s").await, patient(&server).await);
     let (_, w) = join(&a, Kind::RwLock, WRITER, None).await;
     let (_, r) = join(&b, Kind::RwLock, READER, None).await;
     let mut lost = proxy.drop_reply_to(is_downgrade);
@@ -117,7 +108,7 @@ async fn a_downgrade_whose_reply_is_lost_is_repeated_and_left() {
 #[tokio::test]
 async fn a_downgrade_that_lands_after_the_leave_makes_nothing() {
     let server = server().await;
-    let (proxy, a) = proxied(&server).await;
+    let (proxy, a) = proxied(&server, "ttl=60s").await;
     let (_, w) = join(&a, Kind::RwLock, WRITER, None).await;
     let mut parked = proxy.park_request(is_downgrade);
     let unknown = w.downgrade().await.unwrap_err();

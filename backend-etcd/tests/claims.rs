@@ -2,11 +2,10 @@
 
 mod common;
 
-use common::{ask, attempt, client, config, etcdctl, join, keys, server, soon, still_waits, wait};
-use latchwork_conformance::proxy::Proxy;
+use common::{ask, attempt, client, etcdctl, join, keys, proxied, server, soon, still_waits, wait};
 use latchwork_core::contracts::{Joined, Page, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::{ErrorKind, Kind, connect};
+use latchwork_core::{ErrorKind, Kind};
 
 fn holds(chunk: &[u8], text: &[u8]) -> bool {
     chunk.windows(text.len()).any(|window| window == text)
@@ -141,10 +140,7 @@ async fn another_limit_is_a_conflict_and_a_new_one_wakes_the_head() {
 async fn a_try_is_admitted_by_the_limit_of_its_own_instant_only() {
     let server = server().await;
     let direct = client(&server, "").await;
-    let proxy = Proxy::start(server.addr()).await.unwrap();
-    let mut through = config(&server, "");
-    through.hosts = vec![proxy.addr().to_string()];
-    let slow = connect(&[latchwork_etcd::connector()], &through).await.unwrap();
+    let (proxy, slow) = proxied(&server, "").await;
     let (_, two) = join(&direct, Kind::Semaphore, Claim::Permits(2), Some(3)).await;
     // It is told that there is room, and the limit falls before it takes it.
     for limit in [None, Some(3)] {

@@ -5,11 +5,10 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{client, config, etcdctl, etcdctl_running, join, keys, server, soon, until_keys};
-use latchwork_conformance::proxy::Proxy;
+use common::{client, etcdctl, etcdctl_running, join, keys, proxied, server, soon, until_keys};
 use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason, Release, connect};
+use latchwork_core::{Address, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason, Release};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::mpsc;
@@ -349,10 +348,7 @@ async fn a_second_leave_of_a_node_spares_the_next_of_its_name() {
 #[tokio::test]
 async fn a_leave_that_lands_late_spares_whoever_joined_since() {
     let server = server().await;
-    let proxy = Proxy::start(server.addr()).await.unwrap();
-    let mut config = config(&server, "ttl=60s");
-    config.hosts = vec![proxy.addr().to_string()];
-    let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
+    let (proxy, client) = proxied(&server, "ttl=60s").await;
     let (_, first) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
     let named = keys(&server, "latchwork/mutex/").await;
     let of_the_node = named[0].clone().into_bytes();

@@ -7,10 +7,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use common::{
-    address, admitted, backend, config, coordinator, holds, join, put, server, soon, still_waits, stranger,
-    waiting,
+    address, admitted, backend, config, coordinator, holds, join, proxied, put, server, soon, still_waits,
+    stranger, waiting,
 };
-use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::{Close, Joined, Page, Patience};
 use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::{Address, ErrorKind, Fenced, Hold, Kind, LostReason};
@@ -46,10 +45,8 @@ async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_remov
 async fn the_next_in_line_enters_at_once_but_lists_after_a_reconnect() {
     const LIST: i32 = 8;
     let addr = server().await.addr();
-    let proxy = Proxy::start(addr).await.unwrap();
     let config = config(addr);
-    let mut through = config.clone();
-    through.hosts = vec![proxy.addr().to_string()];
+    let (proxy, through) = proxied(&config).await;
     let (one, other) = (backend(&through).await, backend(&config).await);
     for (key, severed) in [("a", false), ("b", true)] {
         let queue = address(&config, Kind::Mutex, key);
@@ -81,10 +78,8 @@ async fn the_next_in_line_enters_at_once_but_lists_after_a_reconnect() {
 #[tokio::test]
 async fn who_is_removed_while_it_is_cut_off_is_not_admitted_when_its_predecessor_is_gone_too() {
     let addr = server().await.addr();
-    let proxy = Proxy::start(addr).await.unwrap();
     let config = config(addr);
-    let mut through = config.clone();
-    through.hosts = vec![proxy.addr().to_string()];
+    let (proxy, through) = proxied(&config).await;
     let (one, other) = (backend(&through).await, backend(&config).await);
     let queue = address(&config, Kind::Mutex, "a");
     let holder = admitted(other.join(&join(&queue, Exclusive)).await);

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{
-    address, admitted, backend, config, holds, join, put, server, soon, still_waits, stranger, waiting,
+    address, admitted, backend, config, holds, join, proxied, put, server, soon, still_waits, stranger,
+    waiting,
 };
 use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::{Backend, Entry, Join, Node, NodeId, Page};
@@ -212,10 +213,8 @@ async fn a_removal_after_a_downgrade_is_told_at_once_and_the_downgrade_is_none()
 async fn a_writer_that_was_removed_does_not_come_back_as_a_reader() {
     let addr = server().await.addr();
     let stranger = stranger(addr).await;
-    let proxy = Proxy::start(addr).await.unwrap();
     let config = config(addr);
-    let mut through = config.clone();
-    through.hosts = vec![proxy.addr().to_string()];
+    let (proxy, through) = proxied(&config).await;
     let (cut_off, other) = (backend(&through).await, backend(&config).await);
     let queue = address(&config, Kind::RwLock, "a");
     let node = admitted(cut_off.join(&join(&queue, Exclusive)).await);
@@ -381,10 +380,8 @@ async fn a_node_far_back_and_a_strangers_node_are_found_by_their_numbers() {
 #[tokio::test]
 async fn a_revocation_whose_reply_was_lost_is_repeated_without_harm() {
     let addr = server().await.addr();
-    let proxy = Proxy::start(addr).await.unwrap();
     let config = config(addr);
-    let mut through = config.clone();
-    through.hosts = vec![proxy.addr().to_string()];
+    let (proxy, through) = proxied(&config).await;
     let (one, operator) = (backend(&config).await, backend(&through).await);
     let queue = address(&config, Kind::Mutex, "a");
     let holder = admitted(one.join(&join(&queue, Exclusive)).await);

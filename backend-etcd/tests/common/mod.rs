@@ -7,6 +7,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::contracts::{Join, Joined, Node, NodeId, Patience};
 use latchwork_core::decide::Claim;
@@ -27,6 +28,14 @@ pub(crate) fn config(server: &Server, options: &str) -> Config {
 
 pub(crate) async fn client(server: &Server, options: &str) -> Coordinator {
     connect(&[latchwork_etcd::connector()], &config(server, options)).await.unwrap()
+}
+
+/// A client, and a proxy between it and the server.
+pub(crate) async fn proxied(server: &Server, options: &str) -> (Proxy, Coordinator) {
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let mut config = config(server, options);
+    config.hosts = vec![proxy.addr().to_string()];
+    (proxy, connect(&[latchwork_etcd::connector()], &config).await.unwrap())
 }
 
 pub(crate) async fn soon<F: Future>(what: F) -> F::Output {

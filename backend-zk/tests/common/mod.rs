@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::contracts::{Backend, Join, Joined, Node, NodeId, Patience};
 use latchwork_core::decide::Claim;
@@ -34,6 +35,14 @@ pub(crate) fn config(addr: &str) -> Config {
         "zookeeper://{addr}?namespace={namespace}&ttl=10s&tick=100ms&request_timeout=5s&connect_timeout=15s"
     );
     url.parse().unwrap()
+}
+
+/// A proxy before the server, and the configuration that goes through it.
+pub(crate) async fn proxied(config: &Config) -> (Proxy, Config) {
+    let proxy = Proxy::start(config.hosts[0].as_str()).await.unwrap();
+    let mut through = config.clone();
+    through.hosts = vec![proxy.addr().to_string()];
+    (proxy, through)
 }
 
 pub(crate) async fn backend(config: &Config) -> Arc<dyn Backend> {
