@@ -73,13 +73,24 @@ pub(crate) struct Place {
 impl Place {
     /// Reads a name; `None` for a child that is no contender, which does no harm (NODE-FOREIGN).
     pub(crate) fn parse(kind: Kind, name: String) -> Option<Self> {
-        markers(kind).iter().find_map(|&(marker, claim)| {
-            let at = name.rfind(marker)?;
-            let counter = name[at + marker.len()..].parse().ok()?;
-            let claim = claim.unwrap_or_else(|| Claim::Permits(weight(&name[..at])));
-            Some(Self { name: name.clone(), claim, counter })
-        })
+        let (claim, counter) = read_name(kind, &name)?;
+        Some(Self { name, claim, counter })
     }
+}
+
+/// What a name says: the claim, and the counter behind the marker. Read from its end, since a queue's names are read
+/// at every look.
+fn read_name(kind: Kind, name: &str) -> Option<(Claim, i32)> {
+    let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    // A marker may end with a dash itself, so that it belongs to the counter only where that makes a marker.
+    let negative = name[..digits].ends_with('-').then(|| digits - 1);
+    [Some(digits), negative].into_iter().flatten().find_map(|at| {
+        let counter = name[at..].parse().ok()?;
+        markers(kind).iter().find_map(|&(marker, claim)| {
+            let before = name[..at].strip_suffix(marker)?;
+            Some((claim.unwrap_or_else(|| Claim::Permits(weight(before))), counter))
+        })
+    })
 }
 
 /// The weight that stands before `lease-`: `…-w3-`. Curator's leases have none, and weigh 1.
@@ -98,11 +109,27 @@ pub(crate) struct Queue(pub(crate) Vec<Place>);
 impl Queue {
     /// The contenders among `children`, in queue order.
     pub(crate) fn read(kind: Kind, children: Vec<String>) -> Self {
-        let mut places: Vec<_> = children.into_iter().filter_map(|name| Place::parse(kind, name)).collect();
+        Self::read_those(kind, children, |_| true)
+    }
+
+    /// The same up to the node of this name: what exclusive and shared claims are decided by.
+    pub(crate) fn read_up_to(own: &str, kind: Kind, children: Vec<String>) -> Self {
+        let last = read_name(kind, own).map(|(_, counter)| counter);
+        Self::read_those(kind, children, |counter| last.is_none_or(|last| counter.wrapping_sub(last) <= 0))
+    }
+
+    fn read_those(kind: Kind, children: Vec<String>, wanted: impl Fn(i32) -> bool) -> Self {
+        let mut places = Vec::with_capacity(children.len());
+        places.extend(
+            children
+                .into_iter()
+                .filter_map(|name| Place::parse(kind, name))
+                .filter(|place| wanted(place.counter)),
+        );
         // Counters of one queue lie within half their range of each other, so that any one of them is a
         // reference from which the others are before or behind.
         if let Some(reference) = places.first().map(|place| place.counter) {
-            places.sort_by_key(|place| {
+            places.sort_unstable_by_key(|place| {
                 // A writer that turns reader has both nodes for a moment, with one counter: the writer
                 // first, since its leaving is what changes something.
                 (place.counter.wrapping_sub(reference), Reverse(place.claim == Claim::Exclusive))
@@ -163,6 +190,23 @@ mod tests {
             names(&read(Kind::Mutex, &["b-lock-0000000000", "a-lock--000000001"]))[0],
             "a-lock--000000001"
         );
+    }
+
+    #[test]
+    fn who_is_behind_is_left_out() {
+        let names: Vec<_> = (-2..3)
+            .map(|step: i32| format!("x-lock-{:010}", (i32::MAX - 1).wrapping_add(step)))
+            .chain(["note".to_owned()])
+            .collect();
+        let whole = Queue::read(Kind::Mutex, names.clone());
+        assert_eq!(whole.0.len(), 5);
+        for (at, own) in whole.0.iter().enumerate() {
+            let part = Queue::read_up_to(&own.name, Kind::Mutex, names.iter().rev().cloned().collect());
+            assert_eq!(part.0, whole.0[..=at], "up to {}", own.name);
+        }
+        let turning = ["_c_a-__READ__0000000004", "_c_b-__READ__0000000005", "_c_a-__WRIT__0000000004"];
+        let names = turning.map(str::to_owned).to_vec();
+        assert_eq!(Queue::read_up_to("_c_a-__READ__0000000004", Kind::RwLock, names).0.len(), 2);
     }
 
     #[test]

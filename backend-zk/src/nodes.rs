@@ -67,7 +67,7 @@ pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> 
             return Err(error);
         }
     };
-    let queue = Queue::read(site.kind, children);
+    let queue = node.read_queue(children);
     let Some(own) = queue.position(node.name()) else {
         // Made and gone again before the listing: somebody's hand.
         return Err(Error::lost(LostReason::Revoked));

@@ -3,22 +3,23 @@
 //! # Why no wake-up is lost and nobody is admitted by mistake
 //!
 //! A watch event means "list again", never "admitted" (RULES B2), with one exception: where the last listing
-//! showed nobody ahead but the watched node, its deletion admits. Nobody can come in ahead, since counters only
-//! rise; the own node is watched first, on the same connection, whose events come in the server's order, so that its
-//! removal would be seen first; the own deadline is compared last. The exception does not hold after a reconnect, which
-//! tells of all that was missed in any order (B4), nor for writers of a read/write lock: a writer that turns reader makes
-//! a node with its own counter, ahead of us.
+//! showed nobody ahead but the watched node, its deletion admits, and so does its absence when its watch is armed.
+//! Nobody can come in ahead, since counters only rise; the own node is watched first, on the same connection, whose
+//! answers and events come in the server's order, so that its removal would be seen first; the own deadline is
+//! compared last. The exception does not hold after a reconnect, which tells of all that was missed in any order (B4),
+//! nor for writers of a read/write lock: a writer that turns reader makes a node with its own counter, ahead of us.
 //!
 //! Everywhere else the listing behind the event decides, and shows whether the own node is there (B1). The own node is
 //! watched then too, but for its owner's sake only, to hear at once that somebody has removed it; so a wait of
 //! usual length does without that request.
 //!
 //! A watch is armed by a read: a node that left between the listing and the read is not there, so the
-//! queue is listed again (B3); what the read shows (a mark) counts like the listing, and another limit than the one
-//! that counted has it listed again. A wait looks again once per TTL, in case the server or the network dropped the event.
+//! queue is listed again (B3), but for that exception; what the read shows (a mark) counts like the listing, and
+//! another limit than the one that counted has it listed again. A wait looks again once per TTL, in case the server or
+//! the network dropped the event.
 
 use std::collections::HashSet;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -104,26 +105,34 @@ impl ZkNode {
                     let own_first = async { if alone { self.arm_own(&mut own).await } else { Ok(()) } };
                     let (own_armed, armed) =
                         tokio::join!(biased; own_first, self.session.driver.watch(&path));
-                    match own_armed.and(armed) {
+                    let watched: std::result::Result<Armed, Fault> = match own_armed.and(armed) {
                         Ok((data, _, _)) if self.is_permits() && is_admitted(&data) => {
                             marked.insert(name.clone());
                             view = Some(View { queue, limit });
                             continue;
                         }
-                        Ok((_, _, watch)) => {
-                            let watched = Box::pin(watch.event());
-                            match self.until(&mut own, own_due, watched, Some(&path)).await {
-                                Ok(Woken::Left) if alone && connection.has_lasted() => {
-                                    return self.enter(false, own, limit);
-                                }
-                                woken => woken,
+                        Ok((_, _, watch)) => Ok(Box::pin(watch.event())),
+                        // It left before it could be watched: as good as the event, behind the watch on the own node.
+                        Err(Fault::NoNode) if alone => Ok(Box::pin(ready(Event::Deleted))),
+                        Err(fault) => Err(fault),
+                    };
+                    // As long as the queue itself: not kept while it waits.
+                    drop(queue);
+                    match watched {
+                        Ok(watched) => match self.until(&mut own, own_due, watched, Some(&path)).await {
+                            Ok(Woken::Left) if alone && connection.has_lasted() => {
+                                return self.enter(false, own, limit);
                             }
-                        }
+                            woken => woken,
+                        },
                         Err(fault) => Err(fault),
                     }
                 }
                 Standing::Head { ahead } => match self.arm_head(&queue, ahead, limit).await {
-                    Ok(Ahead::Same(armed)) => self.until(&mut own, own_due, armed, None).await,
+                    Ok(Ahead::Same(armed)) => {
+                        drop(queue);
+                        self.until(&mut own, own_due, armed, None).await
+                    }
                     Ok(Ahead::Moved(queue)) => {
                         view = Some(View { queue, limit });
                         continue;
@@ -149,8 +158,16 @@ impl ZkNode {
             self.session.driver.children(self.queue()),
             read_limit(&self.session, self.limit.as_deref())
         );
-        let queue = Queue::read(self.kind, children?);
+        let queue = self.read_queue(children?);
         Ok(View { queue, limit: limit?.unwrap_or_default() })
+    }
+
+    /// What counts for this node of a listing: whether somebody follows is asked for permits only (RULES B6).
+    pub(crate) fn read_queue(&self, children: Vec<String>) -> Queue {
+        match self.claim {
+            Claim::Permits(_) => Queue::read(self.kind, children),
+            Claim::Exclusive | Claim::Shared => Queue::read_up_to(self.name(), self.kind, children),
+        }
     }
 
     /// Arms the watch on the own node, unless it is.

@@ -16,6 +16,8 @@ use latchwork_core::{Address, ErrorKind, Fenced, Hold, Kind, LostReason};
 use zookeeper_client::CreateMode;
 
 const ALL: Page = Page { after: 0, most: 100 };
+/// The request that lists.
+const LIST: i32 = 8;
 
 #[tokio::test]
 async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_removed() {
@@ -43,7 +45,6 @@ async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_remov
 /// connection begins with may not.
 #[tokio::test]
 async fn the_next_in_line_enters_at_once_but_lists_after_a_reconnect() {
-    const LIST: i32 = 8;
     let addr = server().await.addr();
     let config = config(addr);
     let (proxy, through) = proxied(&config).await;
@@ -73,6 +74,42 @@ async fn the_next_in_line_enters_at_once_but_lists_after_a_reconnect() {
         soon(admission).await.unwrap();
         assert_eq!(listed.has_fired(), severed, "{key}");
     }
+}
+
+/// What left before it was watched is as good as an event of it, behind the watch on the own node.
+#[tokio::test]
+async fn who_finds_nobody_ahead_to_watch_enters_without_listing_unless_it_is_gone_itself() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let (proxy, through) = proxied(&config).await;
+    let (one, other) = (backend(&through).await, backend(&config).await);
+    for (key, revoked) in [("a", false), ("b", true)] {
+        let queue = address(&config, Kind::Mutex, key);
+        let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+        let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
+        if revoked {
+            assert!(other.revoke(&queue, waiter.state().sequence()).await.unwrap());
+        }
+        holder.leave().await.unwrap();
+        let listed = proxy.request(|chunk| holds(chunk, LIST));
+        let ended = soon(waiter.admitted()).await.map_err(|error| error.lost_reason());
+        assert_eq!(ended, if revoked { Err(Some(LostReason::Revoked)) } else { Ok(()) });
+        assert!(!listed.has_fired());
+    }
+}
+
+/// A writer that turned reader is not there under its name either.
+#[tokio::test]
+async fn a_writer_that_finds_nobody_ahead_to_watch_waits_for_the_reader_that_it_turned_into() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::RwLock, "a");
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+    let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
+    holder.downgrade().await.unwrap();
+    assert!(still_waits(&one, &queue, &waiter).await);
+    holder.leave().await.unwrap();
+    soon(waiter.admitted()).await.unwrap();
 }
 
 #[tokio::test]

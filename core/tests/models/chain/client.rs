@@ -154,7 +154,12 @@ impl State {
         let shown =
             self.views[self.clients[index].view].nodes.iter().find(|node| node.sequence == seen.sequence);
         let as_seen = match shown {
-            None => model.has(Fault::ArmingIgnoresAbsence),
+            None if model.has(Fault::ArmingIgnoresAbsence) => true,
+            // It left before it was watched, and nobody else was ahead.
+            None if sole && model.trusts_sole() || model.has(Fault::AbsenceAdmits) => {
+                return self.hold(model, index);
+            }
+            None => false,
             Some(node) => *node == seen || model.has(Fault::ArmingIgnoresContent),
         };
         self.clients[index].phase = if as_seen {

@@ -31,6 +31,8 @@ pub(crate) enum Fault {
     NoOwnNode,
     /// B2: an event of the watched node means "admitted".
     EventAdmits,
+    /// B2, B3: a watched node that is not there when its watch is armed admits, whoever else was ahead.
+    AbsenceAdmits,
     /// B3: arming does not look whether the node is still there.
     ArmingIgnoresAbsence,
     /// B3: arming does not look at what it shows (a mark, a downgrade).

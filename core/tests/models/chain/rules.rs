@@ -56,6 +56,12 @@ fn b3_arming_on_what_has_left_sleeps_for_ever() {
     }
 }
 
+/// What is not there to be watched says no more than an event of it: only where nobody else was ahead it admits.
+#[test]
+fn b3_an_absence_that_admits_makes_two_holders() {
+    planted("b3 absence admits", Fault::AbsenceAdmits, on(ZooKeeper, &[W, W, W]), TwoHolders);
+}
+
 #[test]
 fn b3_arming_looks_at_what_it_shows() {
     let bounds = Chain { downgrades: 1, ..on(ZooKeeper, &[W, R]) };
