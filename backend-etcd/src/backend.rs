@@ -12,9 +12,8 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::driver::Driver;
-use crate::error::Failure;
 use crate::keys::{Layout, Queue};
-use crate::lease::Leases;
+use crate::lease::{Leases, revoke_within};
 use crate::names::Names;
 use crate::terms::{Entry, Guard, Order, Range, Step};
 use crate::view::stored_limit;
@@ -165,8 +164,14 @@ impl Backend for EtcdBackend {
                         Close::Orderly => {
                             session.lease.end(LostReason::Closed);
                             let driver = self.client.driver.clone();
+                            let within = driver.request_timeout();
                             tokio::spawn(async move {
-                                sender.send_replace(Some(give_back(&driver, session.id).await));
+                                let revoked =
+                                    revoke_within(&driver, session.id, within).await.map_err(|error| {
+                                        let what = "the lease could not be given back; it runs out by itself";
+                                        Error::new(ErrorKind::Unavailable, what).because(error)
+                                    });
+                                sender.send_replace(Some(revoked));
                             });
                         }
                     }
@@ -179,17 +184,6 @@ impl Backend for EtcdBackend {
         told.ok()
             .flatten()
             .unwrap_or_else(|| Err(Error::new(ErrorKind::Unavailable, "the runtime ended while closing")))
-    }
-}
-
-/// Revokes the lease, and with it deletes every node and tombstone at once.
-async fn give_back(driver: &Driver, lease: i64) -> Result<()> {
-    match driver.revoke(lease).await {
-        Ok(()) | Err(Failure::LeaseGone) => Ok(()),
-        Err(Failure::Other(error)) => {
-            let what = "the lease could not be given back; it runs out by itself";
-            Err(Error::new(ErrorKind::Unavailable, what).because(error))
-        }
     }
 }
 

@@ -51,6 +51,11 @@ impl Driver {
         Ok(Self { client, kv, request_timeout: settings.request_timeout, spare_servers })
     }
 
+    /// How long a request may take.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        self.request_timeout
+    }
+
     /// The server's version, and whether it knows a leader.
     pub(crate) async fn status(&self) -> Answer<(String, bool)> {
         let status = self.call(|mut client| async move { client.status().await }).await.map_err(as_read)?;

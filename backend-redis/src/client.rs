@@ -138,16 +138,11 @@ impl Client {
             let now = self.clock.now();
             let calls: Vec<_> = slots.iter().filter_map(|slot| last_call(slot, now)).collect();
             for burst in calls.chunks(BURST * 8) {
-                let left = until.since(self.clock.now());
-                for answer in self.driver.run_all(burst, left).await {
-                    if let Err(error) = answer {
-                        tracing::debug!(%error, "a node was not given back at close");
-                        result = Err(Error::new(
-                            ErrorKind::Unavailable,
-                            "closed, but the server did not confirm every node: the rest runs out with its lease",
-                        )
-                        .because(error));
-                    }
+                if let Err(error) = self.say(burst, until).await {
+                    tracing::debug!(%error, "a node was not given back at close");
+                    let what =
+                        "closed, but the server did not confirm every node: the rest runs out with its lease";
+                    result = Err(Error::new(ErrorKind::Unavailable, what).because(error));
                 }
             }
             self.driver.close(until.since(self.clock.now())).await;
@@ -155,6 +150,33 @@ impl Client {
         self.driver.cut();
         self.lease.current().end(LostReason::Closed);
         result
+    }
+
+    /// Runs calls that may be repeated, and those again that were not confirmed, until the time is over: the connection may
+    /// have just broken, or the server be about to be replaced.
+    async fn say(&self, calls: &[Call], until: Moment) -> Result<()> {
+        let (mut left, mut refused) = (calls.iter().collect::<Vec<_>>(), None);
+        let mut pause = Duration::from_millis(10);
+        loop {
+            let answers = self.driver.run_all(left.iter().copied(), until.since(self.clock.now())).await;
+            let mut unconfirmed = None;
+            let mut again = Vec::new();
+            for (call, answer) in left.into_iter().zip(answers) {
+                match answer {
+                    Ok(_) => {}
+                    Err(error) if error.is_retryable() => {
+                        unconfirmed = Some(error);
+                        again.push(call);
+                    }
+                    Err(error) => refused = Some(error),
+                }
+            }
+            if unconfirmed.is_none() || self.clock.now() + pause >= until {
+                return unconfirmed.or(refused).map_or(Ok(()), Err);
+            }
+            tokio::time::sleep(pause).await;
+            (left, pause) = (again, pause * 2);
+        }
     }
 
     /// The lease that the client as a whole has now.

@@ -83,8 +83,12 @@ impl Driver {
     }
 
     /// Runs scripts in one burst: one answer each.
-    pub(crate) async fn run_all(&self, calls: &[Call], within: Duration) -> Vec<Result<(Moment, Reply)>> {
-        join_all(calls.iter().map(|call| self.run(call, within))).await
+    pub(crate) async fn run_all<'a>(
+        &self,
+        calls: impl IntoIterator<Item = &'a Call>,
+        within: Duration,
+    ) -> Vec<Result<(Moment, Reply)>> {
+        join_all(calls.into_iter().map(|call| self.run(call, within))).await
     }
 
     /// Asks whether the server answers.

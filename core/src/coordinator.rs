@@ -123,7 +123,8 @@ impl Coordinator {
 
     /// Gives everything back: departures that are under way, then every node and the lease. Holds are lost as `Closed`;
     /// later calls answer `Closed`. First it waits until the least time of every hold under
-    /// [`hold_at_least`](crate::recipes::Acquire::hold_at_least) is over; then it is bounded by twice the request timeout.
+    /// [`hold_at_least`](crate::recipes::Acquire::hold_at_least) is over; then it is bounded by twice the request timeout,
+    /// within which a server that cannot be reached is asked again.
     ///
     /// # Errors
     /// `Unavailable` when the server could not be told: its lease then takes everything back within TTL and a bound.

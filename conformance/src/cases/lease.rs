@@ -222,6 +222,26 @@ cases! {
     }
 
     "LEASE-CLOSE" adapted =>
+    /// a close while the server cannot be reached gives everything back when it can be, within the request timeout
+    async fn lease_close_outlasts_a_break(scene) {
+        let (client, other) = (scene.client().await, scene.client().await);
+        let guard = acquire(&scene.mutex(&client, "a")).await;
+        let behind = queue_up(&scene.mutex(&other, "a"), 2).await;
+        let ttl = client.coordinator.lease().ttl();
+        client.link.cut();
+        let outage = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            client.link.heal();
+        };
+        let (closed, ()) = soon("close", async { tokio::join!(biased; client.coordinator.close(), outage) }).await;
+        closed.expect("closed");
+        assert!(!guard.is_held());
+        // By the close, and not by the lease's end.
+        let next = within(ttl / 2, "the next admission", behind.outcome()).await.expect("admitted");
+        next.release().await.expect("released");
+    }
+
+    "LEASE-CLOSE" adapted =>
     /// dropping the last handle gives everything back in the background
     async fn lease_close_by_dropping(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
