@@ -68,6 +68,20 @@ impl From<&String> for Name {
     }
 }
 
+/// A namespace, and as the server sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Namespace {
+    pub(crate) text: String,
+    coded: Arc<str>,
+}
+
+impl Namespace {
+    /// What is wrong with it, its addresses tell.
+    pub(crate) fn new(namespace: &str) -> Self {
+        Self { text: namespace.to_owned(), coded: encode(namespace).into() }
+    }
+}
+
 /// The place of one queue on a coordinator. Backends take an address, never a string.
 ///
 /// `KEY-OPAQUE`: a key is opaque UTF-8 of 1 to 255 bytes, case-sensitive, without hierarchy; it is coded
@@ -103,12 +117,20 @@ impl Address {
     /// `InvalidArgument` naming `namespace` or `key` when that is empty or over 255 bytes. A NUL in a key is coded as any
     /// other byte. An exact name must not be empty or hold a NUL; its length is for the backend to judge.
     pub fn new(namespace: &str, kind: Kind, name: impl Into<Name>) -> Result<Self> {
-        let (namespace, name, coded) = match name.into() {
+        Self::within(&Namespace::new(namespace), kind, name.into())
+    }
+
+    /// The same, of many in one namespace.
+    pub(crate) fn within(namespace: &Namespace, kind: Kind, name: Name) -> Result<Self> {
+        match name {
             Name::Key(key) => {
                 check_length("key", &key)?;
-                check_length("namespace", namespace)?;
+                check_length("namespace", &namespace.text)?;
                 let coded = encode(&key);
-                (encode(namespace), key, coded)
+                let name = Arc::<str>::from(key);
+                // One text for what nearly always is one: every hold keeps it.
+                let coded = if coded == *name { Arc::clone(&name) } else { coded.into() };
+                Ok(Self { namespace: Arc::clone(&namespace.coded), kind, name, coded })
             }
             Name::Exact(name) => {
                 if name.is_empty() {
@@ -117,10 +139,10 @@ impl Address {
                 if name.contains('\0') {
                     return Err(Error::invalid("key", "an exact address must not hold a NUL byte"));
                 }
-                (String::new(), name.clone(), name)
+                let name = Arc::<str>::from(name);
+                Ok(Self { namespace: Arc::default(), kind, name: Arc::clone(&name), coded: name })
             }
-        };
-        Ok(Self { namespace: namespace.into(), kind, name: name.into(), coded: coded.into() })
+        }
     }
 
     /// The kind of recipe.

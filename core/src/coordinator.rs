@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::address::{Address, Kind, Name};
+use crate::address::{Address, Kind, Name, Namespace};
 use crate::attempt::{self, Admitted, Request};
 use crate::capabilities::Capabilities;
 use crate::clock::Clock;
@@ -30,7 +30,7 @@ pub struct Coordinator {
 struct Inner {
     backend: Arc<dyn Backend>,
     departures: Departures,
-    namespace: String,
+    namespace: Namespace,
     label: Arc<str>,
     request_timeout: Duration,
     owners: Owners,
@@ -47,7 +47,7 @@ impl Coordinator {
         let inner = Inner {
             backend,
             departures,
-            namespace: config.namespace.clone(),
+            namespace: Namespace::new(&config.namespace),
             label,
             request_timeout: config.request_timeout,
             owners: Owners::default(),
@@ -98,7 +98,7 @@ impl Coordinator {
     }
 
     pub(crate) fn address(&self, kind: Kind, key: impl Into<Name>) -> Result<Address> {
-        Address::new(&self.inner.namespace, kind, key)
+        Address::within(&self.inner.namespace, kind, key.into())
     }
 
     /// The backend: for code that goes below the recipes.
@@ -200,7 +200,7 @@ impl fmt::Debug for Coordinator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Coordinator")
             .field("backend", &self.inner.backend.name())
-            .field("namespace", &self.inner.namespace)
+            .field("namespace", &self.inner.namespace.text)
             .field("label", &self.inner.label)
             .finish_non_exhaustive()
     }
