@@ -22,11 +22,11 @@ use crate::node::{Turn, ZkNode};
 use crate::tags::admitted;
 use crate::wait::Armed;
 
-/// How long a node is held, at least, before it is watched: arming shows what has happened by then. A removal within that
-/// time is told at its end, which nobody notices; most holds under load are over by then and cost no timer each.
+/// How long a node is held before it is watched: arming shows what has happened by then, so a removal by hand in that time is
+/// told at its end. Under load most holds are over by then, and cost neither a watch nor a timer of their own.
 const ARMED_AFTER: Duration = Duration::from_millis(50);
 
-/// How long permits are held before the stored limit is watched.
+/// How much longer permits are held before the stored limit is watched.
 const SHORT_HOLD: Duration = Duration::from_millis(100);
 
 /// An admitted node that is to be watched.

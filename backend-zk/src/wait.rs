@@ -4,8 +4,9 @@
 //!
 //! A watch event means "list again", never "admitted" (RULES B2), with one exception: where the last listing
 //! showed nobody ahead but the watched node, its deletion admits, and so does its absence when its watch is armed.
-//! Nobody can come in ahead, since counters only rise; the own node is watched first, on the same connection, whose
-//! answers and events come in the server's order, so that its removal would be seen first; the own deadline is
+//! To a reader those ahead are the writers, and that the only one turns reader admits it as well as if it left. Nobody
+//! can come in ahead, since counters only rise; the own node is watched first, on the same connection, whose answers and
+//! events come in the server's order, and are looked at in it, so that its removal would be seen first; the own deadline is
 //! compared last. The exception does not hold after a reconnect, which tells of all that was missed in any order (B4),
 //! nor for writers of a read/write lock: a writer that turns reader makes a node with its own counter, ahead of us.
 //!
@@ -19,8 +20,9 @@
 //! the network dropped the event.
 
 use std::collections::HashSet;
-use std::future::{Future, ready};
+use std::future::{self, Future, poll_fn};
 use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
@@ -113,14 +115,16 @@ impl ZkNode {
                         }
                         Ok((_, _, watch)) => Ok(Box::pin(watch.event())),
                         // It left before it could be watched: as good as the event, behind the watch on the own node.
-                        Err(Fault::NoNode) if alone => Ok(Box::pin(ready(Event::Deleted))),
+                        Err(Fault::NoNode) if alone && own.is_some() => {
+                            Ok(Box::pin(future::ready(Event::Deleted)))
+                        }
                         Err(fault) => Err(fault),
                     };
-                    // As long as the queue itself: not kept while it waits.
+                    // It is as large as the queue: not kept while it waits.
                     drop(queue);
                     match watched {
                         Ok(watched) => match self.until(&mut own, own_due, watched, Some(&path)).await {
-                            Ok(Woken::Left) if alone && connection.has_lasted() => {
+                            Ok(Woken::Left) if alone && own.is_some() && connection.has_lasted() => {
                                 return self.enter(false, own, limit);
                             }
                             woken => woken,
@@ -240,29 +244,27 @@ impl ZkNode {
         let clock = self.state.lease().clock();
         loop {
             let again = clock.now() + self.state.lease().ttl();
-            let own_event = async {
-                if own.is_none() {
-                    clock.sleep_until(own_due).await;
-                    self.arm_own(own).await?;
-                }
-                Ok::<_, Fault>(match own.as_mut() {
-                    Some(armed) => armed.await,
-                    // Armed too late: it was gone.
-                    None => Event::Deleted,
-                })
-            };
+            let unwatched = own.is_none();
             tokio::select! {
                 biased;
-                event = own_event => {
-                    let event = event?;
-                    *own = None;
-                    if event == Event::Deleted {
-                        self.removed_while_waiting();
+                told = next_told(own, &mut watched) => return Ok(match told {
+                    Told::Own(event) => {
+                        *own = None;
+                        if event == Event::Deleted {
+                            self.removed_while_waiting();
+                        }
+                        Woken::Look
                     }
-                    return Ok(Woken::Look);
-                }
-                event = &mut watched => {
-                    return Ok(if event == Event::Deleted { Woken::Left } else { Woken::Look });
+                    Told::Watched(Event::Deleted) => Woken::Left,
+                    Told::Watched(_) => Woken::Look,
+                }),
+                () = clock.sleep_until(own_due), if unwatched => {
+                    self.arm_own(own).await?;
+                    if own.is_none() {
+                        // Too late: it is gone.
+                        return Ok(Woken::Look);
+                    }
+                    continue;
                 }
                 _ = self.state.until_lost() => return Ok(Woken::Look),
                 () = clock.sleep_until(again) => {}
@@ -294,6 +296,32 @@ impl ZkNode {
     }
 }
 
+/// Whose event came.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    Own(Event),
+    Watched(Event),
+}
+
+/// The next event of the own node or of what else is watched, in the order in which the server sent them as far as it
+/// matters: that of the own node is never told behind one that came later.
+async fn next_told(own: &mut Option<Armed>, watched: &mut Armed) -> Told {
+    poll_fn(|context| {
+        let mut own_event = |context: &mut Context<'_>| match own {
+            Some(own) => own.as_mut().poll(context).map(Told::Own),
+            None => Poll::Pending,
+        };
+        if let Poll::Ready(told) = own_event(context) {
+            return Poll::Ready(told);
+        }
+        let event = ready!(watched.as_mut().poll(context));
+        // Both may have come since the first look, and then that of the own node came first.
+        let overtaken = own_event(context);
+        if overtaken.is_ready() { overtaken } else { Poll::Ready(Told::Watched(event)) }
+    })
+    .await
+}
+
 /// What arming the head's watches showed.
 enum Ahead {
     /// The same nodes are ahead; any of the watches ends the wait.
@@ -302,4 +330,34 @@ enum Ahead {
     Moved(Queue),
     /// The limit is another than the one that counted.
     Resized,
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    /// The events are dispatched by another task: they may come in the middle of a poll.
+    #[tokio::test]
+    async fn the_own_nodes_event_is_told_though_it_comes_with_the_others_behind_the_first_look() {
+        let (tell, told) = oneshot::channel();
+        let mut own: Option<Armed> = Some(Box::pin(told.map(|event| event.expect("told"))));
+        let mut tell = Some(tell);
+        let mut watched: Armed = Box::pin(poll_fn(move |_| {
+            tell.take().expect("polled once").send(Event::Deleted).expect("watched");
+            Poll::Ready(Event::Deleted)
+        }));
+        assert_eq!(next_told(&mut own, &mut watched).await, Told::Own(Event::Deleted));
+    }
+
+    #[tokio::test]
+    async fn what_is_watched_is_told_beside_an_own_node_of_which_there_is_no_news() {
+        let mut watched: Armed = Box::pin(future::ready(Event::Changed));
+        let mut own: Option<Armed> = Some(Box::pin(future::pending()));
+        assert_eq!(next_told(&mut own, &mut watched).await, Told::Watched(Event::Changed));
+        let mut watched: Armed = Box::pin(future::ready(Event::Deleted));
+        assert_eq!(next_told(&mut None, &mut watched).await, Told::Watched(Event::Deleted));
+    }
 }

@@ -25,10 +25,14 @@ async fn of_many_holds_of_a_client_each_hears_of_its_own_removal_only() {
     let queues: Vec<_> = (0..40).map(|key| address(&config, Kind::Mutex, format!("m{key}"))).collect();
     let hold = async |queue| admitted(backend.join(&join(queue, Exclusive)).await);
     let mut held = Vec::new();
-    for queue in &queues {
+    for queue in &queues[..20] {
         held.push(hold(queue).await);
     }
-    // Some of them have been watched for long by now, others are not yet.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for queue in &queues[20..] {
+        held.push(hold(queue).await);
+    }
+    // The first twenty have been watched for a while by now, the others are not yet.
     for removed in [0, 17, 39] {
         let queue = format!("/{}/mutex/m{removed}", config.namespace);
         let name = stranger.list_children(&queue).await.unwrap().remove(0);

@@ -98,6 +98,22 @@ async fn who_finds_nobody_ahead_to_watch_enters_without_listing_unless_it_is_gon
     }
 }
 
+/// To a reader that is as good as its departure.
+#[tokio::test]
+async fn a_reader_whose_only_writer_turned_reader_before_it_was_watched_enters_beside_it() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let (proxy, through) = proxied(&config).await;
+    let (one, other) = (backend(&through).await, backend(&config).await);
+    let queue = address(&config, Kind::RwLock, "a");
+    let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+    let waiter = waiting(one.join(&join(&queue, Shared)).await);
+    holder.downgrade().await.unwrap();
+    let listed = proxy.request(|chunk| holds(chunk, LIST));
+    soon(waiter.admitted()).await.unwrap();
+    assert!(!listed.has_fired() && holder.state().lost().is_none());
+}
+
 /// A writer that turned reader is not there under its name either.
 #[tokio::test]
 async fn a_writer_that_finds_nobody_ahead_to_watch_waits_for_the_reader_that_it_turned_into() {
