@@ -151,14 +151,23 @@ impl State {
             // Only with the fault: a watch from "now".
             self.clients[index].view = self.views.len() - 1;
         }
-        let shown =
-            self.views[self.clients[index].view].nodes.iter().find(|node| node.sequence == seen.sequence);
+        let view = &self.views[self.clients[index].view];
+        let trusted = sole && model.trusts_sole(self.clients[index].claim);
+        // Read first of the two: the own node.
+        if trusted && self.misses_own(model, index, self.clients[index].view) {
+            self.clients[index].phase = Phase::Out;
+            return;
+        }
+        // On ZooKeeper a downgraded node has another name; the fault looks for its counter.
+        let renamed = |node: &Node| {
+            let by_name = model.server == Server::ZooKeeper && !model.has(Fault::ArmingIgnoresContent);
+            by_name && node.claim != seen.claim
+        };
+        let shown = view.nodes.iter().find(|node| node.sequence == seen.sequence && !renamed(node));
         let as_seen = match shown {
             None if model.has(Fault::ArmingIgnoresAbsence) => true,
             // It left before it was watched, and nobody else was ahead.
-            None if sole && model.trusts_sole() || model.has(Fault::AbsenceAdmits) => {
-                return self.hold(model, index);
-            }
+            None if trusted || model.has(Fault::AbsenceAdmits) => return self.hold(model, index),
             None => false,
             Some(node) => *node == seen || model.has(Fault::ArmingIgnoresContent),
         };
@@ -167,6 +176,12 @@ impl State {
         } else {
             Phase::Listing
         };
+    }
+
+    /// Whether its server shows that its own node is gone, if it watches that.
+    fn misses_own(&self, model: &Chain, index: usize, view: usize) -> bool {
+        let own = self.clients[index].sequence;
+        !model.has(Fault::OwnUnwatched) && self.views[view].nodes.iter().all(|node| node.sequence != own)
     }
 
     /// The client's server shows one more change, and its watches report it.
@@ -183,6 +198,7 @@ impl State {
         let mut woken = false;
         match client.phase {
             Phase::Sleeping(Watch::Node { sequence, sole }) => {
+                let trusted = sole && model.trusts_sole(client.claim);
                 let (before, after) = (find(old, sequence), find(new, sequence));
                 let moved = before.is_some_and(|node| Some(node) != after);
                 // On ZooKeeper a downgrade is a delete and a create in one.
@@ -191,8 +207,12 @@ impl State {
                         && after.map(|n| n.claim) != before.map(|n| n.claim));
                 if moved && (after.is_none() || !model.has(Fault::WakeOnDeleteOnly)) {
                     woken = true;
-                    let trusted = (sole && model.trusts_sole()) || model.has(Fault::EventAdmits);
-                    next = if deleted && trusted { Phase::Holding } else { Phase::Listing };
+                    let admits = trusted || model.has(Fault::EventAdmits);
+                    next = if deleted && admits { Phase::Holding } else { Phase::Listing };
+                }
+                // Its own node is watched too.
+                if trusted && self.misses_own(model, index, new) {
+                    next = Phase::Out;
                 }
             }
             // ZooKeeper's children watch also reports joins; etcd's leaves out puts.
@@ -205,7 +225,8 @@ impl State {
             }
             _ => {}
         }
-        if woken && departed {
+        // Who was removed and does not know it yet is no part of the crowd.
+        if woken && departed && find(old, client.sequence).is_some() {
             self.views[new].woken += 1;
         }
         self.clients[index].view = new;
@@ -276,9 +297,11 @@ impl State {
 }
 
 impl Chain {
-    /// A departure admits without listing again only where a departure cannot be a downgrade.
-    fn trusts_sole(&self) -> bool {
+    /// A departure admits without listing again a reader, whatever the only writer ahead turns into, and a writer only where
+    /// a departure cannot be a downgrade.
+    fn trusts_sole(&self, claim: Claim) -> bool {
         self.has(Fault::SoleDespiteDowngrade)
+            || claim == Claim::Shared
             || self.claims.iter().all(|&claim| claim == Claim::Exclusive) && self.downgrades == 0
     }
 

@@ -33,6 +33,8 @@ pub(crate) enum Fault {
     EventAdmits,
     /// B2, B3: a watched node that is not there when its watch is armed admits, whoever else was ahead.
     AbsenceAdmits,
+    /// B2: who is admitted without listing again does not watch its own node.
+    OwnUnwatched,
     /// B3: arming does not look whether the node is still there.
     ArmingIgnoresAbsence,
     /// B3: arming does not look at what it shows (a mark, a downgrade).
@@ -96,6 +98,8 @@ pub(crate) struct Chain {
     pub(crate) failures: u8,
     pub(crate) reconnects: u8,
     pub(crate) downgrades: u8,
+    /// How many waiters' nodes an operator removes.
+    pub(crate) removals: u8,
     /// etcd: a name whose join and first leave were answered is used again; that leave has no guard.
     pub(crate) reuses: bool,
     pub(crate) fault: Option<Fault>,
@@ -201,6 +205,7 @@ pub(crate) struct State {
     failures: u8,
     reconnects: u8,
     downgrades: u8,
+    removals: u8,
     // What follows is for the judge alone.
     largest_limit: u32,
     highest_token: u8,
@@ -228,6 +233,8 @@ pub(crate) enum Step {
     Expire(usize),
     Reconnect(usize),
     Downgrade(usize),
+    /// An operator removes the node of one that is not admitted.
+    Remove(usize),
     SetLimit,
 }
 

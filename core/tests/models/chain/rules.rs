@@ -20,6 +20,7 @@ fn on(server: Server, claims: &[latchwork_core::decide::Claim]) -> Chain {
         failures: 0,
         reconnects: 0,
         downgrades: 0,
+        removals: 0,
         reuses: false,
         fault: None,
         only: None,
@@ -47,6 +48,14 @@ fn b1_on_zookeeper_the_own_node_in_a_listing_is_not_enough() {
 #[test]
 fn b2_an_event_that_admits_makes_two_holders() {
     planted("b2", Fault::EventAdmits, on(ZooKeeper, &[W, W, W]), TwoHolders);
+}
+
+/// Who does not list again must hear of its own removal before it hears of the departure that would admit it.
+#[test]
+fn b2_who_is_admitted_without_listing_watches_its_own_node() {
+    for server in [ZooKeeper, Etcd] {
+        planted("b2 own", Fault::OwnUnwatched, Chain { removals: 1, ..on(server, &[W, W]) }, Believes);
+    }
 }
 
 #[test]
@@ -178,6 +187,7 @@ fn b_every_state_of_three_exclusive_clients() {
     for server in [ZooKeeper, Etcd] {
         let bounds = Chain { unknowns: 1, failures: 1, reconnects: 1, ..on(server, &[W, W, W]) };
         assert_sound("B exclusive", bounds);
+        assert_sound("B removals", Chain { removals: 1, reconnects: 1, ..on(server, &[W, W, W]) });
     }
     let bounds = Chain { attempts: 2, unknowns: 2, failures: 1, reuses: true, ..on(Etcd, &[W, W]) };
     assert_sound("B names", bounds);
@@ -187,6 +197,7 @@ fn b_every_state_of_three_exclusive_clients() {
 fn b_every_state_of_readers_and_writers() {
     for server in [ZooKeeper, Etcd] {
         assert_sound("B shared", Chain { failures: 1, downgrades: 1, ..on(server, &[W, R, W]) });
+        assert_sound("B shared removals", Chain { removals: 1, downgrades: 1, ..on(server, &[W, R, W]) });
         if long() {
             assert_sound("B shared, four", Chain { downgrades: 1, ..on(server, &[W, R, W, R]) });
         }

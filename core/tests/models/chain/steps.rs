@@ -26,6 +26,7 @@ impl Model for Chain {
             failures: 0,
             reconnects: 0,
             downgrades: 0,
+            removals: 0,
             largest_limit: self.limit,
             highest_token: 0,
             broken: None,
@@ -104,6 +105,9 @@ impl Chain {
             }
             Phase::Leaving => {}
             Phase::Out => return,
+        }
+        if state.removals < self.removals && state.is_kept_waiting(index) {
+            steps.push(Step::Remove(index));
         }
         steps.push(Step::Leave(index));
         if may_be_unknown && client.phase != Phase::Leaving && !client.unknown && self.server == Server::Etcd
