@@ -73,7 +73,7 @@ impl Leases {
         let mut current = self.current.lock();
         if self.closed.load(Ordering::Acquire) {
             keeper.abort();
-            give_back(self.driver.clone(), session.id, session.lease.ttl());
+            give_back(self.driver.clone(), session.id, self.clock.clone(), session.lease.ttl());
             return Err(Error::closed());
         }
         *current = (Arc::clone(&session), keeper);
@@ -114,7 +114,7 @@ async fn grant(driver: &Driver, clock: &Clock, ttl: Duration) -> Result<Session>
         _ => error,
     })?;
     if granted < ttl {
-        give_back(driver.clone(), id, ttl);
+        give_back(driver.clone(), id, clock.clone(), ttl);
         let range = format!("asked for a lease of {ttl:?}, which this server cuts to {granted:?}");
         return Err(Error::new(ErrorKind::Misconfigured, range));
     }
@@ -150,7 +150,7 @@ async fn keep(driver: Driver, session: Arc<Session>) {
     lease.tick();
     if lease.lost() == Some(LostReason::Expired) {
         // The server's side is given back too (RULES C6); there it lives a margin longer than here, at least.
-        give_back(driver, session.id, lease.ttl());
+        give_back(driver, session.id, lease.clock().clone(), lease.ttl());
     }
 }
 
@@ -198,21 +198,27 @@ async fn renew(driver: &Driver, session: &Session, backoff: &mut Backoff) -> Ans
     }
 }
 
-/// Revokes a lease in the background, until it is confirmed or has run out by itself.
-fn give_back(driver: Driver, lease: i64, ttl: Duration) {
+/// Revokes a lease in the background, until it is confirmed or has run out by itself. A refusal may end too (RULES C6).
+fn give_back(driver: Driver, lease: i64, clock: Clock, ttl: Duration) {
+    let runs_out = clock.now() + ttl;
     tokio::spawn(async move {
-        if let Err(error) = revoke_within(&driver, lease, ttl).await {
-            tracing::debug!(%error, lease, "an etcd lease was not given back; it runs out by itself");
+        let mut backoff = Backoff::new();
+        while let Err(Failure::Other(error)) = driver.revoke(lease).await {
+            if clock.now() >= runs_out {
+                tracing::debug!(%error, lease, "an etcd lease was not given back; it has run out");
+                return;
+            }
+            backoff.pause().await;
         }
     });
 }
 
-/// Revokes a lease, and with it deletes every node and tombstone at once: tried again and again for so long, since a server
-/// that cannot be reached, is behind or has no leader mostly can be asked again soon.
+/// Revokes a lease for whoever waits for that: again and again for so long, since a server that cannot be reached, is behind
+/// or has no leader mostly answers soon. A refusal is told at once.
 pub(crate) async fn revoke_within(driver: &Driver, lease: i64, within: Duration) -> Result<()> {
     let mut last = None;
     let tries = async {
-        let mut backoff = Backoff::new();
+        let mut backoff = Backoff::up_to(Duration::from_millis(100));
         loop {
             match driver.revoke(lease).await {
                 Ok(()) | Err(Failure::LeaseGone) => return Ok(()),

@@ -19,6 +19,8 @@ use crate::scripts::{self, Call, Flags, Reply};
 pub(crate) const TOMBSTONE: Duration = latchwork_core::decide::queue::TOMBSTONE;
 /// Scripts in one burst, so that a join never waits behind more than that.
 pub(crate) const BURST: usize = 8;
+/// The longest pause before a close says again what was not confirmed.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -137,13 +139,11 @@ impl Client {
         if how == Close::Orderly {
             let now = self.clock.now();
             let calls: Vec<_> = slots.iter().filter_map(|slot| last_call(slot, now)).collect();
-            for burst in calls.chunks(BURST * 8) {
-                if let Err(error) = self.say(burst, until).await {
-                    tracing::debug!(%error, "a node was not given back at close");
-                    let what =
-                        "closed, but the server did not confirm every node: the rest runs out with its lease";
-                    result = Err(Error::new(ErrorKind::Unavailable, what).because(error));
-                }
+            if let Err(error) = self.confirm_all(&calls, until).await {
+                tracing::debug!(%error, "a node was not given back at close");
+                let what =
+                    "closed, but the server did not confirm every node: the rest runs out with its lease";
+                result = Err(Error::new(ErrorKind::Unavailable, what).because(error));
             }
             self.driver.close(until.since(self.clock.now())).await;
         }
@@ -152,30 +152,33 @@ impl Client {
         result
     }
 
-    /// Runs calls that may be repeated, and those again that were not confirmed, until the time is over: the connection may
-    /// have just broken, or the server be about to be replaced.
-    async fn say(&self, calls: &[Call], until: Moment) -> Result<()> {
+    /// Runs calls that may be repeated, each once and then those again that were not confirmed, until the time is over: the
+    /// connection may just have broken, or the server be on its way out. A refusal is told first.
+    async fn confirm_all(&self, calls: &[Call], until: Moment) -> Result<()> {
         let (mut left, mut refused) = (calls.iter().collect::<Vec<_>>(), None);
         let mut pause = Duration::from_millis(10);
         loop {
-            let answers = self.driver.run_all(left.iter().copied(), until.since(self.clock.now())).await;
-            let mut unconfirmed = None;
-            let mut again = Vec::new();
-            for (call, answer) in left.into_iter().zip(answers) {
-                match answer {
-                    Ok(_) => {}
-                    Err(error) if error.is_retryable() => {
-                        unconfirmed = Some(error);
-                        again.push(call);
+            let (mut again, mut unconfirmed) = (Vec::new(), None);
+            for burst in left.chunks(BURST * 8) {
+                let time = until.since(self.clock.now());
+                let answers = self.driver.run_all(burst.iter().copied(), time).await;
+                for (&call, answer) in burst.iter().zip(answers) {
+                    match answer {
+                        Ok(_) => {}
+                        Err(error) if error.is_retryable() => {
+                            again.push(call);
+                            unconfirmed = Some(error);
+                        }
+                        Err(error) => refused = Some(error),
                     }
-                    Err(error) => refused = Some(error),
                 }
             }
-            if unconfirmed.is_none() || self.clock.now() + pause >= until {
-                return unconfirmed.or(refused).map_or(Ok(()), Err);
+            let time = until.since(self.clock.now());
+            if unconfirmed.is_none() || time.is_zero() {
+                return refused.or(unconfirmed).map_or(Ok(()), Err);
             }
-            tokio::time::sleep(pause).await;
-            (left, pause) = (again, pause * 2);
+            tokio::time::sleep(pause.min(time)).await;
+            (left, pause) = (again, (pause * 2).min(LONGEST_PAUSE));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
@@ -17,6 +18,9 @@ use tokio::sync::Notify;
 
 use crate::table::Table;
 use crate::wire::{Site, Wire};
+
+/// How soon a close asks again.
+const SOON: Duration = Duration::from_millis(50);
 
 /// One node. It stands in the table, and is what the client has in its hands.
 #[derive(Debug)]
@@ -226,8 +230,18 @@ impl Backend for TableBackend {
     async fn close(&self, how: Close) -> Result<()> {
         let lease = self.lease();
         if how == Close::Orderly && lease.lost() != Some(LostReason::Closed) {
-            let ended = lease.clone();
-            let told = self.0.wire.send(move |table, now| table.end(now, &ended, LostReason::Closed)).await;
+            let clock = lease.clock();
+            let until = clock.now() + self.0.config.request_timeout;
+            let told = loop {
+                let ended = lease.clone();
+                let end = move |table: &mut Table, now| table.end(now, &ended, LostReason::Closed);
+                match self.0.wire.send(end).await {
+                    Err(error) if error.is_retryable() && clock.now() < until => {
+                        clock.sleep_until(clock.now() + SOON).await;
+                    }
+                    told => break told,
+                }
+            };
             lease.end(LostReason::Closed);
             self.0.wire.close();
             return told;

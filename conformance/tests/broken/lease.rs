@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Close, Join, Joined, Lease, LeaseState, Node, NodeState};
-use latchwork_core::{Clock, Error, ErrorKind, LostReason, Result};
+use latchwork_core::contracts::{Backend, Close, Join, Joined, Lease, LeaseState, Node, NodeState, Page};
+use latchwork_core::{Address, Clock, Error, ErrorKind, Kind, LostReason, Result};
 
 use super::wrapper::{BrokenNode, Defect};
 use super::{Control, on_memory};
@@ -87,6 +87,12 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "lease_close_gives_everything_back",
         beside: "mutex_is_fair",
         bed: |name| on_memory(name, ClosesHere),
+    },
+    Control {
+        name: "a_close_says_it_once",
+        case: "lease_close_outlasts_a_break",
+        beside: "lease_close_gives_everything_back",
+        bed: |name| on_memory(name, ClosesOnce),
     },
     Control {
         name: "a_close_tells_no_holder",
@@ -281,6 +287,23 @@ impl Defect for ClosesHere {
     async fn close(&self, honest: &dyn Backend, _how: Close) -> Result<()> {
         honest.lease().end(LostReason::Closed);
         honest.close(Close::Abrupt).await
+    }
+}
+
+/// The client ends, whether the server could be told or not.
+#[derive(Debug)]
+struct ClosesOnce;
+
+#[async_trait]
+impl Defect for ClosesOnce {
+    async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
+        let anything = Address::new("latchwork", Kind::Mutex, "anything")?;
+        match honest.list(&anything, Page { after: 0, most: 1 }).await {
+            Err(unreached) if unreached.is_retryable() => {
+                ClosesHere.close(honest, how).await.and(Err(unreached))
+            }
+            _ => honest.close(how).await,
+        }
     }
 }
 

@@ -38,7 +38,8 @@ pub trait Backend: SequentialNodes + fmt::Debug + 'static {
     fn lease(&self) -> Lease;
 
     /// Ends the client (LEASE-CLOSE): every node and lease is given back, every hold is lost as `Closed`, later calls
-    /// answer `Closed`. Bounded by the request timeout. A second close answers like the first.
+    /// answer `Closed`. Bounded by the request timeout, within which a server that cannot be reached is asked again. A second
+    /// close answers like the first.
     ///
     /// # Errors
     /// `Unavailable` when the server could not be told: the lease then takes everything back.
