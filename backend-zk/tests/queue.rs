@@ -7,8 +7,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use common::{
-    address, admitted, backend, config, coordinator, holds, join, proxied, put, server, soon, still_waits,
-    stranger, waiting,
+    address, admitted, backend, config, coordinator, holds, join, one_proxied, put, server, soon,
+    still_waits, stranger, waiting,
 };
 use latchwork_core::contracts::{Close, Joined, Page, Patience};
 use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
@@ -45,10 +45,8 @@ async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_remov
 /// connection begins with may not.
 #[tokio::test]
 async fn the_next_in_line_enters_at_once_but_lists_after_a_reconnect() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let (proxy, through) = proxied(&config).await;
-    let (one, other) = (backend(&through).await, backend(&config).await);
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
     for (key, severed) in [("a", false), ("b", true)] {
         let queue = address(&config, Kind::Mutex, key);
         let holder = admitted(other.join(&join(&queue, Exclusive)).await);
@@ -79,10 +77,8 @@ async fn the_next_in_line_enters_at_once_but_lists_after_a_reconnect() {
 /// What left before it was watched is as good as an event of it, behind the watch on the own node.
 #[tokio::test]
 async fn who_finds_nobody_ahead_to_watch_enters_without_listing_unless_it_is_gone_itself() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let (proxy, through) = proxied(&config).await;
-    let (one, other) = (backend(&through).await, backend(&config).await);
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
     for (key, revoked) in [("a", false), ("b", true)] {
         let queue = address(&config, Kind::Mutex, key);
         let holder = admitted(other.join(&join(&queue, Exclusive)).await);
@@ -101,10 +97,8 @@ async fn who_finds_nobody_ahead_to_watch_enters_without_listing_unless_it_is_gon
 /// To a reader that is as good as its departure.
 #[tokio::test]
 async fn a_reader_whose_only_writer_turned_reader_before_it_was_watched_enters_beside_it() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let (proxy, through) = proxied(&config).await;
-    let (one, other) = (backend(&through).await, backend(&config).await);
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
     let queue = address(&config, Kind::RwLock, "a");
     let holder = admitted(other.join(&join(&queue, Exclusive)).await);
     let waiter = waiting(one.join(&join(&queue, Shared)).await);
@@ -130,10 +124,8 @@ async fn a_writer_that_finds_nobody_ahead_to_watch_waits_for_the_reader_that_it_
 
 #[tokio::test]
 async fn who_is_removed_while_it_is_cut_off_is_not_admitted_when_its_predecessor_is_gone_too() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let (proxy, through) = proxied(&config).await;
-    let (one, other) = (backend(&through).await, backend(&config).await);
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
     let queue = address(&config, Kind::Mutex, "a");
     let holder = admitted(other.join(&join(&queue, Exclusive)).await);
     let waiter = waiting(one.join(&join(&queue, Exclusive)).await);

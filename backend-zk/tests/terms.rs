@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{
-    address, admitted, backend, config, holds, join, proxied, put, server, soon, still_waits, stranger,
+    address, admitted, backend, config, holds, join, one_proxied, put, server, soon, still_waits, stranger,
     waiting,
 };
 use latchwork_conformance::proxy::Proxy;
@@ -214,8 +214,7 @@ async fn a_writer_that_was_removed_does_not_come_back_as_a_reader() {
     let addr = server().await.addr();
     let stranger = stranger(addr).await;
     let config = config(addr);
-    let (proxy, through) = proxied(&config).await;
-    let (cut_off, other) = (backend(&through).await, backend(&config).await);
+    let (proxy, [cut_off, other]) = one_proxied(&config).await;
     let queue = address(&config, Kind::RwLock, "a");
     let node = admitted(cut_off.join(&join(&queue, Exclusive)).await);
     let parked = proxy.park_request(|chunk| holds(chunk, MULTI));
@@ -379,10 +378,8 @@ async fn a_node_far_back_and_a_strangers_node_are_found_by_their_numbers() {
 
 #[tokio::test]
 async fn a_revocation_whose_reply_was_lost_is_repeated_without_harm() {
-    let addr = server().await.addr();
-    let config = config(addr);
-    let (proxy, through) = proxied(&config).await;
-    let (one, operator) = (backend(&config).await, backend(&through).await);
+    let config = config(server().await.addr());
+    let (proxy, [operator, one]) = one_proxied(&config).await;
     let queue = address(&config, Kind::Mutex, "a");
     let holder = admitted(one.join(&join(&queue, Exclusive)).await);
     let next = waiting(one.join(&join(&queue, Exclusive)).await);

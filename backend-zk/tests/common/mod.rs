@@ -37,12 +37,12 @@ pub(crate) fn config(addr: &str) -> Config {
     url.parse().unwrap()
 }
 
-/// A proxy before the server, and the configuration that goes through it.
-pub(crate) async fn proxied(config: &Config) -> (Proxy, Config) {
+/// Two clients, the first of them behind a proxy.
+pub(crate) async fn one_proxied(config: &Config) -> (Proxy, [Arc<dyn Backend>; 2]) {
     let proxy = Proxy::start(config.hosts[0].as_str()).await.unwrap();
     let mut through = config.clone();
     through.hosts = vec![proxy.addr().to_string()];
-    (proxy, through)
+    (proxy, [backend(&through).await, backend(config).await])
 }
 
 pub(crate) async fn backend(config: &Config) -> Arc<dyn Backend> {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::case::cases;
 use crate::kit::{
-    NOISE, SHORT_TTL, acquire, lease_state, listing, queue_up, soon, try_acquire, until, within,
+    LONG_TTL, NOISE, SHORT_TTL, acquire, lease_state, listing, queue_up, soon, try_acquire, until, within,
 };
 use crate::testbed::Fault;
 
@@ -224,16 +224,20 @@ cases! {
     "LEASE-CLOSE" adapted =>
     /// a close while the server cannot be reached gives everything back when it can be, within the request timeout
     async fn lease_close_outlasts_a_break(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
+        let outage = Duration::from_millis(300);
+        let mut config = scene.config(LONG_TTL);
+        // A client may need a second to connect anew, on a machine that stands still for a while.
+        config.request_timeout = outage + NOISE * 2;
+        let (client, other) = (scene.client_with(&config).await, scene.client().await);
         let guard = acquire(&scene.mutex(&client, "a")).await;
         let behind = queue_up(&scene.mutex(&other, "a"), 2).await;
         let ttl = client.coordinator.lease().ttl();
         client.link.cut();
-        let outage = async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+        let healed = async {
+            tokio::time::sleep(outage).await;
             client.link.heal();
         };
-        let (closed, ()) = soon("close", async { tokio::join!(biased; client.coordinator.close(), outage) }).await;
+        let (closed, ()) = soon("close", async { tokio::join!(biased; client.coordinator.close(), healed) }).await;
         closed.expect("closed");
         assert!(!guard.is_held());
         // By the close, and not by the lease's end.
