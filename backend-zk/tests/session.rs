@@ -229,7 +229,9 @@ async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_joi
     soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
     let connect = seen.lock().unwrap().first().cloned().unwrap();
 
-    // The same words on a connection of our own, and the request to close behind them.
+    // The same words on a connection of our own, and the request to close behind them. The client is kept out until the
+    // server has carried that out: it would take its session back before.
+    proxy.refuse();
     let mut stream = TcpStream::connect(addr).await.unwrap();
     let length = 4 + usize::try_from(i32::from_be_bytes(connect[..4].try_into().unwrap())).unwrap();
     stream.write_all(&connect[..length]).await.unwrap();
@@ -237,6 +239,8 @@ async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_joi
     stream.read_exact(&mut answer).await.unwrap();
     let close: [[u8; 4]; 3] = [8_i32, 1, -11].map(i32::to_be_bytes);
     stream.write_all(&close.concat()).await.unwrap();
+    soon(stream.read_to_end(&mut Vec::new())).await.unwrap();
+    proxy.resume();
 
     let reason = soon(guard.lost()).await.reason();
     assert!(matches!(reason, LostReason::Expired | LostReason::Revoked), "{reason}");
