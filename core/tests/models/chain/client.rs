@@ -249,11 +249,9 @@ impl State {
             return;
         }
         let leader = self.leader();
-        let listed: Vec<Listed> = leader.nodes.iter().map(Node::listed).collect();
-        let overtaken = (0..leader.nodes.len())
-            .take_while(|&place| leader.nodes[place].sequence != sequence)
-            .any(|place| !matches!(standing(&listed, place, leader.limit), Standing::Admitted { .. }));
-        if overtaken && leader.nodes.iter().any(|node| node.sequence == sequence) {
+        let mut ahead = leader.nodes.iter().take_while(|node| node.sequence != sequence);
+        let overtaken = ahead.any(|node| leader.admits(node.sequence) == Some(false));
+        if overtaken && leader.admits(sequence).is_some() {
             self.broken = Some(Broken::Overtaken);
         }
     }

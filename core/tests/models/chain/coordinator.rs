@@ -1,7 +1,6 @@
 //! The coordinator of model B: how each step changes the queue, and which views of it are left.
 
 use latchwork_core::decide::Claim;
-use latchwork_core::decide::chain::{Listed, Standing, standing};
 
 use super::{Attempt, Chain, Client, Fault, Late, Node, Phase, Server, State, Step, View, Watch};
 use crate::explore::Broken;
@@ -100,14 +99,6 @@ impl State {
                 self.change(model, |view| view.limit = limit);
             }
         }
-    }
-
-    /// It has a node, and the leader does not let it in.
-    pub(super) fn is_kept_waiting(&self, index: usize) -> bool {
-        let leader = self.leader();
-        let listed: Vec<Listed> = leader.nodes.iter().map(Node::listed).collect();
-        let own = leader.nodes.iter().position(|node| node.sequence == self.clients[index].sequence);
-        own.is_some_and(|own| !matches!(standing(&listed, own, leader.limit), Standing::Admitted { .. }))
     }
 
     /// The leader takes a change; a departure gets the bound on whom it may wake.

@@ -10,7 +10,7 @@ mod steps;
 use std::collections::BTreeSet;
 
 use latchwork_core::decide::Claim;
-use latchwork_core::decide::chain::Listed;
+use latchwork_core::decide::chain::{Listed, Standing, standing};
 
 use crate::explore::Broken;
 
@@ -241,6 +241,15 @@ pub(crate) enum Step {
 impl Node {
     fn listed(&self) -> Listed {
         Listed { claim: self.claim, marked: self.marked }
+    }
+}
+
+impl View {
+    /// Whether it lets the node of this sequence number in; `None` when there is none.
+    fn admits(&self, sequence: u8) -> Option<bool> {
+        let own = self.nodes.iter().position(|node| node.sequence == sequence)?;
+        let listed: Vec<Listed> = self.nodes.iter().map(Node::listed).collect();
+        Some(matches!(standing(&listed, own, self.limit), Standing::Admitted { .. }))
     }
 }
 

@@ -2,9 +2,7 @@
 //! First nobody releases: then nobody may sleep who is admitted. Then all holders release, again and again: everyone
 //! is served and nothing is left. There are no re-check timers here: what only a timer would save counts as asleep.
 
-use latchwork_core::decide::chain::{Listed, Standing, standing};
-
-use super::{Chain, Phase, State, Step};
+use super::{Chain, Client, Phase, State, Step};
 use crate::explore::Broken;
 
 /// More steps than any run of so few clients takes.
@@ -25,14 +23,10 @@ pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {
                 return Some(broken);
             }
         }
+        let asleep = |client: &&Client| matches!(client.phase, Phase::Sleeping(_));
         let leader = state.leader();
-        let listed: Vec<Listed> = leader.nodes.iter().map(super::Node::listed).collect();
-        for client in state.clients.iter().filter(|client| matches!(client.phase, Phase::Sleeping(_))) {
-            let own = leader.nodes.iter().position(|node| node.sequence == client.sequence);
-            let admitted = |own| matches!(standing(&listed, own, leader.limit), Standing::Admitted { .. });
-            if own.is_some_and(admitted) {
-                return Some(Broken::Uninformed);
-            }
+        if state.clients.iter().filter(asleep).any(|client| leader.admits(client.sequence) == Some(true)) {
+            return Some(Broken::Uninformed);
         }
         let Some(holder) = state.clients.iter().position(|client| client.phase == Phase::Holding) else {
             break;
@@ -50,7 +44,7 @@ impl State {
         if let Some(&late) = self.late.first() {
             return Some(Step::Land(late));
         }
-        let next = |(index, client): (usize, &super::Client)| {
+        let next = |(index, client): (usize, &Client)| {
             if !client.valid && !client.expired {
                 return Some(Step::Expire(index));
             }

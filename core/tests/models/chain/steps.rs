@@ -106,7 +106,7 @@ impl Chain {
             Phase::Leaving => {}
             Phase::Out => return,
         }
-        if state.removals < self.removals && state.is_kept_waiting(index) {
+        if state.removals < self.removals && state.leader().admits(client.sequence) == Some(false) {
             steps.push(Step::Remove(index));
         }
         steps.push(Step::Leave(index));
