@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 
 use crate::driver::Driver;
 use crate::keys::{Layout, Queue};
-use crate::lease::{Leases, revoke_within};
+use crate::lease::{Leases, revoke_in_time};
 use crate::names::Names;
 use crate::terms::{Entry, Guard, Order, Range, Step};
 use crate::view::stored_limit;
@@ -164,14 +164,8 @@ impl Backend for EtcdBackend {
                         Close::Orderly => {
                             session.lease.end(LostReason::Closed);
                             let driver = self.client.driver.clone();
-                            let within = driver.request_timeout();
                             tokio::spawn(async move {
-                                let revoked =
-                                    revoke_within(&driver, session.id, within).await.map_err(|error| {
-                                        let what = "the lease could not be given back; it runs out by itself";
-                                        Error::new(ErrorKind::Unavailable, what).because(error)
-                                    });
-                                sender.send_replace(Some(revoked));
+                                sender.send_replace(Some(revoke_in_time(&driver, session.id).await));
                             });
                         }
                     }

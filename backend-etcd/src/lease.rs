@@ -213,9 +213,9 @@ fn give_back(driver: Driver, lease: i64, clock: Clock, ttl: Duration) {
     });
 }
 
-/// Revokes a lease for whoever waits for that: again and again for so long, since a server that cannot be reached, is behind
+/// Revokes a lease for a close: again and again within the request timeout, since a server that cannot be reached, is behind
 /// or has no leader mostly answers soon. A refusal is told at once.
-pub(crate) async fn revoke_within(driver: &Driver, lease: i64, within: Duration) -> Result<()> {
+pub(crate) async fn revoke_in_time(driver: &Driver, lease: i64) -> Result<()> {
     let mut last = None;
     let tries = async {
         let mut backoff = Backoff::up_to(Duration::from_millis(100));
@@ -228,6 +228,10 @@ pub(crate) async fn revoke_within(driver: &Driver, lease: i64, within: Duration)
             backoff.pause().await;
         }
     };
+    let within = driver.request_timeout();
     let outcome = tokio::time::timeout(within, tries).await;
-    outcome.unwrap_or_else(|_| Err(last.unwrap_or_else(|| late(within).into())))
+    outcome.unwrap_or_else(|_| Err(last.unwrap_or_else(|| late(within).into()))).map_err(|error| {
+        let what = "the lease could not be given back; it runs out by itself";
+        Error::new(ErrorKind::Unavailable, what).because(error)
+    })
 }
