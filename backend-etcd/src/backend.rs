@@ -99,11 +99,10 @@ impl SequentialNodes for EtcdBackend {
         let queue = self.queue(queue)?;
         let order = Order::CreatedAt(sequence);
         let range = Range { prefix: queue.prefix.clone(), order, limit: 0, keys_only: true };
-        let outcome = self.client.driver.read(vec![Step::Range(range)]).await?;
+        let (found, _) = self.client.driver.range(range).await?;
         let mut was_there = false;
         // One, unless a foreign transaction made several.
-        let found = outcome.reads.into_iter().flat_map(|found| found.entries);
-        for Entry { key, .. } in found.filter(|entry| queue.counts(&entry.key)) {
+        for Entry { key, .. } in found.entries.into_iter().filter(|entry| queue.counts(&entry.key)) {
             let created = Guard::Created(key.clone(), sequence);
             was_there |=
                 self.client.driver.transact(vec![created], vec![Step::Delete(key)], Vec::new()).await?.held;

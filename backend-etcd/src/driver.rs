@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::config::Settings;
 use crate::error::{Answer, Failure, as_read, late};
-use crate::terms::{Ended, Entry, Found, Guard, Notice, Only, Order, Outcome, Step, Watch};
+use crate::terms::{Ended, Entry, Found, Guard, Notice, Only, Order, Outcome, Range, Step, Watch};
 
 /// How long a connection may be silent before it is asked for a sign of life. Servers hang up on clients that ask more
 /// often than every 5 s; a stuck renewal is noticed earlier, by its own period.
@@ -121,6 +121,17 @@ impl Driver {
     /// Reads, all at one revision.
     pub(crate) async fn read(&self, steps: Vec<Step>) -> Answer<Outcome> {
         self.transact(Vec::new(), steps, Vec::new()).await.map_err(as_read)
+    }
+
+    /// Reads one range, which costs server and client less than a transaction with one step: what it found, and at which revision.
+    pub(crate) async fn range(&self, range: Range) -> Answer<(Found, u64)> {
+        let (prefix, options) = range_request(range);
+        let request = || {
+            let (mut kv, prefix, options) = (self.kv.clone(), prefix.clone(), options.clone());
+            async move { kv.get(prefix, Some(options)).await }
+        };
+        let answer = self.send(request).await.map_err(as_read)?;
+        Ok((found(&answer), answer.header().map_or(0, |header| revision(header.revision()))))
     }
 
     /// Opens a stream of watches, with its first.
@@ -287,21 +298,26 @@ fn operation(step: Step) -> TxnOp {
         Step::Delete(key) => TxnOp::delete(key, None::<DeleteOptions>),
         Step::Get(key) => TxnOp::get(key, None),
         Step::Range(range) => {
-            let options = GetOptions::new().with_prefix().with_limit(range.limit);
-            let options = match range.order {
-                Order::Oldest => options.with_sort(SortTarget::Create, SortOrder::Ascend),
-                Order::Newest => options.with_sort(SortTarget::Create, SortOrder::Descend),
-                Order::NewestUpTo(created) => options
-                    .with_sort(SortTarget::Create, SortOrder::Descend)
-                    .with_max_create_revision(signed(created)),
-                Order::CreatedAt(created) => options
-                    .with_min_create_revision(signed(created))
-                    .with_max_create_revision(signed(created)),
-                Order::ByKey => options,
-            };
-            TxnOp::get(range.prefix, Some(if range.keys_only { options.with_keys_only() } else { options }))
+            let (prefix, options) = range_request(range);
+            TxnOp::get(prefix, Some(options))
         }
     }
+}
+
+fn range_request(range: Range) -> (String, GetOptions) {
+    let options = GetOptions::new().with_prefix().with_limit(range.limit);
+    let options = match range.order {
+        Order::Oldest => options.with_sort(SortTarget::Create, SortOrder::Ascend),
+        Order::Newest => options.with_sort(SortTarget::Create, SortOrder::Descend),
+        Order::NewestUpTo(created) => options
+            .with_sort(SortTarget::Create, SortOrder::Descend)
+            .with_max_create_revision(signed(created)),
+        Order::CreatedAt(created) => {
+            options.with_min_create_revision(signed(created)).with_max_create_revision(signed(created))
+        }
+        Order::ByKey => options,
+    };
+    (range.prefix, if range.keys_only { options.with_keys_only() } else { options })
 }
 
 fn found(get: &etcd_client::GetResponse) -> Found {

@@ -1,8 +1,8 @@
 //! Joining a queue, and taking back a join whose outcome is unknown.
 //!
 //! *Protocol.* A join is ONE transaction: IF neither the own key nor this attempt's tombstone exists THEN put the own key
-//! under the lease, and read its predecessor (or the queue, where claims differ); ELSE read both. The order
-//! of the queue, and the fencing token, is the key's create revision.
+//! under the lease, and read its predecessor (or the queue, where claims differ, or who was the predecessor before, where that
+//! does not change); ELSE read both. The order of the queue, and the fencing token, is the key's create revision.
 //!
 //! *Why it is safe.* A revision is given out once, so whoever joins later stands behind. The key's name holds the attempt's id,
 //! so that a repeated request makes no second node; a request that lands after its attempt was abandoned meets the tombstone
@@ -132,12 +132,16 @@ impl Attempt<'_> {
     /// Takes a place in the queue.
     async fn enter(&self) -> Answer<Joined> {
         let mut cell = Cell::expected(self.join);
+        let neighbour = self.neighbour();
         for _ in 0..ROUNDS {
             let mut parts = self.parts(&cell);
-            parts.then.push(Step::Range(view::range(&self.queue, self.join.claim, Order::Newest)));
+            parts.then.push(match &neighbour {
+                Some(key) => Step::Get(key.to_vec()),
+                None => Step::Range(view::range(&self.queue, self.join.claim, Order::Newest)),
+            });
             let outcome = self.client.driver.transact(parts.guards, parts.then, parts.otherwise).await?;
             if outcome.held {
-                return self.entered(&outcome).await.map_err(after_the_put);
+                return self.entered(&outcome, neighbour.is_some()).await.map_err(after_the_put);
             }
             if let Some(joined) = self.found_again(&outcome).await? {
                 return Ok(joined);
@@ -217,7 +221,15 @@ impl Attempt<'_> {
         parts
     }
 
-    async fn entered(&self, outcome: &Outcome) -> Answer<Joined> {
+    /// Who is asked for alone, since it is likely to be the predecessor.
+    fn neighbour(&self) -> Option<Arc<[u8]>> {
+        if self.join.claim != Claim::Exclusive {
+            return None;
+        }
+        self.client.watches.neighbour(&self.queue.prefix).filter(|key| **key != *self.own.as_bytes())
+    }
+
+    async fn entered(&self, outcome: &Outcome, neighbour: bool) -> Answer<Joined> {
         let found = outcome.reads.last().cloned().unwrap_or_default();
         let limit = if self.permits() { stored_limit(outcome.reads.first()) } else { None };
         if let (Claim::Permits(weight), Some(limit)) = (self.join.claim, limit)
@@ -230,7 +242,12 @@ impl Attempt<'_> {
                 .await?;
             return Err(self.join.conflict(Some(limit)).into());
         }
-        let view = match View::new(&self.queue, outcome.revision, &found) {
+        let view = if neighbour {
+            View::behind(&self.own, outcome.revision, &found)
+        } else {
+            View::new(&self.queue, outcome.revision, &found)
+        };
+        let view = match view {
             Some(view) => view,
             None => self.look(outcome.revision).await?.0,
         };

@@ -27,8 +27,7 @@ pub(crate) struct Queue {
     pub(crate) prefix: String,
     /// Shared with other programs, so that every entry under it counts (NODE-FOREIGN).
     pub(crate) exact: bool,
-    /// Every node in it is exclusive, so that each is admitted only when all before it have left.
-    pub(crate) one_by_one: bool,
+    pub(crate) kind: Kind,
     /// Where its limit is stored, if it is a queue of permits.
     pub(crate) limit: String,
 }
@@ -45,12 +44,11 @@ impl Layout {
 
     pub(crate) fn queue(&self, address: &Address) -> Result<Queue> {
         let (kind, coded) = (address.kind().as_str(), address.coded());
-        let one_by_one = address.kind() == Kind::Mutex;
         match address.namespace() {
             Some(namespace) => Ok(Queue {
                 prefix: format!("{namespace}/{kind}/{coded}/"),
                 exact: false,
-                one_by_one,
+                kind: address.kind(),
                 limit: format!("{namespace}/limit/{kind}/{coded}"),
             }),
             None => {
@@ -67,7 +65,7 @@ impl Layout {
                 Ok(Queue {
                     prefix,
                     exact: true,
-                    one_by_one,
+                    kind: address.kind(),
                     limit: format!("{root}limit/exact/{kind}/{}", encode(coded)),
                 })
             }
@@ -86,6 +84,11 @@ impl Layout {
 }
 
 impl Queue {
+    /// Every node in it is exclusive, so that each is admitted only when all before it have left.
+    pub(crate) fn is_one_by_one(&self) -> bool {
+        self.kind == Kind::Mutex
+    }
+
     /// The key of an attempt on a lease. Go's key is the part before the dash: one key for all tasks of a client,
     /// so that the second waiter would hold at once (RULES B10).
     pub(crate) fn node(&self, lease: i64, id: NodeId) -> String {

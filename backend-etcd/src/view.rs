@@ -1,5 +1,6 @@
 //! What a client saw of a queue at one revision.
 
+use latchwork_core::Kind;
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Listed, Standing, standing};
 
@@ -70,8 +71,25 @@ impl View {
         }
         members.sort_by_key(|member| member.created);
         let hidden =
-            if queue.one_by_one { found.count.saturating_sub(found.entries.len() as u64) } else { 0 };
+            if queue.is_one_by_one() { found.count.saturating_sub(found.entries.len() as u64) } else { 0 };
         Some(Self { revision, members, more: found.more, hidden, near: found.count <= NEAR_HEAD })
+    }
+
+    /// What a node knows that was made at this revision and looked at one key only; `None` when that is not there. Whoever is there
+    /// is ahead of it.
+    pub(crate) fn behind(own: &str, revision: u64, found: &Found) -> Option<Self> {
+        let other = found.entries.first()?;
+        let member = |key: &[u8], created, modified| Member {
+            key: key.to_vec(),
+            created,
+            modified,
+            value: NodeValue::read(key, &[]),
+        };
+        let members = vec![
+            member(&other.key, other.created, other.modified),
+            member(own.as_bytes(), revision, revision),
+        ];
+        Some(Self { revision, members, more: true, hidden: 0, near: false })
     }
 
     /// Where the node with this key stands; `None` when it is not there (RULES B1).
@@ -108,15 +126,21 @@ pub(crate) async fn read(
 ) -> Answer<(View, Option<u32>)> {
     let mut range = range(queue, claim, order);
     loop {
-        let steps = vec![Step::Range(range), Step::Get(queue.limit.clone().into())];
-        let outcome = driver.read(steps).await?;
-        let found = outcome.reads.first().cloned().unwrap_or_default();
-        if let Some(mut view) = View::new(queue, outcome.revision, &found) {
+        let (found, revision, limit) = if queue.kind == Kind::Semaphore {
+            let steps = vec![Step::Range(range), Step::Get(queue.limit.clone().into())];
+            let outcome = driver.read(steps).await?;
+            let limit = stored_limit(outcome.reads.get(1));
+            (outcome.reads.into_iter().next().unwrap_or_default(), outcome.revision, limit)
+        } else {
+            let (found, revision) = driver.range(range).await?;
+            (found, revision, None)
+        };
+        if let Some(mut view) = View::new(queue, revision, &found) {
             if matches!(order, Order::NewestUpTo(_)) {
                 // The server counts those behind too.
                 view.hidden = 0;
             }
-            return Ok((view, stored_limit(outcome.reads.get(1))));
+            return Ok((view, limit));
         }
         range = everything(queue);
     }
@@ -132,8 +156,8 @@ mod tests {
     use super::*;
     use crate::keys::Layout;
     use crate::terms::Entry;
+    use latchwork_core::Address;
     use latchwork_core::contracts::NodeId;
-    use latchwork_core::{Address, Kind};
 
     fn queue() -> Queue {
         Layout::new("n").queue(&Address::new("n", Kind::Mutex, "k").unwrap()).unwrap()
@@ -160,6 +184,16 @@ mod tests {
         }
         let view = View::new(&queue, 9, &found(&[(&a, 5)], false)).unwrap();
         assert_eq!(view.standing(b.as_bytes(), Claim::Exclusive, 0), None, "the own node is gone");
+    }
+
+    #[test]
+    fn whoever_looks_at_one_key_stands_behind_it_and_maybe_others() {
+        let queue = queue();
+        let (a, b) = (queue.node(1, NodeId::random()), queue.node(2, NodeId::random()));
+        let view = View::behind(&b, 9, &found(&[(&a, 5)], false)).unwrap();
+        let standing = view.standing(b.as_bytes(), Claim::Exclusive, 0);
+        assert_eq!(standing, Some(Standing::Behind { watch: 0, sole: false }));
+        assert!(View::behind(&b, 9, &found(&[], false)).is_none());
     }
 
     #[test]

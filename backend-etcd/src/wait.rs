@@ -76,8 +76,9 @@ async fn behind(node: &EtcdNode, view: &View, watch: usize, sole: bool) -> Woken
     // Whether the end of the wait admits: all that are ahead are waited for, on the queue's own watch.
     let all = near && exclusive && !view.more;
     // Far from the head: how many will leave before the one that is watched does in its turn.
-    let before_it = if near || !node.queue.one_by_one { 0 } else { view.hidden + watch as u64 };
+    let before_it = if near || !node.queue.is_one_by_one() { 0 } else { view.hidden + watch as u64 };
     let (mut departure, complete) = if near {
+        watches.near_head(&node.queue.prefix);
         let ahead = if all { &view.members[..=watch] } else { std::slice::from_ref(target) };
         let keys = ahead.iter().map(|member| member.key.clone()).collect();
         (watches.departure(&node.queue.prefix, keys, Until::All, view.revision), true)

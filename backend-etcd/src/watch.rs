@@ -6,6 +6,9 @@
 //!   started in the past would be served only at the server's next 100 ms sync. So it starts in the future: with `n` nodes before the
 //!   predecessor, each of which leaves by a write of its own, that one cannot leave in its turn within the `n` revisions after the
 //!   listing. A wait that is not over soon watches from the listing on too, should it leave out of its turn.
+//!   Where the predecessor was the same twice, the next join asks for [that one](Watches::neighbour) alone: the server need
+//!   not look at the whole queue. Whoever is there then is ahead, and when it has left the queue is listed, so a wrong guess costs
+//!   a request and admits nobody.
 //! * *Own nodes* are watched from their admission on, so that one that is removed by another is told promptly (NODE-GONE). A
 //!   waiter's is told by the feed, or by the re-check that ends every wait once a TTL.
 //!
@@ -69,11 +72,17 @@ struct State {
     // By the prefix of a queue, or the key of a node.
     feeds: HashMap<String, i64>,
     // The last feed of one key, by its queue.
-    far: HashMap<String, i64>,
+    far: HashMap<String, Far>,
     own: HashMap<Arc<[u8]>, OwnWatch>,
     // Each with one constant delay, so that the first is always the next.
     own_due: VecDeque<(Instant, Arc<Own>)>,
     feed_due: VecDeque<(Instant, i64)>,
+}
+
+struct Far {
+    feed: i64,
+    // Its key was watched before: it may be ahead again.
+    again: bool,
 }
 
 struct Armed {
@@ -169,9 +178,10 @@ impl Watches {
         };
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
-        let id = match state.feeds.get(name) {
+        let known = state.feeds.get(name).copied();
+        let id = match known {
             // In a queue that goes round its names come again: such a watch is prompt, and costs no request.
-            Some(&id) => id,
+            Some(id) => id,
             None => {
                 let from = after + before_it;
                 let watch = state.watch(key.into(), false, from + 1, Only::Deletes);
@@ -180,12 +190,13 @@ impl Watches {
                 let of = Of::Feed(Box::new((name.to_owned(), Feed::after(from))));
                 state.armed.insert(id, Armed { watch, of });
                 self.command(Command::Start(id));
-                if let Some(last) = state.far.insert(prefix.to_owned(), id) {
-                    self.drop_feed_if(&mut state, last, |feed| feed.idle_since.is_some());
-                }
                 id
             }
         };
+        let last = state.far.insert(prefix.to_owned(), Far { feed: id, again: known.is_some() });
+        if let Some(last) = last.filter(|last| last.feed != id) {
+            self.drop_feed_if(&mut state, last.feed, |feed| feed.idle_since.is_some());
+        }
         state.last_subscriber += 1;
         let subscriber = state.last_subscriber;
         let mut complete = true;
@@ -195,6 +206,18 @@ impl Watches {
             feed.1.subscribe(subscriber, vec![key.to_vec()], Until::All, begins, sender);
         }
         (Subscription { receiver, watches: Arc::clone(self), watch: id, subscriber }, complete)
+    }
+
+    /// Who will be the predecessor far from the head of this queue, if it is who it was the last two times. Watched already; told
+    /// to one who asks, and to the next when that one has waited for it: others of this client would be woken with it.
+    pub(crate) fn neighbour(&self, prefix: &str) -> Option<Arc<[u8]>> {
+        let mut state = self.state.lock();
+        let State { far, armed, .. } = &mut *state;
+        let far = far.get_mut(prefix).filter(|far| far.again)?;
+        let Armed { watch, of: Of::Feed(feed) } = armed.get(&far.feed)? else { return None };
+        feed.1.idle_since?;
+        far.again = false;
+        Some(Arc::clone(&watch.key))
     }
 
     /// Waits for the first event of one kind on one key after revision `after`: served promptly where that lies ahead of the
@@ -214,6 +237,14 @@ impl Watches {
         let mut state = self.state.lock();
         if let Some(&id) = state.feeds.get(prefix) {
             self.drop_feed_if(&mut state, id, |feed| feed.idle_since.is_some());
+        }
+    }
+
+    /// This client waits near the head of this queue: who was its neighbour far from it is not worth asking for.
+    pub(crate) fn near_head(&self, prefix: &str) {
+        let mut state = self.state.lock();
+        if let Some(last) = state.far.remove(prefix) {
+            self.drop_feed_if(&mut state, last.feed, |feed| feed.idle_since.is_some());
         }
     }
 
@@ -304,7 +335,7 @@ impl State {
         self.feeds.remove(&name);
         // A node's key is its queue's prefix, and a name without a slash.
         if let Some((queue, _)) = name.rsplit_once('/')
-            && self.far.get(&name[..=queue.len()]) == Some(&id)
+            && self.far.get(&name[..=queue.len()]).is_some_and(|far| far.feed == id)
         {
             self.far.remove(&name[..=queue.len()]);
         }

@@ -5,7 +5,9 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{client, etcdctl, etcdctl_running, join, keys, proxied, server, soon, until_keys};
+use common::{
+    client, etcdctl, etcdctl_running, join, keys, proxied, server, soon, still_waits, until_keys, wait,
+};
 use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason, Release};
@@ -94,6 +96,43 @@ async fn a_long_queue_is_served_in_order() {
     let all = hand_offs(&clients, 10, Duration::ZERO).await;
     show("40 contenders", &all);
     println!("{:.0} grants/s", all.len() as f64 / started.elapsed().as_secs_f64());
+}
+
+/// Who was the predecessor twice is asked for alone, and may not be the last ahead.
+#[tokio::test]
+async fn a_neighbour_that_leaves_admits_nobody_while_others_are_ahead() {
+    let server = server().await;
+    let (others, client) = (client(&server, "").await, client(&server, "").await);
+    let take_a_place = || async { join(&others, Kind::Mutex, Claim::Exclusive, None).await.1 };
+    let mut ahead = Vec::new();
+    for _ in 0..20 {
+        ahead.push(take_a_place().await);
+    }
+    for _ in 0..2 {
+        let (_, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
+        let mut waiting = wait(&node);
+        still_waits(&mut waiting).await;
+        waiting.abort();
+        node.leave().await.unwrap();
+    }
+    let between = take_a_place().await;
+    let (_, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
+    let mut waiting = wait(&node);
+    still_waits(&mut waiting).await;
+    ahead.pop().unwrap().leave().await.unwrap();
+    still_waits(&mut waiting).await;
+    for node in ahead {
+        node.leave().await.unwrap();
+    }
+    still_waits(&mut waiting).await;
+    between.leave().await.unwrap();
+    soon(waiting).await.unwrap().unwrap();
+    // And one that is not there is not waited for.
+    node.leave().await.unwrap();
+    let (admitted, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
+    assert!(admitted);
+    node.leave().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
 }
 
 /// etcd's index keeps what was deleted until it compacts, and every join ranges over it.

@@ -54,3 +54,25 @@ async fn a_watch_that_goes_on_in_the_next_stream_is_not_started_twice() {
     }
     assert_eq!(asked, [(1, false), (2, false), (3, true)]);
 }
+
+#[tokio::test]
+async fn the_neighbour_is_who_was_watched_twice_and_is_told_to_one() {
+    let (watches, _commands) = Watches::new();
+    let far = |key: &[u8], after| watches.departure_in_turn("q/", key, after, 0).0;
+    assert_eq!(watches.neighbour("q/"), None);
+    drop(far(b"q/a", 5));
+    assert_eq!(watches.neighbour("q/"), None, "watched once");
+    let again = far(b"q/a", 9);
+    assert_eq!(watches.neighbour("q/"), None, "another of this client waits for it");
+    drop(again);
+    assert_eq!(watches.neighbour("other/"), None);
+    assert_eq!(watches.neighbour("q/").as_deref(), Some(&b"q/a"[..]));
+    assert_eq!(watches.neighbour("q/"), None, "told already");
+    drop(far(b"q/a", 13));
+    assert_eq!(watches.neighbour("q/").as_deref(), Some(&b"q/a"[..]), "it was waited for");
+    drop(far(b"q/b", 17));
+    assert_eq!(watches.neighbour("q/"), None, "it has changed");
+    drop(far(b"q/b", 21));
+    watches.near_head("q/");
+    assert_eq!(watches.neighbour("q/"), None, "no more far from the head");
+}
