@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{self, Backend, Close, Join, Joined, Lease, Page, SequentialNodes};
+use latchwork_core::contracts::{self, Backend, Close, Join, Joined, Lease, Names, Page, SequentialNodes};
 use latchwork_core::decide::{Claim, admitted_prefix};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, LostReason, Result};
 use parking_lot::Mutex;
@@ -14,7 +14,6 @@ use tokio::task::AbortHandle;
 use crate::driver::Driver;
 use crate::keys::{Layout, Queue};
 use crate::lease::{Leases, revoke_in_time};
-use crate::names::Names;
 use crate::terms::{Entry, Guard, Order, Range, Step};
 use crate::view::stored_limit;
 use crate::watch::Watches;

@@ -60,14 +60,7 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
         }
         Error::from(failure)
     });
-    let over = match &joined {
-        Ok(_) => true,
-        // Whoever comes back with this attempt, to repeat or to abandon it, needs its name.
-        Err(error) => !join.repeated && *error.kind() != ErrorKind::Unknown,
-    };
-    if over {
-        client.names.settle(join.id);
-    }
+    client.names.joined(join, &joined);
     if matches!(joined, Ok(Joined::Refused)) && !join.repeated && name != join.id {
         client.names.free(&prefix, name);
     }

@@ -30,7 +30,6 @@ mod feed;
 mod join;
 mod keys;
 mod lease;
-mod names;
 mod nodes;
 mod probe;
 mod stream;

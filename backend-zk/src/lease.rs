@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Lease, NodeId};
+use latchwork_core::contracts::{Lease, Names, NodeId};
 use latchwork_core::decide::{ContactProof, contact_period};
 use latchwork_core::{Error, ErrorKind, Kind, LostReason, Moment, Result};
 use parking_lot::Mutex;
@@ -20,6 +20,7 @@ use crate::config::{CLIENTS, LIMITS, Settings, ttl_refused};
 use crate::driver::{Connected, Driver, Mode};
 use crate::error::Fault;
 use crate::guard::{Guards, watch_over};
+use crate::neighbours::Neighbours;
 
 /// One session, shared by all nodes that hang on it.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub(crate) struct Session {
     server_time: Mutex<(i64, Moment)>,
     /// What it holds, to be watched.
     pub(crate) guards: Guards,
+    pub(crate) names: Names,
+    pub(crate) neighbours: Neighbours,
     keeper: Mutex<Option<tokio::task::AbortHandle>>,
 }
 
@@ -66,6 +69,8 @@ impl Session {
                 settings: Arc::clone(settings),
                 server_time,
                 guards: Guards::default(),
+                names: Names::default(),
+                neighbours: Neighbours::default(),
                 keeper: Mutex::default(),
             });
             tokio::spawn(watch_over(Arc::clone(&session)));

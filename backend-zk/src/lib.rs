@@ -15,7 +15,7 @@
 //! listing sees the own node, and so all that were made before it: it can only show too many ahead, never too few. The
 //! counter in the name orders the queue; the fencing token is the node's `czxid`, the ensemble's own transaction number,
 //! which goes on rising when an empty queue was removed and its counter began anew. A create whose reply was
-//! lost is looked for by the attempt's id behind a `sync`, and counts only if it hangs on this session.
+//! lost is looked for by its id behind a `sync`, and counts only if it hangs on this session.
 //!
 //! Nobody is admitted by a listing alone: the session may have expired at the leader, unseen by a server that lags. The
 //! lease's own deadline decides last; it counts from the contact *before* the last acknowledged write, since a
@@ -40,6 +40,7 @@ mod lease;
 mod limit;
 mod list;
 mod names;
+mod neighbours;
 mod node;
 mod nodes;
 mod tags;

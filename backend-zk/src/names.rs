@@ -8,7 +8,8 @@
 //!
 //! `<N>` is the server's counter of creations in that directory: it orders the queue. It is a signed 32-bit
 //! number that wraps to negative, so it is compared by serial-number arithmetic. Rule and weight stand in the
-//! name since a listing returns names and nothing else.
+//! name since a listing returns names and nothing else. `<id>` is one that this client has used before, if one is free
+//! ([`Names`](latchwork_core::contracts::Names)).
 
 use std::cmp::Reverse;
 
@@ -44,6 +45,11 @@ pub(crate) fn id_prefix(id: NodeId) -> String {
     format!("_c_{}-", id.hyphenated())
 }
 
+/// The id in the name of a node of ours.
+pub(crate) fn id_of(name: &str) -> Option<NodeId> {
+    NodeId::parse(name.strip_prefix("_c_")?.get(..36)?)
+}
+
 /// The name up to the counter, which the server appends.
 pub(crate) fn prefix(kind: Kind, id: NodeId, claim: Claim) -> String {
     let tail = match (kind, claim) {
@@ -60,6 +66,12 @@ pub(crate) fn prefix(kind: Kind, id: NodeId, claim: Claim) -> String {
 pub(crate) fn as_reader(writer: &str) -> Option<String> {
     let (id, counter) = writer.rsplit_once("__WRIT__")?;
     Some(format!("{id}__READ__{counter}"))
+}
+
+/// The name that begins like this one's, and has the counter before that of `own`.
+pub(crate) fn before(own: &str, kind: Kind, prefix: &str) -> Option<String> {
+    let (_, counter) = read_name(kind, own)?;
+    Some(format!("{prefix}{:010}", counter.wrapping_sub(1)))
 }
 
 /// One contender of a queue, as its name tells.
@@ -141,6 +153,13 @@ impl Queue {
     /// Where the node of this name stands.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|place| place.name == name)
+    }
+
+    /// The name, up to its counter, of who stands right before this place: their counters follow each other.
+    pub(crate) fn right_before(&self, at: usize) -> Option<&str> {
+        let (ahead, own) = (&self.0[at.checked_sub(1)?], &self.0[at]);
+        let counter = format!("{:010}", ahead.counter);
+        if own.counter.wrapping_sub(ahead.counter) == 1 { ahead.name.strip_suffix(&counter) } else { None }
     }
 
     /// As core's decision takes it. `marked` tells of which nodes it is known that they are marked as admitted.

@@ -26,7 +26,7 @@ use crate::error::Fault;
 use crate::guard::{Guard, mark_admitted};
 use crate::lease::Session;
 use crate::limit::Limit;
-use crate::names::as_reader;
+use crate::names::{as_reader, id_of};
 use crate::nodes::{Site, View, overtaken};
 use crate::tags::{sequence, turned};
 use crate::wait::Armed;
@@ -42,6 +42,13 @@ pub(crate) enum Turn {
     Done,
 }
 
+/// What its join knows of the queue: the first wait begins with it.
+pub(crate) enum First {
+    View(Box<View>),
+    /// This path is ahead of it, and watched.
+    Behind(String, Armed),
+}
+
 /// A node of this client.
 pub(crate) struct ZkNode {
     pub(crate) session: Arc<Session>,
@@ -55,11 +62,12 @@ pub(crate) struct ZkNode {
     pub(crate) label: Arc<str>,
     pub(crate) state: NodeState,
     joined: i64,
+    // Its id is free for the next when its leave is confirmed: no request of its join is still on its way.
+    frees_id: AtomicBool,
     turn: Mutex<Turn>,
     leaving: AtomicBool,
     entered: AtomicBool,
-    // What the join saw: the first wait begins with it.
-    pub(crate) first: Mutex<Option<Box<View>>>,
+    pub(crate) first: Mutex<Option<First>>,
     me: Weak<ZkNode>,
 }
 
@@ -81,6 +89,7 @@ impl ZkNode {
             label: Arc::clone(&join.label),
             state: NodeState::new(session.lease().clone(), sequence(stat)),
             joined: stat.ctime,
+            frees_id: AtomicBool::new(!join.repeated),
             turn: Mutex::new(Turn::None),
             leaving: AtomicBool::new(false),
             entered: AtomicBool::new(false),
@@ -187,8 +196,15 @@ impl Node for ZkNode {
         self.leaving.store(true, Ordering::Release);
         // And before this look: a downgrade that begins behind it sees that we leave.
         let paths = self.paths(self.turn());
+        // By the first leave only: one whose request has no answer takes the id with it.
+        let id = self.frees_id.swap(false, Ordering::AcqRel).then(|| id_of(self.name())).flatten();
         match self.session.driver.delete_all(&paths).await {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                if let Some(id) = id {
+                    self.session.names.free(self.queue(), id);
+                }
+                Ok(())
+            }
             // It goes with the session.
             Err(Fault::Gone) => self.session.over().map(drop).ok_or_else(Error::closed),
             Err(fault) => Err(fault.error("leave")),

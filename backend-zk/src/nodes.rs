@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Join, Joined, Patience};
+use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Standing, standing};
 use latchwork_core::{Address, Error, Kind, LostReason, Result};
 
-use crate::driver::{self, Joining, Mode, Stat};
+use crate::driver::{self, Joining, Mode, Stat, Watch};
 use crate::error::Fault;
 use crate::lease::Session;
 use crate::limit::{Limit, settle_limit};
-use crate::names::{Queue, id_prefix, prefix};
-use crate::node::ZkNode;
+use crate::names::{Queue, before, id_prefix, prefix};
+use crate::node::{First, ZkNode};
 
 /// How often a join makes a queue's directory that the server removes under it (it does so with empty ones).
 const COLD_TRIES: usize = 5;
@@ -47,19 +47,29 @@ pub(crate) struct View {
 
 /// Carries a join out: one try.
 pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> {
+    let joined = enter(session, join).await;
+    session.names.joined(join, &joined);
+    joined
+}
+
+async fn enter(session: &Arc<Session>, join: &Join) -> Result<Joined> {
     let site = Site::of(session, &join.queue)?;
     if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit)
         && weight > limit
     {
         return Err(join.conflict(Some(limit)));
     }
-    let made = match adopt(session, &site, join).await {
-        Ok(Some(made)) => Ok(made),
-        Ok(None) => create(session, &site, join).await,
-        Err(fault) => Err(fault),
-    };
-    let Made { path, stat, children, limit } = made.map_err(|fault| overtaken(session, fault, "join"))?;
+    let name = session.names.lend(&site.path, join.id, join.repeated);
+    let made = make(session, &site, join, name).await.map_err(|fault| overtaken(session, fault, "join"))?;
+    let Made { path, stat, shown, limit } = made;
     let node = ZkNode::new(session, &site, &path, &stat, join);
+    let children = match shown {
+        Shown::Queue(children) => children,
+        Shown::Ahead(path, watch) => {
+            *node.first.lock() = Some(First::Behind(path, Box::pin(watch.event())));
+            return Ok(Joined::Waiting(node));
+        }
+    };
     let limit = match settle_limit(session, &site, join, limit).await {
         Ok(limit) => limit,
         Err(error) => {
@@ -82,7 +92,7 @@ pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> 
             Ok(Joined::Refused)
         }
         _ => {
-            *node.first.lock() = Some(Box::new(View { queue, limit }));
+            *node.first.lock() = Some(First::View(Box::new(View { queue, limit })));
             Ok(Joined::Waiting(node))
         }
     }
@@ -98,12 +108,16 @@ pub(crate) async fn abandon(session: &Arc<Session>, join: &Join) -> Result<()> {
             Err(Fault::NoNode) => return Ok(()),
             Err(fault) => return Err(fault),
         };
-        for name in of_attempt(&children, join) {
+        for name in with_id(&children, session.names.of(join.id)) {
             delete(session, &site.node(name)).await?;
         }
         Ok(())
     };
-    match work.await {
+    let answer = work.await;
+    if matches!(answer, Ok(()) | Err(Fault::Gone)) {
+        session.names.settle(join.id);
+    }
+    match answer {
         // Whatever there is goes with the session.
         Err(Fault::Gone) => session.over().map(drop).ok_or_else(Error::closed),
         Err(fault) => Err(overtaken(session, fault, "abandon a join")),
@@ -111,26 +125,57 @@ pub(crate) async fn abandon(session: &Arc<Session>, join: &Join) -> Result<()> {
     }
 }
 
-/// An own node that was made, and the listing behind it.
+/// An own node that was made, and what was seen behind it.
 struct Made {
     path: String,
     stat: Stat,
-    children: Vec<String>,
+    shown: Shown,
     limit: Option<std::result::Result<(Vec<u8>, Stat), Fault>>,
+}
+
+enum Shown {
+    Queue(Vec<String>),
+    /// This path only: it is ahead, and watched.
+    Ahead(String, Watch),
+}
+
+/// The node of this attempt: an earlier request's, or a new one.
+async fn make(
+    session: &Arc<Session>,
+    site: &Site,
+    join: &Join,
+    name: NodeId,
+) -> std::result::Result<Made, Fault> {
+    if join.repeated
+        && let Some(made) = adopt(session, site, name).await?
+    {
+        return Ok(made);
+    }
+    let prefix = prefix(site.kind, name, join.claim);
+    // A reader may come in beside its predecessor, and a try does not wait.
+    if join.claim == Claim::Exclusive
+        && join.patience == Patience::Wait
+        && let Some(neighbour) = session.neighbours.expected(&site.path)
+        && let Some(made) = create_behind(session, site, join, &prefix, &neighbour).await?
+    {
+        return Ok(made);
+    }
+    create(session, site, join, &prefix).await
 }
 
 /// Finds the node of an earlier request of this attempt whose outcome was unknown. It counts only if it hangs
 /// on this session, and only the lowest: all others of this attempt are removed (RULES B8).
-async fn adopt(session: &Arc<Session>, site: &Site, join: &Join) -> std::result::Result<Option<Made>, Fault> {
-    if !join.repeated {
-        return Ok(None);
-    }
+async fn adopt(
+    session: &Arc<Session>,
+    site: &Site,
+    name: NodeId,
+) -> std::result::Result<Option<Made>, Fault> {
     let children = match session.driver.sync_children(&site.path).await {
         Ok(children) => children,
         Err(Fault::NoNode) => return Ok(None),
         Err(fault) => return Err(fault),
     };
-    let mine = Queue::read(site.kind, of_attempt(&children, join).cloned().collect());
+    let mine = Queue::read(site.kind, with_id(&children, name).cloned().collect());
     let paths: Vec<_> = mine.0.iter().map(|place| site.node(&place.name)).collect();
     let found = session.driver.read_all(&paths).await?;
     let mut kept = None;
@@ -150,18 +195,47 @@ async fn adopt(session: &Arc<Session>, site: &Site, join: &Join) -> std::result:
             None => None,
         }
     });
-    Ok(Some(Made { path, stat, children: children?, limit }))
+    Ok(Some(Made { path, stat, shown: Shown::Queue(children?), limit }))
 }
 
-async fn create(session: &Arc<Session>, site: &Site, join: &Join) -> std::result::Result<Made, Fault> {
-    let prefix = prefix(site.kind, join.id, join.claim);
-    let mut joining = Joining {
-        queue: &site.path,
-        prefix: &prefix,
-        label: &join.label,
-        limit: site.limit.as_deref(),
-        cold: false,
+/// Behind the neighbour that is expected; where that is not there the queue is listed. `None`: the queue's directory is not there.
+async fn create_behind(
+    session: &Arc<Session>,
+    site: &Site,
+    join: &Join,
+    prefix: &str,
+    neighbour: &str,
+) -> std::result::Result<Option<Made>, Fault> {
+    let driver = &session.driver;
+    let (path, stat) = match driver.create_sequential(&site.node(prefix), join.label.as_bytes()).await {
+        Err(Fault::NoNode) => return Ok(None),
+        created => created?,
     };
+    let ahead = before(&path, site.kind, neighbour).map(|name| site.node(&name));
+    let watched = match &ahead {
+        Some(ahead) => driver.watch(ahead).await,
+        None => Err(Fault::NoNode),
+    };
+    let shown = match (watched, ahead) {
+        (Ok((_, _, watch)), Some(ahead)) => Ok(Shown::Ahead(ahead, watch)),
+        (Err(Fault::NoNode), _) | (_, None) => {
+            session.neighbours.forget(&site.path);
+            driver.children(&site.path).await.map(Shown::Queue)
+        }
+        (Err(fault), _) => Err(fault),
+    };
+    let shown = or_undone(session, &path, shown).await?;
+    Ok(Some(Made { path, stat, shown, limit: None }))
+}
+
+async fn create(
+    session: &Arc<Session>,
+    site: &Site,
+    join: &Join,
+    prefix: &str,
+) -> std::result::Result<Made, Fault> {
+    let mut joining =
+        Joining { queue: &site.path, prefix, label: &join.label, limit: site.limit.as_deref(), cold: false };
     for _ in 0..COLD_TRIES {
         let driver::Joined { created, children, limit } = session.driver.join(joining).await?;
         let (path, stat) = match created {
@@ -182,22 +256,32 @@ async fn create(session: &Arc<Session>, site: &Site, join: &Join) -> std::result
             }
             Err(fault) => return Err(fault),
         };
-        return match children {
-            Ok(children) => Ok(Made { path, stat, children, limit }),
-            // The create is known, the listing is not: told as unknown, so that the node is found again.
-            Err(fault) if fault.is_transient() => Err(Fault::Unknown(None)),
-            Err(fault) => {
-                // Not allowed to look, say: nothing is to be left behind then.
-                delete(session, &path).await.map_err(|_| Fault::Unknown(None))?;
-                Err(fault)
-            }
-        };
+        let shown = or_undone(session, &path, children.map(Shown::Queue)).await?;
+        return Ok(Made { path, stat, shown, limit });
     }
     Err(Fault::NoNode)
 }
 
-fn of_attempt<'a>(children: &'a [String], join: &Join) -> impl Iterator<Item = &'a String> {
-    let prefix = id_prefix(join.id);
+/// What was seen behind the create of this path, or its end.
+async fn or_undone<T>(
+    session: &Session,
+    path: &str,
+    shown: std::result::Result<T, Fault>,
+) -> std::result::Result<T, Fault> {
+    match shown {
+        // The create is known, the listing is not: told as unknown, so that the node is found again.
+        Err(fault) if fault.is_transient() => Err(Fault::Unknown(None)),
+        Err(fault) => {
+            // Not allowed to look, say: nothing is to be left behind then.
+            delete(session, path).await.map_err(|_| Fault::Unknown(None))?;
+            Err(fault)
+        }
+        Ok(shown) => Ok(shown),
+    }
+}
+
+fn with_id(children: &[String], id: NodeId) -> impl Iterator<Item = &String> {
+    let prefix = id_prefix(id);
     children.iter().filter(move |name| name.starts_with(&prefix))
 }
 

@@ -14,6 +14,8 @@
 //! watched then too, but for its owner's sake only, to hear at once that somebody has removed it; so a wait of
 //! usual length does without that request.
 //!
+//! A join may have watched the node right before its own, and not have listed: then its first wait ends like any other, and lists.
+//!
 //! A watch is armed by a read: a node that left between the listing and the read is not there, so the
 //! queue is listed again (B3), but for that exception; what the read shows (a mark) counts like the listing, and
 //! another limit than the one that counted has it listed again. A wait looks again once per TTL, in case the server or
@@ -34,7 +36,7 @@ use crate::driver::Event;
 use crate::error::Fault;
 use crate::limit::{Limit, read_limit};
 use crate::names::Queue;
-use crate::node::ZkNode;
+use crate::node::{First, ZkNode};
 use crate::nodes::{View, overtaken};
 use crate::tags::is_admitted;
 
@@ -47,6 +49,9 @@ const OWN_WATCHED_AFTER: Duration = Duration::from_millis(250);
 /// Up to so many nodes ahead the head waiter of permits watches each of them; beyond, the directory, which wakes
 /// it for joins too.
 const WATCHED_ONE_BY_ONE: usize = 4;
+
+/// From so many ahead on a waiter asks for its neighbour rather than for the queue, the next time.
+const FAR_FROM_HEAD: usize = 4;
 
 /// Why a wait for events ended.
 enum Woken {
@@ -62,7 +67,11 @@ impl ZkNode {
         // Held over the whole wait: whichever event comes first on the session is seen first.
         let mut own: Option<Armed> = None;
         let own_due = self.state.lease().clock().now() + OWN_WATCHED_AFTER;
-        let mut view = self.first.lock().take().map(|view| *view);
+        let (mut view, mut ahead) = match self.first.lock().take() {
+            Some(First::View(view)) => (Some(*view), None),
+            Some(First::Behind(path, watched)) => (None, Some((path, watched))),
+            None => (None, None),
+        };
         let mut marked = HashSet::new();
         loop {
             if let Some(reason) = self.state.lost() {
@@ -73,6 +82,12 @@ impl ZkNode {
             }
             if self.is_leaving() {
                 return Err(Error::new(ErrorKind::NotHeld, "it was left while it waited"));
+            }
+            if let Some((path, watched)) = ahead.take() {
+                if let Err(fault) = self.until(&mut own, own_due, watched, Some(&path)).await {
+                    self.heal(fault).await?;
+                }
+                continue;
             }
             let View { queue, limit } = match view.take() {
                 Some(view) => view,
@@ -102,6 +117,7 @@ impl ZkNode {
                     let name = &queue.0[watch].name;
                     let path = self.beside(name);
                     let alone = sole && !(self.kind == Kind::RwLock && self.claim == Claim::Exclusive);
+                    self.get_to_know(&queue, at);
                     // Taken before anything is armed on it.
                     let mut connection = self.session.driver.connection();
                     let own_first = async { if alone { self.arm_own(&mut own).await } else { Ok(()) } };
@@ -150,6 +166,18 @@ impl ZkNode {
                 Ok(_) | Err(Fault::NoNode) => {}
                 Err(fault) => self.heal(fault).await?,
             }
+        }
+    }
+
+    /// Who is right before this place of the queue may be there the next time too. Near the head the whole queue is to be known.
+    fn get_to_know(&self, queue: &Queue, at: usize) {
+        if self.claim != Claim::Exclusive {
+            return;
+        }
+        let neighbours = &self.session.neighbours;
+        match queue.right_before(at).filter(|_| at >= FAR_FROM_HEAD) {
+            Some(prefix) => neighbours.seen(self.queue(), prefix),
+            None => neighbours.forget(self.queue()),
         }
     }
 

@@ -74,6 +74,67 @@ async fn the_next_in_line_enters_at_once_but_lists_after_a_reconnect() {
     }
 }
 
+/// Where the same clients take turns a waiter far from the head knows its neighbour by name.
+#[tokio::test]
+async fn who_waits_behind_the_same_neighbour_again_joins_without_listing_and_lists_when_that_leaves() {
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    for (key, is_there) in [("a", true), ("b", false)] {
+        let queue = address(&config, Kind::Mutex, key);
+        let mut ahead = vec![admitted(other.join(&join(&queue, Exclusive)).await)];
+        for _ in 0..4 {
+            ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
+        }
+        for round in 0..2 {
+            let listed = proxy.request(|chunk| holds(chunk, LIST));
+            let node = waiting(one.join(&join(&queue, Exclusive)).await);
+            assert!(listed.has_fired(), "round {round}");
+            assert!(still_waits(&one, &queue, &node).await);
+            node.leave().await.unwrap();
+            // The neighbour takes its next turn, under its name.
+            ahead.pop().unwrap().leave().await.unwrap();
+            ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
+        }
+        if !is_there {
+            for node in ahead {
+                node.leave().await.unwrap();
+            }
+            for _ in 0..2 {
+                admitted(one.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+            }
+            continue;
+        }
+        let listed = proxy.request(|chunk| holds(chunk, LIST));
+        let node = waiting(one.join(&join(&queue, Exclusive)).await);
+        assert!(!listed.has_fired());
+        let mut admission = pin!(node.admitted());
+        let mut goes_on = async || {
+            tokio::select! {
+                biased;
+                done = &mut admission => panic!("it is not its turn: {done:?}"),
+                () = async {
+                    for _ in 0..5 {
+                        one.list(&queue, ALL).await.unwrap();
+                    }
+                } => {}
+            }
+        };
+        goes_on().await;
+        // It gives up, and was not the only one ahead.
+        ahead.pop().unwrap().leave().await.unwrap();
+        goes_on().await;
+        let last = ahead.pop().unwrap();
+        for node in ahead {
+            node.leave().await.unwrap();
+        }
+        goes_on().await;
+        last.leave().await.unwrap();
+        soon(admission).await.unwrap();
+        node.leave().await.unwrap();
+        assert!(other.list(&queue, ALL).await.unwrap().is_empty());
+    }
+}
+
 /// What left before it was watched is as good as an event of it, behind the watch on the own node.
 #[tokio::test]
 async fn who_finds_nobody_ahead_to_watch_enters_without_listing_unless_it_is_gone_itself() {

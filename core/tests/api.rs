@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use latchwork_core::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, LeaseState, Node, NodeId, NodeState, Page, Patience,
+    Backend, Close, Entry, Join, Joined, Lease, LeaseState, Names, Node, NodeId, NodeState, Page, Patience,
     SequentialNodes,
 };
 use latchwork_core::decide::chain::{Listed, Standing};
@@ -54,7 +54,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Coordinator Config Secret Capabilities Eviction Address Name Kind Clock Moment
         Mutex MutexGuard ReentrantMutex ReentrantGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
         Acquire Token Release Loss Lost LostReason Error ErrorKind
-        Lease LeaseState NodeState NodeId Join Joined Entry Page Patience Close
+        Lease LeaseState Names NodeState NodeId Join Joined Entry Page Patience Close
         Claim ContactProof Listed Standing Slot Ask Answer Queue
         Memory Link
     );

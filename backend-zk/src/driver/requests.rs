@@ -139,6 +139,14 @@ impl Driver {
         .await
     }
 
+    /// Makes a sequential ephemeral node, whose name up to the counter is given. Answers its full path.
+    pub(crate) async fn create_sequential(&self, path: &str, data: &[u8]) -> Result<(String, Stat)> {
+        let options = CreateMode::EphemeralSequential.with_acls(self.acls);
+        let (stat, counter) =
+            self.request(|client| async move { client.create(path, data, &options).await }).await?;
+        Ok((format!("{path}{counter}"), stat.into()))
+    }
+
     pub(crate) async fn children(&self, path: &str) -> Result<Vec<String>> {
         self.request(|client| async move { client.list_children(path).await }).await
     }

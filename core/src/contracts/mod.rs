@@ -7,10 +7,12 @@
 
 mod backend;
 mod lease;
+mod names;
 mod node;
 mod nodes;
 
 pub use backend::{Backend, Close};
 pub use lease::{Lease, LeaseState};
+pub use names::Names;
 pub use node::{Node, NodeState};
 pub use nodes::{Entry, Join, Joined, MAX_LABEL_BYTES, NodeId, Page, Patience, SequentialNodes};

@@ -76,8 +76,12 @@ impl State {
                 if !model.has(Fault::PlainListing) {
                     self.clients[index].view = self.views.len() - 1;
                 }
-                let shown = &self.views[self.clients[index].view].nodes;
-                match shown.iter().find(|node| node.by == by).map(|node| node.sequence) {
+                let client = &self.clients[index];
+                let shown = &self.views[client.view].nodes;
+                // By the name, and the lowest of those that bear it.
+                let mut own =
+                    shown.iter().filter(|node| (node.by.client, node.name) == (by.client, client.name));
+                match own.next().map(|node| node.sequence) {
                     Some(sequence) => {
                         self.clients[index].sequence = sequence;
                         self.clients[index].phase = Phase::Listing;
@@ -276,13 +280,13 @@ impl State {
                     let found: Vec<u8> = self.views[shown]
                         .nodes
                         .iter()
-                        .filter(|node| node.by == by)
+                        .filter(|node| (node.by.client, node.name) == (by.client, client.name))
                         .map(|node| node.sequence)
                         .collect();
                     self.change(model, |view| view.nodes.retain(|node| !found.contains(&node.sequence)));
                 }
             }
-        } else if model.reuses && client.phase != Phase::Leaving {
+        } else if model.reuses && model.server == Server::Etcd && client.phase != Phase::Leaving {
             self.erase(model, by, client.name);
         } else {
             self.delete(model, by, client.sequence);

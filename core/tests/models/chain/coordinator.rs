@@ -46,8 +46,15 @@ impl State {
                 client.phase = Phase::Leaving;
                 client.owes_mark = false;
                 client.name_burnt |= !model.has(Fault::NameFreedEarly);
-                let late = self.late_leave(model.reuses, index);
+                if model.has(Fault::NameFreedUnconfirmed) {
+                    client.free_names |= 1 << client.name;
+                }
+                // On ZooKeeper a path names one incarnation.
+                let late = self.late_leave(model.reuses && model.server == Server::Etcd, index);
                 self.late.insert(late);
+                if model.has(Fault::NameFreedUnconfirmed) {
+                    self.clients[index].idle();
+                }
             }
             Step::LeaveTwice(index) => {
                 self.unknowns += 1;

@@ -67,6 +67,8 @@ pub(crate) enum Fault {
     NamePerClient,
     /// B10: a name is free again though its node's first leave, which has no guard, has no answer.
     NameFreedEarly,
+    /// B10: a name is free again before its node's leave is confirmed.
+    NameFreedUnconfirmed,
     /// B10: a leave beside the first one has no guard either.
     SecondLeaveUnguarded,
     /// B12: a downgrade makes a new node at the tail.
@@ -100,7 +102,7 @@ pub(crate) struct Chain {
     pub(crate) downgrades: u8,
     /// How many waiters' nodes an operator removes.
     pub(crate) removals: u8,
-    /// etcd: a name whose join and first leave were answered is used again; that leave has no guard.
+    /// A name whose join and first leave were answered is used again; on etcd that leave has no guard.
     pub(crate) reuses: bool,
     pub(crate) fault: Option<Fault>,
     /// What alone is judged; everything when there is no fault.

@@ -159,6 +159,13 @@ fn b10_a_name_is_used_again_only_when_nothing_that_lands_later_can_touch_it() {
     }
 }
 
+/// On ZooKeeper a node is found again by its name, and another that is leaving must not bear it.
+#[test]
+fn b10_a_name_is_used_again_only_when_its_node_is_gone() {
+    let bounds = Chain { attempts: 2, unknowns: 2, reuses: true, ..on(ZooKeeper, &[W, W]) };
+    planted("b10 gone", Fault::NameFreedUnconfirmed, bounds, TwoHolders);
+}
+
 #[test]
 fn b12_a_downgrade_at_the_tail_admits_a_writer_beside_the_reader() {
     planted(
@@ -189,8 +196,10 @@ fn b_every_state_of_three_exclusive_clients() {
         assert_sound("B exclusive", bounds);
         assert_sound("B removals", Chain { removals: 1, reconnects: 1, ..on(server, &[W, W, W]) });
     }
-    let bounds = Chain { attempts: 2, unknowns: 2, failures: 1, reuses: true, ..on(Etcd, &[W, W]) };
-    assert_sound("B names", bounds);
+    for server in [ZooKeeper, Etcd] {
+        let bounds = Chain { attempts: 2, unknowns: 2, failures: 1, reuses: true, ..on(server, &[W, W]) };
+        assert_sound("B names", bounds);
+    }
 }
 
 #[test]
@@ -229,7 +238,7 @@ fn b_long_walks() {
                 reconnects: 5,
                 // Without downgrades the departure of the only node ahead admits without another listing.
                 downgrades: if shared { 6 } else { 0 },
-                reuses: server == Etcd,
+                reuses: true,
                 ..on(server, &claims)
             };
             walk("B", &model, if long() { 600 } else { 300 }, 100_000);

@@ -110,10 +110,12 @@ impl Chain {
             steps.push(Step::Remove(index));
         }
         steps.push(Step::Leave(index));
-        if may_be_unknown && client.phase != Phase::Leaving && !client.unknown && self.server == Server::Etcd
-        {
+        let etcd = self.server == Server::Etcd;
+        // The create of the node was answered, on ZooKeeper too: what is left of another is looked for.
+        let made = !client.unknown && client.phase != Phase::Unknown;
+        if may_be_unknown && client.phase != Phase::Leaving && made && (etcd || self.reuses) {
             steps.push(Step::LeaveLate(index));
-            if self.reuses {
+            if etcd && self.reuses {
                 steps.push(Step::LeaveTwice(index));
             }
         }

@@ -1,19 +1,22 @@
 //! The names under which nodes are made, used again and again.
 //!
 //! *Why.* etcd's index keeps every key that ever was until it is compacted away, and a range walks over all of them: with a
-//! fresh name for every attempt, a join costs the more the more often its queue was taken.
+//! fresh name for every attempt, a join costs the more the more often its queue was taken. And on etcd and ZooKeeper
+//! who waits far from the head of a queue that goes round knows by its name who is ahead, without a listing.
 //!
 //! *Why it is safe.* Where no name is free an attempt's own id is its name. A name becomes free only when the two requests
 //! that touch whatever bears it, the join and the first leave, were answered and never repeated: so neither lands later. An
-//! attempt that was repeated, abandoned or refused behind its put, and a node whose first leave has no answer, take their name with
-//! them: so the deletes of an abandon and of such a refusal compare nothing. All other requests (further leaves, marks,
-//! downgrades) compare the create revision, so that late ones find nothing (RULES B10).
+//! attempt that was repeated, abandoned or refused behind its write, and a node whose first leave has no answer, take their name
+//! with them: so what an abandon and such a refusal remove by the name alone is their own. All other requests (further leaves, marks, downgrades) say which incarnation they
+//! mean: by the create revision on etcd, by the counter in the node's path on ZooKeeper (RULES B10).
 //! Model B of core's tests has it as `reuses`, with what goes wrong where a name is freed earlier.
 
 use std::collections::HashMap;
 
-use latchwork_core::contracts::NodeId;
 use parking_lot::Mutex;
+
+use super::{Join, Joined, NodeId};
+use crate::{ErrorKind, Result};
 
 /// Free names are kept for so many queues, and so many for each: who needs more makes new ones.
 const QUEUES: usize = 1024;
@@ -21,7 +24,7 @@ const EACH: usize = 256;
 
 /// A client's names.
 #[derive(Debug, Default)]
-pub(crate) struct Names(Mutex<State>);
+pub struct Names(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -32,7 +35,7 @@ struct State {
 
 impl Names {
     /// The name of an attempt: that of its earlier request, or one that is free.
-    pub(crate) fn lend(&self, queue: &str, attempt: NodeId, repeated: bool) -> NodeId {
+    pub fn lend(&self, queue: &str, attempt: NodeId, repeated: bool) -> NodeId {
         let mut state = self.0.lock();
         if let Some(&name) = state.lent.get(&attempt) {
             return name;
@@ -45,17 +48,29 @@ impl Names {
     }
 
     /// The name of an attempt whose outcome is unknown.
-    pub(crate) fn of(&self, attempt: NodeId) -> NodeId {
+    pub fn of(&self, attempt: NodeId) -> NodeId {
         self.0.lock().lent.get(&attempt).copied().unwrap_or(attempt)
     }
 
-    /// The attempt's join has an outcome: its name is its node's, or is burnt.
-    pub(crate) fn settle(&self, attempt: NodeId) {
+    /// The attempt's join was answered. Where it has an outcome its name is its node's, or is burnt; where it has none, whoever
+    /// comes back with this attempt, to repeat or to abandon it, needs its name.
+    pub fn joined(&self, join: &Join, answer: &Result<Joined>) {
+        let over = match answer {
+            Ok(_) => true,
+            Err(error) => !join.repeated && *error.kind() != ErrorKind::Unknown,
+        };
+        if over {
+            self.settle(join.id);
+        }
+    }
+
+    /// The attempt is over.
+    pub fn settle(&self, attempt: NodeId) {
         self.0.lock().lent.remove(&attempt);
     }
 
     /// Nothing bears this name any more, and nothing on its way could make that untrue.
-    pub(crate) fn free(&self, queue: &str, name: NodeId) {
+    pub fn free(&self, queue: &str, name: NodeId) {
         let mut state = self.0.lock();
         if !state.free.contains_key(queue) {
             if state.free.len() >= QUEUES
