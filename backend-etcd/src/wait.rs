@@ -41,6 +41,9 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
             Some(Standing::Admitted { mark }) => {
                 // After the answer: the own deadline may have passed while it was under way.
                 node.check_lost()?;
+                if view.near {
+                    node.client.watches.near_head(&node.queue.prefix);
+                }
                 node.settle(mark, view.revision);
             }
             Some(_) if matches!(claim, Claim::Permits(weight) if weight > limit) => {
@@ -84,7 +87,7 @@ async fn behind(node: &EtcdNode, view: &View, watch: usize, sole: bool) -> Woken
         (watches.departure(&node.queue.prefix, keys, Until::All, view.revision), true)
     } else {
         watches.far_from_head(&node.queue.prefix);
-        watches.departure_in_turn(&node.queue.prefix, &target.key, view.revision, before_it)
+        watches.departure_in_turn(&node.queue.prefix, &target.key, exclusive, view.revision, before_it)
     };
     let mut out_of_turn = None;
     // A writer may turn into a reader, and a holder of permits may be marked, in their places (RULES B6, B12).

@@ -166,10 +166,12 @@ impl Watches {
 
     /// Waits, far from the head, for the departure of one key that was listed at revision `after`, and will leave at the
     /// earliest `before_it` revisions later, if it leaves in its turn. Answers too whether it would be told of any other departure.
+    /// `may_come_again`: it is the predecessor of an exclusive node, and so may be that of the next.
     pub(crate) fn departure_in_turn(
         self: &Arc<Self>,
         prefix: &str,
         key: &[u8],
+        may_come_again: bool,
         after: u64,
         before_it: u64,
     ) -> (Subscription, bool) {
@@ -178,10 +180,9 @@ impl Watches {
         };
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
-        let known = state.feeds.get(name).copied();
-        let id = match known {
+        let id = match state.feeds.get(name) {
             // In a queue that goes round its names come again: such a watch is prompt, and costs no request.
-            Some(id) => id,
+            Some(&id) => id,
             None => {
                 let from = after + before_it;
                 let watch = state.watch(key.into(), false, from + 1, Only::Deletes);
@@ -193,8 +194,9 @@ impl Watches {
                 id
             }
         };
-        let last = state.far.insert(prefix.to_owned(), Far { feed: id, again: known.is_some() });
-        if let Some(last) = last.filter(|last| last.feed != id) {
+        let again = state.far.get(prefix).is_some_and(|last| last.feed == id);
+        let far = Far { feed: id, again: again && may_come_again };
+        if let Some(last) = state.far.insert(prefix.to_owned(), far).filter(|_| !again) {
             self.drop_feed_if(&mut state, last.feed, |feed| feed.idle_since.is_some());
         }
         state.last_subscriber += 1;

@@ -98,28 +98,43 @@ async fn a_long_queue_is_served_in_order() {
     println!("{:.0} grants/s", all.len() as f64 / started.elapsed().as_secs_f64());
 }
 
-/// Who was the predecessor twice is asked for alone, and may not be the last ahead.
+/// Who was the predecessor twice is asked for alone: it may not be the last ahead, and may not be there.
 #[tokio::test]
 async fn a_neighbour_that_leaves_admits_nobody_while_others_are_ahead() {
     let server = server().await;
-    let (others, client) = (client(&server, "").await, client(&server, "").await);
+    let others = client(&server, "").await;
+    let (proxy, client) = proxied(&server, "").await;
     let take_a_place = || async { join(&others, Kind::Mutex, Claim::Exclusive, None).await.1 };
     let mut ahead = Vec::new();
     for _ in 0..20 {
         ahead.push(take_a_place().await);
     }
-    for _ in 0..2 {
+    let before = keys(&server, "latchwork/mutex/").await;
+    let neighbour = take_a_place().await;
+    let name = keys(&server, "latchwork/mutex/").await.into_iter().find(|key| !before.contains(key)).unwrap();
+    let asked_for = || {
+        let name = name.clone().into_bytes();
+        proxy.request(move |chunk| chunk.windows(name.len()).any(|window| window == name))
+    };
+    let waits_behind_it = async || {
         let (_, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
         let mut waiting = wait(&node);
         still_waits(&mut waiting).await;
         waiting.abort();
+        assert!(waiting.await.unwrap_err().is_cancelled());
         node.leave().await.unwrap();
+    };
+    for _ in 0..2 {
+        waits_behind_it().await;
     }
+
     let between = take_a_place().await;
+    let asked = asked_for();
     let (_, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
+    assert!(asked.has_fired());
     let mut waiting = wait(&node);
     still_waits(&mut waiting).await;
-    ahead.pop().unwrap().leave().await.unwrap();
+    neighbour.leave().await.unwrap();
     still_waits(&mut waiting).await;
     for node in ahead {
         node.leave().await.unwrap();
@@ -127,11 +142,28 @@ async fn a_neighbour_that_leaves_admits_nobody_while_others_are_ahead() {
     still_waits(&mut waiting).await;
     between.leave().await.unwrap();
     soon(waiting).await.unwrap().unwrap();
-    // And one that is not there is not waited for.
     node.leave().await.unwrap();
-    let (admitted, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
-    assert!(admitted);
-    node.leave().await.unwrap();
+
+    // The same again, and then nobody is there.
+    let mut ahead = Vec::new();
+    for _ in 0..20 {
+        ahead.push(take_a_place().await);
+    }
+    for _ in 0..2 {
+        waits_behind_it().await;
+    }
+    for node in ahead {
+        node.leave().await.unwrap();
+    }
+    for _ in 0..2 {
+        let (admitted, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
+        assert!(admitted);
+        node.leave().await.unwrap();
+    }
+    assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
+    for client in [others, client] {
+        client.close().await.unwrap();
+    }
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
 }
 

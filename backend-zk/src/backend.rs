@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, SequentialNodes};
+use latchwork_core::contracts::{Backend, Close, Entry, Join, Joined, Lease, Names, Page, SequentialNodes};
 use latchwork_core::{
     Address, Capabilities, Config, Connector, Error, ErrorKind, Eviction, LostReason, Result,
 };
@@ -45,6 +45,7 @@ impl Connector for ZooKeeperConnector {
 /// A client of a ZooKeeper ensemble: one session at a time.
 pub struct ZooKeeperBackend {
     settings: Arc<Settings>,
+    names: Arc<Names>,
     current: Mutex<Arc<Session>>,
     // One session is opened at a time, however many joins ask for it.
     opening: tokio::sync::Mutex<()>,
@@ -75,14 +76,15 @@ impl ZooKeeperBackend {
     }
 
     async fn open(settings: Settings) -> Result<Self> {
-        let settings = Arc::new(settings);
+        let (settings, names) = (Arc::new(settings), Arc::new(Names::default()));
         let opened = async {
             hello::greet(&settings.hosts).await?;
-            Session::open(&settings).await
+            Session::open(&settings, &names).await
         };
         let session = in_time(&settings, opened).await?;
         Ok(Self {
             settings,
+            names,
             current: Mutex::new(session),
             opening: tokio::sync::Mutex::default(),
             closing: AtomicBool::new(false),
@@ -117,7 +119,7 @@ impl ZooKeeperBackend {
             // Our own old nodes are not to be in our way. Where it takes too long, they are, for a while.
             let _ = tokio::time::timeout(self.settings.request_timeout, old.driver.closed()).await;
         }
-        let fresh = in_time(&self.settings, Session::open(&self.settings)).await?;
+        let fresh = in_time(&self.settings, Session::open(&self.settings, &self.names)).await?;
         let mut current = self.current.lock();
         // Looked at under the lock that `close` takes behind the flag: one of the two sees the other.
         if self.closing.load(Ordering::Acquire) {

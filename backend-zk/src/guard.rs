@@ -209,7 +209,7 @@ async fn mark_when_limit_changes(node: Weak<ZkNode>, limit: Limit) {
 
 /// Marks the own node, so that the next one knows that it is the head: until it is confirmed (RULES B7).
 pub(crate) async fn mark_admitted(node: Weak<ZkNode>) {
-    while let Some(node) = node.upgrade() {
+    while let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) {
         let data = admitted(&node.label);
         match node.session.driver.write(&node.path, &data).await {
             Err(fault) if fault.is_transient() => {

@@ -31,14 +31,15 @@ pub(crate) struct Session {
     server_time: Mutex<(i64, Moment)>,
     /// What it holds, to be watched.
     pub(crate) guards: Guards,
-    pub(crate) names: Names,
+    /// The client's, over all its sessions: what an attempt has left on a session that was lost is found by its name too.
+    pub(crate) names: Arc<Names>,
     pub(crate) neighbours: Neighbours,
     keeper: Mutex<Option<tokio::task::AbortHandle>>,
 }
 
 impl Session {
     /// Opens a session, and starts to prove it.
-    pub(crate) async fn open(settings: &Arc<Settings>) -> Result<Arc<Self>> {
+    pub(crate) async fn open(settings: &Arc<Settings>, names: &Arc<Names>) -> Result<Arc<Self>> {
         loop {
             let Connected { driver, sent, answered } =
                 Driver::connect(settings).await.map_err(|fault| connect_error(fault, settings))?;
@@ -69,7 +70,7 @@ impl Session {
                 settings: Arc::clone(settings),
                 server_time,
                 guards: Guards::default(),
-                names: Names::default(),
+                names: Arc::clone(names),
                 neighbours: Neighbours::default(),
                 keeper: Mutex::default(),
             });

@@ -69,7 +69,8 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
     Ok(entries.filter(|entry| entry.sequence > page.after).collect())
 }
 
-/// Removes the node at a sequence number, whoever has it. Its name is its own for ever, so that nothing newer is met.
+/// Removes the node at a sequence number, whoever has it. Nothing newer is met: a name comes again only with a new directory, and the
+/// server removes one when it was empty for a minute.
 pub(crate) async fn revoke(session: &Session, address: &Address, sequence: u64) -> Result<bool> {
     let site = Site::of(session, address)?;
     let work = async {

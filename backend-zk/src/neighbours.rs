@@ -5,7 +5,7 @@
 //!
 //! *Why it is safe.* A node that is there and has the counter before ours is ahead of us, and nobody can come between. When
 //! it has left the queue is listed as ever (RULES B2). Where it is not there the queue is listed at once: a wrong guess costs a
-//! request, and is not made again until the predecessor was the same twice.
+//! request and two trips, and is not made again until the predecessor was the same twice.
 
 use std::collections::HashMap;
 

@@ -64,6 +64,7 @@ pub(crate) struct ZkNode {
     joined: i64,
     // Its id is free for the next when its leave is confirmed: no request of its join is still on its way.
     frees_id: AtomicBool,
+    left: AtomicBool,
     turn: Mutex<Turn>,
     leaving: AtomicBool,
     entered: AtomicBool,
@@ -90,6 +91,7 @@ impl ZkNode {
             state: NodeState::new(session.lease().clone(), sequence(stat)),
             joined: stat.ctime,
             frees_id: AtomicBool::new(!join.repeated),
+            left: AtomicBool::new(false),
             turn: Mutex::new(Turn::None),
             leaving: AtomicBool::new(false),
             entered: AtomicBool::new(false),
@@ -134,8 +136,10 @@ impl ZkNode {
         Ok(())
     }
 
-    /// Leaves, within the join that made the node: where that is not confirmed, the join's outcome is unknown.
+    /// Leaves, within the join that made the node: where that is not confirmed, the join's outcome is unknown. The attempt may
+    /// come back, so its id is not free.
     pub(crate) async fn take_back(&self) -> Result<()> {
+        self.frees_id.store(false, Ordering::Release);
         self.leave().await.map_err(|error| {
             Error::new(ErrorKind::Unknown, "its node could not be taken back").because(error)
         })
@@ -192,6 +196,10 @@ impl Node for ZkNode {
     }
 
     async fn leave(&self) -> Result<()> {
+        // The path may be another's by now: ids are used again, and a counter begins anew with its directory.
+        if self.left.load(Ordering::Acquire) {
+            return Ok(());
+        }
         // Before the request is sent: the deletion is not somebody else's hand then.
         self.leaving.store(true, Ordering::Release);
         // And before this look: a downgrade that begins behind it sees that we leave.
@@ -200,6 +208,7 @@ impl Node for ZkNode {
         let id = self.frees_id.swap(false, Ordering::AcqRel).then(|| id_of(self.name())).flatten();
         match self.session.driver.delete_all(&paths).await {
             Ok(()) => {
+                self.left.store(true, Ordering::Release);
                 if let Some(id) = id {
                     self.session.names.free(self.queue(), id);
                 }

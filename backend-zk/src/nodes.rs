@@ -47,22 +47,25 @@ pub(crate) struct View {
 
 /// Carries a join out: one try.
 pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> {
-    let joined = enter(session, join).await;
+    let site = Site::of(session, &join.queue)?;
+    let joined = enter(session, &site, join).await;
+    if matches!(joined, Ok(Joined::Refused)) && !join.repeated {
+        session.names.free(&site.path, session.names.of(join.id));
+    }
     session.names.joined(join, &joined);
     joined
 }
 
-async fn enter(session: &Arc<Session>, join: &Join) -> Result<Joined> {
-    let site = Site::of(session, &join.queue)?;
+async fn enter(session: &Arc<Session>, site: &Site, join: &Join) -> Result<Joined> {
     if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit)
         && weight > limit
     {
         return Err(join.conflict(Some(limit)));
     }
     let name = session.names.lend(&site.path, join.id, join.repeated);
-    let made = make(session, &site, join, name).await.map_err(|fault| overtaken(session, fault, "join"))?;
+    let made = make(session, site, join, name).await.map_err(|fault| overtaken(session, fault, "join"))?;
     let Made { path, stat, shown, limit } = made;
-    let node = ZkNode::new(session, &site, &path, &stat, join);
+    let node = ZkNode::new(session, site, &path, &stat, join);
     let children = match shown {
         Shown::Queue(children) => children,
         Shown::Ahead(path, watch) => {
@@ -70,7 +73,7 @@ async fn enter(session: &Arc<Session>, join: &Join) -> Result<Joined> {
             return Ok(Joined::Waiting(node));
         }
     };
-    let limit = match settle_limit(session, &site, join, limit).await {
+    let limit = match settle_limit(session, site, join, limit).await {
         Ok(limit) => limit,
         Err(error) => {
             node.take_back().await?;

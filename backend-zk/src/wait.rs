@@ -190,7 +190,11 @@ impl ZkNode {
             self.session.driver.children(self.queue()),
             read_limit(&self.session, self.limit.as_deref())
         );
-        let queue = self.read_queue(children?);
+        let children = children?;
+        if children.len() <= FAR_FROM_HEAD {
+            self.session.neighbours.forget(self.queue());
+        }
+        let queue = self.read_queue(children);
         Ok(View { queue, limit: limit?.unwrap_or_default() })
     }
 

@@ -10,7 +10,7 @@ use common::{
     address, admitted, backend, config, coordinator, holds, join, one_proxied, put, server, soon,
     still_waits, stranger, waiting,
 };
-use latchwork_core::contracts::{Close, Joined, Page, Patience};
+use latchwork_core::contracts::{Close, Join, Joined, Page, Patience};
 use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::{Address, ErrorKind, Fenced, Hold, Kind, LostReason};
 use zookeeper_client::CreateMode;
@@ -132,6 +132,45 @@ async fn who_waits_behind_the_same_neighbour_again_joins_without_listing_and_lis
         soon(admission).await.unwrap();
         node.leave().await.unwrap();
         assert!(other.list(&queue, ALL).await.unwrap().is_empty());
+    }
+}
+
+/// Ids are used again, and counters begin anew when the server has removed an empty directory: so a path may be another's.
+#[tokio::test]
+async fn a_second_leave_of_a_node_spares_the_next_of_its_path() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let (client, stranger) = (backend(&config).await, stranger(addr).await);
+    let queue = address(&config, Kind::Mutex, "a");
+    let directory = format!("/{}/mutex/a", config.namespace);
+    let first = admitted(client.join(&join(&queue, Exclusive)).await);
+    let named = stranger.list_children(&directory).await.unwrap();
+    first.leave().await.unwrap();
+    stranger.delete(&directory, None).await.unwrap();
+    let next = admitted(client.join(&join(&queue, Exclusive)).await);
+    assert_eq!(stranger.list_children(&directory).await.unwrap(), named, "ids are used again");
+    first.leave().await.unwrap();
+    assert_eq!(stranger.list_children(&directory).await.unwrap(), named);
+    next.leave().await.unwrap();
+    assert!(stranger.list_children(&directory).await.unwrap().is_empty());
+}
+
+/// Whoever asks again for a join that failed looks for its node by its id, which so must not be another's.
+#[tokio::test]
+async fn a_join_that_failed_behind_its_write_takes_its_id_with_it() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let (client, stranger) = (backend(&config).await, stranger(addr).await);
+    let queue = address(&config, Kind::Semaphore, "a");
+    let asked = join(&queue, Permits(1));
+    let kept = admitted(client.join(&asked).await);
+    let other = Join { limit: Some(3), ..join(&queue, Permits(1)) };
+    assert_eq!(*client.join(&other).await.unwrap_err().kind(), ErrorKind::Conflict);
+    let next = admitted(client.join(&join(&queue, Permits(1))).await);
+    let names = stranger.list_children(&format!("/{}/semaphore/a", config.namespace)).await.unwrap();
+    assert!(names.len() == 2 && !names.iter().any(|name| name.contains(&other.id.hyphenated())), "{names:?}");
+    for node in [kept, next] {
+        node.leave().await.unwrap();
     }
 }
 

@@ -58,7 +58,7 @@ async fn a_watch_that_goes_on_in_the_next_stream_is_not_started_twice() {
 #[tokio::test]
 async fn the_neighbour_is_who_was_watched_twice_and_is_told_to_one() {
     let (watches, _commands) = Watches::new();
-    let far = |key: &[u8], after| watches.departure_in_turn("q/", key, after, 0).0;
+    let far = |key: &[u8], after| watches.departure_in_turn("q/", key, true, after, 0).0;
     assert_eq!(watches.neighbour("q/"), None);
     drop(far(b"q/a", 5));
     assert_eq!(watches.neighbour("q/"), None, "watched once");
@@ -75,4 +75,8 @@ async fn the_neighbour_is_who_was_watched_twice_and_is_told_to_one() {
     drop(far(b"q/b", 21));
     watches.near_head("q/");
     assert_eq!(watches.neighbour("q/"), None, "no more far from the head");
+    for after in [25, 29] {
+        drop(watches.departure_in_turn("q/", b"q/b", false, after, 0));
+    }
+    assert_eq!(watches.neighbour("q/"), None, "a reader's");
 }
