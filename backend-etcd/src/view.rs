@@ -25,6 +25,8 @@ pub(crate) struct View {
     pub(crate) hidden: u64,
     /// Few enough stand in the queue.
     pub(crate) near: bool,
+    /// So few that it is not about to be long again.
+    pub(crate) short: bool,
 }
 
 /// One entry of the queue that counts.
@@ -72,7 +74,8 @@ impl View {
         members.sort_by_key(|member| member.created);
         let hidden =
             if queue.is_one_by_one() { found.count.saturating_sub(found.entries.len() as u64) } else { 0 };
-        Some(Self { revision, members, more: found.more, hidden, near: found.count <= NEAR_HEAD })
+        let (near, short) = (found.count <= NEAR_HEAD, found.count <= NEAR_HEAD / 2);
+        Some(Self { revision, members, more: found.more, hidden, near, short })
     }
 
     /// What a node knows that was made at this revision and looked at one key only; `None` when that is not there. Whoever is there
@@ -89,7 +92,7 @@ impl View {
             member(&other.key, other.created, other.modified),
             member(own.as_bytes(), revision, revision),
         ];
-        Some(Self { revision, members, more: true, hidden: 0, near: false })
+        Some(Self { revision, members, more: true, hidden: 0, near: false, short: false })
     }
 
     /// Where the node with this key stands; `None` when it is not there (RULES B1).

@@ -41,7 +41,7 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
             Some(Standing::Admitted { mark }) => {
                 // After the answer: the own deadline may have passed while it was under way.
                 node.check_lost()?;
-                if view.near {
+                if view.short {
                     node.client.watches.near_head(&node.queue.prefix);
                 }
                 node.settle(mark, view.revision);

@@ -152,12 +152,18 @@ async fn a_neighbour_that_leaves_admits_nobody_while_others_are_ahead() {
     for _ in 0..2 {
         waits_behind_it().await;
     }
+    let were_there = keys(&server, "latchwork/mutex/").await;
     for node in ahead {
         node.leave().await.unwrap();
     }
-    for _ in 0..2 {
+    for expected in [true, false] {
+        let were_there = were_there.clone();
+        let asked = proxy.request(move |chunk| {
+            were_there.iter().any(|key| chunk.windows(key.len()).any(|window| window == key.as_bytes()))
+        });
         let (admitted, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
         assert!(admitted);
+        assert_eq!(asked.has_fired(), expected, "whether it asks for who was its neighbour");
         node.leave().await.unwrap();
     }
     assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);

@@ -31,7 +31,7 @@ pub(crate) struct Session {
     server_time: Mutex<(i64, Moment)>,
     /// What it holds, to be watched.
     pub(crate) guards: Guards,
-    /// The client's, over all its sessions: what an attempt has left on a session that was lost is found by its name too.
+    /// The client's, over all its sessions: what an attempt of unknown outcome has left on a lost one is found by its name too.
     pub(crate) names: Arc<Names>,
     pub(crate) neighbours: Neighbours,
     keeper: Mutex<Option<tokio::task::AbortHandle>>,

@@ -69,8 +69,8 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
     Ok(entries.filter(|entry| entry.sequence > page.after).collect())
 }
 
-/// Removes the node at a sequence number, whoever has it. Nothing newer is met: a name comes again only with a new directory, and the
-/// server removes one when it was empty for a minute.
+/// Removes the node at a sequence number, whoever has it. Nothing newer is met, but where the server removes the emptied directory and its
+/// client joins anew, all between the two requests: then that one's hold is revoked, and told so.
 pub(crate) async fn revoke(session: &Session, address: &Address, sequence: u64) -> Result<bool> {
     let site = Site::of(session, address)?;
     let work = async {

@@ -211,7 +211,10 @@ async fn create_behind(
 ) -> std::result::Result<Option<Made>, Fault> {
     let driver = &session.driver;
     let (path, stat) = match driver.create_sequential(&site.node(prefix), join.label.as_bytes()).await {
-        Err(Fault::NoNode) => return Ok(None),
+        Err(Fault::NoNode) => {
+            session.neighbours.forget(&site.path);
+            return Ok(None);
+        }
         created => created?,
     };
     let ahead = before(&path, site.kind, neighbour).map(|name| site.node(&name));

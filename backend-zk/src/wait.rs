@@ -191,7 +191,8 @@ impl ZkNode {
             read_limit(&self.session, self.limit.as_deref())
         );
         let children = children?;
-        if children.len() <= FAR_FROM_HEAD {
+        // Half of what it takes to be far, or a queue of about that length would be now this and now that.
+        if children.len() <= FAR_FROM_HEAD / 2 {
             self.session.neighbours.forget(self.queue());
         }
         let queue = self.read_queue(children);

@@ -16,8 +16,9 @@ use latchwork_core::{Address, ErrorKind, Fenced, Hold, Kind, LostReason};
 use zookeeper_client::CreateMode;
 
 const ALL: Page = Page { after: 0, most: 100 };
-/// The request that lists.
+/// The requests that list, and that read.
 const LIST: i32 = 8;
+const READ: i32 = 4;
 
 #[tokio::test]
 async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_removed() {
@@ -99,8 +100,10 @@ async fn who_waits_behind_the_same_neighbour_again_joins_without_listing_and_lis
             for node in ahead {
                 node.leave().await.unwrap();
             }
-            for _ in 0..2 {
+            for expected in [true, false] {
+                let read = proxy.request(|chunk| holds(chunk, READ));
                 admitted(one.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+                assert_eq!(read.has_fired(), expected, "whether it looks for who was its neighbour");
             }
             continue;
         }
