@@ -60,10 +60,7 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
         }
         Error::from(failure)
     });
-    client.names.joined(join, &joined);
-    if matches!(joined, Ok(Joined::Refused)) && !join.repeated && name != join.id {
-        client.names.free(&prefix, name);
-    }
+    client.names.joined(&prefix, join, &joined);
     joined
 }
 

@@ -197,7 +197,7 @@ impl Watches {
         let again = state.far.get(prefix).is_some_and(|last| last.feed == id);
         let far = Far { feed: id, again: again && may_come_again };
         if let Some(last) = state.far.insert(prefix.to_owned(), far).filter(|_| !again) {
-            self.drop_feed_if(&mut state, last.feed, |feed| feed.idle_since.is_some());
+            self.drop_idle_feed(&mut state, last.feed);
         }
         state.last_subscriber += 1;
         let subscriber = state.last_subscriber;
@@ -238,7 +238,7 @@ impl Watches {
     pub(crate) fn far_from_head(&self, prefix: &str) {
         let mut state = self.state.lock();
         if let Some(&id) = state.feeds.get(prefix) {
-            self.drop_feed_if(&mut state, id, |feed| feed.idle_since.is_some());
+            self.drop_idle_feed(&mut state, id);
         }
     }
 
@@ -246,7 +246,7 @@ impl Watches {
     pub(crate) fn near_head(&self, prefix: &str) {
         let mut state = self.state.lock();
         if let Some(last) = state.far.remove(prefix) {
-            self.drop_feed_if(&mut state, last.feed, |feed| feed.idle_since.is_some());
+            self.drop_idle_feed(&mut state, last.feed);
         }
     }
 
@@ -313,6 +313,10 @@ impl Watches {
             }
             Some(Of::Own(_)) | None => {}
         }
+    }
+
+    fn drop_idle_feed(&self, state: &mut State, id: i64) {
+        self.drop_feed_if(state, id, |feed| feed.idle_since.is_some());
     }
 
     fn drop_feed_if(&self, state: &mut State, id: i64, due: impl Fn(&Feed) -> bool) {

@@ -112,9 +112,10 @@ async fn a_neighbour_that_leaves_admits_nobody_while_others_are_ahead() {
     let before = keys(&server, "latchwork/mutex/").await;
     let neighbour = take_a_place().await;
     let name = keys(&server, "latchwork/mutex/").await.into_iter().find(|key| !before.contains(key)).unwrap();
-    let asked_for = || {
-        let name = name.clone().into_bytes();
-        proxy.request(move |chunk| chunk.windows(name.len()).any(|window| window == name))
+    let asked_for = |keys: Vec<String>| {
+        proxy.request(move |chunk| {
+            keys.iter().any(|key| chunk.windows(key.len()).any(|window| window == key.as_bytes()))
+        })
     };
     let waits_behind_it = async || {
         let (_, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
@@ -129,7 +130,7 @@ async fn a_neighbour_that_leaves_admits_nobody_while_others_are_ahead() {
     }
 
     let between = take_a_place().await;
-    let asked = asked_for();
+    let asked = asked_for(vec![name]);
     let (_, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
     assert!(asked.has_fired());
     let mut waiting = wait(&node);
@@ -157,10 +158,7 @@ async fn a_neighbour_that_leaves_admits_nobody_while_others_are_ahead() {
         node.leave().await.unwrap();
     }
     for expected in [true, false] {
-        let were_there = were_there.clone();
-        let asked = proxy.request(move |chunk| {
-            were_there.iter().any(|key| chunk.windows(key.len()).any(|window| window == key.as_bytes()))
-        });
+        let asked = asked_for(were_there.clone());
         let (admitted, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
         assert!(admitted);
         assert_eq!(asked.has_fired(), expected, "whether it asks for who was its neighbour");

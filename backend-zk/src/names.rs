@@ -68,7 +68,7 @@ pub(crate) fn as_reader(writer: &str) -> Option<String> {
     Some(format!("{id}__READ__{counter}"))
 }
 
-/// The name that begins like this one's, and has the counter before that of `own`.
+/// The name that begins with this prefix, and has the counter before that of `own`, a name or a path.
 pub(crate) fn before(own: &str, kind: Kind, prefix: &str) -> Option<String> {
     let (_, counter) = read_name(kind, own)?;
     Some(format!("{prefix}{:010}", counter.wrapping_sub(1)))

@@ -49,10 +49,7 @@ pub(crate) struct View {
 pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> {
     let site = Site::of(session, &join.queue)?;
     let joined = enter(session, &site, join).await;
-    if matches!(joined, Ok(Joined::Refused)) && !join.repeated {
-        session.names.free(&site.path, session.names.of(join.id));
-    }
-    session.names.joined(join, &joined);
+    session.names.joined(&site.path, join, &joined);
     joined
 }
 
@@ -218,17 +215,16 @@ async fn create_behind(
         created => created?,
     };
     let ahead = before(&path, site.kind, neighbour).map(|name| site.node(&name));
-    let watched = match &ahead {
-        Some(ahead) => driver.watch(ahead).await,
+    let watched = match ahead {
+        Some(ahead) => driver.watch(&ahead).await.map(|(_, _, watch)| Shown::Ahead(ahead, watch)),
         None => Err(Fault::NoNode),
     };
-    let shown = match (watched, ahead) {
-        (Ok((_, _, watch)), Some(ahead)) => Ok(Shown::Ahead(ahead, watch)),
-        (Err(Fault::NoNode), _) | (_, None) => {
+    let shown = match watched {
+        Err(Fault::NoNode) => {
             session.neighbours.forget(&site.path);
             driver.children(&site.path).await.map(Shown::Queue)
         }
-        (Err(fault), _) => Err(fault),
+        watched => watched,
     };
     let shown = or_undone(session, &path, shown).await?;
     Ok(Some(Made { path, stat, shown, limit: None }))
@@ -269,11 +265,11 @@ async fn create(
 }
 
 /// What was seen behind the create of this path, or its end.
-async fn or_undone<T>(
+async fn or_undone(
     session: &Session,
     path: &str,
-    shown: std::result::Result<T, Fault>,
-) -> std::result::Result<T, Fault> {
+    shown: std::result::Result<Shown, Fault>,
+) -> std::result::Result<Shown, Fault> {
     match shown {
         // The create is known, the listing is not: told as unknown, so that the node is found again.
         Err(fault) if fault.is_transient() => Err(Fault::Unknown(None)),

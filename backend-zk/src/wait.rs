@@ -175,7 +175,8 @@ impl ZkNode {
             return;
         }
         let neighbours = &self.session.neighbours;
-        match queue.right_before(at).filter(|_| at >= FAR_FROM_HEAD) {
+        let far = at >= FAR_FROM_HEAD;
+        match far.then(|| queue.right_before(at)).flatten() {
             Some(prefix) => neighbours.seen(self.queue(), prefix),
             None => neighbours.forget(self.queue()),
         }

@@ -118,7 +118,7 @@ async fn curators_readers_and_writers_and_ours_honour_each_other() {
     let writer = waiting(backend.join(&join(&queue, Exclusive)).await);
     writes.does("try", "refused").await;
     reader.leave().await.unwrap();
-    assert!(still_waits(&backend, &queue, &writer).await);
+    assert!(still_waits(&backend, &queue, writer.admitted()).await);
     reads.does("release", "released").await;
     soon(writer.admitted()).await.unwrap();
     reads.does("try", "refused").await;
@@ -127,7 +127,7 @@ async fn curators_readers_and_writers_and_ours_honour_each_other() {
     // Curator writes, our reader waits.
     writes.does("acquire", "acquired").await;
     let reader = waiting(backend.join(&join(&queue, Shared)).await);
-    assert!(still_waits(&backend, &queue, &reader).await);
+    assert!(still_waits(&backend, &queue, reader.admitted()).await);
     writes.does("release", "released").await;
     soon(reader.admitted()).await.unwrap();
     reader.leave().await.unwrap();
@@ -157,11 +157,11 @@ async fn a_writer_of_ours_that_turns_reader_lets_curators_readers_in_and_keeps_i
     // Curator's writer, and our reader behind it, see two readers ahead.
     let behind = waiting(backend.join(&join(&queue, Shared)).await);
     reads.does("release", "released").await;
-    assert!(still_waits(&backend, &queue, &behind).await);
+    assert!(still_waits(&backend, &queue, behind.admitted()).await);
     assert!(!writes.has_said_anything().await);
     writer.leave().await.unwrap();
     writes.says("acquired").await;
-    assert!(still_waits(&backend, &queue, &behind).await);
+    assert!(still_waits(&backend, &queue, behind.admitted()).await);
     writes.does("release", "released").await;
     soon(behind.admitted()).await.unwrap();
     behind.leave().await.unwrap();

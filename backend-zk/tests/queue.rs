@@ -90,7 +90,7 @@ async fn who_waits_behind_the_same_neighbour_again_joins_without_listing_and_lis
             let listed = proxy.request(|chunk| holds(chunk, LIST));
             let node = waiting(one.join(&join(&queue, Exclusive)).await);
             assert!(listed.has_fired(), "round {round}");
-            assert!(still_waits(&one, &queue, &node).await);
+            assert!(still_waits(&one, &queue, node.admitted()).await);
             node.leave().await.unwrap();
             // The neighbour takes its next turn, under its name.
             ahead.pop().unwrap().leave().await.unwrap();
@@ -111,26 +111,15 @@ async fn who_waits_behind_the_same_neighbour_again_joins_without_listing_and_lis
         let node = waiting(one.join(&join(&queue, Exclusive)).await);
         assert!(!listed.has_fired());
         let mut admission = pin!(node.admitted());
-        let mut goes_on = async || {
-            tokio::select! {
-                biased;
-                done = &mut admission => panic!("it is not its turn: {done:?}"),
-                () = async {
-                    for _ in 0..5 {
-                        one.list(&queue, ALL).await.unwrap();
-                    }
-                } => {}
-            }
-        };
-        goes_on().await;
+        assert!(still_waits(&one, &queue, &mut admission).await);
         // It gives up, and was not the only one ahead.
         ahead.pop().unwrap().leave().await.unwrap();
-        goes_on().await;
+        assert!(still_waits(&one, &queue, &mut admission).await);
         let last = ahead.pop().unwrap();
         for node in ahead {
             node.leave().await.unwrap();
         }
-        goes_on().await;
+        assert!(still_waits(&one, &queue, &mut admission).await);
         last.leave().await.unwrap();
         soon(admission).await.unwrap();
         node.leave().await.unwrap();
@@ -220,7 +209,7 @@ async fn a_writer_that_finds_nobody_ahead_to_watch_waits_for_the_reader_that_it_
     let holder = admitted(other.join(&join(&queue, Exclusive)).await);
     let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
     holder.downgrade().await.unwrap();
-    assert!(still_waits(&one, &queue, &waiter).await);
+    assert!(still_waits(&one, &queue, waiter.admitted()).await);
     holder.leave().await.unwrap();
     soon(waiter.admitted()).await.unwrap();
 }
@@ -232,7 +221,7 @@ async fn who_is_removed_while_it_is_cut_off_is_not_admitted_when_its_predecessor
     let queue = address(&config, Kind::Mutex, "a");
     let holder = admitted(other.join(&join(&queue, Exclusive)).await);
     let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
-    assert!(still_waits(&one, &queue, &waiter).await);
+    assert!(still_waits(&one, &queue, waiter.admitted()).await);
     let ends = async {
         proxy.cut();
         assert!(other.revoke(&queue, waiter.state().sequence()).await.unwrap());
@@ -260,10 +249,10 @@ async fn waiters_are_admitted_in_order_each_by_its_predecessors_departure() {
     let page = one.list(&queue, Page { after: sequences[0], most: 1 }).await.unwrap();
     assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [sequences[1]]);
 
-    assert!(still_waits(&other, &queue, &second).await);
+    assert!(still_waits(&other, &queue, second.admitted()).await);
     first.leave().await.unwrap();
     soon(second.admitted()).await.unwrap();
-    assert!(still_waits(&one, &queue, &third).await);
+    assert!(still_waits(&one, &queue, third.admitted()).await);
     second.leave().await.unwrap();
     soon(third.admitted()).await.unwrap();
     third.leave().await.unwrap();
@@ -280,9 +269,9 @@ async fn a_waiter_that_leaves_in_mid_queue_admits_nobody() {
     let first = admitted(backend.join(&join(&queue, Exclusive)).await);
     let second = waiting(backend.join(&join(&queue, Exclusive)).await);
     let third = waiting(backend.join(&join(&queue, Exclusive)).await);
-    assert!(still_waits(&backend, &queue, &third).await);
+    assert!(still_waits(&backend, &queue, third.admitted()).await);
     second.leave().await.unwrap();
-    assert!(still_waits(&backend, &queue, &third).await);
+    assert!(still_waits(&backend, &queue, third.admitted()).await);
     first.leave().await.unwrap();
     soon(third.admitted()).await.unwrap();
 }
@@ -348,10 +337,10 @@ async fn readers_share_and_wait_for_the_nearest_earlier_writer() {
     let behind = waiting(other.join(&join(&queue, Shared)).await);
     let last = waiting(one.join(&join(&queue, Shared)).await);
     reader.leave().await.unwrap();
-    assert!(still_waits(&one, &queue, &writer).await);
+    assert!(still_waits(&one, &queue, writer.admitted()).await);
     beside.leave().await.unwrap();
     soon(writer.admitted()).await.unwrap();
-    assert!(still_waits(&other, &queue, &behind).await);
+    assert!(still_waits(&other, &queue, behind.admitted()).await);
     writer.leave().await.unwrap();
     soon(behind.admitted()).await.unwrap();
     soon(last.admitted()).await.unwrap();
@@ -370,12 +359,12 @@ async fn a_writer_is_not_admitted_beside_a_writer_that_turned_reader() {
     let writing = put(&stranger, &format!("{path}/{id}__WRIT__"), CreateMode::EphemeralSequential).await;
     let queue = address(&config, Kind::RwLock, Address::exact(path.as_str()));
     let writer = waiting(backend.join(&join(&queue, Exclusive)).await);
-    assert!(still_waits(&backend, &queue, &writer).await);
+    assert!(still_waits(&backend, &queue, writer.admitted()).await);
     // As Curator downgrades: the reader takes the writer's counter, then the writer goes.
     let reading = writing.replace("__WRIT__", "__READ__");
     put(&stranger, &reading, CreateMode::Ephemeral).await;
     stranger.delete(&writing, None).await.unwrap();
-    assert!(still_waits(&backend, &queue, &writer).await);
+    assert!(still_waits(&backend, &queue, writer.admitted()).await);
     stranger.delete(&reading, None).await.unwrap();
     soon(writer.admitted()).await.unwrap();
 }
@@ -410,11 +399,11 @@ async fn permits_are_given_on_whichever_departure_and_pass_down_the_queue() {
         );
         holders[first_to_leave].leave().await.unwrap();
         soon(head_waits).await.unwrap().unwrap();
-        assert!(still_waits(&other, &queue, &next).await);
+        assert!(still_waits(&other, &queue, next.admitted()).await);
         holders[1 - first_to_leave].leave().await.unwrap();
         soon(next_waits).await.unwrap().unwrap();
         head.leave().await.unwrap();
-        assert!(still_waits(&one, &queue, &last).await);
+        assert!(still_waits(&one, &queue, last.admitted()).await);
         next.leave().await.unwrap();
         soon(last_waits).await.unwrap().unwrap();
         last.leave().await.unwrap();
@@ -487,7 +476,7 @@ async fn a_holder_and_a_waiter_whose_nodes_are_deleted_hear_revoked_at_once() {
         let node = waiter.clone();
         async move { node.admitted().await }
     });
-    assert!(still_waits(&backend, &queue, &waiter).await);
+    assert!(still_waits(&backend, &queue, waiter.admitted()).await);
     let path = format!("/{}/mutex/a", config.namespace);
     let names: BTreeSet<_> = stranger
         .list_children(&path)

@@ -74,10 +74,10 @@ async fn a_writer_that_turns_reader_keeps_token_and_place() {
     }
     assert!(!writes.is_finished() && !reads_last.is_finished());
     reader.leave().await.unwrap();
-    assert!(still_waits(&other, &queue, &second).await, "beside the reader that was a writer");
+    assert!(still_waits(&other, &queue, second.admitted()).await, "beside the reader that was a writer");
     writer.leave().await.unwrap();
     promptly(writes).await.unwrap().unwrap();
-    assert!(still_waits(&one, &queue, &last).await);
+    assert!(still_waits(&one, &queue, last.admitted()).await);
     second.leave().await.unwrap();
     promptly(reads_last).await.unwrap().unwrap();
     last.leave().await.unwrap();
@@ -242,10 +242,10 @@ async fn a_raised_limit_admits_at_once_and_down_the_queue() {
         waiting(backend.join(&request()).await),
     ];
     let [head_waits, next_waits, last_waits] = [&head, &next, &last].map(waits);
-    assert!(still_waits(&backend, &queue, &head).await);
+    assert!(still_waits(&backend, &queue, head.admitted()).await);
     backend.set_limit(&queue, 2).await.unwrap();
     promptly(head_waits).await.unwrap().unwrap();
-    assert!(still_waits(&backend, &queue, &next).await);
+    assert!(still_waits(&backend, &queue, next.admitted()).await);
     backend.set_limit(&queue, 4).await.unwrap();
     promptly(next_waits).await.unwrap().unwrap();
     promptly(last_waits).await.unwrap().unwrap();
@@ -271,9 +271,9 @@ async fn a_lowered_limit_revokes_nobody_and_admits_nobody_until_the_sum_fits() {
     let next = waiting(one.join(&with(Some(2), 1)).await);
     let last = waiting(other.join(&with(None, 1)).await);
     let [next_waits, last_waits] = [&next, &last].map(waits);
-    assert!(still_waits(&one, &queue, &next).await);
+    assert!(still_waits(&one, &queue, next.admitted()).await);
     single.leave().await.unwrap();
-    assert!(still_waits(&one, &queue, &next).await, "the first alone takes all of it");
+    assert!(still_waits(&one, &queue, next.admitted()).await, "the first alone takes all of it");
     assert_eq!((two.state().lost(), single.state().lost()), (None, None));
     two.leave().await.unwrap();
     promptly(next_waits).await.unwrap().unwrap();
@@ -291,7 +291,7 @@ async fn a_waiter_that_does_not_fit_any_more_gives_up_promptly_and_those_behind_
     let unfit_too = waiting(one.join(&with(3)).await);
     let fit = waiting(other.join(&with(1)).await);
     let [gives_up, gives_up_too, gets_on] = [&unfit, &unfit_too, &fit].map(waits);
-    assert!(still_waits(&one, &queue, &unfit).await);
+    assert!(still_waits(&one, &queue, unfit.admitted()).await);
     one.set_limit(&queue, 2).await.unwrap();
     for (node, gives_up) in [(unfit, gives_up), (unfit_too, gives_up_too)] {
         let error = promptly(gives_up).await.unwrap().unwrap_err();
@@ -326,11 +326,11 @@ async fn whoever_is_revoked_hears_it_at_once_and_the_next_one_is_admitted() {
         let waiter = waiting(one.join(&join(&queue, claim)).await);
         let next = waiting(one.join(&join(&queue, claim)).await);
         let [waiter_waits, next_waits] = [&waiter, &next].map(waits);
-        assert!(still_waits(&one, &queue, &waiter).await);
+        assert!(still_waits(&one, &queue, waiter.admitted()).await);
         revoked(&queue, &waiter).await;
         let told = promptly(waiter_waits).await.unwrap().unwrap_err();
         assert_eq!(told.lost_reason(), Some(LostReason::Revoked));
-        assert!(still_waits(&one, &queue, &next).await);
+        assert!(still_waits(&one, &queue, next.admitted()).await);
         revoked(&queue, &holder).await;
         promptly(next_waits).await.unwrap().unwrap();
         next.leave().await.unwrap();
@@ -342,7 +342,7 @@ async fn whoever_is_revoked_hears_it_at_once_and_the_next_one_is_admitted() {
     let next = waiting(one.join(&join(&queue, Exclusive)).await);
     let next_waits = waits(&next);
     holder.downgrade().await.unwrap();
-    assert!(still_waits(&one, &queue, &next).await);
+    assert!(still_waits(&one, &queue, next.admitted()).await);
     revoked(&queue, &holder).await;
     promptly(next_waits).await.unwrap().unwrap();
     next.leave().await.unwrap();

@@ -107,11 +107,15 @@ pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
 
 /// Whether the node's wait goes on: it was polled through everything that has happened, proved by a
 /// round trip of another request on its client.
-pub(crate) async fn still_waits(backend: &Arc<dyn Backend>, queue: &Address, node: &Arc<dyn Node>) -> bool {
+pub(crate) async fn still_waits(
+    backend: &Arc<dyn Backend>,
+    queue: &Address,
+    admission: impl Future<Output = Result<()>>,
+) -> bool {
     let page = latchwork_core::contracts::Page { after: 0, most: 1 };
     tokio::select! {
         biased;
-        _ = node.admitted() => false,
+        _ = admission => false,
         () = async {
             for _ in 0..5 {
                 backend.list(queue, page).await.unwrap();

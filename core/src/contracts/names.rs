@@ -7,8 +7,9 @@
 //! *Why it is safe.* Where no name is free an attempt's own id is its name. A name becomes free only when the two requests
 //! that touch whatever bears it, the join and the first leave, were answered and never repeated: so neither lands later. An
 //! attempt that was repeated, abandoned or refused behind its write, and a node whose first leave has no answer, take their name
-//! with them: so what an abandon and such a refusal remove by the name alone is their own. All other requests (further leaves, marks, downgrades) compare the create revision
-//! on etcd, so that late ones find nothing, and on ZooKeeper are not sent behind a confirmed leave (RULES B10).
+//! with them: so what an abandon and such a refusal remove by the name alone is their own. All other requests (further leaves,
+//! marks, downgrades) compare the create revision on etcd, so that late ones find nothing, and on ZooKeeper are not sent behind
+//! a confirmed leave (RULES B10).
 //! Model B of core's tests has it as `reuses`, with what goes wrong where a name is freed earlier.
 
 use std::collections::HashMap;
@@ -53,14 +54,18 @@ impl Names {
     }
 
     /// The attempt's join was answered. Where it has an outcome its name is its node's, or is burnt; where it has none, whoever
-    /// comes back with this attempt, to repeat or to abandon it, needs its name.
-    pub fn joined(&self, join: &Join, answer: &Result<Joined>) {
+    /// comes back with this attempt, to repeat or to abandon it, needs its name. What a refused try was lent is free again.
+    pub fn joined(&self, queue: &str, join: &Join, answer: &Result<Joined>) {
         let over = match answer {
             Ok(_) => true,
             Err(error) => !join.repeated && *error.kind() != ErrorKind::Unknown,
         };
-        if over {
-            self.settle(join.id);
+        if !over {
+            return;
+        }
+        let lent = self.0.lock().lent.remove(&join.id);
+        if let (Some(name), Ok(Joined::Refused), false) = (lent, answer, join.repeated) {
+            self.free(queue, name);
         }
     }
 
@@ -91,6 +96,9 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contracts::Patience;
+    use crate::decide::Claim;
+    use crate::{Address, Error, Kind};
 
     fn id(n: u8) -> NodeId {
         NodeId::from_bytes([n; 16])
@@ -116,6 +124,29 @@ mod tests {
         assert_eq!(names.lend("q/", id(1), false), id(1));
         names.free("q/", id(9));
         assert_eq!(names.lend("q/", id(1), true), id(1));
+    }
+
+    #[test]
+    fn what_a_refused_try_was_lent_is_free_again_unless_it_was_repeated() {
+        let queue = Address::new("n", Kind::Mutex, "q").unwrap();
+        for (repeated, free) in [(false, id(1)), (true, id(3))] {
+            let names = Names::default();
+            names.free("q/", id(1));
+            assert_eq!(names.lend("q/", id(2), false), id(1));
+            let join = Join {
+                queue: queue.clone(),
+                id: id(2),
+                claim: Claim::Exclusive,
+                limit: None,
+                label: "".into(),
+                patience: Patience::Try,
+                repeated,
+            };
+            names.joined("q/", &join, &Err(Error::new(ErrorKind::Unknown, "no answer")));
+            assert_eq!(names.of(id(2)), id(1), "it may come back");
+            names.joined("q/", &join, &Ok(Joined::Refused));
+            assert_eq!((names.of(id(2)), names.lend("q/", id(3), false)), (id(2), free));
+        }
     }
 
     #[test]

@@ -77,11 +77,8 @@ impl State {
                     self.clients[index].view = self.views.len() - 1;
                 }
                 let client = &self.clients[index];
-                let shown = &self.views[client.view].nodes;
-                // By the name, and the lowest of those that bear it.
-                let mut own =
-                    shown.iter().filter(|node| (node.by.client, node.name) == (by.client, client.name));
-                match own.next().map(|node| node.sequence) {
+                let found = self.views[client.view].named(by.client, client.name).next();
+                match found.map(|node| node.sequence) {
                     Some(sequence) => {
                         self.clients[index].sequence = sequence;
                         self.clients[index].phase = Phase::Listing;
@@ -277,12 +274,8 @@ impl State {
                 Server::ZooKeeper => {
                     let shown =
                         if model.has(Fault::PlainListing) { client.view } else { self.views.len() - 1 };
-                    let found: Vec<u8> = self.views[shown]
-                        .nodes
-                        .iter()
-                        .filter(|node| (node.by.client, node.name) == (by.client, client.name))
-                        .map(|node| node.sequence)
-                        .collect();
+                    let found: Vec<u8> =
+                        self.views[shown].named(by.client, client.name).map(|node| node.sequence).collect();
                     self.change(model, |view| view.nodes.retain(|node| !found.contains(&node.sequence)));
                 }
             }

@@ -49,7 +49,7 @@ impl State {
                 if model.has(Fault::NameFreedUnconfirmed) {
                     client.free_names |= 1 << client.name;
                 }
-                // On ZooKeeper a path names one incarnation.
+                // On ZooKeeper a path names one incarnation, as long as its directory stands: it does here.
                 let late = self.late_leave(model.reuses && model.server == Server::Etcd, index);
                 self.late.insert(late);
                 if model.has(Fault::NameFreedUnconfirmed) {
@@ -197,11 +197,11 @@ impl State {
 
     /// A delete without a guard: whatever bears the name.
     pub(super) fn erase(&mut self, model: &Chain, by: Attempt, name: u8) {
-        let gone = |node: &Node| node.by.client == by.client && node.name == name;
-        if self.leader().nodes.iter().any(|node| gone(node) && node.by != by) {
+        if self.leader().named(by.client, name).any(|node| node.by != by) {
             self.broken = Some(Broken::ForeignLeave);
         }
-        self.change(model, |view| view.nodes.retain(|node| !gone(node)));
+        let gone: Vec<u8> = self.leader().named(by.client, name).map(|node| node.sequence).collect();
+        self.change(model, |view| view.nodes.retain(|node| !gone.contains(&node.sequence)));
     }
 
     /// A leave of this client's node that is carried out later.

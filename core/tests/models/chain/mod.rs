@@ -247,6 +247,11 @@ impl Node {
 }
 
 impl View {
+    /// The nodes that bear a name of a client's, the lowest first.
+    fn named(&self, client: u8, name: u8) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(move |node| (node.by.client, node.name) == (client, name))
+    }
+
     /// Whether it lets the node of this sequence number in; `None` when there is none.
     fn admits(&self, sequence: u8) -> Option<bool> {
         let own = self.nodes.iter().position(|node| node.sequence == sequence)?;
