@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::case::cases;
 use crate::kit::{
-    LONG_TTL, NOISE, SHORT_TTL, acquire, lease_state, listing, queue_up, soon, try_acquire, until, within,
+    LONG_TTL, NOISE, acquire, lease_state, listing, queue_up, soon, try_acquire, until, within,
 };
 use crate::testbed::Fault;
 
@@ -19,11 +19,7 @@ cases! {
     "LEASE-ALIVE" adapted =>
     /// a hold lasts for five TTLs while nobody does anything
     async fn lease_alive_is_renewed_in_the_background(scene) {
-        // From the send of a renewal to the deadline there is T - T / 10, and the next is sent after T / 3: what is left is
-        // more than a loaded machine may take away.
-        let ttl = NOISE * 2;
-        let client = scene.client_with(&scene.config(ttl)).await;
-        let other = scene.client().await;
+        let (client, other) = (scene.mortal().await, scene.client().await);
         let guard = acquire(&scene.mutex(&client, "a")).await;
         let ttl = client.coordinator.lease().ttl();
         let lost = guard.lost();
@@ -139,10 +135,11 @@ cases! {
     "LEASE-TTL" adapted =>
     /// the granted TTL is readable and not less than what was asked; outside 1 s to 1 h is refused by name
     async fn lease_ttl_granted_is_readable(scene) {
-        let client = scene.mortal().await;
+        let shortest = Duration::from_secs(1);
+        let client = scene.client_with(&scene.config(shortest)).await;
         let guard = acquire(&scene.mutex(&client, "a")).await;
         let lease = client.coordinator.lease();
-        assert!(lease.ttl() >= SHORT_TTL, "granted {:?}", lease.ttl());
+        assert!(lease.ttl() >= shortest, "granted {:?}", lease.ttl());
         // The deadline is never further off than the granted value less the margin.
         let left = lease.deadline().since(lease.clock().now());
         assert!(left <= lease.ttl() - lease.margin(), "{left:?} left of {:?}", lease.ttl());
