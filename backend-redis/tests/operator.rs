@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{Operator, admitted, ask, client, own, queue, soon, waiting};
+use common::{Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
 use latchwork_core::contracts::{Join, Joined, LeaseState, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Kind, LostReason};
@@ -13,7 +13,7 @@ use latchwork_core::{Kind, LostReason};
 async fn a_holder_without_a_waiter_stands_in_one_string_and_is_removed_with_it() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
-    let (holder, other) = (client(&server, "1s").await, client(&server, "1s").await);
+    let (holder, other) = (client(&server, SHORT).await, client(&server, SHORT).await);
     for kind in [Kind::Mutex, Kind::RwLock] {
         let (queue, keys) = (queue(kind, "a"), format!("latchwork:{}:{{a}}", kind.as_str()));
         let (mine, theirs) = (ask(&queue, Claim::Exclusive), ask(&queue, Claim::Exclusive));
@@ -53,7 +53,7 @@ async fn a_holder_without_a_waiter_stands_in_one_string_and_is_removed_with_it()
 async fn what_an_operator_removes_is_told_within_a_ttl_and_the_next_gets_in() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
-    let (holder, waiter) = (client(&server, "1s").await, client(&server, "1s").await);
+    let (holder, waiter) = (client(&server, SHORT).await, client(&server, SHORT).await);
     let queue = queue(Kind::Mutex, "a");
     let join = ask(&queue, Claim::Exclusive);
     let held = admitted(&holder, &join).await;
@@ -71,7 +71,7 @@ async fn what_an_operator_removes_is_told_within_a_ttl_and_the_next_gets_in() {
 async fn whose_only_key_is_deleted_hears_it_and_every_key_expires() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
-    let (holder, other) = (client(&server, "1s").await, client(&server, "1s").await);
+    let (holder, other) = (client(&server, SHORT).await, client(&server, SHORT).await);
     let queue = queue(Kind::Mutex, "a");
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     assert_eq!(operator.say::<u32>("DEL latchwork:mutex:{a}:one").await, 1);

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Operator, admitted, ask, client, own, queue, soon, waiting};
+use common::{Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
 use futures_util::future::join_all;
 use latchwork_core::contracts::{Close, Join, LeaseState, Page, Patience};
 use latchwork_core::decide::Claim;
@@ -16,7 +16,7 @@ const ALL: Page = Page { after: 0, most: 10_000 };
 async fn held_locks_outlive_a_full_memory_and_new_ones_are_refused() {
     let server = own(&["--maxmemory-policy", "noeviction"]).await;
     let mut operator = Operator::of(&server).await;
-    let (holder, waiter) = (client(&server, "1s").await, client(&server, "1s").await);
+    let (holder, waiter) = (client(&server, SHORT).await, client(&server, SHORT).await);
     let queue = queue(Kind::Mutex, "a");
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     let next = waiting(&waiter, &ask(&queue, Claim::Exclusive)).await;
@@ -25,7 +25,7 @@ async fn held_locks_outlive_a_full_memory_and_new_ones_are_refused() {
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("memory"), "{error}");
     // Two whole TTLs: only renewals that pass can bring both nodes over them.
-    let end = held.state().lease().deadline() + Duration::from_secs(2);
+    let end = held.state().lease().deadline() + holder.lease().ttl();
     let lost = soon(async {
         tokio::select! {
             reason = held.state().until_lost() => Some(reason),
@@ -47,7 +47,7 @@ async fn held_locks_outlive_a_full_memory_and_new_ones_are_refused() {
 async fn a_lock_that_nobody_else_wants_outlives_a_full_memory_too() {
     let server = own(&["--maxmemory-policy", "noeviction"]).await;
     let mut operator = Operator::of(&server).await;
-    let client = client(&server, "1s").await;
+    let client = client(&server, SHORT).await;
     for kind in [Kind::Mutex, Kind::RwLock] {
         let queue = queue(kind, "a");
         let held = admitted(&client, &ask(&queue, Claim::Exclusive)).await;
@@ -135,7 +135,7 @@ async fn a_listing_of_what_was_never_used_or_is_free_writes_nothing() {
 #[tokio::test]
 async fn a_listing_goes_on_behind_a_crowd_that_has_expired() {
     let server = own(&[]).await;
-    let (mortal, living) = (client(&server, "1s").await, client(&server, "60s").await);
+    let (mortal, living) = (client(&server, SHORT).await, client(&server, "60s").await);
     let queue = queue(Kind::Mutex, "a");
     let mut crowd = Vec::new();
     for _ in 0..15 {
@@ -145,8 +145,9 @@ async fn a_listing_goes_on_behind_a_crowd_that_has_expired() {
     assert_eq!(crowd.iter().filter(|joined| joined.is_ok()).count(), 1500);
     let last = waiting(&living, &ask(&queue, Claim::Exclusive)).await;
     let clock = mortal.lease().clock().clone();
+    let gone = mortal.lease().ttl() + Duration::from_millis(200);
     mortal.close(Close::Abrupt).await.unwrap();
-    clock.sleep_until(clock.now() + Duration::from_millis(1200)).await;
+    clock.sleep_until(clock.now() + gone).await;
     let listed = living.list(&queue, ALL).await.unwrap();
     let sequences: Vec<_> = listed.iter().map(|entry| entry.sequence).collect();
     assert_eq!(sequences, [last.state().sequence()]);
@@ -156,7 +157,7 @@ async fn a_listing_goes_on_behind_a_crowd_that_has_expired() {
 async fn flushed_scripts_are_sent_again_in_the_middle_of_everything() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
-    let (holder, waiter) = (client(&server, "1s").await, client(&server, "1s").await);
+    let (holder, waiter) = (client(&server, SHORT).await, client(&server, SHORT).await);
     let queue = queue(Kind::RwLock, "a");
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     operator.say::<()>("SCRIPT FLUSH").await;
@@ -203,7 +204,7 @@ async fn a_foreign_entry_does_no_harm_and_a_foreign_key_is_a_conflict() {
 async fn one_queue_with_a_foreign_key_costs_the_others_no_renewal() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
-    let client = client(&server, "1s").await;
+    let client = client(&server, SHORT).await;
     let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
     let (spoilt, whole) = (
         admitted(&client, &ask(&a, Claim::Exclusive)).await,
@@ -213,7 +214,7 @@ async fn one_queue_with_a_foreign_key_costs_the_others_no_renewal() {
     operator.say::<()>("HSET latchwork:mutex:{a}:one a text").await;
     assert_eq!(soon(spoilt.state().until_lost()).await, LostReason::Expired);
     let clock = client.lease().clock().clone();
-    clock.sleep_until(clock.now() + Duration::from_millis(1500)).await;
+    clock.sleep_until(clock.now() + client.lease().ttl() * 3 / 2).await;
     assert_eq!(whole.state().lost(), None);
     assert_eq!((client.lease().lost(), client.lease().state()), (None, LeaseState::Live));
 }

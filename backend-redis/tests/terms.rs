@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Operator, admitted, ask, client, own, queue, soon, waiting};
+use common::{Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
 use futures_util::FutureExt;
 use latchwork_core::contracts::{Backend, Close, Join, Node, NodeId, Page};
 use latchwork_core::decide::Claim;
@@ -77,7 +77,7 @@ async fn a_writer_that_downgrades_keeps_its_place_and_the_readers_behind_it_are_
 #[tokio::test]
 async fn a_downgraded_node_is_renewed_like_any_other() {
     let server = own(&[]).await;
-    let client = client(&server, "1s").await;
+    let client = client(&server, SHORT).await;
     let queue = queue(Kind::RwLock, "a");
     let held = admitted(&client, &ask(&queue, Claim::Exclusive)).await;
     held.downgrade().await.unwrap();
@@ -327,7 +327,7 @@ async fn without_memory_a_writer_turns_reader_a_limit_is_set_and_a_node_revoked(
 #[tokio::test]
 async fn a_client_that_closes_leaves_what_is_to_be_kept_to_its_expiry() {
     let server = own(&[]).await;
-    let (closing, other) = (client(&server, "1s").await, client(&server, LONG).await);
+    let (closing, other) = (client(&server, SHORT).await, client(&server, LONG).await);
     let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
     let (kept, free) = (
         admitted(&closing, &ask(&a, Claim::Exclusive)).await,
@@ -351,7 +351,7 @@ async fn a_client_that_closes_leaves_what_is_to_be_kept_to_its_expiry() {
 async fn without_the_stored_limit_waiters_give_up_and_whoever_brings_one_joins_behind_the_rest() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
-    let (ours, others) = (client(&server, "1s").await, client(&server, LONG).await);
+    let (ours, others) = (client(&server, SHORT).await, client(&server, LONG).await);
     let queue = queue(Kind::Semaphore, "a");
     let held = admitted(&others, &limited(&queue, 1, 1)).await;
     let impatient = waiting(&ours, &permits(&queue, 1)).await;

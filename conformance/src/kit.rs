@@ -252,6 +252,11 @@ pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl 
     .await;
 }
 
+/// A client's lease is live; who looks may do so in a moment in which a busy machine had it suspended.
+pub(crate) async fn is_live(coordinator: &Coordinator) {
+    lease_state(coordinator, NOISE, |state| state == LeaseState::Live).await;
+}
+
 /// Waits until a client's lease is in a state for which `is` holds, at most for `bound`.
 pub(crate) async fn lease_state(
     coordinator: &Coordinator,

@@ -13,6 +13,9 @@ use latchwork_redis::RedisConnector;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue};
 
+/// A TTL that a busy machine does not take away: between the last renewal that it may hold up and the deadline there is 1.7 s.
+pub const SHORT: &str = "3s";
+
 /// Only what never ends meets this bound.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 

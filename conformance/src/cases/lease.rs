@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::case::cases;
 use crate::kit::{
-    LONG_TTL, NOISE, acquire, lease_state, listing, queue_up, soon, try_acquire, until, within,
+    LONG_TTL, NOISE, acquire, is_live, lease_state, listing, queue_up, soon, try_acquire, until, within,
 };
 use crate::testbed::Fault;
 
@@ -25,7 +25,8 @@ cases! {
         let lost = guard.lost();
         let survived = tokio::time::timeout(ttl * 5, lost).await;
         assert!(survived.is_err(), "lost: {survived:?}");
-        assert_eq!(guard.state(), LeaseState::Live);
+        is_live(&client.coordinator).await;
+        assert!(guard.is_held());
         assert!(try_acquire(&scene.mutex(&other, "a")).await.is_none(), "still held on the server");
         assert_eq!(guard.release().await.expect("released"), Release::Released);
     }
@@ -165,7 +166,8 @@ cases! {
         assert_eq!(lost.reason(), LostReason::MaxHold);
         assert!(asked.elapsed() >= length, "renewed until its end: {:?}", asked.elapsed());
         let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
-        assert_eq!(client.coordinator.lease().state(), LeaseState::Live, "only the hold ended");
+        // Only the hold ended.
+        is_live(&client.coordinator).await;
         assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::MaxHold));
         next.release().await.expect("released");
     }
@@ -274,7 +276,7 @@ cases! {
         client.link.heal();
         let new = within(scene.recovery(&client), "acquire", scene.mutex(&client, "a").acquire()).await.expect("acquired");
         assert!(new.is_held() && !old.is_held());
-        assert_eq!(client.coordinator.lease().state(), LeaseState::Live);
+        is_live(&client.coordinator).await;
         assert!(old_lease.lost().is_some() || client.coordinator.capabilities().lease_per_node);
         assert!(new.token() > old.token());
         new.release().await.expect("released");

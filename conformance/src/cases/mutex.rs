@@ -77,7 +77,7 @@ cases! {
     /// a try without a server answers Unavailable within the request timeout
     async fn mutex_try_answers_in_time_without_a_server(scene) {
         let mut config = scene.config(crate::kit::LONG_TTL);
-        config.request_timeout = Duration::from_secs(1);
+        config.request_timeout = NOISE * 2;
         let client = scene.client_with(&config).await;
         let held = acquire(&scene.mutex(&client, "b")).await;
         client.link.cut();

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Joined, LeaseState, Page};
+use latchwork_core::contracts::{Joined, Page};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Hold, Kind, LostReason, Release, Token};
 
 use crate::case::cases;
 use crate::kit::{
-    NOISE, QUIET_TTL, Scene, acquire, entries, join, listing, queue_of, queue_up, soon, try_acquire, until,
-    within,
+    NOISE, QUIET_TTL, Scene, acquire, entries, is_live, join, listing, queue_of, queue_up, soon, try_acquire,
+    until, within,
 };
 use crate::testbed::{Client, Fault};
 
@@ -298,7 +298,7 @@ cases! {
         assert_eq!(lost.reason(), LostReason::Revoked);
         assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Revoked));
         assert!(second.is_held(), "only that hold is lost");
-        assert_eq!(client.coordinator.lease().state(), LeaseState::Live);
+        is_live(&client.coordinator).await;
         acquire(&scene.mutex(&other, "a")).await.release().await.expect("released");
         second.release().await.expect("released");
     }
