@@ -4,7 +4,7 @@
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Listed, Standing, standing};
 
-use super::{Attempt, Chain, Client, Fault, Node, Phase, Server, State, Watch};
+use super::{Attempt, Birth, Chain, Client, Fault, Node, Phase, Server, State, Watch};
 use crate::explore::Broken;
 
 impl Client {
@@ -19,6 +19,8 @@ impl Client {
             name_burnt: false,
             free_names: 0,
             sequence: 0,
+            birth: Birth::default(),
+            last_turn: None,
             claim,
             view: 0,
             owes_mark: false,
@@ -29,7 +31,7 @@ impl Client {
 
     /// Back to where nothing is known, so that equal situations are equal states.
     pub(super) fn idle(&mut self) {
-        (self.phase, self.sequence) = (Phase::Idle, 0);
+        (self.phase, self.sequence, self.birth) = (Phase::Idle, 0, Birth::default());
         (self.name, self.name_burnt) = (0, false);
         (self.owes_mark, self.unknown, self.phantom) = (false, false, false);
     }
@@ -61,8 +63,27 @@ impl State {
                 let last = self.views.len() - 1;
                 let client = &mut self.clients[index];
                 (client.sequence, client.view, client.phase) = (sequence, last, Phase::Listing);
+                self.come_back(model, index);
             }
             None => self.clients[index].idle(),
+        }
+    }
+
+    /// ZooKeeper: the counter tells that nobody has joined since this client's last turn, and the distance in transactions that
+    /// it is the counter of the same directory, since another one would have had to be made, and others to join there.
+    fn come_back(&mut self, model: &Chain, index: usize) {
+        if !model.returns {
+            return;
+        }
+        let client = &mut self.clients[index];
+        let own = self.views[client.view].nodes.iter().find(|node| node.sequence == client.sequence);
+        client.birth = own.expect("it was made").birth;
+        let Some(last) = client.last_turn.take() else { return };
+        let apart = client.birth.transaction - last.transaction;
+        let same = apart <= last.counter + 2 || model.has(Fault::DirectoryUnproved);
+        let next = client.birth.counter == last.counter + 1;
+        if next && same && client.valid && client.claim == Claim::Exclusive {
+            self.hold(model, index);
         }
     }
 
@@ -78,10 +99,11 @@ impl State {
                 }
                 let client = &self.clients[index];
                 let found = self.views[client.view].named(by.client, client.name).next();
-                match found.map(|node| node.sequence) {
-                    Some(sequence) => {
-                        self.clients[index].sequence = sequence;
-                        self.clients[index].phase = Phase::Listing;
+                match found.map(|node| (node.sequence, node.birth)) {
+                    Some(found) => {
+                        let client = &mut self.clients[index];
+                        (client.sequence, client.birth) = found;
+                        client.phase = Phase::Listing;
                     }
                     None => self.create_answered(model, index),
                 }
@@ -105,6 +127,7 @@ impl State {
                     name: client.name,
                     claim: client.claim,
                     marked: false,
+                    birth: client.birth,
                 });
                 nodes.len() - 1
             }
@@ -259,6 +282,9 @@ impl State {
 
     pub(super) fn leave(&mut self, model: &Chain, index: usize) {
         let (by, client) = (self.attempt(index), self.clients[index]);
+        if model.returns && (client.phase == Phase::Holding || model.has(Fault::ReturnOfAWaiter)) {
+            self.clients[index].last_turn = Some(client.birth);
+        }
         let tombstone =
             client.unknown && !(model.has(Fault::NoTombstoneOnceFound) && client.phase != Phase::Unknown);
         if client.phase == Phase::Unknown || tombstone {

@@ -2,7 +2,7 @@
 
 use latchwork_core::decide::Claim;
 
-use super::{Attempt, Chain, Client, Fault, Late, Node, Phase, Server, State, Step, View, Watch};
+use super::{Attempt, Birth, Chain, Client, Fault, Late, Node, Phase, Server, State, Step, View, Watch};
 use crate::explore::Broken;
 
 impl State {
@@ -99,6 +99,11 @@ impl State {
                 let sequence = self.clients[index].sequence;
                 self.change(model, |view| view.nodes.retain(|node| node.sequence != sequence));
             }
+            Step::Collect => {
+                self.collections += 1;
+                // It is removed, and made again by whoever comes first.
+                self.next = Birth { counter: 0, transaction: self.next.transaction + 2 };
+            }
             Step::SetLimit => {
                 let limit = model.limits[self.changes];
                 self.changes += 1;
@@ -117,6 +122,7 @@ impl State {
             return;
         }
         let here = |node: &Node| new.nodes.iter().any(|other| other.sequence == node.sequence);
+        self.next.transaction += u8::from(model.returns);
         if let Some(gone) = old.nodes.iter().position(|node| !here(node)) {
             let readers = old.nodes[gone + 1..].iter().take_while(|node| node.claim == Claim::Shared).count();
             new.most_woken = match old.nodes[gone].claim {
@@ -159,8 +165,9 @@ impl State {
             return found;
         }
         self.last += 1;
-        let sequence = self.last;
-        self.change(model, |view| view.nodes.push(Node { sequence, by, name, claim, marked: false }));
+        let (sequence, birth) = (self.last, self.next);
+        self.next.counter += u8::from(model.returns);
+        self.change(model, |view| view.nodes.push(Node { sequence, by, name, claim, marked: false, birth }));
         Some(sequence)
     }
 
@@ -179,7 +186,14 @@ impl State {
         } else if model.has(Fault::MarkUnguarded) && !expired {
             self.last = fresh;
             self.change(model, |view| {
-                view.nodes.push(Node { sequence: fresh, by, name, claim, marked: true });
+                view.nodes.push(Node {
+                    sequence: fresh,
+                    by,
+                    name,
+                    claim,
+                    marked: true,
+                    birth: Birth::default(),
+                });
             });
         }
     }
@@ -230,7 +244,8 @@ impl State {
             self.clients[index].sequence = fresh;
             self.change(model, |view| {
                 view.nodes.retain(|node| node.sequence != sequence);
-                view.nodes.push(Node { sequence: fresh, by, name, claim: Claim::Shared, marked: false });
+                let (claim, birth) = (Claim::Shared, Birth::default());
+                view.nodes.push(Node { sequence: fresh, by, name, claim, marked: false, birth });
             });
         } else {
             self.change(model, |view| {

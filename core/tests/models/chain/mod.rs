@@ -35,6 +35,10 @@ pub(crate) enum Fault {
     AbsenceAdmits,
     /// B2: who is admitted without listing again does not watch its own node.
     OwnUnwatched,
+    /// B2: a client's next node in the directory admits, though it is another directory by now.
+    DirectoryUnproved,
+    /// B2: a client's next node in the directory admits, though its last one was behind others.
+    ReturnOfAWaiter,
     /// B3: arming does not look whether the node is still there.
     ArmingIgnoresAbsence,
     /// B3: arming does not look at what it shows (a mark, a downgrade).
@@ -104,6 +108,9 @@ pub(crate) struct Chain {
     pub(crate) removals: u8,
     /// A name whose join and first leave were answered is used again; on etcd that leave has no guard.
     pub(crate) reuses: bool,
+    /// ZooKeeper: whoever comes back with the counter behind its own last one's is let in without a listing, and an empty
+    /// directory may go, so that counters begin anew.
+    pub(crate) returns: bool,
     pub(crate) fault: Option<Fault>,
     /// What alone is judged; everything when there is no fault.
     pub(crate) only: Option<Broken>,
@@ -118,6 +125,14 @@ struct Node {
     name: u8,
     claim: Claim,
     marked: bool,
+    birth: Birth,
+}
+
+/// When and where a node was made, as its create tells: the directory's counter and the transaction. Known with `returns` alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Birth {
+    counter: u8,
+    transaction: u8,
 }
 
 /// The queue at one version, and how many the step to it has woken.
@@ -173,6 +188,9 @@ struct Client {
     /// The names that are free, a bit each.
     free_names: u32,
     sequence: u8,
+    birth: Birth,
+    /// Of its last node, which was admitted and has left.
+    last_turn: Option<Birth>,
     claim: Claim,
     /// Which view its server shows, and its watches have reported.
     view: usize,
@@ -202,6 +220,9 @@ pub(crate) struct State {
     late: BTreeSet<Late>,
     tombstones: BTreeSet<Attempt>,
     last: u8,
+    /// What the next node's birth will be.
+    next: Birth,
+    collections: u8,
     changes: usize,
     unknowns: u8,
     failures: u8,
@@ -237,6 +258,8 @@ pub(crate) enum Step {
     Downgrade(usize),
     /// An operator removes the node of one that is not admitted.
     Remove(usize),
+    /// The empty directory goes.
+    Collect,
     SetLimit,
 }
 

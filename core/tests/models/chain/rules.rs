@@ -22,6 +22,7 @@ fn on(server: Server, claims: &[latchwork_core::decide::Claim]) -> Chain {
         downgrades: 0,
         removals: 0,
         reuses: false,
+        returns: false,
         fault: None,
         only: None,
     }
@@ -55,6 +56,16 @@ fn b2_an_event_that_admits_makes_two_holders() {
 fn b2_who_is_admitted_without_listing_watches_its_own_node() {
     for server in [ZooKeeper, Etcd] {
         planted("b2 own", Fault::OwnUnwatched, Chain { removals: 1, ..on(server, &[W, W]) }, Believes);
+    }
+}
+
+/// Who comes back before anybody else has joined is let in by the counter, if it is the same directory's and all before it
+/// have left.
+#[test]
+fn b2_the_next_counter_admits_only_behind_an_own_turn_in_the_same_directory() {
+    let bounds = Chain { attempts: 2, returns: true, ..on(ZooKeeper, &[W, W]) };
+    for fault in [Fault::DirectoryUnproved, Fault::ReturnOfAWaiter] {
+        planted("b2 returns", fault, bounds.clone(), TwoHolders);
     }
 }
 
@@ -200,6 +211,9 @@ fn b_every_state_of_three_exclusive_clients() {
         let bounds = Chain { attempts: 2, unknowns: 2, failures: 1, reuses: true, ..on(server, &[W, W]) };
         assert_sound("B names", bounds);
     }
+    let bounds = Chain { attempts: 3, returns: true, removals: 1, unknowns: 1, ..on(ZooKeeper, &[W, W]) };
+    assert_sound("B returns", bounds);
+    assert_sound("B returns, three", Chain { attempts: 2, returns: true, ..on(ZooKeeper, &[W, W, W]) });
 }
 
 #[test]
@@ -239,6 +253,7 @@ fn b_long_walks() {
                 // Without downgrades the departure of the only node ahead admits without another listing.
                 downgrades: if shared { 6 } else { 0 },
                 reuses: true,
+                returns: server == ZooKeeper && !permits,
                 ..on(server, &claims)
             };
             walk("B", &model, if long() { 600 } else { 300 }, 100_000);

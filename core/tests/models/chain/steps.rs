@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use latchwork_core::decide::Claim;
 use stateright::{Model, Property};
 
-use super::{Chain, Client, Phase, Server, State, Step, View, Watch};
+use super::{Birth, Chain, Client, Phase, Server, State, Step, View, Watch};
 use crate::explore::sound;
 
 impl Model for Chain {
@@ -21,6 +21,8 @@ impl Model for Chain {
             late: BTreeSet::new(),
             tombstones: BTreeSet::new(),
             last: 0,
+            next: Birth::default(),
+            collections: 0,
             changes: 0,
             unknowns: 0,
             failures: 0,
@@ -44,6 +46,10 @@ impl Model for Chain {
             self.client_actions(state, index, client, steps);
         }
         steps.extend(state.late.iter().map(|&late| Step::Land(late)));
+        if self.returns && state.collections == 0 && state.leader().nodes.is_empty() && state.next.counter > 0
+        {
+            steps.push(Step::Collect);
+        }
         if state.changes < self.limits.len() {
             steps.push(Step::SetLimit);
         }
