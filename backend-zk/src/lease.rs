@@ -20,7 +20,7 @@ use crate::config::{CLIENTS, LIMITS, Settings, ttl_refused};
 use crate::driver::{Connected, Driver, Mode};
 use crate::error::Fault;
 use crate::guard::{Guards, watch_over};
-use crate::neighbours::Neighbours;
+use crate::history::History;
 
 /// One session, shared by all nodes that hang on it.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Session {
     pub(crate) guards: Guards,
     /// The client's, over all its sessions: what an attempt of unknown outcome has left on a lost one is found by its name too.
     pub(crate) names: Arc<Names>,
-    pub(crate) neighbours: Neighbours,
+    pub(crate) history: History,
     keeper: Mutex<Option<tokio::task::AbortHandle>>,
 }
 
@@ -71,7 +71,7 @@ impl Session {
                 server_time,
                 guards: Guards::default(),
                 names: Arc::clone(names),
-                neighbours: Neighbours::default(),
+                history: History::default(),
                 keeper: Mutex::default(),
             });
             tokio::spawn(watch_over(Arc::clone(&session)));

@@ -68,10 +68,14 @@ pub(crate) fn as_reader(writer: &str) -> Option<String> {
     Some(format!("{id}__READ__{counter}"))
 }
 
-/// The name that begins with this prefix, and has the counter before that of `own`, a name or a path.
-pub(crate) fn before(own: &str, kind: Kind, prefix: &str) -> Option<String> {
-    let (_, counter) = read_name(kind, own)?;
-    Some(format!("{prefix}{:010}", counter.wrapping_sub(1)))
+/// The counter in a name, or in a path.
+pub(crate) fn counter(kind: Kind, name: &str) -> Option<i32> {
+    read_name(kind, name).map(|(_, counter)| counter)
+}
+
+/// The name that begins with this prefix, and has the counter before this one.
+pub(crate) fn before(counter: i32, prefix: &str) -> String {
+    format!("{prefix}{:010}", counter.wrapping_sub(1))
 }
 
 /// One contender of a queue, as its name tells.
@@ -126,7 +130,7 @@ impl Queue {
 
     /// The same up to the node of this name: what exclusive and shared claims are decided by.
     pub(crate) fn read_up_to(own: &str, kind: Kind, children: Vec<String>) -> Self {
-        let last = read_name(kind, own).map(|(_, counter)| counter);
+        let last = counter(kind, own);
         Self::read_those(kind, children, |counter| last.is_none_or(|last| counter.wrapping_sub(last) <= 0))
     }
 

@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use crate::driver::Stat;
 use crate::error::Fault;
 use crate::guard::{Guard, mark_admitted};
+use crate::history::Birth;
 use crate::lease::Session;
 use crate::limit::Limit;
 use crate::names::{as_reader, id_of};
@@ -211,6 +212,11 @@ impl Node for ZkNode {
                 self.left.store(true, Ordering::Release);
                 if let Some(id) = id {
                     self.session.names.free(self.queue(), id);
+                }
+                if self.claim == Claim::Exclusive && self.has_entered() {
+                    let birth = Birth::of(self.kind, self.name(), self.state.sequence());
+                    let now = self.state.lease().clock().now();
+                    birth.into_iter().for_each(|birth| self.session.history.left(self.queue(), birth, now));
                 }
                 Ok(())
             }

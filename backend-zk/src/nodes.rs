@@ -9,10 +9,12 @@ use latchwork_core::{Address, Error, Kind, LostReason, Result};
 
 use crate::driver::{self, Joining, Mode, Stat, Watch};
 use crate::error::Fault;
+use crate::history::{Birth, Expected};
 use crate::lease::Session;
 use crate::limit::{Limit, settle_limit};
 use crate::names::{Queue, before, id_prefix, prefix};
 use crate::node::{First, ZkNode};
+use crate::tags::sequence;
 
 /// How often a join makes a queue's directory that the server removes under it (it does so with empty ones).
 const COLD_TRIES: usize = 5;
@@ -64,6 +66,10 @@ async fn enter(session: &Arc<Session>, site: &Site, join: &Join) -> Result<Joine
     let Made { path, stat, shown, limit } = made;
     let node = ZkNode::new(session, site, &path, &stat, join);
     let children = match shown {
+        Shown::Nobody => {
+            node.enter(false, None, Limit::default())?;
+            return Ok(Joined::Admitted(node));
+        }
         Shown::Queue(children) => children,
         Shown::Ahead(path, watch) => {
             *node.first.lock() = Some(First::Behind(path, Box::pin(watch.event())));
@@ -134,6 +140,8 @@ struct Made {
 }
 
 enum Shown {
+    /// That nobody is ahead of it.
+    Nobody,
     Queue(Vec<String>),
     /// This path only: it is ahead, and watched.
     Ahead(String, Watch),
@@ -152,11 +160,11 @@ async fn make(
         return Ok(made);
     }
     let prefix = prefix(site.kind, name, join.claim);
-    // A reader may come in beside its predecessor, and a try does not wait.
+    let waits = join.patience == Patience::Wait;
+    // A reader may come in beside its predecessor.
     if join.claim == Claim::Exclusive
-        && join.patience == Patience::Wait
-        && let Some(neighbour) = session.neighbours.expected(&site.path)
-        && let Some(made) = create_behind(session, site, join, &prefix, &neighbour).await?
+        && let Some(expected) = session.history.expected(&site.path, waits, session.lease().clock().now())
+        && let Some(made) = create_alone(session, site, join, &prefix, expected).await?
     {
         return Ok(made);
     }
@@ -198,33 +206,37 @@ async fn adopt(
     Ok(Some(Made { path, stat, shown: Shown::Queue(children?), limit }))
 }
 
-/// Behind the neighbour that is expected; where that is not there the queue is listed. `None`: the queue's directory is not there.
-async fn create_behind(
+/// The node alone, in the expectation that what is ahead of it is known then. Where it is not the queue is listed, in a trip
+/// more. `None`: the queue's directory is not there.
+async fn create_alone(
     session: &Arc<Session>,
     site: &Site,
     join: &Join,
     prefix: &str,
-    neighbour: &str,
+    expected: Expected,
 ) -> std::result::Result<Option<Made>, Fault> {
-    let driver = &session.driver;
+    let (driver, history) = (&session.driver, &session.history);
     let (path, stat) = match driver.create_sequential(&site.node(prefix), join.label.as_bytes()).await {
         Err(Fault::NoNode) => {
-            session.neighbours.forget(&site.path);
+            history.forget_neighbour(&site.path);
             return Ok(None);
         }
         created => created?,
     };
-    let ahead = before(&path, site.kind, neighbour).map(|name| site.node(&name));
-    let watched = match ahead {
-        Some(ahead) => driver.watch(&ahead).await.map(|(_, _, watch)| Shown::Ahead(ahead, watch)),
-        None => Err(Fault::NoNode),
+    let shown = match (Birth::of(site.kind, &path, sequence(&stat)), expected) {
+        (Some(birth), _) if history.made(&site.path, birth) => Ok(Shown::Nobody),
+        (Some(birth), Expected::Behind(neighbour)) => {
+            let ahead = site.node(&before(birth.counter, &neighbour));
+            driver.watch(&ahead).await.map(|(_, _, watch)| Shown::Ahead(ahead, watch))
+        }
+        _ => Err(Fault::NoNode),
     };
-    let shown = match watched {
+    let shown = match shown {
         Err(Fault::NoNode) => {
-            session.neighbours.forget(&site.path);
+            history.forget_neighbour(&site.path);
             driver.children(&site.path).await.map(Shown::Queue)
         }
-        watched => watched,
+        shown => shown,
     };
     let shown = or_undone(session, &path, shown).await?;
     Ok(Some(Made { path, stat, shown, limit: None }))
@@ -258,6 +270,12 @@ async fn create(
             }
             Err(fault) => return Err(fault),
         };
+        if let Some(birth) =
+            Birth::of(site.kind, &path, sequence(&stat)).filter(|_| join.claim == Claim::Exclusive)
+        {
+            // The listing decides, that came in the same trip; what it would have been is remembered.
+            session.history.made(&site.path, birth);
+        }
         let shown = or_undone(session, &path, children.map(Shown::Queue)).await?;
         return Ok(Made { path, stat, shown, limit });
     }

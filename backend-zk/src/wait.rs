@@ -169,16 +169,18 @@ impl ZkNode {
         }
     }
 
-    /// Who is right before this place of the queue may be there the next time too. Near the head the whole queue is to be known.
+    /// What is to be told the next join of this client: who is right before this place of the queue, or that it had to wait.
     fn get_to_know(&self, queue: &Queue, at: usize) {
         if self.claim != Claim::Exclusive {
             return;
         }
-        let neighbours = &self.session.neighbours;
-        let far = at >= FAR_FROM_HEAD;
-        match far.then(|| queue.right_before(at)).flatten() {
-            Some(prefix) => neighbours.seen(self.queue(), prefix),
-            None => neighbours.forget(self.queue()),
+        let history = &self.session.history;
+        if at < FAR_FROM_HEAD {
+            history.near(self.queue());
+        } else if let Some(prefix) = queue.right_before(at) {
+            history.far(self.queue(), prefix);
+        } else {
+            history.forget_neighbour(self.queue());
         }
     }
 
@@ -194,7 +196,7 @@ impl ZkNode {
         let children = children?;
         // Half of what it takes to be far, or a queue of about that length would be now this and now that.
         if children.len() <= FAR_FROM_HEAD / 2 {
-            self.session.neighbours.forget(self.queue());
+            self.session.history.forget_neighbour(self.queue());
         }
         let queue = self.read_queue(children);
         Ok(View { queue, limit: limit?.unwrap_or_default() })

@@ -1,0 +1,118 @@
+//! Who comes back to a queue before anybody else has joined is let in by its node's number. Each test has a server of its own:
+//! how far two nodes are apart in the server's transactions decides too.
+
+mod common;
+
+use common::{
+    address, admitted, backend, config, holds, join, one_proxied, own_server, soon, still_waits, stranger,
+    waiting,
+};
+use futures_util::future::try_join_all;
+use latchwork_core::Kind;
+use latchwork_core::contracts::{Join, Joined, Patience};
+use latchwork_core::decide::Claim::Exclusive;
+use zookeeper_client::{Acls, Client, CreateMode};
+
+/// The request that lists.
+const LIST: i32 = 8;
+
+/// Counts a queue's directory on by nodes that are no contenders: in a directory in which few have joined the next number says
+/// nothing beside another client's transactions.
+async fn count_on(stranger: &Client, path: &str, joins: usize) {
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let foreign = format!("{path}/foreign-");
+    let made = try_join_all((0..joins).map(|_| stranger.create(&foreign, b"", &options))).await.unwrap();
+    let gone = made.iter().map(|(_, counter)| format!("{foreign}{counter}")).collect::<Vec<_>>();
+    try_join_all(gone.iter().map(|path| stranger.delete(path, None))).await.unwrap();
+}
+
+/// Whoever was the last to join each time expects to be it again, and its create tells. A wrong guess costs one listing.
+#[tokio::test]
+async fn who_comes_back_before_anybody_else_has_joined_asks_for_nothing_but_its_node() {
+    let server = own_server().await;
+    let (config, stranger) = (config(server.addr()), stranger(server.addr()).await);
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    for (kind, tries) in [(Kind::Mutex, false), (Kind::Mutex, true), (Kind::RwLock, false)] {
+        let key = format!("comes-back-{tries}");
+        let queue = address(&config, kind, &key);
+        let patience = if tries { Patience::Try } else { Patience::Wait };
+        let turn = async || {
+            let listed = proxy.request(|chunk| holds(chunk, LIST));
+            admitted(one.join(&Join { patience, ..join(&queue, Exclusive) }).await).leave().await.unwrap();
+            listed.has_fired()
+        };
+        assert!(turn().await);
+        count_on(&stranger, &format!("/{}/{}/{key}", config.namespace, kind.as_str()), 100).await;
+        for turns in 0..9 {
+            assert!(turn().await, "turn {turns}");
+        }
+        for _ in 0..3 {
+            assert!(!turn().await, "its node's number says all");
+        }
+        // Another's turn between, and then another's that is not over.
+        admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+        for _ in 0..9 {
+            assert!(turn().await);
+        }
+        assert!(!turn().await);
+        let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+        match one.join(&Join { patience, ..join(&queue, Exclusive) }).await.unwrap() {
+            Joined::Refused => assert!(tries),
+            joined => {
+                let node = waiting(Ok(joined));
+                assert!(still_waits(&one, &queue, node.admitted()).await);
+                holder.leave().await.unwrap();
+                soon(node.admitted()).await.unwrap();
+                node.leave().await.unwrap();
+            }
+        }
+    }
+}
+
+/// A directory that was made again counts anew, and may come to the number behind this client's last one by accident.
+#[tokio::test]
+async fn the_next_number_in_another_directory_lets_nobody_in() {
+    let server = own_server().await;
+    let (config, stranger) = (config(server.addr()), stranger(server.addr()).await);
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    let path = format!("/{}/mutex/a", config.namespace);
+    let mut listed = proxy.request(|chunk| holds(chunk, LIST));
+    for turn in 0..12 {
+        listed = proxy.request(|chunk| holds(chunk, LIST));
+        admitted(one.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+        if turn == 0 {
+            count_on(&stranger, &path, 100).await;
+        }
+    }
+    assert!(!listed.has_fired(), "it expects to be the next");
+    stranger.delete(&path, None).await.unwrap();
+    admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+    count_on(&stranger, &path, 110).await;
+    let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+    let node = waiting(one.join(&join(&queue, Exclusive)).await);
+    let names = stranger.list_children(&path).await.unwrap();
+    assert!(names.iter().any(|name| name.ends_with("-0000000112")), "as if it were the next: {names:?}");
+    assert!(still_waits(&one, &queue, node.admitted()).await);
+    holder.leave().await.unwrap();
+    soon(node.admitted()).await.unwrap();
+}
+
+/// Who gave up knows nothing of those that were ahead of it.
+#[tokio::test]
+async fn the_number_behind_a_node_that_was_never_admitted_lets_nobody_in() {
+    let server = own_server().await;
+    let config = config(server.addr());
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    let queue = address(&config, Kind::Mutex, "a");
+    for _ in 0..12 {
+        admitted(one.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+    }
+    let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+    for _ in 0..3 {
+        let node = waiting(one.join(&join(&queue, Exclusive)).await);
+        assert!(still_waits(&one, &queue, node.admitted()).await);
+        node.leave().await.unwrap();
+    }
+    holder.leave().await.unwrap();
+}
