@@ -21,7 +21,8 @@
 //!
 //! A node that is there and has the counter before ours is ahead of us, and nobody can come between. When it has left the
 //! queue is listed as ever (RULES B2). Where it is not there the queue is listed at once: a wrong guess costs a
-//! request and two trips, and is not made again until the predecessor was the same twice.
+//! request and two trips, and is not made again until the predecessor was the same twice. Where as many joined between the last
+//! turns, its counter can be guessed too, and it is watched in the trip of the create.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -68,8 +69,8 @@ impl Birth {
 /// What a join of an exclusive claim may expect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// Its predecessor is the one whose name begins so.
-    Behind(String),
+    /// Its predecessor is the one whose name begins so, and perhaps with this counter.
+    Behind(String, Option<i32>),
     /// Nobody is ahead of it, as far as its creation can tell, or nobody will be soon.
     Free,
 }
@@ -83,8 +84,18 @@ struct Known {
     neighbour: Option<Neighbour>,
     /// The last own node that was admitted exclusively and has left, until the next is made; and when.
     last: Option<(Birth, Moment)>,
+    pace: Option<Pace>,
     alone: u32,
     busy: u32,
+}
+
+/// How many join between this client's own.
+#[derive(Debug)]
+struct Pace {
+    counter: i32,
+    step: Option<i32>,
+    // The same twice.
+    steady: bool,
 }
 
 #[derive(Debug)]
@@ -101,7 +112,9 @@ impl History {
         let known = self.0.lock();
         let known = known.get(queue)?;
         if waits && let Some(neighbour) = known.neighbour.as_ref().filter(|neighbour| neighbour.again) {
-            return Some(Expected::Behind(neighbour.prefix.to_string()));
+            let pace = known.pace.as_ref().filter(|pace| pace.steady);
+            let own = pace.and_then(|pace| Some(pace.counter.wrapping_add(pace.step?)));
+            return Some(Expected::Behind(neighbour.prefix.to_string(), own.map(|own| own.wrapping_sub(1))));
         }
         let (_, left) = known.last?;
         let busy = waits && known.busy > 0 && now.since(left) <= AT_ONCE;
@@ -113,6 +126,9 @@ impl History {
         let mut known = self.0.lock();
         let Some(known) = known.get_mut(queue) else { return false };
         let follows = known.last.take().is_some_and(|(last, _)| birth.follows(last));
+        let step = known.pace.as_ref().map(|pace| birth.counter.wrapping_sub(pace.counter));
+        let steady = known.pace.as_ref().is_some_and(|pace| pace.step == step);
+        known.pace = Some(Pace { counter: birth.counter, step, steady });
         known.alone = if follows { known.alone.saturating_add(1) } else { 0 };
         known.busy = if follows { 0 } else { known.busy.saturating_sub(1) };
         follows
@@ -174,7 +190,7 @@ mod tests {
     fn who_was_there_twice_is_expected_until_it_was_not() {
         let history = History::default();
         let expected = |queue| history.expected(queue, true, at(0));
-        let behind = |prefix: &str| Some(Expected::Behind(prefix.to_owned()));
+        let behind = |prefix: &str| Some(Expected::Behind(prefix.to_owned(), None));
         assert_eq!(expected("q"), None);
         history.far("q", "a-");
         assert_eq!(expected("q"), None, "seen once");
@@ -187,6 +203,20 @@ mod tests {
         assert_eq!(expected("q"), behind("b-"));
         history.forget_neighbour("q");
         assert_eq!(expected("q"), None);
+    }
+
+    #[test]
+    fn where_as_many_joined_twice_the_neighbours_counter_is_guessed() {
+        let history = History::default();
+        history.far("q", "a-");
+        history.far("q", "a-");
+        for (own, guess) in
+            [(3, None), (19, None), (35, Some(50)), (51, Some(66)), (60, None), (69, Some(77))]
+        {
+            history.made("q", birth(own, 0));
+            let expected = history.expected("q", true, at(0));
+            assert_eq!(expected, Some(Expected::Behind("a-".into(), guess)), "after {own}");
+        }
     }
 
     /// The bound is tight: another directory may have the next counter one transaction later.

@@ -73,9 +73,9 @@ pub(crate) fn counter(kind: Kind, name: &str) -> Option<i32> {
     read_name(kind, name).map(|(_, counter)| counter)
 }
 
-/// The name that begins with this prefix, and has the counter before this one.
-pub(crate) fn before(counter: i32, prefix: &str) -> String {
-    format!("{prefix}{:010}", counter.wrapping_sub(1))
+/// The name that begins with this prefix, and has this counter.
+pub(crate) fn numbered(prefix: &str, counter: i32) -> String {
+    format!("{prefix}{counter:010}")
 }
 
 /// One contender of a queue, as its name tells.

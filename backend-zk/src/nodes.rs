@@ -12,7 +12,7 @@ use crate::error::Fault;
 use crate::history::{Birth, Expected};
 use crate::lease::Session;
 use crate::limit::{Limit, settle_limit};
-use crate::names::{Queue, before, id_prefix, prefix};
+use crate::names::{Queue, id_prefix, numbered, prefix};
 use crate::node::{First, ZkNode};
 use crate::tags::sequence;
 
@@ -216,18 +216,29 @@ async fn create_alone(
     expected: Expected,
 ) -> std::result::Result<Option<Made>, Fault> {
     let (driver, history) = (&session.driver, &session.history);
-    let (path, stat) = match driver.create_sequential(&site.node(prefix), join.label.as_bytes()).await {
+    let guess = match &expected {
+        Expected::Behind(neighbour, counter) => {
+            counter.map(|counter| site.node(&numbered(neighbour, counter)))
+        }
+        Expected::Free => None,
+    };
+    let made = driver.create_sequential(&site.node(prefix), join.label.as_bytes(), guess.as_deref()).await;
+    let (path, stat, watched) = match made {
         Err(Fault::NoNode) => {
             history.forget_neighbour(&site.path);
             return Ok(None);
         }
-        created => created?,
+        made => made?,
     };
     let shown = match (Birth::of(site.kind, &path, sequence(&stat)), expected) {
         (Some(birth), _) if history.made(&site.path, birth) => Ok(Shown::Nobody),
-        (Some(birth), Expected::Behind(neighbour)) => {
-            let ahead = site.node(&before(birth.counter, &neighbour));
-            driver.watch(&ahead).await.map(|(_, _, watch)| Shown::Ahead(ahead, watch))
+        (Some(birth), Expected::Behind(neighbour, _)) => {
+            let ahead = site.node(&numbered(&neighbour, birth.counter.wrapping_sub(1)));
+            let watched = match watched.filter(|_| guess.as_ref() == Some(&ahead)) {
+                Some(watched) => watched,
+                None => driver.watch(&ahead).await.map(|(_, _, watch)| watch),
+            };
+            watched.map(|watch| Shown::Ahead(ahead, watch))
         }
         _ => Err(Fault::NoNode),
     };

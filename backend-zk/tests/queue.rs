@@ -16,9 +16,10 @@ use latchwork_core::{Address, ErrorKind, Fenced, Hold, Kind, LostReason};
 use zookeeper_client::CreateMode;
 
 const ALL: Page = Page { after: 0, most: 100 };
-/// The requests that list, and that read.
+/// The requests that list, that read, and that create.
 const LIST: i32 = 8;
 const READ: i32 = 4;
+const CREATE: i32 = 15;
 
 #[tokio::test]
 async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_removed() {
@@ -125,6 +126,60 @@ async fn who_waits_behind_the_same_neighbour_again_joins_without_listing_and_lis
         node.leave().await.unwrap();
         assert!(other.list(&queue, ALL).await.unwrap().is_empty());
     }
+}
+
+/// Where as many join between its turns a waiter far from the head guesses its neighbour's number, and watches that in the trip of
+/// its create. A wrong guess costs a trip more.
+#[tokio::test]
+async fn a_neighbour_whose_number_is_guessed_is_watched_in_the_trip_of_the_create() {
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    let mut ahead = vec![admitted(other.join(&join(&queue, Exclusive)).await)];
+    for _ in 0..4 {
+        ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
+    }
+    let mut join_behind_it = async |others: usize, guess: bool| {
+        for _ in 0..others {
+            // The neighbour takes its next turn, under its name.
+            ahead.pop().unwrap().leave().await.unwrap();
+            ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
+        }
+        // In one trip: the read is sent before the create's answer is there.
+        let mut created = proxy.hold_reply_to(|chunk| holds(chunk, CREATE));
+        let mut read = proxy.request(|chunk| holds(chunk, READ));
+        let listed = proxy.request(|chunk| holds(chunk, LIST));
+        let request = join(&queue, Exclusive);
+        let held = async {
+            created.fired().await.unwrap();
+            if guess {
+                soon(read.fired()).await.unwrap();
+            }
+            assert_eq!(read.has_fired(), guess, "{others} others");
+            proxy.resume();
+        };
+        let (joined, ()) = tokio::join!(one.join(&request), held);
+        (listed.has_fired(), waiting(joined))
+    };
+    for _ in 0..4 {
+        let (_, node) = join_behind_it(1, false).await;
+        assert!(still_waits(&one, &queue, node.admitted()).await);
+        node.leave().await.unwrap();
+    }
+    for (others, guess) in [(1, true), (3, true), (3, false), (3, true)] {
+        let (listed, node) = join_behind_it(others, guess).await;
+        assert!(!listed);
+        assert!(still_waits(&one, &queue, node.admitted()).await);
+        node.leave().await.unwrap();
+    }
+    let (_, node) = join_behind_it(1, true).await;
+    let mut admission = pin!(node.admitted());
+    for node in ahead {
+        assert!(still_waits(&one, &queue, &mut admission).await);
+        node.leave().await.unwrap();
+    }
+    soon(admission).await.unwrap();
+    node.leave().await.unwrap();
 }
 
 /// Ids are used again, and counters begin anew when the server has removed an empty directory: so a path may be another's.

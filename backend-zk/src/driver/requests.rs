@@ -139,12 +139,31 @@ impl Driver {
         .await
     }
 
-    /// Makes a sequential ephemeral node, whose name up to the counter is given. Answers its full path.
-    pub(crate) async fn create_sequential(&self, path: &str, data: &[u8]) -> Result<(String, Stat)> {
+    /// Makes a sequential ephemeral node, whose name up to the counter is given, and answers its full path. In the same trip
+    /// another node is watched, as [`watch`](Self::watch) does it, if one is named.
+    pub(crate) async fn create_sequential(
+        &self,
+        path: &str,
+        data: &[u8],
+        watched: Option<&str>,
+    ) -> Result<(String, Stat, Option<Result<Watch>>)> {
         let options = CreateMode::EphemeralSequential.with_acls(self.acls);
-        let (stat, counter) =
-            self.request(|client| async move { client.create(path, data, &options).await }).await?;
-        Ok((format!("{path}{counter}"), stat.into()))
+        let (created, watched) = self
+            .request(|client| async move {
+                // Both are called, and so queued, before the first is awaited.
+                let created = client.create(path, data, &options);
+                let watched = watched.map(|watched| client.get_and_watch_data(watched));
+                let created = created.await?;
+                let watched = match watched {
+                    Some(watched) => Some(watched.await),
+                    None => None,
+                };
+                Ok((created, watched))
+            })
+            .await?;
+        let watched =
+            watched.map(|answer| answer.map(|(_, _, watcher)| self.armed(watcher)).map_err(Fault::from));
+        Ok((format!("{path}{}", created.1), created.0.into(), watched))
     }
 
     pub(crate) async fn children(&self, path: &str) -> Result<Vec<String>> {
