@@ -24,7 +24,7 @@ async fn held_locks_outlive_a_full_memory_and_new_ones_are_refused() {
     let error = holder.join(&ask(&common::queue(Kind::Mutex, "b"), Claim::Exclusive)).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("memory"), "{error}");
-    // Two whole TTLs: only renewals that pass can bring both nodes over them.
+    // A whole TTL beyond the deadline: only renewals that pass can bring both nodes over it.
     let end = held.state().lease().deadline() + holder.lease().ttl();
     let lost = soon(async {
         tokio::select! {
@@ -57,7 +57,7 @@ async fn a_lock_that_nobody_else_wants_outlives_a_full_memory_too() {
             [&*one]
         );
         operator.say::<()>("CONFIG SET maxmemory 1").await;
-        let end = held.state().lease().deadline() + Duration::from_secs(1);
+        let end = held.state().lease().deadline() + client.lease().ttl();
         held.state().lease().clock().sleep_until(end).await;
         assert_eq!(held.state().lost(), None, "not renewed");
         // A second one needs more than there is; refused before anything is written.
@@ -164,7 +164,7 @@ async fn flushed_scripts_are_sent_again_in_the_middle_of_everything() {
     let next = waiting(&waiter, &ask(&queue, Claim::Shared)).await;
     operator.say::<()>("SCRIPT FLUSH").await;
     // Over a TTL: the renewals found their script again.
-    let end = held.state().lease().deadline() + Duration::from_millis(500);
+    let end = held.state().lease().deadline() + holder.lease().ttl() / 2;
     held.state().lease().clock().sleep_until(end).await;
     assert_eq!((held.state().lost(), next.state().lost()), (None, None));
     operator.say::<()>("SCRIPT FLUSH").await;

@@ -81,7 +81,7 @@ async fn a_downgraded_node_is_renewed_like_any_other() {
     let queue = queue(Kind::RwLock, "a");
     let held = admitted(&client, &ask(&queue, Claim::Exclusive)).await;
     held.downgrade().await.unwrap();
-    let end = held.state().lease().deadline() + Duration::from_secs(1);
+    let end = held.state().lease().deadline() + client.lease().ttl();
     held.state().lease().clock().sleep_until(end).await;
     assert_eq!(held.state().lost(), None);
     assert_eq!(standing(&client, &queue).await, [true]);

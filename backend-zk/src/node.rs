@@ -216,7 +216,9 @@ impl Node for ZkNode {
                 if self.claim == Claim::Exclusive && self.has_entered() {
                     let birth = Birth::of(self.kind, self.name(), self.state.sequence());
                     let now = self.state.lease().clock().now();
-                    birth.into_iter().for_each(|birth| self.session.history.left(self.queue(), birth, now));
+                    if let Some(birth) = birth {
+                        self.session.history.left(self.kind, self.queue(), birth, now);
+                    }
                 }
                 Ok(())
             }

@@ -160,15 +160,19 @@ async fn make(
         return Ok(made);
     }
     let prefix = prefix(site.kind, name, join.claim);
-    let waits = join.patience == Patience::Wait;
+    let (waits, now) = (join.patience == Patience::Wait, session.lease().clock().now());
     // A reader may come in beside its predecessor.
-    if join.claim == Claim::Exclusive
-        && let Some(expected) = session.history.expected(&site.path, waits, session.lease().clock().now())
+    let expected = match join.claim {
+        Claim::Exclusive => session.history.expected(site.kind, &site.path, waits, now),
+        _ => None,
+    };
+    let cold = expected.is_some();
+    if let Some(expected) = expected
         && let Some(made) = create_alone(session, site, join, &prefix, expected).await?
     {
         return Ok(made);
     }
-    create(session, site, join, &prefix).await
+    create(session, site, join, &prefix, cold).await
 }
 
 /// Finds the node of an earlier request of this attempt whose outcome was unknown. It counts only if it hangs
@@ -225,29 +229,38 @@ async fn create_alone(
     let made = driver.create_sequential(&site.node(prefix), join.label.as_bytes(), guess.as_deref()).await;
     let (path, stat, watched) = match made {
         Err(Fault::NoNode) => {
-            history.forget_neighbour(&site.path);
+            history.forget(&site.path);
             return Ok(None);
         }
         made => made?,
     };
-    let shown = match (Birth::of(site.kind, &path, sequence(&stat)), expected) {
-        (Some(birth), _) if history.made(&site.path, birth) => Ok(Shown::Nobody),
+    let birth = Birth::of(site.kind, &path, sequence(&stat));
+    if birth.is_some_and(|birth| history.made(site.kind, &site.path, birth)) {
+        return Ok(Some(Made { path, stat, shown: Shown::Nobody, limit: None }));
+    }
+    let ahead = match (birth, expected) {
         (Some(birth), Expected::Behind(neighbour, _)) => {
-            let ahead = site.node(&numbered(&neighbour, birth.counter.wrapping_sub(1)));
+            Some(site.node(&numbered(&neighbour, birth.counter.wrapping_sub(1))))
+        }
+        _ => None,
+    };
+    let list = async || driver.children(&site.path).await.map(Shown::Queue);
+    let shown = match ahead {
+        None => list().await,
+        Some(ahead) => {
             let watched = match watched.filter(|_| guess.as_ref() == Some(&ahead)) {
                 Some(watched) => watched,
                 None => driver.watch(&ahead).await.map(|(_, _, watch)| watch),
             };
-            watched.map(|watch| Shown::Ahead(ahead, watch))
+            match watched {
+                Ok(watch) => Ok(Shown::Ahead(ahead, watch)),
+                Err(Fault::NoNode) => {
+                    history.forget_neighbour(&site.path);
+                    list().await
+                }
+                Err(fault) => Err(fault),
+            }
         }
-        _ => Err(Fault::NoNode),
-    };
-    let shown = match shown {
-        Err(Fault::NoNode) => {
-            history.forget_neighbour(&site.path);
-            driver.children(&site.path).await.map(Shown::Queue)
-        }
-        shown => shown,
     };
     let shown = or_undone(session, &path, shown).await?;
     Ok(Some(Made { path, stat, shown, limit: None }))
@@ -258,9 +271,10 @@ async fn create(
     site: &Site,
     join: &Join,
     prefix: &str,
+    cold: bool,
 ) -> std::result::Result<Made, Fault> {
     let mut joining =
-        Joining { queue: &site.path, prefix, label: &join.label, limit: site.limit.as_deref(), cold: false };
+        Joining { queue: &site.path, prefix, label: &join.label, limit: site.limit.as_deref(), cold };
     for _ in 0..COLD_TRIES {
         let driver::Joined { created, children, limit } = session.driver.join(joining).await?;
         let (path, stat) = match created {
@@ -285,7 +299,7 @@ async fn create(
             Birth::of(site.kind, &path, sequence(&stat)).filter(|_| join.claim == Claim::Exclusive)
         {
             // The listing decides, that came in the same trip; what it would have been is remembered.
-            session.history.made(&site.path, birth);
+            session.history.made(site.kind, &site.path, birth);
         }
         let shown = or_undone(session, &path, children.map(Shown::Queue)).await?;
         return Ok(Made { path, stat, shown, limit });

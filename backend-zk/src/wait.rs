@@ -176,9 +176,9 @@ impl ZkNode {
         }
         let history = &self.session.history;
         if at < FAR_FROM_HEAD {
-            history.near(self.queue());
+            history.near(self.kind, self.queue());
         } else if let Some(prefix) = queue.right_before(at) {
-            history.far(self.queue(), prefix);
+            history.far(self.kind, self.queue(), prefix);
         } else {
             history.forget_neighbour(self.queue());
         }

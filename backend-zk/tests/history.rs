@@ -8,9 +8,9 @@ use common::{
     waiting,
 };
 use futures_util::future::try_join_all;
-use latchwork_core::Kind;
 use latchwork_core::contracts::{Join, Joined, Patience};
 use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::{Address, Kind};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 /// The request that lists.
@@ -96,6 +96,29 @@ async fn the_next_number_in_another_directory_lets_nobody_in() {
     assert!(still_waits(&one, &queue, node.admitted()).await);
     holder.leave().await.unwrap();
     soon(node.admitted()).await.unwrap();
+}
+
+/// A mutex and a read/write lock at one exact address share a directory and its numbers, and do not wait for each other.
+#[tokio::test]
+async fn the_number_behind_a_node_of_another_kind_lets_nobody_in() {
+    let server = own_server().await;
+    let config = config(server.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let at = |kind| address(&config, kind, Address::exact(format!("/{}/shared", config.namespace)));
+    for (kind, turns_of) in [(Kind::RwLock, Kind::Mutex), (Kind::Mutex, Kind::RwLock)] {
+        let holder = admitted(other.join(&join(&at(kind), Exclusive)).await);
+        let mut listed = proxy.request(|chunk| holds(chunk, LIST));
+        for _ in 0..16 {
+            listed = proxy.request(|chunk| holds(chunk, LIST));
+            admitted(one.join(&join(&at(turns_of), Exclusive)).await).leave().await.unwrap();
+        }
+        assert!(!listed.has_fired(), "it expects to be the next");
+        let node = waiting(one.join(&join(&at(kind), Exclusive)).await);
+        assert!(still_waits(&one, &at(kind), node.admitted()).await);
+        holder.leave().await.unwrap();
+        soon(node.admitted()).await.unwrap();
+        node.leave().await.unwrap();
+    }
 }
 
 /// Who gave up knows nothing of those that were ahead of it.

@@ -145,8 +145,8 @@ pub struct Page {
 ///   empty parent, server restart and leader change.
 /// * `NODE-TOKEN`: an admitted node's token is its sequence; tokens rise strictly from exclusive holder to holder.
 /// * `NODE-ADMIT`: a join answers at once whether the node is admitted ([`Claim`] has the rules).
-/// * `NODE-ONE-TRIP`: an uncontended join is one round trip, a leave one more. A client may expect of a queue what its last turns in a
-///   row there were like (alone, busy, long): the join at which that has changed takes up to two trips more.
+/// * `NODE-ONE-TRIP`: an uncontended join is one round trip, a leave one more. A client that was there a moment ago may expect of the
+///   queue what its last turns were like (alone, busy, long): where it is wrong, a join takes up to two trips more, and few of many do.
 /// * `NODE-IDEMPOTENT`: a join is sent again under the same id without making a second node, and a node found again
 ///   counts only if it hangs on this lease. One that lands late, after its attempt was abandoned, meets a tombstone.
 /// * `NODE-DEATH`: nodes of a dead client go with its lease, in mid-queue too.

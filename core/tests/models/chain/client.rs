@@ -20,6 +20,7 @@ impl Client {
             free_names: 0,
             sequence: 0,
             birth: Birth::default(),
+            entered: false,
             last_turn: None,
             claim,
             view: 0,
@@ -31,7 +32,7 @@ impl Client {
 
     /// Back to where nothing is known, so that equal situations are equal states.
     pub(super) fn idle(&mut self) {
-        (self.phase, self.sequence, self.birth) = (Phase::Idle, 0, Birth::default());
+        (self.phase, self.sequence, self.birth, self.entered) = (Phase::Idle, 0, Birth::default(), false);
         (self.name, self.name_burnt) = (0, false);
         (self.owes_mark, self.unknown, self.phantom) = (false, false, false);
     }
@@ -45,7 +46,7 @@ impl State {
     pub(super) fn begin(&mut self, model: &Chain, index: usize) {
         let client = &mut self.clients[index];
         client.number += 1;
-        client.claim = model.claims[index];
+        client.claim = model.claim(index, client.number);
         client.name = match client.free_names {
             0 => client.number,
             free => {
@@ -80,7 +81,7 @@ impl State {
         client.birth = own.expect("it was made").birth;
         let Some(last) = client.last_turn.take() else { return };
         let apart = client.birth.transaction - last.transaction;
-        let same = apart <= last.counter + 2 || model.has(Fault::DirectoryUnproved);
+        let same = apart <= last.counter + 2 + u8::from(model.has(Fault::DirectoryUnproved));
         let next = client.birth.counter == last.counter + 1;
         if next && same && client.valid && client.claim == Claim::Exclusive {
             self.hold(model, index);
@@ -268,6 +269,7 @@ impl State {
     pub(super) fn hold(&mut self, model: &Chain, index: usize) {
         let sequence = self.clients[index].sequence;
         self.clients[index].phase = Phase::Holding;
+        self.clients[index].entered = model.returns;
         self.highest_token = self.highest_token.max(sequence);
         if !model.limits.is_empty() {
             return;
@@ -282,7 +284,11 @@ impl State {
 
     pub(super) fn leave(&mut self, model: &Chain, index: usize) {
         let (by, client) = (self.attempt(index), self.clients[index]);
-        if model.returns && (client.phase == Phase::Holding || model.has(Fault::ReturnOfAWaiter)) {
+        let exclusive = model.claim(index, client.number) == Claim::Exclusive;
+        if model.returns
+            && (client.entered || model.has(Fault::ReturnOfAWaiter))
+            && (exclusive || model.has(Fault::ReturnOfAReader))
+        {
             self.clients[index].last_turn = Some(client.birth);
         }
         let tombstone =
@@ -318,6 +324,11 @@ impl State {
 }
 
 impl Chain {
+    /// What a client claims in its attempt of this number.
+    fn claim(&self, index: usize, number: u8) -> Claim {
+        if self.returns && number > 1 { Claim::Exclusive } else { self.claims[index] }
+    }
+
     /// A departure admits without listing again a reader, whatever the only writer ahead turns into, and a writer only where
     /// a departure cannot be a downgrade.
     fn trusts_sole(&self, claim: Claim) -> bool {

@@ -101,8 +101,8 @@ impl State {
             }
             Step::Collect => {
                 self.collections += 1;
-                // It is removed, and made again by whoever comes first.
-                self.next = Birth { counter: 0, transaction: self.next.transaction + 2 };
+                // It is removed, and made again by whoever comes first: at best in one transaction with that join.
+                self.next.counter = 0;
             }
             Step::SetLimit => {
                 let limit = model.limits[self.changes];

@@ -35,10 +35,12 @@ pub(crate) enum Fault {
     AbsenceAdmits,
     /// B2: who is admitted without listing again does not watch its own node.
     OwnUnwatched,
-    /// B2: a client's next node in the directory admits, though it is another directory by now.
+    /// B2: a client's next node admits, though it is as far from the last one as one in another directory may be.
     DirectoryUnproved,
-    /// B2: a client's next node in the directory admits, though its last one was behind others.
+    /// B2: a client's next node admits, though its last one was behind others.
     ReturnOfAWaiter,
+    /// B2: a client's next node admits, though its last one was beside other readers.
+    ReturnOfAReader,
     /// B3: arming does not look whether the node is still there.
     ArmingIgnoresAbsence,
     /// B3: arming does not look at what it shows (a mark, a downgrade).
@@ -109,7 +111,7 @@ pub(crate) struct Chain {
     /// A name whose join and first leave were answered is used again; on etcd that leave has no guard.
     pub(crate) reuses: bool,
     /// ZooKeeper: whoever comes back with the counter behind its own last one's is let in without a listing, and an empty
-    /// directory may go, so that counters begin anew.
+    /// directory may go, so that counters begin anew. Whatever a client claims first, it comes back to write.
     pub(crate) returns: bool,
     pub(crate) fault: Option<Fault>,
     /// What alone is judged; everything when there is no fault.
@@ -189,7 +191,8 @@ struct Client {
     free_names: u32,
     sequence: u8,
     birth: Birth,
-    /// Of its last node, which was admitted and has left.
+    entered: bool,
+    /// Of its last node, which was admitted exclusively and has left.
     last_turn: Option<Birth>,
     claim: Claim,
     /// Which view its server shows, and its watches have reported.

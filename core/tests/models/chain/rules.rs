@@ -67,6 +67,8 @@ fn b2_the_next_counter_admits_only_behind_an_own_turn_in_the_same_directory() {
     for fault in [Fault::DirectoryUnproved, Fault::ReturnOfAWaiter] {
         planted("b2 returns", fault, bounds.clone(), TwoHolders);
     }
+    let bounds = Chain { claims: vec![R, R], ..bounds };
+    planted("b2 returns, readers", Fault::ReturnOfAReader, bounds, TwoHolders);
 }
 
 #[test]
@@ -211,9 +213,18 @@ fn b_every_state_of_three_exclusive_clients() {
         let bounds = Chain { attempts: 2, unknowns: 2, failures: 1, reuses: true, ..on(server, &[W, W]) };
         assert_sound("B names", bounds);
     }
-    let bounds = Chain { attempts: 3, returns: true, removals: 1, unknowns: 1, ..on(ZooKeeper, &[W, W]) };
-    assert_sound("B returns", bounds);
-    assert_sound("B returns, three", Chain { attempts: 2, returns: true, ..on(ZooKeeper, &[W, W, W]) });
+}
+
+#[test]
+fn b_every_state_of_those_who_come_back() {
+    let attempts = if long() { 3 } else { 2 };
+    let bounds = Chain { attempts, returns: true, removals: 1, unknowns: 1, ..on(ZooKeeper, &[W, W]) };
+    assert_sound("B returns", Chain { failures: 1, ..bounds.clone() });
+    assert_sound("B returns, readers", Chain { claims: vec![W, R], downgrades: 1, ..bounds.clone() });
+    assert_sound("B returns, names", Chain { reuses: true, reconnects: 1, ..bounds });
+    if long() {
+        assert_sound("B returns, three", Chain { attempts: 2, returns: true, ..on(ZooKeeper, &[W, W, W]) });
+    }
 }
 
 #[test]
