@@ -13,7 +13,8 @@
 //!
 //! A join makes a sequential ephemeral node and lists the queue, pipelined: one round trip. On one connection the
 //! listing sees the own node, and so all that were made before it: it can only show too many ahead, never too few. Who
-//! stood far from the head twice behind the same one watches that one by its name instead, and lists when it has left. The
+//! stood far from the head twice behind the same one watches that one by its name instead, and lists when it has left. Who
+//! comes back before anybody else has joined, as the counter behind its own last one's tells, is let in without a listing. The
 //! counter in the name orders the queue; the fencing token is the node's `czxid`, the ensemble's own transaction number,
 //! which goes on rising when an empty queue was removed and its counter began anew. A create whose reply was
 //! lost is looked for by its id behind a `sync`, and counts only if it hangs on this session.
