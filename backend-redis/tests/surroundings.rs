@@ -43,7 +43,8 @@ async fn outlive(coordinator: &Coordinator) {
 async fn a_full_memory_takes_nothing_from_those_who_hold_or_wait() {
     let server = own(&["--maxmemory-policy", "noeviction"]).await;
     let mut operator = Operator::of(&server).await;
-    let (a, b) = (user(&server, "ttl=3s").await.unwrap(), user(&server, "ttl=3s").await.unwrap());
+    let ttl = format!("ttl={}", common::SHORT);
+    let (a, b) = (user(&server, &ttl).await.unwrap(), user(&server, &ttl).await.unwrap());
     let (mutex, rwlock, semaphore) =
         (a.mutex("m").unwrap(), a.rwlock("rw").unwrap(), a.semaphore("s", 2).unwrap());
     let doomed = a.mutex("doomed").unwrap();

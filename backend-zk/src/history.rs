@@ -49,7 +49,7 @@ pub(crate) struct Birth {
     /// Its directory's counter.
     pub(crate) counter: i32,
     /// Its transaction.
-    pub(crate) sequence: u64,
+    sequence: u64,
 }
 
 impl Birth {

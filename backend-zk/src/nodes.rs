@@ -166,12 +166,13 @@ async fn make(
         Claim::Exclusive => session.history.expected(site.kind, &site.path, waits, now),
         _ => None,
     };
-    let cold = expected.is_some();
-    if let Some(expected) = expected
-        && let Some(made) = create_alone(session, site, join, &prefix, expected).await?
-    {
-        return Ok(made);
-    }
+    let cold = match expected {
+        Some(expected) => match create_alone(session, site, join, &prefix, expected).await? {
+            Some(made) => return Ok(made),
+            None => true,
+        },
+        None => false,
+    };
     create(session, site, join, &prefix, cold).await
 }
 

@@ -3,12 +3,15 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{
     address, admitted, backend, config, holds, join, one_proxied, own_server, soon, still_waits, stranger,
     waiting,
 };
 use futures_util::future::try_join_all;
-use latchwork_core::contracts::{Join, Joined, Patience};
+use latchwork_conformance::proxy::Proxy;
+use latchwork_core::contracts::{Backend, Join, Joined, Patience};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Address, Kind};
 use zookeeper_client::{Acls, Client, CreateMode};
@@ -26,6 +29,13 @@ async fn count_on(stranger: &Client, path: &str, joins: usize) {
     try_join_all(gone.iter().map(|path| stranger.delete(path, None))).await.unwrap();
 }
 
+/// A turn that begins at once; whether the queue was listed for it.
+async fn turn_lists(proxy: &Proxy, client: &Arc<dyn Backend>, join: &Join) -> bool {
+    let listed = proxy.request(|chunk| holds(chunk, LIST));
+    admitted(client.join(join).await).leave().await.unwrap();
+    listed.has_fired()
+}
+
 /// Whoever was the last to join each time expects to be it again, and its create tells. A wrong guess costs one listing.
 #[tokio::test]
 async fn who_comes_back_before_anybody_else_has_joined_asks_for_nothing_but_its_node() {
@@ -36,11 +46,8 @@ async fn who_comes_back_before_anybody_else_has_joined_asks_for_nothing_but_its_
         let key = format!("comes-back-{tries}");
         let queue = address(&config, kind, &key);
         let patience = if tries { Patience::Try } else { Patience::Wait };
-        let turn = async || {
-            let listed = proxy.request(|chunk| holds(chunk, LIST));
-            admitted(one.join(&Join { patience, ..join(&queue, Exclusive) }).await).leave().await.unwrap();
-            listed.has_fired()
-        };
+        let request = || Join { patience, ..join(&queue, Exclusive) };
+        let turn = async || turn_lists(&proxy, &one, &request()).await;
         assert!(turn().await);
         count_on(&stranger, &format!("/{}/{}/{key}", config.namespace, kind.as_str()), 100).await;
         for turns in 0..9 {
@@ -56,7 +63,7 @@ async fn who_comes_back_before_anybody_else_has_joined_asks_for_nothing_but_its_
         }
         assert!(!turn().await);
         let holder = admitted(other.join(&join(&queue, Exclusive)).await);
-        match one.join(&Join { patience, ..join(&queue, Exclusive) }).await.unwrap() {
+        match one.join(&request()).await.unwrap() {
             Joined::Refused => assert!(tries),
             joined => {
                 let node = waiting(Ok(joined));
@@ -77,15 +84,13 @@ async fn the_next_number_in_another_directory_lets_nobody_in() {
     let (proxy, [one, other]) = one_proxied(&config).await;
     let queue = address(&config, Kind::Mutex, "a");
     let path = format!("/{}/mutex/a", config.namespace);
-    let mut listed = proxy.request(|chunk| holds(chunk, LIST));
-    for turn in 0..12 {
-        listed = proxy.request(|chunk| holds(chunk, LIST));
-        admitted(one.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
-        if turn == 0 {
-            count_on(&stranger, &path, 100).await;
-        }
+    let turn = async || turn_lists(&proxy, &one, &join(&queue, Exclusive)).await;
+    turn().await;
+    count_on(&stranger, &path, 100).await;
+    for _ in 0..10 {
+        turn().await;
     }
-    assert!(!listed.has_fired(), "it expects to be the next");
+    assert!(!turn().await, "it expects to be the next");
     stranger.delete(&path, None).await.unwrap();
     admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
     count_on(&stranger, &path, 110).await;
@@ -107,12 +112,11 @@ async fn the_number_behind_a_node_of_another_kind_lets_nobody_in() {
     let at = |kind| address(&config, kind, Address::exact(format!("/{}/shared", config.namespace)));
     for (kind, turns_of) in [(Kind::RwLock, Kind::Mutex), (Kind::Mutex, Kind::RwLock)] {
         let holder = admitted(other.join(&join(&at(kind), Exclusive)).await);
-        let mut listed = proxy.request(|chunk| holds(chunk, LIST));
-        for _ in 0..16 {
-            listed = proxy.request(|chunk| holds(chunk, LIST));
-            admitted(one.join(&join(&at(turns_of), Exclusive)).await).leave().await.unwrap();
+        let turn = async || turn_lists(&proxy, &one, &join(&at(turns_of), Exclusive)).await;
+        for _ in 0..15 {
+            turn().await;
         }
-        assert!(!listed.has_fired(), "it expects to be the next");
+        assert!(!turn().await, "it expects to be the next");
         let node = waiting(one.join(&join(&at(kind), Exclusive)).await);
         assert!(still_waits(&one, &at(kind), node.admitted()).await);
         holder.leave().await.unwrap();

@@ -49,7 +49,8 @@ impl State {
                 if model.has(Fault::NameFreedUnconfirmed) {
                     client.free_names |= 1 << client.name;
                 }
-                // On ZooKeeper a path names one incarnation, as long as its directory stands: it does here.
+                // On ZooKeeper a path names one incarnation: in another directory its counter may come again, but not its name,
+                // which goes with a leave that has no answer.
                 let late = self.late_leave(model.reuses && model.server == Server::Etcd, index);
                 self.late.insert(late);
                 if model.has(Fault::NameFreedUnconfirmed) {
