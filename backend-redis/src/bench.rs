@@ -6,7 +6,7 @@ use latchwork_core::contracts::{Join, NodeId};
 use latchwork_core::{Address, Result};
 
 use crate::layout::Queue;
-use crate::scripts::{self, Call};
+use crate::scripts::{self, Call, Words};
 
 /// One invocation of a script.
 #[derive(Clone, Debug)]
@@ -16,12 +16,13 @@ pub struct Request {
     /// Its keys.
     pub keys: Vec<String>,
     /// Its arguments.
-    pub args: Vec<Vec<u8>>,
+    pub args: Vec<String>,
 }
 
 impl From<Call> for Request {
     fn from(Call { script, keys, args }: Call) -> Self {
-        Self { code: script.code, keys, args }
+        let owned = |words: Words| words.iter().map(str::to_owned).collect();
+        Self { code: script.code, keys: owned(keys), args: owned(args) }
     }
 }
 

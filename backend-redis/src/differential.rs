@@ -180,7 +180,7 @@ impl<'a> History<'a> {
 
     /// What stands in the folded form stands nowhere else, and only a live tombstone keeps an empty queue unfolded.
     async fn look_at_the_form(&mut self) {
-        let keys: Vec<_> = self.queue.keys().collect();
+        let keys: Vec<_> = self.queue.keys().map(|key| key.to_string()).collect();
         if self.queue.shape == Shape::Permits {
             return;
         }
@@ -383,7 +383,7 @@ impl<'a> History<'a> {
             return;
         }
         self.log.push(format!("remove {id}"));
-        let keys: Vec<_> = self.queue.keys().collect();
+        let keys: Vec<_> = self.queue.keys().map(|key| key.to_string()).collect();
         let raw = &mut self.bench.raw;
         if self.folded {
             let free = attempt.sequence.to_string();

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Moment, Result};
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use tokio::sync::{Notify, watch};
 
@@ -49,6 +49,19 @@ struct Wire {
     connection: MultiplexedConnection,
 }
 
+impl Wire {
+    /// The bound is the client crate's: a timer of our own beside it would be one more for each request.
+    async fn answer(
+        &mut self,
+        command: &Cmd,
+        until: tokio::time::Instant,
+    ) -> std::result::Result<Value, Failure> {
+        self.connection.set_response_timeout(until.saturating_duration_since(tokio::time::Instant::now()));
+        let answer = self.connection.send_packed_command(command).await.and_then(Value::extract_error);
+        answer.map_err(|error| if error.is_timeout() { timed_out(true) } else { from_redis(error, true) })
+    }
+}
+
 impl Driver {
     /// Dials, and answers whether the server evicts locks. From then on the connection is replaced when it breaks,
     /// and `renewed` told each time that it was.
@@ -75,11 +88,7 @@ impl Driver {
     /// `Unavailable` when it was surely not carried out, `Unknown` when it may have been, `Closed`, or what the
     /// server said.
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
-        let mut command = Cmd::new();
-        let hash = sha1(call.script);
-        command.arg("EVALSHA").arg(hash);
-        operands(&mut command, call);
-        self.request(&command, Some(call), within).await
+        self.request(&invocation("EVALSHA", sha1(call.script), call), Some(call), within).await
     }
 
     /// Runs scripts in one burst: one answer each.
@@ -100,11 +109,7 @@ impl Driver {
 
     /// Gives the inbox up and disconnects.
     pub(crate) async fn close(&self, within: Duration) {
-        let wire = match &*self.link.borrow() {
-            Link::Up(wire) => Some(wire.clone()),
-            _ => None,
-        };
-        if let Some(mut wire) = wire {
+        if let Some(mut wire) = self.up_now() {
             let answer = tokio::time::timeout(within, wire.connection.unsubscribe(&self.inbox)).await;
             // The server unsubscribes whoever disconnects.
             tracing::trace!(?answer, "unsubscribed");
@@ -119,21 +124,22 @@ impl Driver {
 
     async fn request(&self, command: &Cmd, call: Option<&Call>, within: Duration) -> Result<(Moment, Reply)> {
         let until = tokio::time::Instant::now() + within;
-        let mut wire = match tokio::time::timeout_at(until, self.up()).await {
-            Ok(wire) => wire?,
-            Err(_) => return Err(self.not_connected()),
+        let mut wire = match self.up_now() {
+            Some(wire) => wire,
+            None => match tokio::time::timeout_at(until, self.up()).await {
+                Ok(wire) => wire?,
+                Err(_) => return Err(self.not_connected()),
+            },
         };
         let mut sent = self.clock.now();
-        let mut answer = within_time(until, wire.connection.req_packed_command(command)).await;
+        let mut answer = wire.answer(command, until).await;
         if let (Err(failure), Some(call)) = (&answer, call)
             && failure.noscript
         {
             // Flushed, or a new server. The text is sent with the call, so that one trip more is enough.
-            let mut whole = Cmd::new();
-            whole.arg("EVAL").arg(call.script.code);
-            operands(&mut whole, call);
+            let whole = invocation("EVAL", call.script.code, call);
             sent = self.clock.now();
-            answer = within_time(until, wire.connection.req_packed_command(&whole)).await;
+            answer = wire.answer(&whole, until).await;
         }
         match answer {
             Ok(value) => {
@@ -165,6 +171,13 @@ impl Driver {
         match &*self.link.borrow() {
             Link::Down(Some(why)) => error.because(why.clone()),
             _ => error,
+        }
+    }
+
+    fn up_now(&self) -> Option<Wire> {
+        match &*self.link.borrow() {
+            Link::Up(wire) => Some(wire.clone()),
+            _ => None,
         }
     }
 
@@ -205,18 +218,14 @@ fn take_down(link: &watch::Sender<Link>, generation: u64) {
     });
 }
 
-async fn within_time(
-    until: tokio::time::Instant,
-    answer: redis::RedisFuture<'_, Value>,
-) -> std::result::Result<Value, Failure> {
-    match tokio::time::timeout_at(until, answer).await {
-        Ok(answer) => answer.and_then(Value::extract_error).map_err(|error| from_redis(error, true)),
-        Err(_) => Err(timed_out(true)),
-    }
-}
-
-fn operands(command: &mut Cmd, call: &Call) {
-    command.arg(call.keys.len()).arg(&call.keys).arg(&call.args);
+fn invocation(how: &str, script: &str, Call { keys, args, .. }: &Call) -> Cmd {
+    let mut command =
+        Cmd::with_capacity(3 + keys.len() + args.len(), script.len() + keys.size() + args.size() + 20);
+    command.arg(how).arg(script).arg(keys.len());
+    keys.iter().chain(args.iter()).for_each(|word| {
+        command.arg(word);
+    });
+    command
 }
 
 fn sha1(script: &scripts::Script) -> &'static str {

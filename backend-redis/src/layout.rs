@@ -1,5 +1,6 @@
 //! Where a queue lives on the server: its keys, and the shape that its kind gives it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use latchwork_core::decide::Claim;
@@ -74,7 +75,7 @@ impl Queue {
     }
 
     /// The keys in the order of the scripts' headers.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = Key<'_>> {
         let extra: &[&str] = match self.shape {
             Shape::Exclusive => &["one"],
             Shape::ReadWrite => &["one", "writers"],
@@ -84,12 +85,26 @@ impl Queue {
     }
 
     /// The key of the tombstones.
-    pub(crate) fn left(&self) -> String {
+    pub(crate) fn left(&self) -> Key<'_> {
         self.key("left")
     }
 
-    fn key(&self, part: &str) -> String {
-        [&*self.prefix, part].concat()
+    fn key(&self, part: &'static str) -> Key<'_> {
+        Key { prefix: &self.prefix, part }
+    }
+}
+
+/// One key of a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key<'a> {
+    prefix: &'a str,
+    part: &'static str,
+}
+
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.prefix)?;
+        f.write_str(self.part)
     }
 }
 
@@ -100,12 +115,15 @@ mod tests {
     #[test]
     fn keys_share_a_hash_tag_and_kinds_never_meet() {
         let queue = Queue::of(&Address::new("n/s", Kind::RwLock, "a}b").unwrap()).unwrap();
-        let keys: Vec<_> = queue.keys().collect();
+        let keys: Vec<_> = queue.keys().map(|key| key.to_string()).collect();
         assert_eq!(keys[0], "n%2Fs:rwlock:{a%7Db}:seq");
         assert_eq!((keys.len(), keys[5].as_str()), (6, "n%2Fs:rwlock:{a%7Db}:writers"));
-        let exact = |kind| Queue::of(&Address::new("n", kind, Address::exact("app/lock")).unwrap()).unwrap();
-        assert_eq!(exact(Kind::Mutex).left(), "mutex:{app/lock}:left");
-        assert_ne!(exact(Kind::Mutex).left(), exact(Kind::Semaphore).left());
+        let exact = |kind| {
+            let queue = Queue::of(&Address::new("n", kind, Address::exact("app/lock")).unwrap()).unwrap();
+            queue.left().to_string()
+        };
+        assert_eq!(exact(Kind::Mutex), "mutex:{app/lock}:left");
+        assert_ne!(exact(Kind::Mutex), exact(Kind::Semaphore));
     }
 
     #[test]

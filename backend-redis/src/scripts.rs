@@ -3,6 +3,7 @@
 use latchwork_core::contracts::{Entry, Join, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Error, ErrorKind, Result};
+use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
 use crate::layout::Queue;
@@ -54,18 +55,51 @@ pub(crate) static ALL: [&Script; 10] =
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) script: &'static Script,
-    pub(crate) keys: Vec<String>,
-    pub(crate) args: Vec<Vec<u8>>,
+    pub(crate) keys: Words,
+    pub(crate) args: Words,
 }
 
 impl Call {
-    fn new(script: &'static Script, keys: impl IntoIterator<Item = String>) -> Self {
-        Self { script, keys: keys.into_iter().collect(), args: Vec::with_capacity(10) }
+    fn new(script: &'static Script, keys: impl IntoIterator<Item = impl Display>) -> Self {
+        let mut call = Self { script, keys: Words::sized(6, 300), args: Words::sized(10, 200) };
+        keys.into_iter().for_each(|key| call.keys.push(key));
+        call
     }
 
-    fn arg(mut self, arg: impl ToString) -> Self {
-        self.args.push(arg.to_string().into_bytes());
+    fn arg(mut self, arg: impl Display) -> Self {
+        self.args.push(arg);
         self
+    }
+}
+
+/// Words in one text: an invocation has up to twenty, and is made for each request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Words {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Words {
+    fn sized(words: usize, bytes: usize) -> Self {
+        Self { text: String::with_capacity(bytes), ends: Vec::with_capacity(words) }
+    }
+
+    fn push(&mut self, word: impl Display) {
+        write!(self.text, "{word}").expect("a String takes all that there is room for");
+        self.ends.push(self.text.len());
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn size(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.ends.iter().scan(0, |start, &end| Some(&self.text[std::mem::replace(start, end)..end]))
     }
 }
 
@@ -169,9 +203,9 @@ pub(crate) fn renew<'a>(
     ttl: Duration,
     time: Now,
 ) -> Call {
-    let mut call = Call::new(&RENEW, []).arg(now(time)).arg(ttl.as_micros());
+    let mut call = Call::new(&RENEW, None::<&str>).arg(now(time)).arg(ttl.as_micros());
     for (queue, nodes) in groups {
-        call.keys.extend(queue.keys());
+        queue.keys().for_each(|key| call.keys.push(key));
         call = call.arg(queue.shape.letter()).arg(nodes.len());
         for (id, sequence) in nodes {
             call = call.arg(id).arg(sequence);

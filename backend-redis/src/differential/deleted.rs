@@ -32,7 +32,9 @@ impl History<'_> {
         let before: Vec<_> = (self.twin.iter())
             .map(|(sequence, slot, admitted)| Stood { id: slot.id, sequence, claim: slot.claim, admitted })
             .collect();
-        let key = self.queue.keys().chain([self.queue.left()]).find(|key| key.ends_with(&format!(":{part}")));
+        let key = (self.queue.keys().chain([self.queue.left()]))
+            .map(|key| key.to_string())
+            .find(|key| key.ends_with(&format!(":{part}")));
         let raw = &mut self.bench.raw;
         let deleted: u32 = redis::cmd("DEL").arg(key).query_async(raw).await.unwrap();
         if deleted == 0 || before.is_empty() {
@@ -169,7 +171,7 @@ async fn a_late_join_of_an_abandoned_attempt_meets_its_tombstone_without_the_has
             history.join_new().await;
         }
         history.abandon().await;
-        let meta = history.queue.keys().find(|key| key.ends_with(":meta"));
+        let meta = history.queue.keys().map(|key| key.to_string()).find(|key| key.ends_with(":meta"));
         let deleted: u32 = redis::cmd("DEL").arg(meta).query_async(&mut history.bench.raw).await.unwrap();
         assert_eq!(deleted, 1);
         history.join_again().await;

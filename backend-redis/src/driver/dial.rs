@@ -6,12 +6,12 @@ use std::time::Duration;
 use latchwork_core::{Error, ErrorKind, Eviction};
 use redis::aio::ConnectionLike;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo,
-    PushKind, RedisConnectionInfo, Value,
+    AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
+    RedisConnectionInfo, Value,
 };
 use tokio::sync::{Notify, watch};
 
-use super::{Link, OnMessage, Wire, operands, reply, sha1, take_down};
+use super::{Link, OnMessage, Wire, invocation, reply, sha1, take_down};
 use crate::config::Settings;
 use crate::error::{Failure, from_redis};
 use crate::{info, scripts};
@@ -136,17 +136,13 @@ impl Dialler {
             .await
             .map_err(|error| name_forbidden(unsent(error), "SUBSCRIBE"))?;
         let call = scripts::selftest(settings.scratch.clone(), &settings.inbox);
-        let mut test = Cmd::new();
-        test.arg("EVALSHA").arg(sha1(call.script));
-        operands(&mut test, &call);
+        let test = invocation("EVALSHA", sha1(call.script), &call);
         let answer = connection.req_packed_command(&test).await.and_then(Value::extract_error);
         let answer = answer.map_err(|error| name_forbidden(unsent(error), "EVALSHA"))?;
         if let Some((command, words)) = scripts::selftested(reply(answer)).map_err(Failure::said)? {
             let error = redis::RedisError::from((redis::ErrorKind::Extension, "self-test", words));
             return Err(name_forbidden(unsent(error), &command));
         }
-        // From here on each request has a bound of its own, which is not to be undercut.
-        connection.set_response_timeout(settings.request_timeout * 2);
         Ok((Wire { generation, connection }, eviction))
     }
 }
