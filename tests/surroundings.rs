@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use latchwork::{Config, Error, ErrorKind, Hold, Secret};
+use latchwork::{Address, Config, Error, ErrorKind, Hold, Secret};
 use latchwork_conformance::servers::Kind;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -215,4 +215,22 @@ async fn durations_without_an_end_are_taken_as_such() {
     let hold = coordinator.mutex("a").expect("a good key").try_acquire().await.expect("answered");
     assert!(hold.is_some());
     coordinator.close().await.expect("closed");
+}
+
+/// What cannot be a queue's place on a server is told when its handle is made, though nothing is connected yet.
+#[tokio::test]
+async fn a_foreign_name_that_is_none_is_refused_by_name_without_io() {
+    for kind in backends() {
+        let bad = match kind {
+            Kind::Redis => "a{b",
+            Kind::Zookeeper => "no/path",
+            Kind::Etcd => "latchwork",
+        };
+        let url = format!("{}://127.0.0.1:1", kind.name());
+        let coordinator = latchwork::connect_lazy(url.as_str()).expect("nothing is asked of a server");
+        let error = coordinator.mutex(Address::exact(bad)).expect_err(bad);
+        assert_eq!((error.argument(), error.key()), (Some("key"), Some(bad)), "{error}");
+        assert!(coordinator.rwlock(Address::exact(bad)).is_err() && coordinator.mutex(bad).is_ok());
+        coordinator.close().await.expect("never connected");
+    }
 }

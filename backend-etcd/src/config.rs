@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
-use latchwork_core::{Config, Connector, Error, ErrorKind, Result, Secret};
+use latchwork_core::{Address, Config, Connector, Error, ErrorKind, Result, Secret};
 
 use crate::backend::EtcdBackend;
 use crate::backoff::Backoff;
@@ -78,6 +78,10 @@ impl Connector for EtcdConnector {
     fn validate(&self, config: &Config) -> Result<()> {
         config.validate()?;
         Settings::new(config).map(|_| ())
+    }
+
+    fn check(&self, config: &Config, queue: &Address) -> Result<()> {
+        Layout::new(&config.namespace).queue(queue).map(drop)
     }
 
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {

@@ -11,7 +11,7 @@ use etcd_client::{
 use tokio::sync::mpsc;
 
 use crate::config::Settings;
-use crate::error::{Answer, Failure, as_read, late};
+use crate::error::{Answer, Failure, as_read, is_older_than_the_roles, late};
 use crate::terms::{Ended, Entry, Found, Guard, Notice, Only, Order, Outcome, Range, Step, Watch};
 
 /// How long a connection may be silent before it is asked for a sign of life. Servers hang up on clients that ask more
@@ -170,17 +170,24 @@ impl Driver {
     }
 
     /// One request, within the request timeout. The client crate spreads requests over all servers, those that are down
-    /// too: one that surely was not sent is sent to the next.
+    /// too: one that surely was not sent is sent to the next. It logs in anew where a log-in has run out, and not where users or
+    /// roles have changed since: that is done here, once.
     async fn send<T, F>(&self, request: impl Fn() -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
         let all = async {
-            let mut failed = 0;
+            let (mut failed, mut anew) = (0, false);
             loop {
-                match request().await.map_err(Failure::from) {
-                    Err(failure) if failure.was_not_sent() && failed < self.spare_servers => failed += 1,
-                    answer => return answer,
+                match request().await {
+                    Err(error) if is_older_than_the_roles(&error) && !anew => {
+                        anew = true;
+                        self.client.refresh_token().await.map_err(Failure::from).map_err(as_read)?;
+                    }
+                    answer => match answer.map_err(Failure::from) {
+                        Err(failure) if failure.was_not_sent() && failed < self.spare_servers => failed += 1,
+                        answer => return answer,
+                    },
                 }
             }
         };

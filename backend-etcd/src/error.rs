@@ -57,6 +57,7 @@ impl From<ClientError> for Failure {
             UNAUTHENTICATED => forbidden("log in"),
             INVALID_ARGUMENT if text.contains("user name") => forbidden("anonymous access"),
             FAILED_PRECONDITION if text.contains("authentication is not enabled") => ErrorKind::Misconfigured,
+            _ if is_older_than_the_roles(&error) => ErrorKind::Unavailable,
             // An answer of the server's that no repetition changes.
             INVALID_ARGUMENT | FAILED_PRECONDITION | OUT_OF_RANGE | UNIMPLEMENTED => ErrorKind::Misconfigured,
             // Writes are refused at once, before they are tried, until space is made.
@@ -69,11 +70,23 @@ impl From<ClientError> for Failure {
     }
 }
 
+/// Whether a log-in was refused since users or roles, whosever, have changed after it: nothing was carried out. With tokens that
+/// the server signs (JWT) it stays so until another log-in.
+pub(crate) fn is_older_than_the_roles(error: &ClientError) -> bool {
+    let ClientError::GRpcStatus(status) = error else { return false };
+    // Before 3.5 in the first words, without a code of its own.
+    ["revision in header is old", "revision of auth store is old"]
+        .iter()
+        .any(|text| status.message().contains(text))
+}
+
 /// What to do about it, where the server's own words (which the source has) do not say it.
 fn advice(code: i32, text: String) -> Cow<'static, str> {
     match code {
         INVALID_ARGUMENT if text.contains("authentication failed") => "check user and password".into(),
-        PERMISSION_DENIED => "this user needs a role with readwrite on the prefix".into(),
+        PERMISSION_DENIED => {
+            "this user needs a role with readwrite on the keys of its namespace (or exact name)".into()
+        }
         RESOURCE_EXHAUSTED if text.contains("space exceeded") => {
             "the server is full: compact and defragment it, then `etcdctl alarm disarm`".into()
         }

@@ -101,10 +101,11 @@ struct Attempt<'a> {
     value: NodeValue,
 }
 
-/// The node is made, whatever could not be done next.
+/// The node is made, whatever could not be done next, even where it was refused: whoever asked takes it back. (A conflict is
+/// told when it was.)
 fn after_the_put(failure: Failure) -> Failure {
     match failure {
-        Failure::Other(error) if *error.kind() == ErrorKind::Unavailable => {
+        Failure::Other(error) if *error.kind() != ErrorKind::Conflict => {
             Failure::Other(Error::new(ErrorKind::Unknown, "joined, but no more is known").because(error))
         }
         other => other,
@@ -295,5 +296,27 @@ impl Attempt<'_> {
 
     fn crowded(&self) -> Failure {
         Error::new(ErrorKind::Unavailable, format!("others were ahead {ROUNDS} times in a row")).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_behind_the_put_is_no_refusal_of_the_join() {
+        let kind = |kind| match after_the_put(Error::new(kind, "then").into()) {
+            Failure::Other(error) => error.kind().clone(),
+            Failure::LeaseGone => unreachable!("it was another"),
+        };
+        for refused in [
+            ErrorKind::Unavailable,
+            ErrorKind::Misconfigured,
+            ErrorKind::Forbidden { what: "a key".to_owned() },
+        ] {
+            assert_eq!(kind(refused), ErrorKind::Unknown);
+        }
+        assert_eq!(kind(ErrorKind::Conflict), ErrorKind::Conflict, "its node was taken back");
+        assert!(matches!(after_the_put(Failure::LeaseGone), Failure::LeaseGone));
     }
 }

@@ -59,7 +59,11 @@ impl Leases {
         if let Some(session) = self.usable()? {
             return Ok(session);
         }
-        let _one_at_a_time = self.reopening.lock().await;
+        // One at a time; whoever waits for one that fails asks once more, but does not wait for all before it.
+        let within = self.driver.request_timeout();
+        let Ok(_turn) = tokio::time::timeout(within, self.reopening.lock()).await else {
+            return Err(Error::new(ErrorKind::Unavailable, "no lease was granted in time"));
+        };
         if let Some(session) = self.usable()? {
             return Ok(session);
         }

@@ -2,11 +2,14 @@
 
 mod common;
 
-use std::time::Duration;
+use std::io::Write;
+use std::time::{Duration, Instant};
 
 use common::{config, etcdctl, keys, soon};
+use futures_util::future::join_all;
+use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, Fenced, Hold, LostReason, connect};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Fenced, Hold, LostReason, Release, connect};
 
 async fn at(config: &Config) -> Result<Coordinator, Error> {
     soon(connect(&[latchwork_etcd::connector()], config)).await
@@ -128,8 +131,8 @@ async fn a_full_server_takes_nothing_from_those_who_hold_or_wait() {
 }
 
 /// `app` may use the namespace.
-async fn guarded_server() -> Server {
-    let server = own(Options::new()).await;
+async fn guarded_server(options: Options) -> Server {
+    let server = own(options).await;
     for arguments in [
         &["user", "add", "root:secret"][..],
         &["user", "add", "app:hunter2"],
@@ -150,7 +153,7 @@ fn login(server: &Server, login: &str, options: &str) -> Config {
 
 #[tokio::test]
 async fn a_log_in_that_the_server_refuses_says_what_to_mend() {
-    let server = guarded_server().await;
+    let server = guarded_server(Options::new()).await;
     for (config, words) in [
         (login(&server, "app:hunter2x", ""), &["log in"][..]),
         (login(&server, "nobody:hunter2", ""), &["log in"]),
@@ -171,7 +174,7 @@ async fn a_log_in_that_the_server_refuses_says_what_to_mend() {
 
 #[tokio::test]
 async fn rights_that_are_taken_away_are_told_and_held_locks_are_kept_until_they_are_given_again() {
-    let server = guarded_server().await;
+    let server = guarded_server(Options::new()).await;
     let client = at(&login(&server, "app:hunter2", "ttl=2s")).await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     let root = ["--user", "root:secret"];
@@ -189,5 +192,46 @@ async fn rights_that_are_taken_away_are_told_and_held_locks_are_kept_until_they_
     }
     drop(hold);
     soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+/// A signed token says which state of users and roles it is of, and is refused when that has changed, whosever they are.
+#[tokio::test]
+async fn a_log_in_of_before_any_change_of_the_roles_is_renewed() {
+    let mut secret = tempfile::NamedTempFile::new().unwrap();
+    secret.write_all(b"only for this test").unwrap();
+    let token = format!("jwt,sign-method=HS256,ttl=10m,priv-key={}", secret.path().display());
+    let server = guarded_server(Options::new().args(["--auth-token", &token])).await;
+    let client = at(&login(&server, "app:hunter2", "")).await.unwrap();
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    etcdctl(&server, &["--user", "root:secret", "user", "add", "another:secret"]).await;
+    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    etcdctl(&server, &["--user", "root:secret", "user", "delete", "another"]).await;
+    soon(client.mutex("b").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+/// Each asks for a lease of its own accord; nobody waits until all before it had no answer.
+#[tokio::test]
+async fn many_who_wait_for_a_lease_from_a_silent_server_are_told_soon() {
+    const TIMEOUT: Duration = Duration::from_millis(500);
+    let server = own(Options::new()).await;
+    let (proxy, client) = common::proxied(&server, "ttl=2s&request_timeout=500ms").await;
+    let ttl = client.lease().ttl();
+    proxy.hold(Direction::ToServer);
+    soon(client.lease().until_lost()).await;
+    let asked = Instant::now();
+    let all = (0..50).map(|number| {
+        let mutex = client.mutex(format!("m{number}")).unwrap();
+        async move { mutex.acquire().await.map(drop) }
+    });
+    for answer in soon(join_all(all)).await {
+        assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Unavailable);
+    }
+    // One try is under way when the time is over: for its turn, and for its answer.
+    let bound = ttl + TIMEOUT * 2 + Duration::from_secs(1);
+    assert!(asked.elapsed() < bound, "after {:?}", asked.elapsed());
+    proxy.resume();
+    soon(client.mutex("m0").unwrap().acquire()).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }

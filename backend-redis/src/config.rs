@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, NodeId};
-use latchwork_core::{Config, Connector, Error, ErrorKind, Result, Secret, encode};
+use latchwork_core::{Address, Config, Connector, Error, ErrorKind, Result, Secret, encode};
 
 use crate::backend::RedisBackend;
+use crate::layout::Queue;
 
 /// Redis' own port.
 const PORT: u16 = 6379;
 
-/// Opens clients of Redis and Valkey: `redis://[user[:password]@]host[:port][/database]`.
+/// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RedisConnector;
 
@@ -29,6 +30,10 @@ impl Connector for RedisConnector {
 
     fn validate(&self, config: &Config) -> Result<()> {
         Settings::of(config).map(|_| ())
+    }
+
+    fn check(&self, _config: &Config, queue: &Address) -> Result<()> {
+        Queue::of(queue).map(drop)
     }
 
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
@@ -81,6 +86,10 @@ impl Settings {
                 Error::invalid("url", format!("{path:?} is no database number: redis://host/2"))
             })?,
         };
+        if config.user.is_some() && config.password.is_none() {
+            let why = "Redis logs in with a password: redis://user:password@host (any, where the user has `nopass`)";
+            return Err(Error::invalid("password", why));
+        }
         let (namespace, client) = (encode(&config.namespace), NodeId::random());
         Ok(Self {
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
@@ -120,6 +129,9 @@ mod tests {
         for url in ["redis://", "redis://a,b", "redis://h/x", "redis://h/-1"] {
             assert_eq!(settings(url).unwrap_err().argument(), Some("url"), "{url}");
         }
+        // The client crate would log in as `default`, without a word.
+        assert_eq!(settings("redis://app@h").unwrap_err().argument(), Some("password"));
+        assert!(settings("redis://:p@h").is_ok(), "the default user");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use latchwork_core::decide::renewal_period;
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Moment, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
@@ -73,7 +74,8 @@ impl Driver {
     ) -> std::result::Result<(Self, Eviction), Failure> {
         let link = Arc::new(watch::Sender::new(Link::Down(None)));
         let inbox = settings.inbox.clone();
-        let patience = settings.request_timeout.min(settings.ttl / 2);
+        // As soon as one renewal was not answered: there is time for another, on a new connection.
+        let patience = settings.request_timeout.min(renewal_period(settings.ttl));
         let dialler = Dialler { settings, link: Arc::downgrade(&link), on_message };
         let (wire, eviction) = dialler.dial(0).await?;
         link.send_replace(Link::Up(wire));

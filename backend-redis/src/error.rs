@@ -53,6 +53,10 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
         )
     } else if says("command not allowed when used memory") {
         Failure::new(ErrorKind::Unavailable, "the server is out of memory")
+    } else if says("NOREPLICAS") {
+        Failure::new(ErrorKind::Unavailable, "too few replicas follow the server (min-replicas-to-write)")
+    } else if says("MISCONF") {
+        Failure::new(ErrorKind::Unavailable, "the server cannot save its data, and so takes no writes")
     } else if says("BUSY ") || says("TRYAGAIN") || says("CLUSTERDOWN") {
         Failure::new(ErrorKind::Unavailable, "the server is busy")
     } else if says("WRONGTYPE") {

@@ -146,9 +146,9 @@ impl Slot {
         self.progress.lock().unfit
     }
 
-    /// It is being given back: no renewal, and no renewal's answer, concerns it any more (RULES A16).
-    pub(crate) fn leave(&self) {
-        self.progress.lock().left = true;
+    /// It is being given back: no renewal, and no renewal's answer, concerns it any more (RULES A16). Answers whether that is new.
+    pub(crate) fn leave(&self) -> bool {
+        !std::mem::replace(&mut self.progress.lock().left, true)
     }
 
     /// Nobody waits for its join's answer any more: it is abandoned next. Should it not be, it is over by then.

@@ -26,8 +26,9 @@
 //! says to look again: the node is renewed at once, and so finds that it was revoked, or does not fit a new limit.
 //!
 //! *Tokens* are sequence numbers: the server's microseconds, or one more than the last, whichever is higher. The
-//! last is kept for 24 hours after a queue's last use; a server clock that is set back by more than the idle time
-//! after that is the one case in which order is not kept.
+//! last is kept for 24 hours after a queue's last use. Order is not kept where that is gone and the server's clock is behind it:
+//! when the clock is set back by more than the idle time after those hours, or at all after an operator or an eviction has
+//! removed the key, or a failover has forgotten the last writes.
 //!
 //! *What Redis cannot give.* A failover of an asynchronous replica may forget a lock, and a server that evicts
 //! keys throws locks away: see [`Capabilities`](latchwork_core::Capabilities). The fencing token is the answer.

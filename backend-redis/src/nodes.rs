@@ -23,10 +23,13 @@ impl Client {
         if self.lease().lost() == Some(LostReason::Expired) {
             // A new lease does not wait behind the nodes of the old one (LEASE-REOPEN).
             let is_lost = |slot: &Arc<Slot>| {
-                !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some())
+                // Not those that another join gives back just now.
+                slot.state().is_some_and(|state| state.lost().is_some()) && slot.leave()
             };
             let lost: Vec<_> = self.inbox.all().into_iter().filter(is_lost).collect();
-            self.give_back(&lost).await;
+            if tokio::time::timeout(self.request_timeout, self.give_back(&lost)).await.is_err() {
+                tracing::debug!("not all that was lost was given back in time; the rest runs out");
+            }
         }
         let registered = Registered::new(self, queue, join);
         let answer = self.join_as(&registered.slot, join).await;

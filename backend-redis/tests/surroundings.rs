@@ -6,9 +6,11 @@ mod common;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{Operator, own, soon};
+use futures_util::future::join_all;
+use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::Server;
 use latchwork_core::decide::Claim;
 use latchwork_core::{
@@ -294,4 +296,44 @@ async fn rights_that_are_taken_away_are_told_and_the_hold_ends_in_time() {
     assert_eq!(soon(hold.lost()).await.reason(), LostReason::Expired);
     operator.say::<()>("ACL SETUSER app ~latchwork:*").await;
     soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+}
+
+/// One connection swallows everything, while another would be served.
+#[tokio::test]
+async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let client = at(&format!("redis://{}?ttl={}", proxy.addr(), common::SHORT)).await.unwrap();
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    // The first renewal.
+    let mut silent = proxy.hold_next_reply();
+    soon(silent.fired()).await.unwrap();
+    outlive(&client).await;
+    hold.check().expect("another connection had time to renew it");
+    hold.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_joins_after_a_loss_is_answered_in_time_however_much_was_lost() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let options = "ttl=1s&request_timeout=500ms";
+    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let held = (0..400).map(|number| {
+        let mutex = client.mutex(format!("held-{number}")).unwrap();
+        async move { mutex.acquire().await.unwrap() }
+    });
+    let held = soon(join_all(held)).await;
+    proxy.cut();
+    soon(join_all(held.iter().map(Hold::lost))).await;
+    let asked = Instant::now();
+    let error = soon(client.mutex("a").unwrap().acquire()).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    // It gives up after a TTL; a try is under way then: what was lost is given back, and it joins.
+    let bound = Duration::from_secs(1) + SHORT * 2 + Duration::from_secs(1);
+    assert!(asked.elapsed() < bound, "after {:?}", asked.elapsed());
+    proxy.resume();
+    soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
 }

@@ -37,6 +37,10 @@ impl Connector for ZooKeeperConnector {
         Settings::read(config).map(drop)
     }
 
+    fn check(&self, config: &Config, queue: &Address) -> Result<()> {
+        Settings::read(config)?.queue_path(queue).map(drop)
+    }
+
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
         Ok(Arc::new(ZooKeeperBackend::connect(config).await?))
     }

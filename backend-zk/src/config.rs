@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::NodeId;
+use latchwork_core::decide::contact_period;
 use latchwork_core::{Address, Clock, Config, Error, ErrorKind, Result, encode};
 
 /// ZooKeeper's client port.
@@ -63,17 +63,14 @@ impl Settings {
                 ));
             }
         };
-        let label = match &config.label {
-            Some(label) => label.as_str().into(),
-            None => format!("latchwork:{}:{}", std::process::id(), &NodeId::random().to_string()[..6]).into(),
-        };
         Ok(Self {
             clock: Clock::system(),
             hosts,
             chroot,
             namespace: encode(&config.namespace),
             login,
-            label,
+            // Core gives every client that it opens one.
+            label: config.label.as_deref().unwrap_or_default().into(),
             ttl: config.ttl,
             tick: config.tick,
             connect_timeout: config.connect_timeout,
@@ -81,6 +78,25 @@ impl Settings {
             #[cfg(feature = "controls")]
             believes_reads: false,
         })
+    }
+
+    /// How often a session that was granted for `ttl` is proven.
+    ///
+    /// # Errors
+    /// `Misconfigured` where that is not longer than it takes a follower to tell its leader of us: such proofs would prove
+    /// nothing (RULES C4).
+    pub(crate) fn contact_period(&self, ttl: Duration) -> Result<Duration> {
+        let period = contact_period(ttl, self.tick);
+        if period > self.tick / 2 {
+            return Ok(period);
+        }
+        Err(Error::new(
+            ErrorKind::Misconfigured,
+            format!(
+                "a session of {ttl:?} is too short for a tickTime of {:?}: raise ttl above one and a half of it, or set tick to the server's",
+                self.tick
+            ),
+        ))
     }
 
     /// The path of a queue's directory.
@@ -172,6 +188,18 @@ mod tests {
         ] {
             assert_eq!(settings(url).unwrap_err().argument(), Some(argument), "{url}");
         }
+    }
+
+    #[test]
+    fn a_session_is_long_enough_for_its_proofs_or_refused() {
+        let period = |url, ttl| settings(url).unwrap().contact_period(Duration::from_millis(ttl));
+        assert_eq!(period("zookeeper://h", 4000).unwrap(), Duration::from_millis(4000) / 3);
+        // As a server may be configured to grant: a follower tells its leader of us once a second only.
+        for ttl in [1000, 3000] {
+            let refused = period("zookeeper://h", ttl).unwrap_err();
+            assert_eq!(*refused.kind(), ErrorKind::Misconfigured, "{ttl}");
+        }
+        assert!(period("zookeeper://h?tick=500ms", 1000).is_ok());
     }
 
     #[test]

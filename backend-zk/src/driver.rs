@@ -20,7 +20,8 @@ use crate::error::Fault;
 use crate::tasks::Tasks;
 
 pub(crate) use requests::{Joined, Joining, Mode, Stat};
-pub(crate) use watch::{Event, Watch};
+use watch::Burden;
+pub(crate) use watch::{Event, Share, Watch};
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -38,6 +39,9 @@ pub(crate) struct Driver {
     request_timeout: Duration,
     acls: Acls<'static>,
     killed: tokio::sync::watch::Sender<bool>,
+    burden: Arc<Burden>,
+    // What the server's paths are longer by than ours.
+    chroot_len: usize,
 }
 
 /// A session that was created: contact 0 of its lease.
@@ -73,6 +77,8 @@ impl Driver {
             request_timeout: settings.request_timeout,
             acls,
             killed: tokio::sync::watch::Sender::new(false),
+            burden: Arc::default(),
+            chroot_len: settings.chroot.as_deref().map_or(0, str::len),
         };
         if let Some(chroot) = &settings.chroot {
             driver.make_path(chroot, Mode::Persistent).await?;

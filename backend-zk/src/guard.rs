@@ -2,6 +2,10 @@
 //!
 //! One task of the session does it for all of its holds: nothing is started for an acquisition that is over at once,
 //! and a hold that lasts keeps little more than what the client crate keeps of a watch.
+//!
+//! Where the session watches much already, further holds are looked at instead, all of them in each three quarters of a TTL,
+//! which is soon enough for NODE-GONE: more watches than the client crate can set again would cost the session at the next
+//! break of its connection (see [`Driver::room_for`](crate::driver::Driver::room_for)).
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,12 +13,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::Either;
+use futures_util::future::{Either, join_all};
 use futures_util::stream::FuturesUnordered;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::driver::{Event, Watch};
+use crate::driver::{Event, Share, Watch};
 use crate::error::Fault;
 use crate::lease::Session;
 use crate::limit::Limit;
@@ -45,11 +49,15 @@ impl Guard {
     }
 }
 
-/// What a session holds and does not watch yet.
+/// Looks under way at a time.
+const LOOKS_AT_ONCE: usize = 64;
+
+/// What a session holds and does not watch yet, or not at all.
 #[derive(Default)]
 pub(crate) struct Guards {
     new: Mutex<Vec<Guard>>,
     first: Notify,
+    looked_at: Mutex<Vec<Weak<ZkNode>>>,
 }
 
 impl Guards {
@@ -88,7 +96,7 @@ pub(crate) async fn watch_over(session: Arc<Session>) {
         loop {
             tokio::select! {
                 () = &mut due => {
-                    watched.extend(guards.take().into_iter().filter(|guard| !guard.is_moot()).map(guarded));
+                    watched.extend(guards.take().into_iter().filter_map(|guard| guarded(guard, &session)));
                     due.set(guards.due());
                 }
                 Some(()) = watched.next() => {}
@@ -99,33 +107,81 @@ pub(crate) async fn watch_over(session: Arc<Session>) {
         biased;
         () = session.driver.silent() => {}
         () = all => {}
+        () = look_at_the_rest(&session) => {}
     }
 }
 
-/// Watches one node, and marks a holder of permits when the limit changes. Boxed where it is large and not always
-/// there: this future lives as long as the hold.
-fn guarded(Guard { node, own, limit }: Guard) -> impl Future<Output = ()> + Send {
-    let Some(limit) = limit else { return Either::Left(watch(node, own)) };
-    Either::Right(Box::pin(async move {
-        let mut watch = pin!(watch(node.clone(), own));
-        tokio::select! {
-            biased;
-            () = &mut watch => {}
-            () = mark_when_limit_changes(node, limit) => watch.await,
+/// Has a hold watched or looked at, and marks a holder of permits when the limit changes. Boxed where it is large and not
+/// always there: this future lives as long as the hold.
+fn guarded(guard: Guard, session: &Session) -> Option<impl Future<Output = ()> + Send + use<>> {
+    let held = guard.node.upgrade();
+    if guard.is_moot() {
+        return None;
+    }
+    let Guard { node, own, limit } = guard;
+    let room = held.and_then(|held| session.driver.room_for(&held.path));
+    let watch = match (own, room) {
+        // Counted since it was armed.
+        (Some(own), Some(_)) => watch(node.clone(), Ok(own)),
+        (None, Some(room)) => watch(node.clone(), Err(room)),
+        (_, None) => {
+            session.guards.looked_at.lock().push(node.clone());
+            return Some(Either::Left(Box::pin(mark_when_limit_changes(node, limit?))));
         }
+    };
+    Some(Either::Right(match limit {
+        None => Either::Left(watch),
+        Some(limit) => Either::Right(Box::pin(async move {
+            let mut watch = pin!(watch);
+            tokio::select! {
+                biased;
+                () = &mut watch => {}
+                () = mark_when_limit_changes(node, limit) => watch.await,
+            }
+        })),
     }))
+}
+
+/// Looks at what there was no room to watch.
+async fn look_at_the_rest(session: &Session) {
+    let (lease, guards) = (session.lease(), &session.guards);
+    loop {
+        tokio::time::sleep(lease.ttl() * 3 / 4).await;
+        let is_held = |node: &Weak<ZkNode>| node.upgrade().is_some_and(|node| !node.is_leaving());
+        let nodes = {
+            let mut nodes = guards.looked_at.lock();
+            nodes.retain(is_held);
+            nodes.clone()
+        };
+        for some in nodes.chunks(LOOKS_AT_ONCE) {
+            join_all(some.iter().map(look)).await;
+        }
+    }
+}
+
+async fn look(node: &Weak<ZkNode>) {
+    let Some(node) = node.upgrade() else { return };
+    if let Ok(false) = is_there(&node).await {
+        node.removed();
+    }
+    // Without an answer: the next look tells, or the lease.
 }
 
 /// Watches a node, under whichever name it has, and tells its owner when somebody else removes it. Armed by a request
 /// of its own; a watch that the wait has armed is taken over.
 #[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice")]
-fn watch(node: Weak<ZkNode>, mut own: Option<Armed>) -> impl Future<Output = ()> + Send {
+fn watch(node: Weak<ZkNode>, own: Result<Armed, Share>) -> impl Future<Output = ()> + Send {
     async move {
+        let (mut own, mut room) = own.map_or_else(|room| (None, Some(room)), |own| (Some(own), None));
         loop {
             let event = match own.take() {
                 Some(armed) => armed.await,
                 None => match Box::pin(arm_own(&node)).await {
-                    Some(watch) => watch.event_unless_silent().await,
+                    Some(watch) => {
+                        // Which has its own share from now on.
+                        drop(room.take());
+                        watch.event_unless_silent().await
+                    }
                     None => return,
                 },
             };
@@ -178,6 +234,21 @@ async fn watch_own(node: &ZkNode) -> Result<Watch, Fault> {
         // Asked to turn meanwhile, it may have another name by now.
         if node.turn() == turn {
             return Err(Fault::NoNode);
+        }
+    }
+}
+
+/// Whether it is there under any name that it may have.
+async fn is_there(node: &ZkNode) -> Result<bool, Fault> {
+    loop {
+        let turn = node.turn();
+        for path in node.paths(turn) {
+            if node.session.driver.stat(&path).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        if node.turn() == turn {
+            return Ok(false);
         }
     }
 }

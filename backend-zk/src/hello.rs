@@ -105,6 +105,10 @@ fn judge(host: &str, answer: &str) -> Result<()> {
     let unavailable = |what: &str| Err(Error::new(ErrorKind::Unavailable, format!("{host}: {what}")));
     if answer.starts_with("srvr is not executed") {
         // Not allowed to tell more, but no other server would say so.
+        tracing::warn!(
+            host,
+            "the server does not say which version it is (4lw.commands.whitelist has no srvr): unchecked"
+        );
         return Ok(());
     }
     if answer.starts_with("This ZooKeeper instance") {
@@ -130,10 +134,12 @@ fn judge(host: &str, answer: &str) -> Result<()> {
         return unavailable("this server is read-only: it is cut off from its quorum");
     }
     match parse(version) {
-        Some(version) if version < OLDEST => Err(Error::new(
-            ErrorKind::Misconfigured,
-            format!("{host} is ZooKeeper {version:?}, at least {OLDEST:?} is needed"),
-        )),
+        Some(version) if version < OLDEST => {
+            let dotted = |(major, minor, patch)| format!("{major}.{minor}.{patch}");
+            let why =
+                format!("{host} is ZooKeeper {}, at least {} is needed", dotted(version), dotted(OLDEST));
+            Err(Error::new(ErrorKind::Misconfigured, why))
+        }
         _ => Ok(()),
     }
 }

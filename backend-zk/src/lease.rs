@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use latchwork_core::contracts::{Lease, Names, NodeId};
-use latchwork_core::decide::{ContactProof, contact_period};
+use latchwork_core::decide::ContactProof;
 use latchwork_core::{Error, ErrorKind, Kind, LostReason, Moment, Result};
 use parking_lot::Mutex;
 
@@ -48,7 +48,7 @@ impl Session {
             if granted < settings.ttl {
                 return Err(ttl_refused(settings.ttl, granted));
             }
-            let period = contact_period(granted, settings.tick);
+            let period = settings.contact_period(granted)?;
             if lease.deadline().since(answered) < period * 17 / 8 {
                 // Other hosts were tried in vain first, which used the lease up: before its first
                 // proof counted it would be lost. The next try begins elsewhere.
@@ -147,7 +147,7 @@ async fn contact(session: &Session, mut proof: ContactProof, member: &str) {
     }
     let (driver, lease, settings) = (&session.driver, session.lease(), &session.settings);
     let clock = lease.clock();
-    let period = contact_period(lease.ttl(), settings.tick);
+    let period = proof.period();
     let label = settings.label.as_bytes();
     let mut next = proof.next_send();
     loop {

@@ -6,9 +6,10 @@
 //! | writer, reader | `_c_<id>-__WRIT__<N>`, `_c_<id>-__READ__<N>` |
 //! | permits | `_c_<id>-w<weight>-lease-<N>` |
 //!
-//! `<N>` is the server's counter of creations in that directory: it orders the queue. It is a signed 32-bit
-//! number that wraps to negative, so it is compared by serial-number arithmetic. Rule and weight stand in the
-//! name since a listing returns names and nothing else. `<id>` is one that this client has used before, if one is free
+//! `<N>` is the server's counter of creations in that directory: it orders the queue. It is a signed 32-bit number, compared
+//! by serial-number arithmetic, and it does not get past its highest: a server stays there, and numbers two nodes alike. So
+//! [nobody joins](is_used_up) with that, until the directory was empty and has gone. Rule and weight stand in the name since
+//! a listing returns names and nothing else. `<id>` is one that this client has used before, if one is free
 //! ([`Names`](latchwork_core::contracts::Names)).
 
 use std::cmp::Reverse;
@@ -71,6 +72,13 @@ pub(crate) fn as_reader(writer: &str) -> Option<String> {
 /// The counter in a name, or in a path.
 pub(crate) fn counter(kind: Kind, name: &str) -> Option<i32> {
     read_name(kind, name).map(|(_, counter)| counter)
+}
+
+/// Whether a counter orders its node no more: others may have the same, or one before it though they come later. (A server
+/// keeps the higher of a directory's count and the new one, and makes the new one by adding: to the count that it keeps, or to
+/// that of a creation which is still under way.)
+pub(crate) fn is_used_up(counter: i32) -> bool {
+    !(0..i32::MAX).contains(&counter)
 }
 
 /// The name that begins with this prefix, and has this counter.
@@ -213,6 +221,12 @@ mod tests {
             names(&read(Kind::Mutex, &["b-lock-0000000000", "a-lock--000000001"]))[0],
             "a-lock--000000001"
         );
+    }
+
+    #[test]
+    fn a_counter_that_does_not_order_is_used_up() {
+        assert!([i32::MAX, i32::MIN, -1].into_iter().all(is_used_up));
+        assert!(![0, 1, i32::MAX - 1].into_iter().any(is_used_up));
     }
 
     #[test]

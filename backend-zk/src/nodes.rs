@@ -5,14 +5,14 @@ use std::sync::Arc;
 use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Standing, standing};
-use latchwork_core::{Address, Error, Kind, LostReason, Result};
+use latchwork_core::{Address, Error, ErrorKind, Kind, LostReason, Result};
 
 use crate::driver::{self, Joining, Mode, Stat, Watch};
 use crate::error::Fault;
 use crate::history::{Birth, Expected};
 use crate::lease::Session;
 use crate::limit::{Limit, settle_limit};
-use crate::names::{Queue, id_prefix, numbered, prefix};
+use crate::names::{Queue, counter, id_prefix, is_used_up, numbered, prefix};
 use crate::node::{First, ZkNode};
 use crate::tags::sequence;
 
@@ -65,6 +65,11 @@ async fn enter(session: &Arc<Session>, site: &Site, join: &Join) -> Result<Joine
     let made = make(session, site, join, name).await.map_err(|fault| overtaken(session, fault, "join"))?;
     let Made { path, stat, shown, limit } = made;
     let node = ZkNode::new(session, site, &path, &stat, join);
+    if counter(site.kind, node.name()).is_some_and(is_used_up) {
+        node.take_back().await?;
+        let why = "the counter of the queue's directory is used up: it begins anew when the queue was empty for some minutes";
+        return Err(Error::new(ErrorKind::Unavailable, why));
+    }
     let children = match shown {
         Shown::Nobody => {
             node.enter(false, None, Limit::default())?;

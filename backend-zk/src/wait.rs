@@ -280,7 +280,8 @@ impl ZkNode {
         let clock = self.state.lease().clock();
         loop {
             let again = clock.now() + self.state.lease().ttl();
-            let unwatched = own.is_none();
+            // What there is no room for is looked at once a TTL, below.
+            let unwatched = own.is_none() && !self.session.driver.is_burdened();
             tokio::select! {
                 biased;
                 told = next_told(own, &mut watched) => return Ok(match told {

@@ -9,6 +9,7 @@ use common::{
     address, admitted, backend, config, coordinator, holds, join, own_server, server, soon, stranger,
     try_backend,
 };
+use futures_util::{StreamExt, TryStreamExt, stream};
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::contracts::{Close, Join, Joined, LeaseState, Page};
 use latchwork_core::decide::Claim::Exclusive;
@@ -37,6 +38,39 @@ async fn a_healthy_lease_of_three_seconds_lives_for_nine() {
     assert!(backend.lease().same_as(&lease));
     backend.close(Close::Orderly).await.unwrap();
     assert_eq!(lease.lost(), Some(LostReason::Closed));
+}
+
+/// The client crate tells a server in one burst, on a new connection, all that it watches: in parts, of which the second
+/// would be taken for an answer to nothing. So many holds are watched in another way.
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let config = through(&proxy).await;
+    let client = coordinator(&config).await;
+    let acquired = (0..6000).map(|number| {
+        let mutex = client.mutex(format!("held-{number}")).unwrap();
+        async move { mutex.acquire().await }
+    });
+    let guards: Vec<_> = soon(stream::iter(acquired).buffer_unordered(64).try_collect()).await.unwrap();
+    // By now each of them is watched.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let lease = client.lease();
+    proxy.sever();
+    soon(lease.changed(LeaseState::Live)).await;
+    proxy.resume();
+    let then = soon(lease.changed(LeaseState::Suspended)).await;
+    assert_eq!(then, LeaseState::Live, "the session did not come back");
+    assert!(guards.iter().all(Hold::is_held));
+    // What is not watched is told all the same that it was removed, within a TTL (NODE-GONE).
+    let last = guards.iter().find(|guard| guard.key() == "held-5999").unwrap();
+    let mutex = client.mutex("held-5999").unwrap();
+    let sequence = mutex.queue(0, 1).await.unwrap()[0].sequence;
+    let removed = std::time::Instant::now();
+    assert!(mutex.force_release(sequence).await.unwrap());
+    assert_eq!(soon(last.lost()).await.reason(), LostReason::Revoked);
+    assert!(removed.elapsed() <= config.ttl, "told after {:?}", removed.elapsed());
+    assert_eq!(guards.iter().filter(|guard| guard.is_held()).count(), 5999);
+    client.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -296,7 +296,7 @@ async fn a_waiter_that_does_not_fit_any_more_gives_up_promptly_and_those_behind_
     for (node, gives_up) in [(unfit, gives_up), (unfit_too, gives_up_too)] {
         let error = promptly(gives_up).await.unwrap().unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
-        assert!(error.to_string().contains("which is 2 now"), "{error}");
+        assert!(error.to_string().contains("was set to 2"), "{error}");
         // As core does.
         node.leave().await.unwrap();
     }

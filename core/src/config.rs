@@ -42,7 +42,7 @@ impl fmt::Debug for Secret {
 ///
 /// ```
 /// use latchwork_core::Config;
-/// let config: Config = "redis://app@cache:6380/2?ttl=5s&namespace=billing".parse()?;
+/// let config: Config = "redis://app:secret@cache:6380/2?ttl=5s&namespace=billing".parse()?;
 /// assert_eq!(config.hosts, ["cache:6380"]);
 /// assert_eq!(config.ttl.as_secs(), 5);
 /// # Ok::<(), latchwork_core::Error>(())
@@ -97,6 +97,9 @@ fn default_tick() -> Duration {
     Duration::from_secs(2)
 }
 
+/// Of any: what is longer is a mistake, and would overflow a clock.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+
 impl Config {
     /// The defaults, for a backend.
     pub fn new(backend: impl Into<String>) -> Self {
@@ -127,15 +130,16 @@ impl Config {
             ("request_timeout", self.request_timeout),
             ("tick", self.tick),
         ] {
-            if timeout.is_zero() {
-                return Err(Error::invalid(name, "must not be zero"));
+            if timeout.is_zero() || timeout > LONGEST_TIMEOUT {
+                let why = format!("is {timeout:?}: must be above zero, and at most {LONGEST_TIMEOUT:?}");
+                return Err(Error::invalid(name, why));
             }
         }
         crate::address::Address::new(&self.namespace, crate::address::Kind::Mutex, "probe")?;
         if let Some(label) = &self.label {
             crate::label::check(label)?;
         }
-        self.hosts.iter().try_for_each(|host| check_host(host))
+        self.hosts.iter().try_for_each(|host| check_host("hosts", host))
     }
 
     /// The hosts with `port` added where none is given.
@@ -158,8 +162,11 @@ impl Config {
 /// A host is checked by parsing it alone, as the url crate does for the schemes it knows.
 ///
 /// Behind a colon stands a port, or the password of a login whose `@host` was forgotten: that is not quoted.
-fn check_host(host: &str) -> Result<()> {
-    let refuse = |why: String| Err(Error::invalid("url", why));
+fn check_host(argument: &'static str, host: &str) -> Result<()> {
+    let refuse = |why: String| Err(Error::invalid(argument, why));
+    if host.contains("://") {
+        return refuse("a host has no scheme: what a URL says stands in fields of its own, or in a URL instead of the fields".to_owned());
+    }
     if host.contains('@') {
         return refuse("a host must not hold a login (user and password are parts of their own)".to_owned());
     }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use crate::address::Address;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::contracts::Backend;
 use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
+use crate::label::default_label;
 use crate::lazy::Lazy;
 
 /// Opens clients of one kind of coordinator.
@@ -23,6 +25,15 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// # Errors
     /// `InvalidArgument` naming the field.
     fn validate(&self, config: &Config) -> Result<()>;
+
+    /// Checks what can be checked of a queue's place without I/O: asked for each handle that is made, connected or not.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key`, for an exact address that is none on this server.
+    fn check(&self, config: &Config, queue: &Address) -> Result<()> {
+        let _ = (config, queue);
+        Ok(())
+    }
 
     /// The clock that clients of `config` will count by. Asked before there is one ([`connect_lazy`]): a
     /// deadline or a fixed end that is told then must mean the same once it is there.
@@ -51,9 +62,9 @@ pub trait Connector: fmt::Debug + Send + Sync {
 /// # Cancel safety
 /// A dropped connect leaves nothing on the server beyond a lease that runs out.
 pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
-    let connector = choose(connectors, config)?;
-    let backend = connect_in_time(&*connector, config).await?;
-    Ok(Coordinator::new(backend, config))
+    let (connector, config) = choose(connectors, config)?;
+    let backend = connect_in_time(&*connector, &config).await?;
+    Ok(Coordinator::of(connector, backend, &config))
 }
 
 /// As [`connect`], but returns at once and connects in the first operation, again and again until it
@@ -67,8 +78,9 @@ pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Resu
 /// # Panics
 /// Outside a tokio runtime.
 pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
-    let connector = choose(connectors, config)?;
-    Ok(Coordinator::new(Arc::new(Lazy::new(connector, config.clone())), config))
+    let (connector, config) = choose(connectors, config)?;
+    let lazy = Arc::new(Lazy::new(Arc::clone(&connector), config.clone()));
+    Ok(Coordinator::of(connector, lazy, &config))
 }
 
 pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) -> Result<Arc<dyn Backend>> {
@@ -85,7 +97,8 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
     }
 }
 
-fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Arc<dyn Connector>> {
+/// The connector, and the configuration with a label: one client has the same one wherever a server shows it.
+fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<(Arc<dyn Connector>, Config)> {
     config.validate()?;
     let connector =
         connectors.iter().find(|connector| connector.name() == config.backend).ok_or_else(|| {
@@ -100,5 +113,7 @@ fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Arc<dyn 
             )
         })?;
     connector.validate(config)?;
-    Ok(Arc::clone(connector))
+    let mut config = config.clone();
+    config.label.get_or_insert_with(|| default_label().to_string());
+    Ok((Arc::clone(connector), config))
 }

@@ -9,6 +9,7 @@ use crate::attempt::{self, Admitted, Request};
 use crate::capabilities::Capabilities;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::connector::Connector;
 use crate::contracts::{Backend, Close, Entry, Lease, LeaseState, Page};
 use crate::departures::Departures;
 use crate::error::{Error, ErrorKind, LostReason, Result};
@@ -34,6 +35,8 @@ struct Inner {
     label: Arc<str>,
     request_timeout: Duration,
     owners: Owners,
+    // Who can tell without I/O what cannot be there.
+    connector: Option<(Arc<dyn Connector>, Config)>,
 }
 
 impl Coordinator {
@@ -42,6 +45,19 @@ impl Coordinator {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn new(backend: Arc<dyn Backend>, config: &Config) -> Self {
+        Self::with(backend, config, None)
+    }
+
+    /// The same, of a connector.
+    pub(crate) fn of(connector: Arc<dyn Connector>, backend: Arc<dyn Backend>, config: &Config) -> Self {
+        Self::with(backend, config, Some((connector, config.clone())))
+    }
+
+    fn with(
+        backend: Arc<dyn Backend>,
+        config: &Config,
+        connector: Option<(Arc<dyn Connector>, Config)>,
+    ) -> Self {
         let departures = Departures::start(Arc::clone(&backend));
         let label = config.label.as_deref().map_or_else(default_label, Arc::from);
         let inner = Inner {
@@ -51,6 +67,7 @@ impl Coordinator {
             label,
             request_timeout: config.request_timeout,
             owners: Owners::default(),
+            connector,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -98,7 +115,11 @@ impl Coordinator {
     }
 
     pub(crate) fn address(&self, kind: Kind, key: impl Into<Name>) -> Result<Address> {
-        Address::within(&self.inner.namespace, kind, key.into())
+        let address = Address::within(&self.inner.namespace, kind, key.into())?;
+        if let (None, Some((connector, config))) = (address.namespace(), &self.inner.connector) {
+            connector.check(config, &address).map_err(|error| error.on(address.name()))?;
+        }
+        Ok(address)
     }
 
     /// The backend: for code that goes below the recipes.
@@ -106,7 +127,8 @@ impl Coordinator {
         &self.inner.backend
     }
 
-    /// What the backend promises beyond the contract.
+    /// What the backend promises beyond the contract. One that [connects lazily](crate::connect_lazy) promises nothing until it is
+    /// connected.
     pub fn capabilities(&self) -> Capabilities {
         self.inner.backend.capabilities()
     }

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tracing::Span;
 
 use crate::address::Address;
 use crate::clock::Moment;
@@ -19,6 +21,8 @@ use crate::token::Token;
 pub(crate) struct Holding {
     coordinator: Coordinator,
     pub(crate) tenure: Arc<Tenure>,
+    // Where somebody listens, until its end.
+    span: Mutex<Option<Box<Span>>>,
 }
 
 /// One guard's time: what it shares with its `lost()` handles and state streams. Ended by its own release, whoever
@@ -106,9 +110,33 @@ impl Holding {
             node.state().keep_until(coordinator.clock().now() + length);
             coordinator.departures().keep(&node);
         }
-        let holding = Self { coordinator, tenure: Tenure::new(queue, node) };
+        let holding = Self { coordinator, tenure: Tenure::new(queue, node), span: Mutex::default() };
         holding.leave_at_fixed_end();
         holding
+    }
+
+    /// Shows it in traces, from now to its end.
+    pub(crate) fn trace(&self, span: Span) {
+        *self.span.lock() = (!span.is_disabled()).then(|| Box::new(span));
+    }
+
+    /// Its owner's hand ends it: the first call counts. Answers whether this was it.
+    fn end(&self) -> bool {
+        let first = self.tenure.end();
+        let span = self.span.lock().take();
+        if first && let Some(Release::AlreadyLost(reason)) = self.tenure.ended() {
+            let (key, token) = (self.tenure.queue.name(), self.token());
+            if let Some(span) = &span {
+                span.record("lost", tracing::field::display(reason));
+            }
+            let parent = span.as_deref().and_then(Span::id);
+            if reason == LostReason::Closed {
+                tracing::debug!(parent: parent, key, %token, %reason, "a hold was lost");
+            } else {
+                tracing::warn!(parent: parent, key, %token, %reason, "a hold was lost before it was given back");
+            }
+        }
+        first
     }
 
     pub(crate) fn token(&self) -> Token {
@@ -139,7 +167,7 @@ impl Holding {
     async fn give_back(&self) -> Result<Release> {
         let Tenure { node, ended, .. } = &*self.tenure;
         let lease = node.state().lease();
-        let departing = self.tenure.end().then(|| Departing { holding: self, confirmed: false });
+        let departing = self.end().then(|| Departing { holding: self, confirmed: false });
         let release = *ended.get().expect("ended above, if not before");
         if matches!(release, Release::AlreadyLost(_)) {
             // The server's side is given back all the same (RULES C6), but nobody waits for it.
@@ -259,7 +287,7 @@ impl Drop for Turning<'_> {
 impl Holding {
     /// Releases in the background. Does nothing after a release.
     pub(crate) fn let_go(&self) {
-        if self.tenure.end() {
+        if self.end() {
             self.coordinator.departures().push(self.tenure.departure());
         }
     }

@@ -5,15 +5,22 @@ use std::sync::Arc;
 use crate::contracts::{MAX_LABEL_BYTES, NodeId};
 use crate::error::{Error, Result};
 
-/// Checks a label's length.
+/// Checks a label. People read it on a server, in one line; and behind a NUL a backend writes what is its own.
 ///
 /// # Errors
 /// `InvalidArgument` naming `label`.
 pub(crate) fn check(label: &str) -> Result<()> {
-    if label.len() <= MAX_LABEL_BYTES {
-        return Ok(());
+    let refuse = |why: String| Err(Error::invalid("label", why));
+    if label.is_empty() {
+        return refuse("must not be empty".to_owned());
     }
-    Err(Error::invalid("label", format!("has {} bytes, at most {MAX_LABEL_BYTES} are allowed", label.len())))
+    if label.len() > MAX_LABEL_BYTES {
+        return refuse(format!("has {} bytes, at most {MAX_LABEL_BYTES} are allowed", label.len()));
+    }
+    if label.chars().any(char::is_control) {
+        return refuse("must not hold a control character".to_owned());
+    }
+    Ok(())
 }
 
 /// Host, process id and a short random client id (a container's pid is always 1).

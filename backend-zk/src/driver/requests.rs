@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use zookeeper_client::{Client, CreateMode, Error as Answer, OneshotWatcher, SessionState};
+use zookeeper_client::{Client, CreateMode, Error as Answer, SessionState};
 
 use super::watch::Watch;
 use super::{Driver, Result};
@@ -148,21 +148,22 @@ impl Driver {
         watched: Option<&str>,
     ) -> Result<(String, Stat, Option<Result<Watch>>)> {
         let options = CreateMode::EphemeralSequential.with_acls(self.acls);
-        let (created, watched) = self
+        let (created, watch) = self
             .request(|client| async move {
                 // Both are called, and so queued, before the first is awaited.
                 let created = client.create(path, data, &options);
-                let watched = watched.map(|watched| client.get_and_watch_data(watched));
+                let watch = watched.map(|watched| (watched, client.get_and_watch_data(watched)));
                 let created = created.await?;
-                let watched = match watched {
-                    Some(watched) => Some(watched.await),
+                let watch = match watch {
+                    Some((watched, watch)) => Some((watched, watch.await)),
                     None => None,
                 };
-                Ok((created, watched))
+                Ok((created, watch))
             })
             .await?;
-        let watched =
-            watched.map(|answer| answer.map(|(_, _, watcher)| self.armed(watcher)).map_err(Fault::from));
+        let watched = watch.map(|(watched, answer)| {
+            answer.map(|(_, _, watcher)| self.armed(watched, watcher)).map_err(Fault::from)
+        });
         Ok((format!("{path}{}", created.1), created.0.into(), watched))
     }
 
@@ -174,7 +175,7 @@ impl Driver {
     pub(crate) async fn children_watched(&self, path: &str) -> Result<(Vec<String>, Watch)> {
         let (children, watcher) =
             self.request(|client| async move { client.list_and_watch_children(path).await }).await?;
-        Ok((children, self.armed(watcher)))
+        Ok((children, self.armed(path, watcher)))
     }
 
     /// Lists behind a `sync`: all that the leader had committed when it came there shows (RULES B8).
@@ -231,7 +232,7 @@ impl Driver {
     pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch)> {
         let (data, stat, watcher) =
             self.request(|client| async move { client.get_and_watch_data(path).await }).await?;
-        Ok((data, stat.into(), self.armed(watcher)))
+        Ok((data, stat.into(), self.armed(path, watcher)))
     }
 
     pub(crate) async fn write(&self, path: &str, data: &[u8]) -> Result<Stat> {
@@ -279,10 +280,6 @@ impl Driver {
             Ok(())
         })
         .await
-    }
-
-    fn armed(&self, watcher: OneshotWatcher) -> Watch {
-        Watch { watcher, killed: self.killed.subscribe() }
     }
 
     async fn request<T, F>(&self, send: impl FnOnce(Arc<Client>) -> F) -> Result<T>

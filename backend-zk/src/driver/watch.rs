@@ -1,6 +1,8 @@
 //! Watches: the events of nodes.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures_util::FutureExt;
 use tokio::sync::watch;
@@ -8,11 +10,38 @@ use zookeeper_client::{EventType, OneshotWatcher, StateWatcher, WatchedEvent};
 
 use super::Driver;
 
+/// What the client crate tells a server again in one message when it has a new connection, in bytes of watched paths. Of
+/// several messages it would send the second before the first is answered, under the same number, and take its answer for
+/// one to nothing: it gives the connection up, and the next one too, until the session has expired.
+const ONE_MESSAGE: usize = 128 * 1024;
+
+/// What of that is for watches that can be done without.
+const DISPENSABLE: usize = ONE_MESSAGE / 2;
+
 /// An armed watch: tells of one event, once. Dropped, it is taken off the server.
-#[derive(Debug)]
 pub(crate) struct Watch {
-    pub(super) watcher: OneshotWatcher,
-    pub(super) killed: watch::Receiver<bool>,
+    watcher: OneshotWatcher,
+    killed: watch::Receiver<bool>,
+    share: Share,
+}
+
+/// What a session watches, or is about to watch: in bytes of paths, each as often as it is watched.
+#[derive(Default)]
+pub(super) struct Burden {
+    bytes: AtomicUsize,
+    warned: AtomicBool,
+}
+
+/// A part of it, until it is dropped.
+pub(crate) struct Share {
+    of: Arc<Burden>,
+    bytes: usize,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.of.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// What a watch saw.
@@ -36,6 +65,35 @@ impl Connection {
 }
 
 impl Driver {
+    /// Room for a watch that can be done without.
+    pub(crate) fn room_for(&self, path: &str) -> Option<Share> {
+        let bytes = self.weight_of(path);
+        let fits = |now| Some(now + bytes).filter(|&then| then <= DISPENSABLE);
+        self.burden.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
+        Some(Share { of: Arc::clone(&self.burden), bytes })
+    }
+
+    /// Whether so much is watched that what can be done without should be.
+    pub(crate) fn is_burdened(&self) -> bool {
+        self.burden.bytes.load(Ordering::Relaxed) > DISPENSABLE
+    }
+
+    pub(super) fn armed(&self, path: &str, watcher: OneshotWatcher) -> Watch {
+        let bytes = self.weight_of(path);
+        let before = self.burden.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes > ONE_MESSAGE && !self.burden.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "this client waits in so many queues at once that a broken connection would cost it its session"
+            );
+        }
+        let share = Share { of: Arc::clone(&self.burden), bytes };
+        Watch { watcher, killed: self.killed.subscribe(), share }
+    }
+
+    fn weight_of(&self, path: &str) -> usize {
+        self.chroot_len + path.len()
+    }
+
     /// The connection as it is now.
     pub(crate) fn connection(&self) -> Connection {
         let mut state = self.state.clone();
@@ -47,18 +105,24 @@ impl Driver {
 
 impl Watch {
     pub(crate) async fn event(self) -> Event {
-        let Self { watcher, mut killed } = self;
-        tokio::select! {
+        let Self { watcher, mut killed, share } = self;
+        let event = tokio::select! {
             biased;
             _ = killed.wait_for(|killed| *killed) => Event::SessionOver,
             event = settled(watcher) => event,
-        }
+        };
+        drop(share);
+        event
     }
 
     /// The same, for whoever looks first whether the session [fell silent](super::Driver::silent). Small: a client
     /// keeps one for every hold.
     pub(crate) fn event_unless_silent(self) -> impl Future<Output = Event> + Send {
-        settled(self.watcher)
+        let Self { watcher, share, .. } = self;
+        settled(watcher).map(move |event| {
+            drop(share);
+            event
+        })
     }
 }
 

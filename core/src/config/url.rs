@@ -57,7 +57,7 @@ impl Config {
 
         let mut config = Config::new(if scheme == "valkey" { "redis" } else { &scheme });
         for host in hosts.split(',').filter(|_| !hosts.is_empty()) {
-            check_host(host)?;
+            check_host("url", host)?;
             config.hosts.push(host.to_owned());
         }
         config.path = decode("url", url.path().trim_start_matches('/'))?;
@@ -67,7 +67,10 @@ impl Config {
         if let Some(password) = url.password() {
             config.password = Some(Secret(decode("password", password)?));
         }
-        for (option, value) in url.query_pairs() {
+        for (at, (option, value)) in url.query_pairs().enumerate() {
+            if url.query_pairs().take(at).any(|(earlier, _)| earlier == option) {
+                return Err(bad(&format!("the option {option:?} is given twice")));
+            }
             match &*option {
                 "namespace" => config.namespace = value.into_owned(),
                 "ttl" => config.ttl = duration("ttl", &value)?,
@@ -147,7 +150,7 @@ fn looks_like_a_broken_login(authority: &str, tail: &str) -> bool {
         let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
         let options =
             tail.split_once('?').filter(|(path, _)| !path.contains('@')).map(|(_, options)| options);
-        hosts.split(',').all(|host| check_host(host).is_ok())
+        hosts.split(',').all(|host| check_host("url", host).is_ok())
             && options.is_some_and(|options| {
                 options.split('&').filter(|option| option.contains('@')).all(|option| {
                     matches!(option.split_once('='), Some((name, _)) if matches!(name, "label" | "namespace"))
@@ -194,8 +197,13 @@ mod tests {
             ("redis://h:port", "url"),
             ("redis://a,,b", "url"),
             ("redis://h?colour=red", "url"),
+            ("redis://h?ttl=5s&ttl=60s", "url"),
+            ("redis://h?label=", "label"),
+            ("redis://h?label=a%00b", "label"),
             ("redis://h#x", "url"),
             ("redis://h?ttl=0s", "ttl"),
+            ("redis://h?request_timeout=0s", "request_timeout"),
+            ("redis://h?request_timeout=18446744073709551615s", "request_timeout"),
             ("redis://h?ttl=2h", "ttl"),
             ("redis://h?ttl=soon", "ttl"),
             ("redis://h?connect_timeout=0s", "connect_timeout"),

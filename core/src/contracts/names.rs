@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 
 use super::{Join, Joined, NodeId};
-use crate::{ErrorKind, Result};
+use crate::{ErrorKind, LostReason, Result};
 
 /// Free names are kept for so many queues, and so many for each: who needs more makes new ones.
 const QUEUES: usize = 1024;
@@ -58,7 +58,14 @@ impl Names {
     pub fn joined(&self, queue: &str, join: &Join, answer: &Result<Joined>) {
         let over = match answer {
             Ok(_) => true,
-            Err(error) => !join.repeated && *error.kind() != ErrorKind::Unknown,
+            Err(error) => {
+                // With the lease gone the request may still have been carried out, and is abandoned.
+                let unknown = matches!(
+                    error.kind(),
+                    ErrorKind::Unknown | ErrorKind::Lost { reason: LostReason::Expired }
+                );
+                !join.repeated && !unknown
+            }
         };
         if !over {
             return;
@@ -144,6 +151,8 @@ mod tests {
             };
             names.joined("q/", &join, &Err(Error::new(ErrorKind::Unknown, "no answer")));
             assert_eq!(names.of(id(2)), id(1), "it may come back");
+            names.joined("q/", &join, &Err(Error::lost(LostReason::Expired)));
+            assert_eq!(names.of(id(2)), id(1), "it is abandoned");
             names.joined("q/", &join, &Ok(Joined::Refused));
             assert_eq!((names.of(id(2)), names.lend("q/", id(3), false)), (id(2), free));
         }

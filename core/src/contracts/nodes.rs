@@ -94,11 +94,15 @@ impl Join {
     /// The refusal of a join of permits by the limit that is stored.
     pub fn conflict(&self, stored: Option<u32>) -> Error {
         let why = match (stored, self.limit) {
-            (None, _) => "no limit is stored yet, and none was given".to_owned(),
+            (None, _) => "no limit is stored yet: use semaphore(key, limit), or set_limit".to_owned(),
             (Some(stored), Some(asked)) if stored != asked => {
-                format!("the stored limit is {stored}, not {asked}")
+                format!(
+                    "the stored limit is {stored}, not {asked}: set_limit changes it, semaphore_as_stored follows it"
+                )
             }
-            (Some(stored), _) => format!("{:?} does not fit the stored limit of {stored}", self.claim),
+            (Some(stored), _) => {
+                format!("its weight of {} is above the stored limit of {stored}", self.claim.weight())
+            }
         };
         Error::new(ErrorKind::Conflict, why).on(self.queue.name())
     }

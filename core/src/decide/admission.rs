@@ -19,10 +19,23 @@ pub enum Claim {
 impl Claim {
     /// The end of a wait for permits whose limit was set below their weight: they would wait for ever.
     pub fn outweighs(self, limit: u32) -> Error {
-        Error::new(
-            ErrorKind::Conflict,
-            format!("{self:?} waited, and does not fit the limit any more, which is {limit} now"),
-        )
+        let why = match limit {
+            // No limit that anybody could set.
+            0 => "the stored limit was removed while it waited".to_owned(),
+            _ => {
+                let weight = self.weight();
+                format!("its weight of {weight} is above the limit, which was set to {limit} while it waited")
+            }
+        };
+        Error::new(ErrorKind::Conflict, why)
+    }
+
+    /// What it takes of a queue's limit.
+    pub fn weight(self) -> u32 {
+        match self {
+            Claim::Exclusive | Claim::Shared => 1,
+            Claim::Permits(weight) => weight,
+        }
     }
 }
 
@@ -33,7 +46,7 @@ pub fn fits(admitted: impl IntoIterator<Item = Claim>, next: Claim, limit: u32) 
         Claim::Exclusive => admitted.next().is_none(),
         Claim::Shared => admitted.all(|claim| claim != Claim::Exclusive),
         Claim::Permits(weight) => {
-            let taken: u64 = admitted.map(weight_of).sum();
+            let taken: u64 = admitted.map(|claim| u64::from(claim.weight())).sum();
             taken + u64::from(weight) <= u64::from(limit)
         }
     }
@@ -48,13 +61,6 @@ pub fn admitted_prefix(claims: &[Claim], already: usize, limit: u32) -> usize {
         admitted += 1;
     }
     admitted
-}
-
-fn weight_of(claim: Claim) -> u64 {
-    match claim {
-        Claim::Permits(weight) => u64::from(weight),
-        Claim::Exclusive | Claim::Shared => 1,
-    }
 }
 
 #[cfg(test)]

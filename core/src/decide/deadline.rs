@@ -45,8 +45,9 @@ pub fn recheck(next_renewal: Moment, ahead_expires: Moment) -> Moment {
     next_renewal.min(ahead_expires)
 }
 
-/// The period of ZooKeeper's proofs of contact: longer than the interval at which a follower tells its
-/// leader of our touches (half a tick), short enough that two fit into a TTL less its margin.
+/// The period of ZooKeeper's proofs of contact: short enough that two fit into a TTL less its margin, and longer than the
+/// interval at which a follower tells its leader of our touches (half a tick) for a TTL of more than one and a half ticks. A
+/// shorter one is to be refused.
 pub fn contact_period(ttl: Duration, tick: Duration) -> Duration {
     (ttl / 6).max(tick.min(ttl / 3))
 }
@@ -70,6 +71,11 @@ impl ContactProof {
     /// Contact 0: the session was asked for at `sent`, and created by `answered`.
     pub fn new(sent: Moment, answered: Moment, ttl: Duration, period: Duration) -> Self {
         Self { ttl, period, sent, answered, deadline: valid_until(sent, ttl) }
+    }
+
+    /// The least time between an answered contact and the next.
+    pub fn period(&self) -> Duration {
+        self.period
     }
 
     /// The earliest instant at which the next contact may be sent and count.

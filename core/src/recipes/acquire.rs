@@ -45,7 +45,9 @@ impl Acquire {
     }
 
     /// The hold ends after `length` whatever happens, so that a hung task does not hold for ever
-    /// (LEASE-FIXED). It counts from the send of an uncontended join, else from the admission.
+    /// (LEASE-FIXED). It counts from the send of an uncontended join, else from when its owner learns of the admission: an
+    /// acquisition that nobody polls is not bounded by it. One that is shorter than the way to the server and back is over
+    /// before it begins, and the acquisition answers `Lost` (`MaxHold`).
     pub fn max_hold(mut self, length: Duration) -> Self {
         self.max_hold = Some(length);
         self
@@ -150,7 +152,10 @@ impl Line {
             .await?;
         Ok(admitted.map(|admitted| {
             let holding = Holding::new(self.coordinator.clone(), self.queue.clone(), admitted.node, at_least);
-            tracing::debug!(recipe, key, token = %holding.token(), waited = ?admitted.waited, "acquired");
+            let (token, waited) = (holding.token(), admitted.waited);
+            tracing::debug!(recipe, key, %token, ?waited, "acquired");
+            let lost = tracing::field::Empty;
+            holding.trace(tracing::debug_span!("latchwork.hold", recipe, key, %token, ?waited, lost));
             Acquired { holding, waited: admitted.waited }
         }))
     }

@@ -61,8 +61,12 @@ impl Mutex {
     /// it keeps its place until its lease is lost, then joins anew, and gives up after one TTL without an answer.
     /// What this client gave back of the same key before is waited for first.
     ///
+    /// While it waits it stands in the queue, and may be admitted when nobody looks: poll it, or drop it. One that is kept and not
+    /// polled keeps everybody else out.
+    ///
     /// # Errors
-    /// `Unavailable`; `Lost` when the place in the queue was removed by another; `Closed`; `Misconfigured`.
+    /// `Unavailable`; `Lost` when the place in the queue was removed by another; `Forbidden`; `Conflict` when keys of another program
+    /// stand in its place; `Misconfigured`; `Closed`.
     ///
     /// # Cancel safety
     /// Cancel-safe: a dropped acquire leaves nothing; its node is gone in the background within a round trip.
@@ -74,7 +78,8 @@ impl Mutex {
     /// [`clean_try`](crate::Capabilities::clean_try) is false, two tries at one instant on a free lock may both fail.
     ///
     /// # Errors
-    /// `Unavailable` when there is no answer within the request timeout; `Closed`.
+    /// `Unavailable` when there is no answer within the request timeout; `Forbidden`; `Conflict` and `Misconfigured` as for those who
+    /// wait; `Lost` when the lease ended meanwhile; `Closed`.
     ///
     /// # Cancel safety
     /// Cancel-safe: leaves nothing.
@@ -132,7 +137,7 @@ impl Mutex {
     /// Who holds and who waits, in order: at most `most` of them, behind the sequence number `after` (0: from the head).
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`.
+    /// `Unavailable`; `Forbidden`; `Closed`.
     ///
     /// # Cancel safety
     /// Reads only.
@@ -145,7 +150,7 @@ impl Mutex {
     /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`.
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`.
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.

@@ -141,7 +141,7 @@ impl ReentrantMutex {
     /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue): one node for all holds of an owner.
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`.
+    /// `Unavailable`; `Forbidden`; `Closed`.
     ///
     /// # Cancel safety
     /// Reads only.
@@ -162,7 +162,8 @@ impl ReentrantMutex {
 
     fn current(&self, operation: &'static str) -> Result<Owner> {
         Owner::current().ok_or_else(|| {
-            let why = "no owner was given, and the task is in no owner's scope";
+            let why =
+                "no owner was given, and the task is in no owner's scope: use acquire_as, or Owner::scope";
             Error::new(ErrorKind::NoOwner, why).in_operation(operation).on(self.key())
         })
     }
@@ -204,6 +205,12 @@ impl Hold for ReentrantGuard {
 
     /// Gives this hold back; the last of the owner's frees the mutex, and waits until the server has confirmed.
     /// `Released` when others remain: nothing is sent.
+    ///
+    /// # Errors
+    /// `Unknown` when the last one's release was not confirmed before the hold's deadline.
+    ///
+    /// # Cancel safety
+    /// Dropped, it goes on in the background.
     async fn release(&self) -> Result<Release> {
         self.0.release().await
     }

@@ -56,7 +56,8 @@ impl RwLock {
     /// Waits until no writer is before it. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
     ///
     /// # Errors
-    /// `Unavailable`; `Lost` when the place in the queue was removed by another; `Closed`; `Misconfigured`.
+    /// `Unavailable`; `Lost` when the place in the queue was removed by another; `Forbidden`; `Conflict` when keys of another program
+    /// stand in its place; `Misconfigured`; `Closed`.
     ///
     /// # Cancel safety
     /// Cancel-safe: a dropped acquire leaves nothing.
@@ -100,7 +101,8 @@ impl RwLock {
     /// Reads if no writer holds or waits; never waits.
     ///
     /// # Errors
-    /// `Unavailable` when there is no answer within the request timeout; `Closed`.
+    /// `Unavailable` when there is no answer within the request timeout; `Forbidden`; `Conflict` and `Misconfigured` as for those who
+    /// wait; `Lost` when the lease ended meanwhile; `Closed`.
     ///
     /// # Cancel safety
     /// Cancel-safe: leaves nothing.
@@ -119,7 +121,7 @@ impl RwLock {
         self.try_write_with(Acquire::new()).await
     }
 
-    /// Reads, with options.
+    /// Reads, with options, which count for the acquisition, not for a re-entry of an owner.
     ///
     /// # Errors
     /// As [`read`](RwLock::read), `Timeout`, and `InvalidArgument` naming the option.
@@ -130,7 +132,7 @@ impl RwLock {
         self.wait("read", options, Mode::Shared).await.map(ReadGuard)
     }
 
-    /// Writes, with options.
+    /// Writes, with options, which count for the acquisition, not for a re-entry of an owner.
     ///
     /// # Errors
     /// As [`read_with`](RwLock::read_with).
@@ -200,7 +202,7 @@ impl RwLock {
     /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue).
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`.
+    /// `Unavailable`; `Forbidden`; `Closed`.
     ///
     /// # Cancel safety
     /// Reads only.
@@ -213,7 +215,7 @@ impl RwLock {
     /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`.
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`.
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.

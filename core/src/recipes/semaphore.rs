@@ -60,7 +60,7 @@ impl Semaphore {
     /// # Errors
     /// `InvalidArgument` naming `weight` when it is zero or above the limit; `Conflict` when another limit is stored, when
     /// none is and this handle follows it, or when the stored limit is or becomes lower than the weight; `Unavailable`; `Lost`;
-    /// `Closed`; `Misconfigured`.
+    /// `Forbidden`; `Closed`; `Misconfigured`.
     ///
     /// # Cancel safety
     /// Cancel-safe: a dropped acquire leaves nothing.
@@ -115,7 +115,7 @@ impl Semaphore {
     /// The limit that is stored on the coordinator; `None` before the first acquisition that brought one.
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`.
+    /// `Unavailable`; `Forbidden`; `Closed`.
     ///
     /// # Cancel safety
     /// Reads only.
@@ -132,7 +132,8 @@ impl Semaphore {
     ///
     /// # Errors
     /// `InvalidArgument` naming `limit`; `Unavailable`; `Unknown` when it may have been stored: read
-    /// [`stored_limit`](Semaphore::stored_limit), since another may have set it too. This handle keeps its limit then.
+    /// [`stored_limit`](Semaphore::stored_limit), since another may have set it too. This handle keeps its limit then;
+    /// `Forbidden`; `Closed`.
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.
@@ -159,7 +160,7 @@ impl Semaphore {
     /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue).
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`.
+    /// `Unavailable`; `Forbidden`; `Closed`.
     ///
     /// # Cancel safety
     /// Reads only.
@@ -172,7 +173,7 @@ impl Semaphore {
     /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`.
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`.
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.

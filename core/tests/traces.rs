@@ -1,0 +1,67 @@
+//! What whoever reads the log of a service sees of its locks.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use latchwork_core::memory::Memory;
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{Clock, Config, Fenced, Hold};
+use tracing_subscriber::fmt::format::FmtSpan;
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().expect("no panic").write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn lines(&self, with: &str) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text");
+        text.lines().filter(|line| line.contains(with)).map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_a_span_and_its_loss_is_told_once() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::DEBUG)
+        .with_span_events(FmtSpan::NEW | FmtSpan::CLOSE)
+        .with_ansi(false)
+        .with_writer({
+            let log = log.clone();
+            move || log.clone()
+        })
+        .finish();
+    let _listening = tracing::subscriber::set_default(subscriber);
+    let store = Memory::new(Clock::tokio());
+    let (coordinator, _) = store.connect(&Config::new("memory")).expect("connected");
+
+    let kept = coordinator.mutex("kept").expect("a good key").acquire().await.expect("held");
+    kept.release().await.expect("released");
+    assert!(log.lines("lost before").is_empty());
+
+    let short = Acquire::new().max_hold(Duration::from_secs(1));
+    let lost = coordinator.mutex("lost").expect("a good key").acquire_with(short).await.expect("held");
+    let token = lost.token().to_string();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    lost.release().await.expect("told");
+    drop(lost);
+    let told = log.lines("lost before it was given back");
+    assert_eq!(told.len(), 1, "{told:?}");
+    for word in ["WARN", "key=\"lost\"", &token, "its fixed end was reached"] {
+        assert!(told[0].contains(word), "{word} in {}", told[0]);
+    }
+    let spans = log.lines("latchwork.hold");
+    let ends: Vec<_> = spans.iter().filter(|line| line.contains("close")).collect();
+    assert_eq!(ends.len(), 2, "{spans:?}");
+    assert!(!ends[0].contains("lost=its") && ends[1].contains("lost=its fixed end was reached"), "{ends:?}");
+}
