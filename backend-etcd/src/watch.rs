@@ -4,7 +4,7 @@
 //! * *Far from it* it watches its predecessor's key, so that a departure wakes one client rather than all. The last such watch of a
 //!   queue is kept a while too: names are used again, and where the same clients take turns so are neighbours. A new one that
 //!   started in the past would be served only at the server's next 100 ms sync. So it starts in the future: with `n` nodes before the
-//!   predecessor, each of which leaves by a write of its own, that one cannot leave in its turn within the `n` revisions after the
+//!   predecessor, each of which mostly leaves by a write of its own, that one hardly leaves in its turn within the `n` revisions after the
 //!   listing. A wait that is not over soon watches from the listing on too, should it leave out of its turn.
 //!   Where the predecessor was the same twice, the next join asks for [that one](Watches::neighbour) alone: the server need
 //!   not look at the whole queue. Whoever is there then is ahead, and when it has left the queue is listed, so a wrong guess costs

@@ -366,3 +366,15 @@ fn malformed() -> Error {
         "the server answered a script with something else than the script says",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::TOMBSTONE;
+
+    #[test]
+    fn scripts_and_clients_agree_on_how_long_a_tombstone_stands() {
+        let stands = format!("local STAND = {} * 1000000\n", TOMBSTONE.as_secs());
+        assert!(LEAVE.code.contains(&stands), "{stands}");
+    }
+}

@@ -229,7 +229,7 @@ impl ZkNode {
             match &self.limit {
                 Some(path) => match driver.watch(path).await {
                     Ok((data, stat, watch)) => Ok(Some((Limit::read(&data, &stat), watch))),
-                    // Removed by somebody: nothing to watch; the re-check goes on.
+                    // Removed by somebody: nothing to watch; the look of the re-check tells of it.
                     Err(Fault::NoNode) => Ok(None),
                     Err(fault) => Err(fault),
                 },

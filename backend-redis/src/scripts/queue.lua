@@ -18,6 +18,8 @@
 
 local BATCH = 256
 local MORE, UNTOLD = 1, 2
+-- How long a tombstone stands, in microseconds: that of the clients.
+local STAND = 600 * 1000000
 
 -- A node's data: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label. Nothing for what is no node of ours.
 local function data(q, id)
@@ -259,8 +261,12 @@ local function open(shape, first, now, callers, grow)
     end
     changed = changed or shape == 'rw' and call('ZCARD', q.extra) ~= q.writers
   end
-  -- Never used, or its hash is gone: unknown until when there are tombstones.
+  -- Never used, or its hash is gone: unknown until when there are tombstones. A join looks; who cannot takes it that one was
+  -- left just now, so that the next join looks.
   q.unknown = lost and not folded
+  if q.unknown and not grow then
+    q.left = now + STAND
+  end
   local dead = q.count > 0 and call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', BATCH) or {}
   if grow and (folded or changed or now < q.seen or #dead > 0 or q.untold) then
     -- What follows would pass without memory, and the join then not.
