@@ -43,7 +43,7 @@ impl Ledger {
 fn main() -> Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://bank".to_owned());
     let mut config = Config::from_url(&url)?;
-    config.ttl = Duration::from_secs(2); // so that nobody has to watch for long
+    config.ttl = Duration::from_secs(4); // so that nobody has to watch for long (ZooKeeper grants no less out of the box)
     // Random, so that two runs of this example do not meet. A service has a fixed key.
     let key = format!("ledger/7-{:08x}", rand::random::<u32>());
     let (plain, fenced) = (Mutex::new(Ledger::default()), Mutex::new(Ledger::default()));

@@ -118,7 +118,7 @@ async fn a_configuration_made_by_hand_is_checked_too() {
             ("request_timeout", |config| config.request_timeout = Duration::ZERO),
             ("namespace", |config| config.namespace.clear()),
             ("label", |config| config.label = Some("l".repeat(4097))),
-            ("url", |config| config.hosts = vec!["app:hunter2@h".to_owned()]),
+            ("hosts", |config| config.hosts = vec!["app:hunter2@h".to_owned()]),
         ];
         for (argument, spoil) in wrong {
             let mut config = good.clone();

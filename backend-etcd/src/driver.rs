@@ -1,6 +1,8 @@
 //! The client crate, and nothing of the protocol: every call to it is in this file.
 
 use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use etcd_client::{
@@ -28,6 +30,9 @@ pub(crate) struct Driver {
     kv: KvClient,
     request_timeout: Duration,
     spare_servers: usize,
+    // One logs in anew at a time; and how often it was done.
+    log_ins: Arc<tokio::sync::Mutex<()>>,
+    logged_in: Arc<AtomicU64>,
 }
 
 impl Driver {
@@ -48,7 +53,14 @@ impl Driver {
         // Which one is asked is left to chance, so that each may come up more than once.
         let spare_servers = 4 * (settings.endpoints.len() - 1);
         let kv = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
-        Ok(Self { client, kv, request_timeout: settings.request_timeout, spare_servers })
+        Ok(Self {
+            client,
+            kv,
+            request_timeout: settings.request_timeout,
+            spare_servers,
+            log_ins: Arc::default(),
+            logged_in: Arc::default(),
+        })
     }
 
     /// How long a request may take.
@@ -179,10 +191,11 @@ impl Driver {
         let all = async {
             let (mut failed, mut anew) = (0, false);
             loop {
+                let logged_in = self.logged_in.load(Ordering::Acquire);
                 match request().await {
                     Err(error) if is_older_than_the_roles(&error) && !anew => {
                         anew = true;
-                        self.client.refresh_token().await.map_err(Failure::from).map_err(as_read)?;
+                        self.log_in_after(logged_in).await.map_err(as_read)?;
                     }
                     answer => match answer.map_err(Failure::from) {
                         Err(failure) if failure.was_not_sent() && failed < self.spare_servers => failed += 1,
@@ -194,6 +207,16 @@ impl Driver {
         tokio::time::timeout(self.request_timeout, all)
             .await
             .unwrap_or_else(|_| Err(late(self.request_timeout)))
+    }
+
+    /// Logs in anew, unless another request has done so since this count: each log-in costs the server a password hash.
+    async fn log_in_after(&self, count: u64) -> Answer<()> {
+        let _turn = self.log_ins.lock().await;
+        if self.logged_in.load(Ordering::Acquire) == count {
+            self.client.refresh_token().await?;
+            self.logged_in.fetch_add(1, Ordering::AcqRel);
+        }
+        Ok(())
     }
 }
 

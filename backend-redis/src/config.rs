@@ -12,6 +12,8 @@ use crate::layout::Queue;
 
 /// Redis' own port.
 const PORT: u16 = 6379;
+/// As good as no end, and to be added to any instant.
+const ENDLESS: Duration = Duration::from_secs(24 * 3600);
 
 /// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -98,8 +100,8 @@ impl Settings {
             user: config.user.clone(),
             password: config.password.clone(),
             ttl: config.ttl,
-            connect_timeout: config.connect_timeout,
-            request_timeout: config.request_timeout,
+            connect_timeout: config.connect_timeout.min(ENDLESS),
+            request_timeout: config.request_timeout.min(ENDLESS),
             strict: config.strict,
             client_name: format!("latchwork:{client}"),
             inbox: format!("{namespace}:inbox:{client}"),
@@ -132,6 +134,14 @@ mod tests {
         // The client crate would log in as `default`, without a word.
         assert_eq!(settings("redis://app@h").unwrap_err().argument(), Some("password"));
         assert!(settings("redis://:p@h").is_ok(), "the default user");
+    }
+
+    #[test]
+    fn a_timeout_without_an_end_overflows_nothing() {
+        let mut config: Config = "redis://h".parse().unwrap();
+        (config.connect_timeout, config.request_timeout) = (Duration::MAX, Duration::MAX);
+        let settings = Settings::of(&config).unwrap();
+        assert_eq!((settings.connect_timeout, settings.request_timeout), (ENDLESS, ENDLESS));
     }
 
     #[test]

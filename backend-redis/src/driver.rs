@@ -125,11 +125,16 @@ impl Driver {
     }
 
     async fn request(&self, command: &Cmd, call: Option<&Call>, within: Duration) -> Result<(Moment, Reply)> {
+        // Before the bound is set, or a request that times out would have been silent for a little less.
+        let mut asked = self.clock.now();
         let until = tokio::time::Instant::now() + within;
         let mut wire = match self.up_now() {
             Some(wire) => wire,
             None => match tokio::time::timeout_at(until, self.up()).await {
-                Ok(wire) => wire?,
+                Ok(wire) => {
+                    asked = self.clock.now();
+                    wire?
+                }
                 Err(_) => return Err(self.not_connected()),
             },
         };
@@ -149,7 +154,7 @@ impl Driver {
                 Ok((sent, reply(value)))
             }
             Err(failure) => {
-                if failure.redial || failure.timed_out && self.is_silent(sent) {
+                if failure.redial || failure.timed_out && self.is_silent(asked) {
                     take_down(&self.link, wire.generation);
                 }
                 let name = call.map_or("ping", |call| call.script.name);

@@ -255,9 +255,8 @@ impl Client {
     /// TTL (RULES C6). At worst it runs out by itself.
     pub(crate) async fn give_back(self: &Arc<Self>, lost: &[Arc<Slot>]) {
         for burst in lost.chunks(BURST) {
-            for slot in burst {
-                slot.leave();
-            }
+            // Not what another gives back just now.
+            let burst: Vec<_> = burst.iter().filter(|slot| slot.leave()).collect();
             let calls: Vec<_> = burst.iter().map(|slot| farewell(slot)).collect();
             for (slot, answer) in burst.iter().zip(self.driver.run_all(&calls, self.renewal_bound()).await) {
                 match answer.and_then(|(_, reply)| scripts::left(reply)) {

@@ -23,8 +23,7 @@ impl Client {
         if self.lease().lost() == Some(LostReason::Expired) {
             // A new lease does not wait behind the nodes of the old one (LEASE-REOPEN).
             let is_lost = |slot: &Arc<Slot>| {
-                // Not those that another join gives back just now.
-                slot.state().is_some_and(|state| state.lost().is_some()) && slot.leave()
+                !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some())
             };
             let lost: Vec<_> = self.inbox.all().into_iter().filter(is_lost).collect();
             if tokio::time::timeout(self.request_timeout, self.give_back(&lost)).await.is_err() {

@@ -113,7 +113,10 @@ impl ZooKeeperBackend {
         if let Some(session) = self.live()? {
             return Ok(session);
         }
-        let _one = self.opening.lock().await;
+        // One at a time; whoever waits for one that fails asks once more, but does not wait for all before it.
+        let Ok(_turn) = tokio::time::timeout(self.settings.request_timeout, self.opening.lock()).await else {
+            return Err(Error::new(ErrorKind::Unavailable, "no session was opened in time"));
+        };
         if let Some(session) = self.live()? {
             return Ok(session);
         }

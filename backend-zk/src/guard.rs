@@ -12,11 +12,12 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::StreamExt;
-use futures_util::future::{Either, join_all};
+use futures_util::future::Either;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
 
 use crate::driver::{Event, Share, Watch};
 use crate::error::Fault;
@@ -57,7 +58,14 @@ const LOOKS_AT_ONCE: usize = 64;
 pub(crate) struct Guards {
     new: Mutex<Vec<Guard>>,
     first: Notify,
-    looked_at: Mutex<Vec<Weak<ZkNode>>>,
+    looked_at: Mutex<Vec<Looked>>,
+}
+
+/// A hold that there is no room to watch.
+struct Looked {
+    node: Weak<ZkNode>,
+    /// As in [`Guard`], until it was marked.
+    limit: Option<Limit>,
 }
 
 impl Guards {
@@ -114,57 +122,64 @@ pub(crate) async fn watch_over(session: Arc<Session>) {
 /// Has a hold watched or looked at, and marks a holder of permits when the limit changes. Boxed where it is large and not
 /// always there: this future lives as long as the hold.
 fn guarded(guard: Guard, session: &Session) -> Option<impl Future<Output = ()> + Send + use<>> {
-    let held = guard.node.upgrade();
     if guard.is_moot() {
         return None;
     }
     let Guard { node, own, limit } = guard;
-    let room = held.and_then(|held| session.driver.room_for(&held.path));
-    let watch = match (own, room) {
-        // Counted since it was armed.
-        (Some(own), Some(_)) => watch(node.clone(), Ok(own)),
-        (None, Some(room)) => watch(node.clone(), Err(room)),
-        (_, None) => {
-            session.guards.looked_at.lock().push(node.clone());
-            return Some(Either::Left(Box::pin(mark_when_limit_changes(node, limit?))));
-        }
+    let held = node.upgrade()?;
+    let room = session.driver.room_for(&held.path);
+    // A limit is counted for each of its holders, though the client crate names it once: on the safe side.
+    let limit_room =
+        held.limit.as_deref().filter(|_| limit.is_some()).map(|path| session.driver.room_for(path));
+    let (Some(room), Some(limit_room)) = (room, limit_room.map_or(Some(None), |room| room.map(Some))) else {
+        session.guards.looked_at.lock().push(Looked { node, limit });
+        return None;
     };
-    Some(Either::Right(match limit {
-        None => Either::Left(watch),
-        Some(limit) => Either::Right(Box::pin(async move {
-            let mut watch = pin!(watch);
-            tokio::select! {
-                biased;
-                () = &mut watch => {}
-                () = mark_when_limit_changes(node, limit) => watch.await,
-            }
-        })),
-    }))
+    // One that the wait has armed is counted since.
+    let watch = watch(node.clone(), own.ok_or(room));
+    let (Some(limit), Some(limit_room)) = (limit, limit_room) else { return Some(Either::Left(watch)) };
+    Some(Either::Right(Box::pin(async move {
+        let mut watch = pin!(watch);
+        tokio::select! {
+            biased;
+            () = &mut watch => {}
+            () = mark_when_limit_changes(node, limit, limit_room) => watch.await,
+        }
+    })))
 }
 
 /// Looks at what there was no room to watch.
 async fn look_at_the_rest(session: &Session) {
-    let (lease, guards) = (session.lease(), &session.guards);
+    let guards = &session.guards;
+    // From the beginning of one round to that of the next.
+    let mut due = tokio::time::interval(session.lease().ttl() * 3 / 4);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::time::sleep(lease.ttl() * 3 / 4).await;
-        let is_held = |node: &Weak<ZkNode>| node.upgrade().is_some_and(|node| !node.is_leaving());
-        let nodes = {
-            let mut nodes = guards.looked_at.lock();
-            nodes.retain(is_held);
-            nodes.clone()
-        };
-        for some in nodes.chunks(LOOKS_AT_ONCE) {
-            join_all(some.iter().map(look)).await;
+        due.tick().await;
+        let round = std::mem::take(&mut *guards.looked_at.lock());
+        let mut looks = stream::iter(round).map(look).buffer_unordered(LOOKS_AT_ONCE);
+        while let Some(looked) = looks.next().await {
+            guards.looked_at.lock().extend(looked);
         }
     }
 }
 
-async fn look(node: &Weak<ZkNode>) {
-    let Some(node) = node.upgrade() else { return };
+/// Answers what is to be looked at again.
+async fn look(mut looked: Looked) -> Option<Looked> {
+    let node = looked.node.upgrade().filter(|node| !node.is_leaving())?;
+    // Without an answer the next look tells, or the lease.
     if let Ok(false) = is_there(&node).await {
         node.removed();
+        return None;
     }
-    // Without an answer: the next look tells, or the lease.
+    if let (Some(path), Some(limit)) = (&node.limit, looked.limit)
+        && let Ok(stat) = node.session.driver.stat(path).await
+        && stat.is_none_or(|stat| stat.mzxid != limit.written)
+    {
+        looked.limit = None;
+        mark_admitted(Weak::clone(&looked.node)).await;
+    }
+    Some(looked)
 }
 
 /// Watches a node, under whichever name it has, and tells its owner when somebody else removes it. Armed by a request
@@ -255,7 +270,7 @@ async fn is_there(node: &ZkNode) -> Result<bool, Fault> {
 
 /// Marks the own node once the stored limit was written after the admission: those behind cannot tell from the sums who
 /// is in then (RULES B6b), nor can who listed meanwhile where it was set back since.
-async fn mark_when_limit_changes(node: Weak<ZkNode>, limit: Limit) {
+async fn mark_when_limit_changes(node: Weak<ZkNode>, limit: Limit, room: Share) {
     // A short hold costs no watch; one that is armed late sees the change in the read that arms it.
     tokio::time::sleep(SHORT_HOLD).await;
     loop {
@@ -269,6 +284,8 @@ async fn mark_when_limit_changes(node: Weak<ZkNode>, limit: Limit) {
         };
         // Not kept alive by its own watch.
         drop(held);
+        // Which has its own share from now on.
+        drop(room);
         match watch.event().await {
             Event::Changed | Event::Deleted => break,
             // The lease tells of that.

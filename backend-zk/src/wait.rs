@@ -116,13 +116,17 @@ impl ZkNode {
                 Standing::Behind { watch, sole } => {
                     let name = &queue.0[watch].name;
                     let path = self.beside(name);
-                    let alone = sole && !(self.kind == Kind::RwLock && self.claim == Claim::Exclusive);
+                    let may_be_alone = sole && !(self.kind == Kind::RwLock && self.claim == Claim::Exclusive);
+                    let room = if may_be_alone { self.session.driver.room_for(&self.path) } else { None };
+                    // Without room for both watches it lists again when its neighbour has left.
+                    let alone = may_be_alone && (own.is_some() || room.is_some());
                     self.get_to_know(&queue, at);
                     // Taken before anything is armed on it.
                     let mut connection = self.session.driver.connection();
                     let own_first = async { if alone { self.arm_own(&mut own).await } else { Ok(()) } };
                     let (own_armed, armed) =
                         tokio::join!(biased; own_first, self.session.driver.watch(&path));
+                    drop(room);
                     let watched: std::result::Result<Armed, Fault> = match own_armed.and(armed) {
                         Ok((data, _, _)) if self.is_permits() && is_admitted(&data) => {
                             marked.insert(name.clone());
@@ -278,10 +282,11 @@ impl ZkNode {
         path: Option<&str>,
     ) -> std::result::Result<Woken, Fault> {
         let clock = self.state.lease().clock();
+        let mut declined = false;
         loop {
-            let again = clock.now() + self.state.lease().ttl();
-            // What there is no room for is looked at once a TTL, below.
-            let unwatched = own.is_none() && !self.session.driver.is_burdened();
+            // In time for NODE-GONE, should the own node not be watched.
+            let again = clock.now() + self.state.lease().ttl() * 3 / 4;
+            let unwatched = own.is_none() && !declined;
             tokio::select! {
                 biased;
                 told = next_told(own, &mut watched) => return Ok(match told {
@@ -296,7 +301,12 @@ impl ZkNode {
                     Told::Watched(_) => Woken::Look,
                 }),
                 () = clock.sleep_until(own_due), if unwatched => {
+                    let Some(room) = self.session.driver.room_for(&self.path) else {
+                        declined = true;
+                        continue;
+                    };
                     self.arm_own(own).await?;
+                    drop(room);
                     if own.is_none() {
                         // Too late: it is gone.
                         return Ok(Woken::Look);

@@ -9,6 +9,7 @@ use common::{
     address, admitted, backend, config, coordinator, holds, join, own_server, server, soon, stranger,
     try_backend,
 };
+use futures_util::future::join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::contracts::{Close, Join, Joined, LeaseState, Page};
@@ -71,6 +72,42 @@ async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
     assert!(removed.elapsed() <= config.ttl, "told after {:?}", removed.elapsed());
     assert_eq!(guards.iter().filter(|guard| guard.is_held()).count(), 5999);
     client.close().await.unwrap();
+}
+
+/// What there is no room to watch of permits is looked at too; and all room is free again when they are given back.
+#[tokio::test(flavor = "multi_thread")]
+async fn room_for_watches_comes_back_with_what_is_released() {
+    let mut config = config(server().await.addr());
+    config.ttl = Duration::from_secs(4);
+    let (client, other) = (coordinator(&config).await, coordinator(&config).await);
+    let acquired = (0..2600).map(|number| {
+        let semaphore = client.semaphore(format!("held-{number}"), 3).unwrap();
+        async move { semaphore.acquire(2).await }
+    });
+    let permits: Vec<_> = soon(stream::iter(acquired).buffer_unordered(64).try_collect()).await.unwrap();
+    // The last of them is not watched. Raised, lowered below what is held, and raised again: whoever comes now sees by its
+    // mark who holds, though no sum says so.
+    let mut operator = other.semaphore_as_stored("held-2599").unwrap();
+    for limit in [4, 1, 3] {
+        operator.set_limit(limit).await.unwrap();
+    }
+    let next = soon(operator.acquire(1)).await.unwrap();
+    next.release().await.unwrap();
+    for released in permits.chunks(64) {
+        for outcome in join_all(released.iter().map(Hold::release)).await {
+            outcome.unwrap();
+        }
+    }
+    // A single hold is watched again: told long before anybody looks.
+    let mutex = client.mutex("watched").unwrap();
+    let hold = soon(mutex.acquire()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let removed = std::time::Instant::now();
+    assert!(other.mutex("watched").unwrap().force_release(hold.token().sequence()).await.unwrap());
+    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
+    assert!(removed.elapsed() < Duration::from_secs(1), "told after {:?}", removed.elapsed());
+    client.close().await.unwrap();
+    other.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -126,14 +126,13 @@ impl Holding {
         let span = self.span.lock().take();
         if first && let Some(Release::AlreadyLost(reason)) = self.tenure.ended() {
             let (key, token) = (self.tenure.queue.name(), self.token());
-            if let Some(span) = &span {
-                span.record("lost", tracing::field::display(reason));
-            }
-            let parent = span.as_deref().and_then(Span::id);
-            if reason == LostReason::Closed {
-                tracing::debug!(parent: parent, key, %token, %reason, "a hold was lost");
-            } else {
-                tracing::warn!(parent: parent, key, %token, %reason, "a hold was lost before it was given back");
+            let tell = || match reason {
+                LostReason::Closed => tracing::debug!(key, %token, %reason, "a hold was lost by a close"),
+                _ => tracing::warn!(key, %token, %reason, "a hold was lost before it was given back"),
+            };
+            match &span {
+                Some(span) => span.record("lost", tracing::field::display(reason)).in_scope(tell),
+                None => tell(),
             }
         }
         first

@@ -73,11 +73,6 @@ impl Driver {
         Some(Share { of: Arc::clone(&self.burden), bytes })
     }
 
-    /// Whether so much is watched that what can be done without should be.
-    pub(crate) fn is_burdened(&self) -> bool {
-        self.burden.bytes.load(Ordering::Relaxed) > DISPENSABLE
-    }
-
     pub(super) fn armed(&self, path: &str, watcher: OneshotWatcher) -> Watch {
         let bytes = self.weight_of(path);
         let before = self.burden.bytes.fetch_add(bytes, Ordering::Relaxed);
