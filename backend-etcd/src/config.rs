@@ -15,6 +15,8 @@ use crate::lease::Leases;
 use crate::probe;
 use crate::terms::{Guard, Order, Range, Step};
 
+/// As good as no end, and to be added to any instant.
+const ENDLESS: Duration = Duration::from_secs(24 * 3600);
 /// The oldest etcd that has what is used here: client-chosen watch ids, comparisons over ranges.
 const OLDEST: (u32, u32) = (3, 4);
 const DEFAULT_PORT: u16 = 2379;
@@ -64,7 +66,7 @@ impl Settings {
         Ok(Self {
             endpoints: config.hosts_with_port(DEFAULT_PORT)?,
             login,
-            request_timeout: config.request_timeout,
+            request_timeout: config.request_timeout.min(ENDLESS),
         })
     }
 }

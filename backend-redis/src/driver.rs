@@ -35,6 +35,8 @@ pub(crate) struct Driver {
     patience: Duration,
     // When the first request was sent that timed out since the last answer.
     silent_since: AtomicU64,
+    // When the last answer came.
+    heard_at: AtomicU64,
 }
 
 enum Link {
@@ -81,7 +83,8 @@ impl Driver {
         link.send_replace(Link::Up(wire));
         tokio::spawn(dialler.keep_dialling(link.subscribe(), renewed));
         let silent_since = AtomicU64::new(Moment::NEVER.as_nanos());
-        Ok((Self { clock, link, inbox, patience, silent_since }, eviction))
+        let heard_at = AtomicU64::new(clock.now().as_nanos());
+        Ok((Self { clock, link, inbox, patience, silent_since, heard_at }, eviction))
     }
 
     /// Runs a script, and answers when it was sent: what the reply proves counts from there.
@@ -146,11 +149,12 @@ impl Driver {
             // Flushed, or a new server. The text is sent with the call, so that one trip more is enough.
             let whole = invocation("EVAL", call.script.code, call);
             sent = self.clock.now();
+            self.heard(sent);
             answer = wire.answer(&whole, until).await;
         }
         match answer {
             Ok(value) => {
-                self.silent_since.store(Moment::NEVER.as_nanos(), Ordering::Relaxed);
+                self.heard(self.clock.now());
                 Ok((sent, reply(value)))
             }
             Err(failure) => {
@@ -164,11 +168,19 @@ impl Driver {
         }
     }
 
-    /// Whether the server has been silent for too long, now that a request sent at `sent` got no answer. One that is
-    /// merely slow is not dialled again for each slow answer; a connection that swallows everything is.
-    fn is_silent(&self, sent: Moment) -> bool {
-        let before = self.silent_since.fetch_min(sent.as_nanos(), Ordering::Relaxed);
-        let since = Moment::from_nanos(before).min(sent);
+    /// The server has answered.
+    fn heard(&self, now: Moment) {
+        self.heard_at.store(now.as_nanos(), Ordering::Relaxed);
+        self.silent_since.store(Moment::NEVER.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Whether the server has been silent for too long, now that a request asked for at `asked` got no answer. One that
+    /// answers others meanwhile is merely slow; a connection that swallows everything is dialled again.
+    fn is_silent(&self, asked: Moment) -> bool {
+        let before = self.silent_since.fetch_min(asked.as_nanos(), Ordering::Relaxed);
+        let since = Moment::from_nanos(before)
+            .min(asked)
+            .max(Moment::from_nanos(self.heard_at.load(Ordering::Relaxed)));
         self.clock.now().since(since) >= self.patience
     }
 

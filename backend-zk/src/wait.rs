@@ -12,14 +12,14 @@
 //!
 //! Everywhere else the listing behind the event decides, and shows whether the own node is there (B1). The own node is
 //! watched then too, but for its owner's sake only, to hear at once that somebody has removed it; so a wait of
-//! usual length does without that request.
+//! usual length does without that request, and one for which the session has no room is told by its looks.
 //!
 //! A join may have watched the node right before its own, and not have listed: then its first wait ends like any other, and lists.
 //!
 //! A watch is armed by a read: a node that left between the listing and the read is not there, so the
 //! queue is listed again (B3), but for that exception; what the read shows (a mark) counts like the listing, and
-//! another limit than the one that counted has it listed again. A wait looks again once per TTL, in case the server or
-//! the network dropped the event.
+//! another limit than the one that counted has it listed again. A wait looks again each three quarters of a TTL, in case the
+//! server or the network dropped the event.
 
 use std::collections::HashSet;
 use std::future::{self, Future, poll_fn};
@@ -281,11 +281,11 @@ impl ZkNode {
         mut watched: Armed,
         path: Option<&str>,
     ) -> std::result::Result<Woken, Fault> {
-        let clock = self.state.lease().clock();
-        let mut declined = false;
+        let (clock, mut declined) = (self.state.lease().clock(), false);
+        // In time for NODE-GONE, should the own node not be watched.
+        let next_look = || clock.now() + self.state.lease().ttl() * 3 / 4;
+        let mut again = next_look();
         loop {
-            // In time for NODE-GONE, should the own node not be watched.
-            let again = clock.now() + self.state.lease().ttl() * 3 / 4;
             let unwatched = own.is_none() && !declined;
             tokio::select! {
                 biased;
@@ -326,6 +326,7 @@ impl ZkNode {
             if watched_node?.is_none() {
                 return Ok(Woken::Look);
             }
+            again = next_look();
         }
     }
 

@@ -26,7 +26,8 @@ pub struct Capabilities {
     /// starts on every host at the full minute would then run on none: on `Ok(None)` look again, best by an acquire with a
     /// deadline below the time for which the job's lock stays taken (in line somebody is first).
     pub clean_try: bool,
-    /// A holder whose node is removed by another hears it at once, rather than at the next renewal.
+    /// A holder whose node is removed by another hears it at once, rather than at the next renewal. (On ZooKeeper what one client
+    /// holds beyond some hundreds is told within a TTL.)
     pub prompt_revocation: bool,
     /// A node under [`hold_at_least`](crate::recipes::Acquire::hold_at_least) outlives a client that is closed at once
     /// ([`close_now`](crate::Coordinator::close_now)): it is left to its expiry, at most a TTL later, however long its least time.
