@@ -76,8 +76,8 @@ async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
 }
 
 /// Permits on so many semaphores that there is no room to watch them all.
-async fn many_permits(client: &Coordinator) -> Vec<Permit> {
-    let acquired = (0..2600).map(|number| {
+async fn many_permits(client: &Coordinator, count: usize) -> Vec<Permit> {
+    let acquired = (0..count).map(|number| {
         let semaphore = client.semaphore(format!("held-{number}"), 3).unwrap();
         async move { semaphore.acquire(2).await }
     });
@@ -90,7 +90,7 @@ async fn permits_that_there_is_no_room_to_watch_are_marked_when_the_limit_change
     let mut config = config(server().await.addr());
     config.ttl = Duration::from_secs(4);
     let (client, other) = (coordinator(&config).await, coordinator(&config).await);
-    let permits = many_permits(&client).await;
+    let permits = many_permits(&client, 2600).await;
     let mut operator = other.semaphore_as_stored("held-2599").unwrap();
     operator.set_limit(1).await.unwrap();
     let waits = operator.clone();
@@ -120,7 +120,7 @@ async fn room_for_watches_comes_back_with_what_is_released() {
     // Nobody looks while this test lasts.
     config.ttl = Duration::from_secs(60);
     let (client, other) = (coordinator(&config).await, coordinator(&config).await);
-    let permits = many_permits(&client).await;
+    let permits = many_permits(&client, 4000).await;
     // By now they are watched, as far as there is room.
     tokio::time::sleep(Duration::from_millis(500)).await;
     for released in permits.chunks(64) {
