@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
-use latchwork_core::{Address, Config, Connector, Error, ErrorKind, Result, Secret};
+use latchwork_core::{Address, Config, Connector, ENDLESS, Error, ErrorKind, Result, Secret};
 
 use crate::backend::EtcdBackend;
 use crate::backoff::Backoff;
@@ -15,8 +15,6 @@ use crate::lease::Leases;
 use crate::probe;
 use crate::terms::{Guard, Order, Range, Step};
 
-/// As good as no end, and to be added to any instant.
-const ENDLESS: Duration = Duration::from_secs(24 * 3600);
 /// The oldest etcd that has what is used here: client-chosen watch ids, comparisons over ranges.
 const OLDEST: (u32, u32) = (3, 4);
 const DEFAULT_PORT: u16 = 2379;

@@ -5,15 +5,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, NodeId};
-use latchwork_core::{Address, Config, Connector, Error, ErrorKind, Result, Secret, encode};
+use latchwork_core::{Address, Config, Connector, ENDLESS, Error, ErrorKind, Result, Secret, encode};
 
 use crate::backend::RedisBackend;
 use crate::layout::Queue;
 
 /// Redis' own port.
 const PORT: u16 = 6379;
-/// As good as no end, and to be added to any instant.
-const ENDLESS: Duration = Duration::from_secs(24 * 3600);
 
 /// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`.
 #[derive(Clone, Copy, Debug, Default)]

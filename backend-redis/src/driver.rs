@@ -61,7 +61,7 @@ impl Wire {
     ) -> std::result::Result<Value, Failure> {
         self.connection.set_response_timeout(until.saturating_duration_since(tokio::time::Instant::now()));
         let answer = self.connection.send_packed_command(command).await.and_then(Value::extract_error);
-        answer.map_err(|error| if error.is_timeout() { timed_out(true) } else { from_redis(error, true) })
+        answer.map_err(|error| if error.is_timeout() { timed_out() } else { from_redis(error, true) })
     }
 }
 
@@ -129,19 +129,18 @@ impl Driver {
 
     async fn request(&self, command: &Cmd, call: Option<&Call>, within: Duration) -> Result<(Moment, Reply)> {
         // Before the bound is set, or a request that times out would have been silent for a little less.
-        let mut asked = self.clock.now();
+        let mut sent = self.clock.now();
         let until = tokio::time::Instant::now() + within;
         let mut wire = match self.up_now() {
             Some(wire) => wire,
-            None => match tokio::time::timeout_at(until, self.up()).await {
-                Ok(wire) => {
-                    asked = self.clock.now();
-                    wire?
-                }
-                Err(_) => return Err(self.not_connected()),
-            },
+            None => {
+                let Ok(wire) = tokio::time::timeout_at(until, self.up()).await else {
+                    return Err(self.not_connected());
+                };
+                sent = self.clock.now();
+                wire?
+            }
         };
-        let mut sent = self.clock.now();
         let mut answer = wire.answer(command, until).await;
         if let (Err(failure), Some(call)) = (&answer, call)
             && failure.noscript
@@ -158,7 +157,7 @@ impl Driver {
                 Ok((sent, reply(value)))
             }
             Err(failure) => {
-                if failure.redial || failure.timed_out && self.is_silent(asked) {
+                if failure.redial || failure.timed_out && self.is_silent(sent) {
                     take_down(&self.link, wire.generation);
                 }
                 let name = call.map_or("ping", |call| call.script.name);
@@ -174,12 +173,12 @@ impl Driver {
         self.silent_since.store(Moment::NEVER.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Whether the server has been silent for too long, now that a request asked for at `asked` got no answer. One that
+    /// Whether the server has been silent for too long, now that a request sent at `sent` got no answer. One that
     /// answers others meanwhile is merely slow; a connection that swallows everything is dialled again.
-    fn is_silent(&self, asked: Moment) -> bool {
-        let before = self.silent_since.fetch_min(asked.as_nanos(), Ordering::Relaxed);
+    fn is_silent(&self, sent: Moment) -> bool {
+        let before = self.silent_since.fetch_min(sent.as_nanos(), Ordering::Relaxed);
         let since = Moment::from_nanos(before)
-            .min(asked)
+            .min(sent)
             .max(Moment::from_nanos(self.heard_at.load(Ordering::Relaxed)));
         self.clock.now().since(since) >= self.patience
     }

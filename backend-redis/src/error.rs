@@ -77,9 +77,8 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     Failure { error: failure.error.because(error), ..failure }
 }
 
-/// No answer in time.
-pub(crate) fn timed_out(sent: bool) -> Failure {
-    let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
-    let failure = Failure::new(kind, "no answer within the request timeout");
+/// No answer in time to what was sent.
+pub(crate) fn timed_out() -> Failure {
+    let failure = Failure::new(ErrorKind::Unknown, "no answer within the request timeout");
     Failure { answered: false, timed_out: true, ..failure }
 }

@@ -103,7 +103,7 @@ impl Settings {
     ///
     /// # Errors
     /// `InvalidArgument` naming `key` for an exact address that is no path.
-    pub(crate) fn queue_path(&self, address: &Address) -> Result<String> {
+    pub(crate) fn queue_path(address: &Address) -> Result<String> {
         match address.namespace() {
             Some(namespace) => Ok(format!("/{namespace}/{}/{}", address.kind().as_str(), address.coded())),
             None => {
@@ -115,7 +115,7 @@ impl Settings {
 
     /// The path of the plain node that stores a semaphore's limit: outside the queue's directory, which is a
     /// container and goes when it is empty.
-    pub(crate) fn limit_path(&self, address: &Address) -> String {
+    pub(crate) fn limit_path(address: &Address) -> String {
         match address.namespace() {
             Some(namespace) => format!("/{namespace}/{LIMITS}/{}", address.coded()),
             None => format!("{}-limit", address.coded()),
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(settings.login.as_ref().unwrap().0, "app:pw");
         assert!(!format!("{settings:?}").contains("pw"));
         let address = Address::new("my ns", Kind::Mutex, "a/b").unwrap();
-        assert_eq!(settings.queue_path(&address).unwrap(), "/my%20ns/mutex/a%2Fb");
+        assert_eq!(Settings::queue_path(&address).unwrap(), "/my%20ns/mutex/a%2Fb");
     }
 
     #[test]
@@ -204,9 +204,8 @@ mod tests {
 
     #[test]
     fn an_exact_address_is_a_path() {
-        let settings = settings("zookeeper://h").unwrap();
         let exact =
-            |path: &str| settings.queue_path(&Address::new("n", Kind::Mutex, Address::exact(path)).unwrap());
+            |path: &str| Settings::queue_path(&Address::new("n", Kind::Mutex, Address::exact(path)).unwrap());
         assert_eq!(exact("/app/locks/a").unwrap(), "/app/locks/a");
         for bad in ["app", "/", "/a/", "/a//b", "/a/../b", "/zookeeper/quota", "/a\u{7}"] {
             assert_eq!(exact(bad).unwrap_err().argument(), Some("key"), "{bad:?}");

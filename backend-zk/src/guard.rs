@@ -12,14 +12,14 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::Either;
+use futures_util::future::{BoxFuture, Either, FutureExt};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, stream};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
-use crate::driver::{Event, Share, Watch};
+use crate::driver::{Driver, Event, Share, Watch};
 use crate::error::Fault;
 use crate::lease::Session;
 use crate::limit::Limit;
@@ -127,17 +127,22 @@ fn guarded(guard: Guard, session: &Session) -> Option<impl Future<Output = ()> +
     }
     let Guard { node, own, limit } = guard;
     let held = node.upgrade()?;
-    let room = session.driver.room_for(&held.path);
-    // A limit is counted for each of its holders, though the client crate names it once: on the safe side.
-    let limit_room =
-        held.limit.as_deref().filter(|_| limit.is_some()).map(|path| session.driver.room_for(path));
-    let (Some(room), Some(limit_room)) = (room, limit_room.map_or(Some(None), |room| room.map(Some))) else {
+    let room = || {
+        let own = session.driver.room_for(&held.path)?;
+        // Counted for each holder of the limit, though the client crate names its path once: on the safe side.
+        let limit = match (&held.limit, limit) {
+            (Some(path), Some(limit)) => Some((limit, session.driver.room_for(path)?)),
+            _ => None,
+        };
+        Some((own, limit))
+    };
+    let Some((room, limit)) = room() else {
         session.guards.looked_at.lock().push(Looked { node, limit });
         return None;
     };
     // One that the wait has armed is counted since.
     let watch = watch(node.clone(), own.ok_or(room));
-    let (Some(limit), Some(limit_room)) = (limit, limit_room) else { return Some(Either::Left(watch)) };
+    let Some((limit, limit_room)) = limit else { return Some(Either::Left(watch)) };
     Some(Either::Right(Box::pin(async move {
         let mut watch = pin!(watch);
         tokio::select! {
@@ -238,32 +243,40 @@ async fn arm_own(node: &Weak<ZkNode>) -> Option<Watch> {
 
 /// `NoNode`: it is gone under every name that it may have.
 async fn watch_own(node: &ZkNode) -> Result<Watch, Fault> {
+    under_any_name(node, |driver, path| {
+        async move { driver.watch(&path).await.map(|(_, _, watch)| watch) }.boxed()
+    })
+    .await
+}
+
+/// Whether it is there under any name that it may have.
+async fn is_there(node: &ZkNode) -> Result<bool, Fault> {
+    let found = under_any_name(node, |driver, path| {
+        async move { driver.stat(&path).await?.ok_or(Fault::NoNode) }.boxed()
+    })
+    .await;
+    match found {
+        Err(Fault::NoNode) => Ok(false),
+        found => found.map(|_| true),
+    }
+}
+
+/// Asks for a node by each name that it may have; `NoNode` where it has none of them.
+async fn under_any_name<T>(
+    node: &ZkNode,
+    ask: for<'a> fn(&'a Driver, String) -> BoxFuture<'a, Result<T, Fault>>,
+) -> Result<T, Fault> {
     loop {
         let turn = node.turn();
         for path in node.paths(turn) {
-            match node.session.driver.watch(&path).await {
+            match ask(&node.session.driver, path).await {
                 Err(Fault::NoNode) => {}
-                answer => return answer.map(|(_, _, watch)| watch),
+                answer => return answer,
             }
         }
         // Asked to turn meanwhile, it may have another name by now.
         if node.turn() == turn {
             return Err(Fault::NoNode);
-        }
-    }
-}
-
-/// Whether it is there under any name that it may have.
-async fn is_there(node: &ZkNode) -> Result<bool, Fault> {
-    loop {
-        let turn = node.turn();
-        for path in node.paths(turn) {
-            if node.session.driver.stat(&path).await?.is_some() {
-                return Ok(true);
-            }
-        }
-        if node.turn() == turn {
-            return Ok(false);
         }
     }
 }

@@ -30,7 +30,7 @@ use std::time::Duration;
 use latchwork_core::{Kind, Moment};
 use parking_lot::Mutex;
 
-use crate::names::counter;
+use crate::names::{counter, is_used_up};
 
 /// For so many queues is it remembered: those of the last turns.
 const QUEUES: usize = 64;
@@ -66,7 +66,7 @@ impl Birth {
         else {
             return false;
         };
-        let next = last.counter.checked_add(1).filter(|&next| next < i32::MAX);
+        let next = last.counter.checked_add(1).filter(|&next| !is_used_up(next));
         next == Some(self.counter) && apart > 0 && apart <= joins
     }
 }

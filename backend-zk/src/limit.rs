@@ -73,7 +73,7 @@ async fn store_first(session: &Session, path: &str, limit: u32) -> std::result::
 
 /// Stores the limit, for good. The heads of the queue and its holders watch it (RULES B6b).
 pub(crate) async fn set_limit(session: &Session, queue: &Address, limit: u32) -> Result<()> {
-    let Some(path) = Site::of(session, queue)?.limit else {
+    let Some(path) = Site::of(queue)?.limit else {
         return Err(Error::invalid("queue", format!("{queue} is no queue of permits")));
     };
     let work = async {
@@ -93,7 +93,7 @@ pub(crate) async fn set_limit(session: &Session, queue: &Address, limit: u32) ->
 
 /// The stored limit, for those who look at it. Behind a `sync`, since one looks after a `set_limit` of unknown outcome.
 pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u32>> {
-    let Some(path) = Site::of(session, queue)?.limit else { return Ok(None) };
+    let Some(path) = Site::of(queue)?.limit else { return Ok(None) };
     match session.driver.sync_read(&path).await {
         Ok(data) => parse(&data).map(Some),
         Err(Fault::NoNode) => Ok(None),

@@ -19,7 +19,7 @@ const CHUNK: usize = 256;
 /// Lists a queue in order. Names come in one trip; what they do not say (label, age, sequence number) is read for
 /// the page only.
 pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Result<Vec<Entry>> {
-    let site = Site::of(session, address)?;
+    let site = Site::of(address)?;
     let fail = |fault: Fault| fault.error("list a queue");
     let driver = &session.driver;
     let children = match driver.children(&site.path).await {
@@ -72,7 +72,7 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
 /// Removes the node at a sequence number, whoever has it. Nothing newer is met, but where the server removes the emptied directory and its
 /// client joins anew, all between the two requests: then that one's hold is revoked, and told so.
 pub(crate) async fn revoke(session: &Session, address: &Address, sequence: u64) -> Result<bool> {
-    let site = Site::of(session, address)?;
+    let site = Site::of(address)?;
     let work = async {
         // A writer may turn into a reader, of another name, between two requests; but only once.
         for _ in 0..if site.kind == Kind::RwLock { 2 } else { 1 } {

@@ -7,6 +7,7 @@ use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Standing, standing};
 use latchwork_core::{Address, Error, ErrorKind, Kind, LostReason, Result};
 
+use crate::config::Settings;
 use crate::driver::{self, Joining, Mode, Stat, Watch};
 use crate::error::Fault;
 use crate::history::{Birth, Expected};
@@ -29,9 +30,9 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub(crate) fn of(session: &Session, queue: &Address) -> Result<Self> {
-        let limit = (queue.kind() == Kind::Semaphore).then(|| session.settings.limit_path(queue));
-        Ok(Self { path: session.settings.queue_path(queue)?, kind: queue.kind(), limit })
+    pub(crate) fn of(queue: &Address) -> Result<Self> {
+        let limit = (queue.kind() == Kind::Semaphore).then(|| Settings::limit_path(queue));
+        Ok(Self { path: Settings::queue_path(queue)?, kind: queue.kind(), limit })
     }
 
     /// The path of the node of this name.
@@ -49,7 +50,7 @@ pub(crate) struct View {
 
 /// Carries a join out: one try.
 pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> {
-    let site = Site::of(session, &join.queue)?;
+    let site = Site::of(&join.queue)?;
     let joined = enter(session, &site, join).await;
     session.names.joined(&site.path, join, &joined);
     joined
@@ -112,7 +113,7 @@ async fn enter(session: &Arc<Session>, site: &Site, join: &Join) -> Result<Joine
 /// Removes whatever an attempt has left. A request of it that still waits to be sent on this session is
 /// carried out before the listing; one sent on a connection that broke is, too, by the `sync` (RULES B8).
 pub(crate) async fn abandon(session: &Arc<Session>, join: &Join) -> Result<()> {
-    let site = Site::of(session, &join.queue)?;
+    let site = Site::of(&join.queue)?;
     let work = async {
         let children = match session.driver.sync_children(&site.path).await {
             Ok(children) => children,

@@ -75,13 +75,15 @@ async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
     client.close().await.unwrap();
 }
 
-/// Permits on so many semaphores that there is no room to watch them all.
-async fn many_permits(client: &Coordinator, count: usize) -> Vec<Permit> {
+/// A client with permits on so many semaphores that there is no room to watch them all; and another one.
+async fn crowded(config: &Config, count: usize) -> (Coordinator, Vec<Permit>, Coordinator) {
+    let (client, other) = (coordinator(config).await, coordinator(config).await);
     let acquired = (0..count).map(|number| {
         let semaphore = client.semaphore(format!("held-{number}"), 3).unwrap();
         async move { semaphore.acquire(2).await }
     });
-    soon(stream::iter(acquired).buffer_unordered(64).try_collect()).await.unwrap()
+    let permits = soon(stream::iter(acquired).buffer_unordered(64).try_collect()).await.unwrap();
+    (client, permits, other)
 }
 
 /// What is looked at is marked when the limit has changed: whoever comes then is the head behind it, though no sum says so.
@@ -89,8 +91,7 @@ async fn many_permits(client: &Coordinator, count: usize) -> Vec<Permit> {
 async fn permits_that_there_is_no_room_to_watch_are_marked_when_the_limit_changes() {
     let mut config = config(server().await.addr());
     config.ttl = Duration::from_secs(4);
-    let (client, other) = (coordinator(&config).await, coordinator(&config).await);
-    let permits = many_permits(&client, 2600).await;
+    let (client, permits, other) = crowded(&config, 2600).await;
     let mut operator = other.semaphore_as_stored("held-2599").unwrap();
     operator.set_limit(1).await.unwrap();
     let waits = operator.clone();
@@ -119,8 +120,7 @@ async fn room_for_watches_comes_back_with_what_is_released() {
     let mut config = config(server().await.addr());
     // Nobody looks while this test lasts.
     config.ttl = Duration::from_secs(60);
-    let (client, other) = (coordinator(&config).await, coordinator(&config).await);
-    let permits = many_permits(&client, 4000).await;
+    let (client, permits, other) = crowded(&config, 4000).await;
     // By now they are watched, as far as there is room.
     tokio::time::sleep(Duration::from_millis(500)).await;
     for released in permits.chunks(64) {

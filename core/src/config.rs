@@ -97,6 +97,9 @@ fn default_tick() -> Duration {
     Duration::from_secs(2)
 }
 
+/// What a timeout without an end (`Duration::MAX`) is to a backend whose client adds it to an instant.
+pub const ENDLESS: Duration = Duration::from_secs(24 * 3600);
+
 impl Config {
     /// The defaults, for a backend.
     pub fn new(backend: impl Into<String>) -> Self {

@@ -64,7 +64,7 @@ pub trait Connector: fmt::Debug + Send + Sync {
 pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
     let (connector, config) = choose(connectors, config)?;
     let backend = connect_in_time(&*connector, &config).await?;
-    Ok(Coordinator::of(connector, backend, &config))
+    Ok(Coordinator::with(backend, &config, Some(connector)))
 }
 
 /// As [`connect`], but returns at once and connects in the first operation, again and again until it
@@ -80,7 +80,7 @@ pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Resu
 pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
     let (connector, config) = choose(connectors, config)?;
     let lazy = Arc::new(Lazy::new(Arc::clone(&connector), config.clone()));
-    Ok(Coordinator::of(connector, lazy, &config))
+    Ok(Coordinator::with(lazy, &config, Some(connector)))
 }
 
 pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) -> Result<Arc<dyn Backend>> {

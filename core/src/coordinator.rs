@@ -48,15 +48,11 @@ impl Coordinator {
         Self::with(backend, config, None)
     }
 
-    /// The same, of a connector.
-    pub(crate) fn of(connector: Arc<dyn Connector>, backend: Arc<dyn Backend>, config: &Config) -> Self {
-        Self::with(backend, config, Some((connector, config.clone())))
-    }
-
-    fn with(
+    /// The same; a connector checks the places of its queues.
+    pub(crate) fn with(
         backend: Arc<dyn Backend>,
         config: &Config,
-        connector: Option<(Arc<dyn Connector>, Config)>,
+        connector: Option<Arc<dyn Connector>>,
     ) -> Self {
         let departures = Departures::start(Arc::clone(&backend));
         let label = config.label.as_deref().map_or_else(default_label, Arc::from);
@@ -67,7 +63,7 @@ impl Coordinator {
             label,
             request_timeout: config.request_timeout,
             owners: Owners::default(),
-            connector,
+            connector: connector.map(|connector| (connector, config.clone())),
         };
         Self { inner: Arc::new(inner) }
     }

@@ -34,7 +34,7 @@ mod token;
 pub use address::{Address, Kind, MAX_KEY_BYTES, Name, encode};
 pub use capabilities::{Capabilities, Eviction};
 pub use clock::{Clock, Moment};
-pub use config::{Config, Secret};
+pub use config::{Config, ENDLESS, Secret};
 pub use connector::{Connector, connect, connect_lazy};
 pub use coordinator::Coordinator;
 pub use error::{Error, ErrorKind, Lost, LostReason, Result};

@@ -100,14 +100,12 @@ impl Driver {
 
 impl Watch {
     pub(crate) async fn event(self) -> Event {
-        let Self { watcher, mut killed, share } = self;
-        let event = tokio::select! {
+        let Self { watcher, mut killed, share: _share } = self;
+        tokio::select! {
             biased;
             _ = killed.wait_for(|killed| *killed) => Event::SessionOver,
             event = settled(watcher) => event,
-        };
-        drop(share);
-        event
+        }
     }
 
     /// The same, for whoever looks first whether the session [fell silent](super::Driver::silent). Small: a client

@@ -1,5 +1,6 @@
 //! A configuration as a URL.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use url::Url;
@@ -67,8 +68,9 @@ impl Config {
         if let Some(password) = url.password() {
             config.password = Some(Secret(decode("password", password)?));
         }
-        for (at, (option, value)) in url.query_pairs().enumerate() {
-            if url.query_pairs().take(at).any(|(earlier, _)| earlier == option) {
+        let mut given = HashSet::new();
+        for (option, value) in url.query_pairs() {
+            if !given.insert(option.clone()) {
                 return Err(bad(&format!("the option {option:?} is given twice")));
             }
             match &*option {
