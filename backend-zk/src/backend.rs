@@ -124,7 +124,7 @@ impl ZooKeeperBackend {
         old.give_back(LostReason::Expired);
         if old.driver.is_connected() {
             // Our own old nodes are not to be in our way. Where it takes too long, they are, for a while.
-            let _ = tokio::time::timeout(self.settings.request_timeout, old.driver.closed()).await;
+            let _ = tokio::time::timeout(self.settings.request_timeout, old.closed()).await;
         }
         let fresh = in_time(&self.settings, Session::open(&self.settings, &self.names)).await?;
         let mut current = self.current.lock();
@@ -140,7 +140,7 @@ impl ZooKeeperBackend {
     async fn close_in_order(&self) -> Result<()> {
         let session = self.current();
         session.give_back(LostReason::Closed);
-        match tokio::time::timeout(self.settings.request_timeout, session.driver.closed()).await {
+        match tokio::time::timeout(self.settings.request_timeout, session.closed()).await {
             Ok(()) => Ok(()),
             Err(_) => Err(Error::new(
                 ErrorKind::Unavailable,

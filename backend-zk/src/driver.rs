@@ -40,6 +40,8 @@ pub(crate) struct Driver {
     acls: Acls<'static>,
     killed: tokio::sync::watch::Sender<bool>,
     burden: Arc<Burden>,
+    // Of a session beside the nodes' own: before it watches, or its server might not know yet what was listed there.
+    sync_first: bool,
     // What the server's paths are longer by than ours.
     chroot_len: usize,
 }
@@ -52,8 +54,9 @@ pub(crate) struct Connected {
 }
 
 impl Driver {
-    /// Creates a session. Not bounded: the caller has a deadline over the whole of connecting.
-    pub(crate) async fn connect(settings: &Settings) -> Result<Connected> {
+    /// Creates a session, with a lease of its own or as one more of a client that counts on `beside`. Not bounded: the caller
+    /// has a deadline over the whole of connecting.
+    pub(crate) async fn connect(settings: &Settings, beside: Option<&Lease>) -> Result<Connected> {
         let tasks = Tasks::default();
         // Whole milliseconds on the wire: rounded up, or a server would seem to grant less than asked.
         let millis = settings.ttl.as_nanos().div_ceil(1_000_000);
@@ -65,7 +68,8 @@ impl Driver {
         let sent = settings.clock.now();
         let client = tasks.within(connector.connect(&settings.hosts.join(","))).await?;
         let answered = settings.clock.now();
-        let lease = Lease::new(settings.clock.clone(), client.session_timeout(), sent);
+        let own = || Lease::new(settings.clock.clone(), client.session_timeout(), sent);
+        let lease = beside.cloned().unwrap_or_else(own);
         // Readable by all without a login, as Curator does; with one, only that login's.
         let acls = if settings.login.is_some() { Acls::creator_all() } else { Acls::anyone_all() };
         let driver = Driver {
@@ -78,6 +82,7 @@ impl Driver {
             acls,
             killed: tokio::sync::watch::Sender::new(false),
             burden: Arc::default(),
+            sync_first: beside.is_some(),
             chroot_len: settings.chroot.as_deref().map_or(0, str::len),
         };
         if let Some(chroot) = &settings.chroot {
@@ -171,6 +176,11 @@ impl Driver {
     /// Whether it is connected now.
     pub(crate) fn is_connected(&self) -> bool {
         self.state.peek_state() == SessionState::SyncConnected
+    }
+
+    /// Whether the crate says that it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.peek_state().is_terminated()
     }
 
     /// Cuts the connection and sends nothing more: the session is left to expire on the server.

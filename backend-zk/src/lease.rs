@@ -21,6 +21,7 @@ use crate::driver::{Connected, Driver, Mode};
 use crate::error::Fault;
 use crate::guard::{Guards, watch_over};
 use crate::history::History;
+use crate::lookouts::{Lookouts, Place};
 
 /// One session, shared by all nodes that hang on it.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub(crate) struct Session {
     /// The client's, over all its sessions: what an attempt of unknown outcome has left on a lost one is found by its name too.
     pub(crate) names: Arc<Names>,
     pub(crate) history: History,
+    pub(crate) lookouts: Lookouts,
     keeper: Mutex<Option<tokio::task::AbortHandle>>,
 }
 
@@ -42,7 +44,7 @@ impl Session {
     pub(crate) async fn open(settings: &Arc<Settings>, names: &Arc<Names>) -> Result<Arc<Self>> {
         loop {
             let Connected { driver, sent, answered } =
-                Driver::connect(settings).await.map_err(|fault| connect_error(fault, settings))?;
+                Driver::connect(settings, None).await.map_err(|fault| connect_error(fault, settings))?;
             let lease = driver.lease();
             let granted = lease.ttl();
             if granted < settings.ttl {
@@ -72,6 +74,7 @@ impl Session {
                 guards: Guards::default(),
                 names: Arc::clone(names),
                 history: History::default(),
+                lookouts: Lookouts::default(),
                 keeper: Mutex::default(),
             });
             tokio::spawn(watch_over(Arc::clone(&session)));
@@ -89,6 +92,23 @@ impl Session {
     pub(crate) fn give_back(&self, reason: LostReason) {
         self.lease().end(reason);
         self.driver.give_back();
+        self.lookouts.give_back();
+    }
+
+    /// Waits until the server has confirmed that what was given back is closed.
+    pub(crate) async fn closed(&self) {
+        self.driver.closed().await;
+        self.lookouts.closed().await;
+    }
+
+    /// Where a wait is to watch these.
+    pub(crate) async fn place(&self, paths: impl IntoIterator<Item = &str>) -> Place {
+        let bytes = paths.into_iter().map(|path| self.driver.weight_of(path)).sum();
+        if let Some(room) = self.driver.room_to_wait(bytes) {
+            return Place::here(Some(room));
+        }
+        let there = self.lookouts.place(bytes, self.lease(), &self.settings).await;
+        there.unwrap_or(Place::here(None))
     }
 
     /// A request was answered by the end of the session: why it is lost. Where the client crate says so before our clock
@@ -106,6 +126,7 @@ impl Session {
             keeper.abort();
         }
         self.driver.kill().await;
+        self.lookouts.kill().await;
     }
 
     /// The server's wall clock now, in milliseconds, as far as we know.

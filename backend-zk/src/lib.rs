@@ -42,6 +42,7 @@ mod history;
 mod lease;
 mod limit;
 mod list;
+mod lookouts;
 mod names;
 mod node;
 mod nodes;

@@ -233,7 +233,11 @@ async fn create_alone(
         }
         Expected::Free => None,
     };
+    let weight = guess.as_deref().map(|guess| driver.weight_of(guess));
+    let room = weight.and_then(|weight| driver.room_to_wait(weight));
+    let guess = guess.filter(|_| room.is_some());
     let made = driver.create_sequential(&site.node(prefix), join.label.as_bytes(), guess.as_deref()).await;
+    drop(room);
     let (path, stat, watched) = match made {
         Err(Fault::NoNode) => {
             history.forget(&site.path);
@@ -257,7 +261,10 @@ async fn create_alone(
         Some(ahead) => {
             let watched = match watched.filter(|_| guess.as_ref() == Some(&ahead)) {
                 Some(watched) => watched,
-                None => driver.watch(&ahead).await.map(|(_, _, watch)| watch),
+                None => {
+                    let place = session.place([ahead.as_str()]).await;
+                    place.driver(driver).watch(&ahead).await.map(|(_, _, watch)| watch)
+                }
             };
             match watched {
                 Ok(watch) => Ok(Shown::Ahead(ahead, watch)),

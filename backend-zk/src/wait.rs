@@ -35,6 +35,7 @@ use latchwork_core::{Error, ErrorKind, Kind, Moment, Result};
 use crate::driver::Event;
 use crate::error::Fault;
 use crate::limit::{Limit, read_limit};
+use crate::lookouts::Place;
 use crate::names::Queue;
 use crate::node::{First, ZkNode};
 use crate::nodes::{View, overtaken};
@@ -73,6 +74,8 @@ impl ZkNode {
             None => (None, None),
         };
         let mut marked = HashSet::new();
+        // Whether what was watched last may be further on than what a listing shows.
+        let mut ahead_of_us = false;
         loop {
             if let Some(reason) = self.state.lost() {
                 return Err(Error::lost(reason));
@@ -91,7 +94,7 @@ impl ZkNode {
             }
             let View { queue, limit } = match view.take() {
                 Some(view) => view,
-                None => match self.look().await {
+                None => match self.look(std::mem::take(&mut ahead_of_us)).await {
                     Ok(view) => view,
                     // The directory is gone, and our node with it.
                     Err(Fault::NoNode) => {
@@ -116,7 +119,11 @@ impl ZkNode {
                 Standing::Behind { watch, sole } => {
                     let name = &queue.0[watch].name;
                     let path = self.beside(name);
-                    let may_be_alone = sole && !(self.kind == Kind::RwLock && self.claim == Claim::Exclusive);
+                    let place = self.session.place([path.as_str()]).await;
+                    ahead_of_us = !place.is_here();
+                    let may_be_alone = sole
+                        && place.is_here()
+                        && !(self.kind == Kind::RwLock && self.claim == Claim::Exclusive);
                     let room = if may_be_alone { self.session.driver.room_for(&self.path) } else { None };
                     // Without room for both watches it lists again when its neighbour has left.
                     let alone = may_be_alone && (own.is_some() || room.is_some());
@@ -125,8 +132,8 @@ impl ZkNode {
                     let mut connection = self.session.driver.connection();
                     let own_first = async { if alone { self.arm_own(&mut own).await } else { Ok(()) } };
                     let (own_armed, armed) =
-                        tokio::join!(biased; own_first, self.session.driver.watch(&path));
-                    drop(room);
+                        tokio::join!(biased; own_first, place.driver(&self.session.driver).watch(&path));
+                    drop((room, place));
                     let watched: std::result::Result<Armed, Fault> = match own_armed.and(armed) {
                         Ok((data, _, _)) if self.is_permits() && is_admitted(&data) => {
                             marked.insert(name.clone());
@@ -152,18 +159,24 @@ impl ZkNode {
                         Err(fault) => Err(fault),
                     }
                 }
-                Standing::Head { ahead } => match self.arm_head(&queue, ahead, limit).await {
-                    Ok(Ahead::Same(armed)) => {
-                        drop(queue);
-                        self.until(&mut own, own_due, armed, None).await
+                Standing::Head { ahead } => {
+                    let paths = self.paths_ahead(&queue, ahead);
+                    let watched = paths.iter().map(String::as_str).chain(self.limit.as_deref());
+                    let place = self.session.place(watched).await;
+                    ahead_of_us = !place.is_here();
+                    match self.arm_head(&place, &paths, ahead, limit).await {
+                        Ok(Ahead::Same(armed)) => {
+                            drop((queue, paths, place));
+                            self.until(&mut own, own_due, armed, None).await
+                        }
+                        Ok(Ahead::Moved(queue)) => {
+                            view = Some(View { queue, limit });
+                            continue;
+                        }
+                        Ok(Ahead::Changed) => continue,
+                        Err(fault) => Err(fault),
                     }
-                    Ok(Ahead::Moved(queue)) => {
-                        view = Some(View { queue, limit });
-                        continue;
-                    }
-                    Ok(Ahead::Resized) => continue,
-                    Err(fault) => Err(fault),
-                },
+                }
             };
             match woken {
                 // What was to be watched has left since the listing (RULES B3).
@@ -192,11 +205,17 @@ impl ZkNode {
         matches!(self.claim, Claim::Permits(_))
     }
 
-    async fn look(&self) -> std::result::Result<View, Fault> {
-        let (children, limit) = tokio::join!(
-            self.session.driver.children(self.queue()),
-            read_limit(&self.session, self.limit.as_deref())
-        );
+    /// Lists; behind a `sync` where the server may lag behind one that was heard.
+    async fn look(&self, behind: bool) -> std::result::Result<View, Fault> {
+        let driver = &self.session.driver;
+        let list = async {
+            if behind {
+                driver.sync_children(self.queue()).await
+            } else {
+                driver.children(self.queue()).await
+            }
+        };
+        let (children, limit) = tokio::join!(list, read_limit(&self.session, self.limit.as_deref()));
         let children = children?;
         // Half of what it takes to be far, or a queue of about that length would be now this and now that.
         if children.len() <= FAR_FROM_HEAD / 2 {
@@ -226,9 +245,23 @@ impl ZkNode {
         Ok(())
     }
 
+    /// What a head waiter of permits watches: each node ahead, or the directory of many.
+    fn paths_ahead(&self, queue: &Queue, ahead: usize) -> Vec<String> {
+        if ahead > WATCHED_ONE_BY_ONE {
+            return vec![self.queue().to_owned()];
+        }
+        queue.0[..ahead].iter().map(|place| self.beside(&place.name)).collect()
+    }
+
     /// The head waiter of permits waits for ANY node ahead to leave, and for the limit to change (RULES B6, B6b).
-    async fn arm_head(&self, queue: &Queue, ahead: usize, limit: Limit) -> std::result::Result<Ahead, Fault> {
-        let driver = &self.session.driver;
+    async fn arm_head(
+        &self,
+        place: &Place,
+        paths: &[String],
+        ahead: usize,
+        limit: Limit,
+    ) -> std::result::Result<Ahead, Fault> {
+        let driver = place.driver(&self.session.driver);
         let arm_limit = async {
             match &self.limit {
                 Some(path) => match driver.watch(path).await {
@@ -243,7 +276,6 @@ impl ZkNode {
         let mut watches = Vec::new();
         let mut now = None;
         let stored = if ahead <= WATCHED_ONE_BY_ONE {
-            let paths: Vec<_> = queue.0[..ahead].iter().map(|place| self.beside(&place.name)).collect();
             let (stored, armed) =
                 tokio::join!(biased; arm_limit, join_all(paths.iter().map(|path| driver.watch(path))));
             for armed in armed {
@@ -259,13 +291,14 @@ impl ZkNode {
         };
         if let Some((stored, watch)) = stored {
             if stored.permits != limit.permits {
-                return Ok(Ahead::Resized);
+                return Ok(Ahead::Changed);
             }
             watches.push(watch);
         }
         // Joins behind us are none of our business; who left ahead of us is.
         if let Some(now) = now.filter(|now| now.position(self.name()) != Some(ahead)) {
-            return Ok(Ahead::Moved(now));
+            // What decides is listed by our own session (RULES B1).
+            return Ok(if place.is_here() { Ahead::Moved(now) } else { Ahead::Changed });
         }
         let events = watches.into_iter().map(|watch| Box::pin(watch.event()) as Armed);
         let any = select_all(events);
@@ -376,8 +409,8 @@ enum Ahead {
     Same(Armed),
     /// The queue moved on.
     Moved(Queue),
-    /// The limit is another than the one that counted.
-    Resized,
+    /// Something is not what the listing said: list again.
+    Changed,
 }
 
 #[cfg(test)]

@@ -9,15 +9,17 @@ use common::{
     address, admitted, backend, config, coordinator, holds, join, own_server, server, soon, stranger,
     try_backend,
 };
-use futures_util::future::join_all;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::future::{BoxFuture, join_all};
+use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{Close, Join, Joined, LeaseState, Page};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::recipes::Permit;
 use latchwork_core::{Config, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 const ALL: Page = Page { after: 0, most: 100 };
 /// ZooKeeper's number of the request that makes a node and answers its stat.
@@ -73,6 +75,92 @@ async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
     assert!(removed.elapsed() <= config.ttl, "told after {:?}", removed.elapsed());
     assert_eq!(guards.iter().filter(|guard| guard.is_held()).count(), 5999);
     client.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_waits_for_locks_keep_their_places_over_a_cut() {
+    waits_outlive_a_cut("mutex", 5000, |client, key| {
+        let mutex = client.mutex(key).unwrap();
+        async move { mutex.acquire().await }.boxed()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_waits_for_permits_keep_their_places_over_a_cut() {
+    waits_outlive_a_cut("semaphore", 2500, |client, key| {
+        let semaphore = client.semaphore(key, 3).unwrap();
+        async move { semaphore.acquire(2).await }.boxed()
+    })
+    .await;
+}
+
+/// What a session could not watch again is watched from further sessions of its client.
+async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
+    kind: &str,
+    count: usize,
+    acquire: fn(&Coordinator, &str) -> BoxFuture<'static, latchwork_core::Result<G>>,
+) {
+    let own = own_server().await;
+    let proxy = Proxy::start(own.addr()).await.unwrap();
+    let mut direct = config(own.addr());
+    // Nobody looks while this test lasts: what is told is told by a watch.
+    direct.ttl = Duration::from_secs(60);
+    let mut proxied = direct.clone();
+    proxied.hosts = vec![proxy.addr().to_string()];
+    let (holder, client) = (coordinator(&direct).await, coordinator(&proxied).await);
+    let stranger = stranger(own.addr()).await;
+    let keys: Vec<_> = (0..count).map(|number| format!("held-{number}")).collect();
+    let held = stream::iter(&keys).map(|key| acquire(&holder, key)).buffer_unordered(64);
+    let held: Vec<_> = soon(held.try_collect()).await.unwrap();
+    let mut waits: JoinSet<_> = keys.iter().map(|key| acquire(&client, key)).collect();
+    let places = async || {
+        let queues = stream::iter(&keys).map(async |key| {
+            let queue = format!("/{}/{kind}/{key}", direct.namespace);
+            loop {
+                let mut places = stranger.list_children(&queue).await.unwrap();
+                if places.len() == 2 {
+                    places.sort();
+                    return places;
+                }
+            }
+        });
+        soon(queues.buffered(64).collect::<Vec<_>>()).await
+    };
+    let before = places().await;
+    // By now each of them is watched.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(sessions(&own).await > 3, "watched from the one session alone");
+    let lease = client.lease();
+    proxy.sever();
+    soon(lease.changed(LeaseState::Live)).await;
+    proxy.resume();
+    let then = soon(lease.changed(LeaseState::Suspended)).await;
+    assert_eq!(then, LeaseState::Live, "the session did not come back");
+    assert_eq!(places().await, before);
+    for released in held.chunks(64) {
+        for outcome in join_all(released.iter().map(Hold::release)).await {
+            outcome.unwrap();
+        }
+    }
+    let mut granted = Vec::new();
+    while let Some(hold) = soon(waits.join_next()).await {
+        granted.push(hold.unwrap().unwrap());
+    }
+    assert!(granted.iter().all(Hold::is_held));
+    client.close().await.unwrap();
+    holder.close().await.unwrap();
+    assert_eq!(sessions(&own).await, 1, "that of the stranger");
+}
+
+/// How many sessions there are on a server.
+async fn sessions(server: &Server) -> u64 {
+    let mut stream = TcpStream::connect(server.addr()).await.unwrap();
+    stream.write_all(b"mntr").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let sessions = answer.lines().find_map(|line| line.strip_prefix("zk_global_sessions"));
+    sessions.expect("mntr tells of sessions").trim().parse().unwrap()
 }
 
 /// A client with permits on so many semaphores that there is no room to watch them all; and another one.

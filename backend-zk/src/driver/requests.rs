@@ -173,8 +173,16 @@ impl Driver {
 
     /// Lists, with a watch for the next change that is armed by the listing itself.
     pub(crate) async fn children_watched(&self, path: &str) -> Result<(Vec<String>, Watch)> {
-        let (children, watcher) =
-            self.request(|client| async move { client.list_and_watch_children(path).await }).await?;
+        let (children, watcher) = self
+            .request(|client| async move {
+                let synced = self.sync_first.then(|| client.sync(path));
+                let listed = client.list_and_watch_children(path);
+                if let Some(synced) = synced {
+                    synced.await?;
+                }
+                listed.await
+            })
+            .await?;
         Ok((children, self.armed(path, watcher)))
     }
 
@@ -230,8 +238,16 @@ impl Driver {
     /// Reads, and arms a watch for the node's next change or end. A read and not a mere look, since
     /// a look at a node that is gone would leave a watch for its coming.
     pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch)> {
-        let (data, stat, watcher) =
-            self.request(|client| async move { client.get_and_watch_data(path).await }).await?;
+        let (data, stat, watcher) = self
+            .request(|client| async move {
+                let synced = self.sync_first.then(|| client.sync(path));
+                let read = client.get_and_watch_data(path);
+                if let Some(synced) = synced {
+                    synced.await?;
+                }
+                read.await
+            })
+            .await?;
         Ok((data, stat.into(), self.armed(path, watcher)))
     }
 

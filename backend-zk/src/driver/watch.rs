@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::FutureExt;
 use tokio::sync::watch;
@@ -27,10 +27,7 @@ pub(crate) struct Watch {
 
 /// What a session watches, or is about to watch: in bytes of paths, each as often as it is watched.
 #[derive(Default)]
-pub(super) struct Burden {
-    bytes: AtomicUsize,
-    warned: AtomicBool,
-}
+pub(super) struct Burden(AtomicUsize);
 
 /// A part of it, until it is dropped.
 pub(crate) struct Share {
@@ -40,7 +37,7 @@ pub(crate) struct Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.of.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.of.0.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -67,25 +64,29 @@ impl Connection {
 impl Driver {
     /// Room for a watch that can be done without.
     pub(crate) fn room_for(&self, path: &str) -> Option<Share> {
-        let bytes = self.weight_of(path);
-        let fits = |now| Some(now + bytes).filter(|&then| then <= DISPENSABLE);
-        self.burden.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
+        self.room_within(DISPENSABLE, self.weight_of(path))
+    }
+
+    /// Room for watches that a wait needs, in bytes of their paths.
+    pub(crate) fn room_to_wait(&self, bytes: usize) -> Option<Share> {
+        self.room_within(ONE_MESSAGE, bytes)
+    }
+
+    fn room_within(&self, limit: usize, bytes: usize) -> Option<Share> {
+        let fits = |now| Some(now + bytes).filter(|&then| then <= limit);
+        self.burden.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).ok()?;
         Some(Share { of: Arc::clone(&self.burden), bytes })
     }
 
     pub(super) fn armed(&self, path: &str, watcher: OneshotWatcher) -> Watch {
         let bytes = self.weight_of(path);
-        let before = self.burden.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if before + bytes > ONE_MESSAGE && !self.burden.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                "this client waits in so many queues at once that a broken connection would cost it its session"
-            );
-        }
+        self.burden.0.fetch_add(bytes, Ordering::Relaxed);
         let share = Share { of: Arc::clone(&self.burden), bytes };
         Watch { watcher, killed: self.killed.subscribe(), share }
     }
 
-    fn weight_of(&self, path: &str) -> usize {
+    /// What a watched path counts for.
+    pub(crate) fn weight_of(&self, path: &str) -> usize {
         self.chroot_len + path.len()
     }
 
