@@ -166,22 +166,30 @@ impl Client {
         queues: HashMap<Queue, Vec<Arc<Slot>>>,
         mut answered: impl FnMut(Moment, scripts::ServerTime),
     ) -> Result<bool> {
-        let mut all = true;
-        for burst in batches(queues).chunks(BURST) {
+        let (mut all, mut left) = (true, batches(queues));
+        while !left.is_empty() {
             let mut result = Ok(());
+            let rest = left.split_off(left.len().min(BURST));
+            let burst = std::mem::replace(&mut left, rest);
             let calls: Vec<_> = burst.iter().map(|batch| renewal(batch, self.ttl)).collect();
             let answers = self.driver.run_all(&calls, self.renewal_bound()).await;
-            for (batch, answer) in burst.iter().zip(answers) {
+            for (batch, answer) in burst.into_iter().zip(answers) {
                 match answer.and_then(|(sent, reply)| Ok((sent, scripts::renewed(reply)?))) {
                     Ok((sent, (time, answers))) => {
                         answered(sent, time);
-                        let refused = self.apply(batch, sent, answers);
+                        let refused = self.apply(&batch, sent, answers);
                         if refused < batch.len() {
                             self.lease.partly_proven(sent);
                         }
                         all &= refused == 0;
                     }
-                    Err(error) => result = Err(error),
+                    Err(error) if error.is_retryable() => result = Err(error),
+                    // Keys of one of its queues may be forbidden: the others are not to be lost with that.
+                    Err(_) if batch.len() > 1 => left.extend(batch.into_iter().map(|queue| vec![queue])),
+                    Err(error) => {
+                        tracing::debug!(%error, queues = ?batch.first().map(|(queue, _)| queue), "a queue was not renewed");
+                        all = false;
+                    }
                 }
             }
             // A server that does not answer is not asked for the rest: the next round begins with everything.

@@ -55,6 +55,10 @@ impl Client {
         }
         self.lease.joined(sent);
         self.inbox.settle(slot, NodeState::new(lease, sequence), admitted, recheck);
+        if slot.has_left() {
+            // The client is being closed, and had no state to end when it looked: it takes the node back by name.
+            return Err(Error::closed());
+        }
         let node =
             Arc::new(RedisNode { client: Arc::clone(self), slot: Arc::clone(slot), claim: join.claim });
         Ok(if admitted { Joined::Admitted(node) } else { Joined::Waiting(node) })

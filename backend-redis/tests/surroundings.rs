@@ -298,6 +298,25 @@ async fn rights_that_are_taken_away_are_told_and_the_hold_ends_in_time() {
     soon(mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
+/// They are renewed in one script, which the server refuses for the sake of any of its keys.
+#[tokio::test]
+async fn rights_to_one_queue_that_are_taken_away_cost_nothing_else() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    operator.say::<()>("ACL SETUSER app on >hunter2 ~latchwork:* &latchwork:* +@all").await;
+    let client = at(&format!("redis://app:hunter2@{}?ttl={}", server.addr(), common::SHORT)).await.unwrap();
+    let hold = async |key: &str| client.mutex(key).unwrap().acquire().await.unwrap();
+    let kept = [hold("kept-1").await, hold("kept-2").await, hold("kept-3").await];
+    let taken = hold("taken").await;
+    operator.say::<()>("ACL SETUSER app resetkeys ~latchwork:*kept*").await;
+    assert_eq!(soon(taken.lost()).await.reason(), LostReason::Expired);
+    outlive(&client).await;
+    for hold in kept {
+        hold.check().expect("its own queue is not forbidden");
+        hold.release().await.unwrap();
+    }
+}
+
 /// One connection swallows everything, while another would be served.
 #[tokio::test]
 async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost() {

@@ -160,6 +160,74 @@ async fn whoever_stands_in_a_queue_of_permits_outlives_a_deleted_key_or_is_told(
     histories(Kind::Semaphore, &["seq", "exp", "node", "meta", "limit", "left"]).await;
 }
 
+/// The nodes' keys run out by themselves where all who stood there are dead and nobody looked meanwhile: nothing is taken then.
+#[tokio::test]
+async fn whoever_comes_when_the_nodes_have_run_out_unseen_is_admitted() {
+    let server = Server::start(servers::Kind::Redis, Options::new()).await.unwrap();
+    let mut bench = Bench::new(server.url()).await;
+    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
+        let mut admitted = 0;
+        for seed in 0..60 {
+            let address = Address::new("lapsed", kind, format!("{seed}-{}", NodeId::random())).unwrap();
+            let mut history = History::new(&mut bench, address, seed);
+            for _ in 0..10 + seed % 30 {
+                history.step().await;
+            }
+            let keys = history.queue.keys().map(|key| key.to_string());
+            let nodes: Vec<_> = keys
+                .filter(|key| {
+                    ["seq", "exp", "node", "writers"].iter().any(|part| key.ends_with(&format!(":{part}")))
+                })
+                .collect();
+            let raw = &mut history.bench.raw;
+            let lapsed: u32 = redis::cmd("DEL").arg(nodes).query_async(raw).await.unwrap();
+            history.now += 60 * SECOND;
+            let (_, answer) = history.newcomer().await;
+            let waits = matches!(answer, JoinAnswer::Waiting { .. });
+            assert!(lapsed < 3 || !waits, "{answer:?} after:\n{}", history.log.join("\n"));
+            admitted += u32::from(lapsed >= 3 && matches!(answer, JoinAnswer::Admitted { .. }));
+        }
+        assert!(admitted > 3, "{kind:?}: {admitted} times only");
+    }
+}
+
+/// More than one look of a script admits.
+#[tokio::test]
+async fn hundreds_who_hold_together_outlive_a_deleted_hash() {
+    let server = Server::start(servers::Kind::Redis, Options::new()).await.unwrap();
+    let mut bench = Bench::new(server.url()).await;
+    for kind in [Kind::RwLock, Kind::Semaphore] {
+        let address = Address::new("deleted", kind, NodeId::random().to_string()).unwrap();
+        let history = History::new(&mut bench, address, 7);
+        let claim = if kind == Kind::RwLock { Claim::Shared } else { Claim::Permits(1) };
+        let mut held = Vec::new();
+        for _ in 0..600 {
+            let join = Join {
+                queue: history.address.clone(),
+                id: NodeId::random(),
+                claim,
+                limit: Some(600),
+                label: "one of many".into(),
+                patience: Patience::Wait,
+                repeated: false,
+            };
+            let call = scripts::join(&history.queue, &join, FAR, &history.bench.channel, Some(history.now));
+            let (answer, ..) = scripts::joined(history.bench.run(call).await).unwrap();
+            let JoinAnswer::Admitted { sequence } = answer else { panic!("{answer:?}") };
+            held.push((join.id, sequence));
+        }
+        let meta = history.queue.keys().map(|key| key.to_string()).find(|key| key.ends_with(":meta"));
+        let deleted: u32 = redis::cmd("DEL").arg(meta).query_async(&mut history.bench.raw).await.unwrap();
+        assert_eq!(deleted, 1);
+        for (number, node) in held.iter().enumerate().rev().step_by(100) {
+            let call = scripts::renew([(&history.queue, vec![*node])], FAR, Some(history.now));
+            let (_, queues) = scripts::renewed(history.bench.run(call).await).unwrap();
+            let (_, answers) = queues.into_iter().next().unwrap().unwrap();
+            assert_eq!(answers, [RenewAnswer::Held], "{kind:?}, number {number}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_late_join_of_an_abandoned_attempt_meets_its_tombstone_without_the_hash() {
     let server = Server::start(servers::Kind::Redis, Options::new()).await.unwrap();

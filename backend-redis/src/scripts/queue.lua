@@ -249,6 +249,10 @@ local function open(shape, first, now, callers, grow)
   q.kept, q.left = tonumber(meta[7]) or 0, tonumber(meta[8]) or 0
   q.writers = tonumber(meta[9]) or 0
   q.read = { last = q.last, front = q.front, sum = q.sum, alive = q.alive, left = q.left, writers = q.writers }
+  if q.count == 0 then
+    -- The nodes' keys may have run out by themselves, all who held being dead: nobody was dropped then.
+    q.sum = 0
+  end
   local lost = not meta[1]
   changed = changed or lost and q.count > 0
   local folded
@@ -296,7 +300,10 @@ local function open(shape, first, now, callers, grow)
     q.crowded = #dead == BATCH
   end
   if changed or #dead > 0 or q.untold or shape == 'p' then
-    admit(q)
+    repeat
+      admit(q)
+      -- Whoever was in before is not to hear in this very answer that it waits.
+    until not (changed and q.more)
   end
   return q
 end
@@ -358,9 +365,6 @@ end
 
 -- Writes what is remembered between calls.
 local function note(q)
-  if q.count == 0 then
-    q.sum = 0
-  end
   local changes, n = { 'seen', q.t }, 2
   for field, before in pairs(q.read) do
     if q[field] ~= before then
