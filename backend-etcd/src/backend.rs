@@ -152,8 +152,9 @@ impl Backend for EtcdBackend {
             closing
                 .get_or_insert_with(|| {
                     let (sender, receiver) = watch::channel(None);
-                    let session = self.client.leases.current();
                     self.client.stop();
+                    // Behind that no other one comes.
+                    let session = self.client.leases.current();
                     match how {
                         // Left to run out: a client that died does not know that it did.
                         Close::Abrupt => {

@@ -17,7 +17,8 @@ use crate::error::{Answer, Failure, as_read, is_older_than_the_roles, late};
 use crate::terms::{Ended, Entry, Found, Guard, Notice, Only, Order, Outcome, Range, Step, Watch};
 
 /// How long a connection may be silent before it is asked for a sign of life. Servers hang up on clients that ask more
-/// often than every 5 s; a stuck renewal is noticed earlier, by its own period.
+/// often than every 5 s. A stuck renewal is noticed by its own period, which helps where there is another member to ask: on
+/// a connection that is dead without a word all wait for this.
 const PING_AFTER: Duration = Duration::from_secs(6);
 /// A whole queue of the design's size, labels at their longest.
 const LARGEST_ANSWER: usize = 64 << 20;

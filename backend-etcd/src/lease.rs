@@ -165,9 +165,14 @@ async fn renew(driver: &Driver, session: &Session, backoff: &mut Backoff) -> Ans
     let period = renewal_period(lease.ttl());
     let first = clock.now();
     lease.awaiting(first + period);
-    let mut stream: Renewals = driver.keep_alive(session.id).await?;
+    // As long as for any other answer: a new one is a new chance.
+    let opened = tokio::time::timeout(period, driver.keep_alive(session.id)).await;
+    let mut stream: Renewals = opened.unwrap_or_else(|_| Err(late(period)))?;
     backoff.reset();
-    lease.proven(first);
+    if !lease.proven(first) {
+        // Too late for us, though the server has renewed it: to be given back at once (RULES A3, C6).
+        return Ok(());
+    }
     let mut sent: VecDeque<Moment> = VecDeque::new();
     let mut next = first + period;
     loop {

@@ -107,17 +107,15 @@ impl EtcdNode {
         Step::Put { key: key(&self.own), value: value.encode(), lease: self.lease }
     }
 
-    /// Leaves where the name may be another's by the time this lands, or a late join of its own may follow.
-    async fn leave_guarded(&self) -> Answer<()> {
-        let bury: Vec<_> = self
-            .tombstone
-            .iter()
-            .cloned()
-            .map(|key| Step::Put { key, value: Vec::new(), lease: self.lease })
-            .collect();
-        let mut leave = bury.clone();
-        leave.push(Step::Delete(self.own.key.to_vec()));
-        self.client.driver.transact(vec![created(&self.own)], leave, bury).await.map(|_| ())
+    /// Leaves where the name may be another's by the time this lands; or for good, where a late join of its own may follow, or
+    /// have come already: that name is nobody else's.
+    async fn leave_by_name(&self) -> Answer<()> {
+        let delete = Step::Delete(self.own.key.to_vec());
+        let (guards, steps) = match self.tombstone.clone() {
+            Some(key) => (Vec::new(), vec![Step::Put { key, value: Vec::new(), lease: self.lease }, delete]),
+            None => (vec![created(&self.own)], vec![delete]),
+        };
+        self.client.driver.transact(guards, steps, Vec::new()).await.map(|_| ())
     }
 
     pub(crate) fn check_lost(&self) -> Result<()> {
@@ -185,7 +183,7 @@ impl Node for EtcdNode {
         let name = self.name.lock().take();
         let left = match name {
             Some(_) => self.client.driver.delete(&self.own.key).await,
-            None => self.leave_guarded().await,
+            None => self.leave_by_name().await,
         };
         match left {
             Ok(()) => {

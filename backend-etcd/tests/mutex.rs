@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{
-    client, etcdctl, etcdctl_running, join, keys, proxied, server, soon, still_waits, until_keys, wait,
+    ask, client, etcdctl, etcdctl_running, join, keys, proxied, server, soon, still_waits, until_keys, wait,
 };
 use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
 use latchwork_core::decide::Claim;
@@ -401,6 +401,25 @@ async fn a_repeated_join_finds_its_own_node() {
     // The first request may still be under way somewhere.
     assert!(b.backend().join(&other).await.is_err(), "a ghost");
     assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
+}
+
+/// What was removed by hand may be made anew by a late request of the same attempt, on a lease that lives on.
+#[tokio::test]
+async fn the_leave_of_a_repeated_join_takes_along_what_its_late_request_has_made() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let repeated = Join { repeated: true, ..ask(Kind::Mutex, Claim::Exclusive, None, Patience::Wait) };
+    let Ok(Joined::Admitted(node)) = client.backend().join(&repeated).await else { panic!("not admitted") };
+    let named = keys(&server, "latchwork/mutex/").await;
+    let fields = etcdctl(&server, &["get", "-w", "fields", &named[0]]).await;
+    let lease = fields.lines().find_map(|line| line.strip_prefix("\"Lease\" : ")).expect("a lease");
+    let lease = format!("--lease={:x}", lease.parse::<i64>().unwrap());
+    etcdctl(&server, &["del", &named[0]]).await;
+    soon(node.state().until_lost()).await;
+    etcdctl(&server, &["put", &named[0], "", &lease]).await;
+    node.leave().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0], "a ghost");
+    client.close().await.unwrap();
 }
 
 /// A node's name is another's when it has left: no later leave of it may have that one.
