@@ -1,7 +1,7 @@
 //! Every example, run as a user runs it: on memory, and on each server that the environment names.
 //!
-//! Each checks what it claims, and ends with another code than 0 where that did not happen. Two are not here: the quickstart
-//! brings servers of its own, and `own_backend` is a test target itself.
+//! Each checks what it claims, and ends with another code than 0 where that did not happen. `own_backend` is not here: it is a
+//! test target itself.
 
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 fn main() -> ExitCode {
     let mut trials = vec![trial("every_example_is_listed", every_example_is_listed)];
     trials.extend(EXAMPLES.map(|example| trial(format!("{example}::memory"), move || plays(example, &[]))));
+    trials.push(trial("quickstart::whatever_the_urls_say", quickstart));
     for kind in Kind::ALL {
         let url = url_of(kind);
         if let Err(why) = &url {
@@ -68,7 +69,23 @@ fn built() -> Result<PathBuf, String> {
 
 /// Runs to its end, and ends well.
 fn plays(example: &str, arguments: &[String]) -> Result<(), String> {
-    let mut command = command(example, arguments)?;
+    ends_well(example, command(example, arguments)?)
+}
+
+/// On all servers of the environment at once, named by URLs with options of their own; where none is named, on those it finds.
+fn quickstart() -> Result<(), String> {
+    let mut command = command("quickstart", &[])?;
+    for kind in Kind::ALL {
+        if let Ok(url) =
+            url_of(kind).map(|url| if url.contains('?') { url } else { format!("{url}?ttl=30s&label=mine") })
+        {
+            command.env(kind.url_variable(), url);
+        }
+    }
+    ends_well("quickstart", command)
+}
+
+fn ends_well(example: &str, mut command: Command) -> Result<(), String> {
     bounded(async {
         let output = command.output().await.map_err(|error| format!("{example}: {error}"))?;
         let (said, complained) =

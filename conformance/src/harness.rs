@@ -121,9 +121,9 @@ pub fn run(
                         timed()
                     }
                 };
-                let row = Row::new(bed.name(), &case, outcome.as_ref().err(), took);
+                let row = Row::new(bed.name(), &case, &outcome, took);
                 rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(row);
-                outcome.map_err(Failed::from)
+                outcome.map(|_| ()).map_err(Failed::from)
             })
         })
         .collect();
@@ -137,11 +137,20 @@ pub fn beside(bed: &dyn Testbed) -> usize {
     if bed.is_paused() { 2 } else { 12 }
 }
 
+/// What became of a case that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Played {
+    /// It was played to its end.
+    Whole,
+    /// The testbed said, as it must, that it has not what the case needs.
+    LeftOut(&'static str),
+}
+
 /// Plays one case on a runtime of its own.
 ///
 /// # Errors
 /// The message of the failed assertion.
-pub fn play(bed: &'static dyn Testbed, case: &Case) -> Result<(), String> {
+pub fn play(bed: &'static dyn Testbed, case: &Case) -> Result<Played, String> {
     let runtime = runtime(bed.is_paused());
     let played = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(async {
@@ -150,6 +159,7 @@ pub fn play(bed: &'static dyn Testbed, case: &Case) -> Result<(), String> {
                 (case.play)(&scene).await;
                 scene.end().await;
                 scene.assert_nothing_left().await;
+                scene.played()
             };
             tokio::time::timeout(LIMIT, whole).await.map_err(|_| format!("took longer than {LIMIT:?}"))
         })

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::adapter::{Adapter, Taken};
 use crate::exclusive::{Guard, Lock};
+use crate::harness::Played;
 use crate::testbed::{Client, Fault, Stage, Testbed};
 
 /// The TTL of cases that are not about loss or expiry.
@@ -40,6 +41,8 @@ pub struct Scene {
     pub(crate) adapter: Adapter,
     // What is to be held beside it by a client of its own.
     taken: Option<Arc<Taken>>,
+    // Why the case is not played.
+    left_out: OnceLock<&'static str>,
 }
 
 impl fmt::Debug for Scene {
@@ -66,7 +69,17 @@ impl Scene {
             }
             _ => None,
         };
-        Ok(Self { bed, stage, adapter, taken })
+        Ok(Self { bed, stage, adapter, taken, left_out: OnceLock::new() })
+    }
+
+    /// Says that the stage has not what the case needs.
+    pub(crate) fn leave_out(&self, why: &'static str) {
+        self.left_out.get_or_init(|| why);
+    }
+
+    /// Whether the case was played.
+    pub(crate) fn played(&self) -> Played {
+        self.left_out.get().map_or(Played::Whole, |why| Played::LeftOut(why))
     }
 
     /// What this case is played with, as a mutex.

@@ -24,5 +24,5 @@ pub mod testbed;
 
 pub use adapter::Adapter;
 pub use case::Case;
-pub use harness::{beside, contender_main, main, main_with_server, play, run};
+pub use harness::{Played, beside, contender_main, main, main_with_server, play, run};
 pub use kit::Scene;

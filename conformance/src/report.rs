@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::adapter::Adapter;
 use crate::case::Case;
 use crate::cases;
+use crate::harness::Played;
 
 /// The environment variable that names the folder in which a run stores its results.
 pub const VARIABLE: &str = "LATCHWORK_REPORTS";
@@ -26,21 +27,30 @@ pub struct Row {
     pub adapter: Adapter,
     /// Its clause.
     pub clause: String,
-    /// The failure, or `None` when it passed.
+    /// The failure, or `None` when it did not fail.
     pub failure: Option<String>,
+    /// Why it was not played: what its testbed has not.
+    #[serde(default)]
+    pub left_out: Option<String>,
     /// How long it took, in seconds.
     pub seconds: f64,
 }
 
 impl Row {
-    /// What became of `case`: `failure` is the message of the failed assertion.
-    pub fn new(backend: &str, case: &Case, failure: Option<&String>, took: Duration) -> Self {
+    /// What became of `case`.
+    pub fn new(backend: &str, case: &Case, outcome: &Result<Played, String>, took: Duration) -> Self {
+        let (failure, left_out) = match outcome {
+            Ok(Played::Whole) => (None, None),
+            Ok(Played::LeftOut(why)) => (None, Some((*why).to_owned())),
+            Err(message) => (Some(message.clone()), None),
+        };
         Self {
             backend: backend.to_owned(),
             case: case.name.to_owned(),
             adapter: case.adapter,
             clause: case.clause.to_owned(),
-            failure: failure.cloned(),
+            failure,
+            left_out,
             seconds: took.as_secs_f64(),
         }
     }
@@ -64,6 +74,17 @@ pub fn store(rows: &[Row]) -> io::Result<()> {
     fs::create_dir_all(&folder)?;
     let file = folder.join(format!("{}.json", first.backend));
     fs::write(file, serde_json::to_string_pretty(rows)?)
+}
+
+/// What became of the cases, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Played to their end.
+    pub passed: usize,
+    /// Failed, or without a result.
+    pub failed: usize,
+    /// Not played, since the testbed has not what they need.
+    pub left_out: usize,
 }
 
 /// The summary of all rows stored in a folder.
@@ -102,15 +123,19 @@ impl Summary {
         Ok(summary)
     }
 
-    /// How many passed and failed; a missing result is a failure (nothing is left out in silence), and what is left of a case
-    /// that there is no more counts for nothing.
-    pub fn counts(&self) -> (usize, usize) {
+    /// The sums. A missing result is a failure (nothing is left out in silence), and what is left of a case that there is no more
+    /// counts for nothing.
+    pub fn counts(&self) -> Counts {
         let cases = cases::all();
-        let outcomes =
-            cases.iter().flat_map(|case| self.backends.iter().map(|backend| self.row(case, backend)));
-        let (passed, failed): (Vec<_>, Vec<_>) =
-            outcomes.partition(|row| row.is_some_and(|row| row.failure.is_none()));
-        (passed.len(), failed.len())
+        let mut counts = Counts::default();
+        for row in cases.iter().flat_map(|case| self.backends.iter().map(|backend| self.row(case, backend))) {
+            match row {
+                Some(Row { failure: None, left_out: None, .. }) => counts.passed += 1,
+                Some(Row { failure: None, .. }) => counts.left_out += 1,
+                _ => counts.failed += 1,
+            }
+        }
+        counts
     }
 
     fn row(&self, case: &Case, backend: &str) -> Option<&Row> {
@@ -137,6 +162,7 @@ impl Summary {
             }));
             for backend in &self.backends {
                 cells.push(column(&mut |case| match self.row(case, backend) {
+                    Some(Row { failure: None, left_out: Some(why), .. }) => format!("- {why}"),
                     Some(Row { failure: None, seconds, .. }) => format!("ok {seconds:.1}s"),
                     Some(Row { failure: Some(why), .. }) => {
                         failures.push_str(&format!("\n{backend}::{}: {why}\n", case.title()));

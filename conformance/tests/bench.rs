@@ -4,7 +4,7 @@ use std::process::Command;
 
 use latchwork_conformance::bench::Line;
 
-fn bench(args: &[&str]) -> (bool, String) {
+fn bench(args: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_latchwork-conformance"));
     command.args([
         "bench",
@@ -24,14 +24,15 @@ fn bench(args: &[&str]) -> (bool, String) {
         command.env_remove(format!("BENCH_{variable}"));
     }
     let output = command.args(args).output().expect("the program starts");
-    eprint!("{}", String::from_utf8_lossy(&output.stderr));
-    (output.status.success(), String::from_utf8(output.stdout).expect("what it prints is UTF-8"))
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    eprint!("{complaints}");
+    (output.status.success(), String::from_utf8(output.stdout).expect("what it prints is UTF-8"), complaints)
 }
 
 #[test]
 fn every_measure_prints_its_rows_as_json() {
     let all = "M1,M2,M3,RW,PERMITS,REENTRY,M5";
-    let (good, printed) = bench(&["--json", "--measures", all, "--contenders", "2,4"]);
+    let (good, printed, _) = bench(&["--json", "--measures", all, "--contenders", "2,4"]);
     let lines: Vec<Line> =
         printed.lines().map(|line| serde_json::from_str(line).expect("every line is a row")).collect();
     let bad: Vec<_> = lines.iter().filter(|line| line.is_bad()).collect();
@@ -73,7 +74,7 @@ fn every_measure_prints_its_rows_as_json() {
 
 #[test]
 fn the_tables_show_each_measure_over_the_rounds() {
-    let (good, printed) = bench(&["--rounds", "2", "--contenders", "2"]);
+    let (good, printed, _) = bench(&["--rounds", "2", "--contenders", "2"]);
     assert!(good, "{printed}");
     for row in ["latchwork-mutex", "(again)", "W=2", "90/10", "1..3 of 5", "20 held"] {
         assert!(printed.contains(row), "no {row} in\n{printed}");
@@ -82,6 +83,6 @@ fn the_tables_show_each_measure_over_the_rounds() {
 
 #[test]
 fn an_unknown_measure_is_refused_by_its_name() {
-    let (good, printed) = bench(&["--measures", "M9"]);
-    assert!(!good && printed.is_empty());
+    let (good, printed, complaints) = bench(&["--measures", "M9"]);
+    assert!(!good && printed.is_empty() && complaints.contains("M9"));
 }

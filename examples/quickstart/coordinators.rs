@@ -1,11 +1,11 @@
 //! The coordinators at hand.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use latchwork_conformance::servers::{Clocks, Kind, Options, Origin, Server, ServerError};
 use tokio::task::JoinHandle;
 
-use crate::worker::TTL;
+use crate::worker::Plan;
 
 /// Where the show can be played, or why it cannot.
 pub(crate) enum Place {
@@ -28,6 +28,8 @@ pub(crate) struct Stage {
     backend: &'static str,
     url: String,
     whereabouts: String,
+    // ZooKeeper's, where it is not what a client takes it for.
+    tick: Option<Duration>,
     key: String,
     // Kept for as long as it is needed: dropping it ends a server that was started here.
     _server: Option<Server>,
@@ -38,8 +40,9 @@ impl Place {
     pub(crate) fn memory() -> Place {
         Place::Here(Stage {
             backend: "memory",
-            url: format!("memory://quickstart?ttl={}s", TTL.as_secs()),
+            url: "memory://quickstart".to_owned(),
             whereabouts: "this process".to_owned(),
+            tick: None,
             key: key(),
             _server: None,
         })
@@ -59,13 +62,15 @@ impl Stage {
             Origin::Environment => format!("{}, from {}", server.addr(), server.kind().url_variable()),
             _ => format!("{}, started here", server.addr()),
         };
-        // The last word of a URL counts, so this outranks a TTL in a URL that was given.
-        let separator = if server.url().contains('?') { '&' } else { '?' };
-        let mut url = format!("{}{separator}ttl={}s", server.url(), TTL.as_secs());
-        if server.kind() == Kind::Zookeeper && server.clocks() == Clocks::Fast {
-            url.push_str(&format!("&tick={}ms", server.clocks().zookeeper_tick().as_millis()));
+        let fast = server.kind() == Kind::Zookeeper && server.clocks() == Clocks::Fast;
+        Stage {
+            backend: server.kind().name(),
+            url: server.url().to_owned(),
+            whereabouts,
+            tick: fast.then(|| server.clocks().zookeeper_tick()),
+            key: key(),
+            _server: Some(server),
         }
-        Stage { backend: server.kind().name(), url, whereabouts, key: key(), _server: Some(server) }
     }
 
     pub(crate) fn backend(&self) -> &'static str {
@@ -77,13 +82,9 @@ impl Stage {
         &self.whereabouts
     }
 
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// The lock's key, which nobody else uses.
-    pub(crate) fn key(&self) -> &str {
-        &self.key
+    /// What a worker has to know.
+    pub(crate) fn plan(&self, worker: usize) -> Plan {
+        Plan { worker, url: self.url.clone(), tick: self.tick, key: self.key.clone() }
     }
 
     /// Whether the workers can be processes: the memory backend is shared within one.

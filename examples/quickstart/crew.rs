@@ -10,6 +10,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::coordinators::Stage;
 use crate::event::{Event, WORKERS, What};
 use crate::worker::Plan;
 
@@ -29,12 +30,12 @@ enum Member {
 
 impl Crew {
     /// Tasks of this process, each with a client of its own.
-    pub(crate) async fn tasks(url: &str, key: &str) -> Result<Crew, String> {
+    pub(crate) async fn tasks(stage: &Stage) -> Result<Crew, String> {
         let (events, received) = mpsc::unbounded_channel();
         let (gate, opened) = watch::channel(false);
         let mut members = Vec::new();
-        for plan in plans(url, key) {
-            let coordinator = latchwork::connect(&plan.url).await.map_err(|error| error.to_string())?;
+        for plan in plans(stage) {
+            let coordinator = plan.connect().await.map_err(|error| error.to_string())?;
             let (client, events, mut opened) = (coordinator.clone(), events.clone(), opened.clone());
             let task = tokio::spawn(async move {
                 let tell = |what| {
@@ -53,12 +54,12 @@ impl Crew {
     }
 
     /// This program again, once for each worker.
-    pub(crate) fn processes(url: &str, key: &str) -> Result<Crew, String> {
+    pub(crate) fn processes(stage: &Stage) -> Result<Crew, String> {
         // One pipe for all of them, so that what they tell stays in order.
         let (reader, writer) = std::io::pipe().map_err(failed("making a pipe"))?;
         let program = std::env::current_exe().map_err(failed("finding this program"))?;
         let mut members = Vec::new();
-        for plan in plans(url, key) {
+        for plan in plans(stage) {
             let plan = serde_json::to_string(&plan).map_err(|error| error.to_string())?;
             let mut child = Command::new(&program)
                 .env(Plan::VARIABLE, plan)
@@ -137,11 +138,8 @@ impl Drop for Crew {
     }
 }
 
-fn plans(url: &str, key: &str) -> impl Iterator<Item = Plan> {
-    WORKERS.iter().enumerate().map(move |(worker, name)| {
-        let separator = if url.contains('?') { '&' } else { '?' };
-        Plan { worker, url: format!("{url}{separator}label={name}"), key: key.to_owned() }
-    })
+fn plans(stage: &Stage) -> impl Iterator<Item = Plan> {
+    (0..WORKERS.len()).map(|worker| stage.plan(worker))
 }
 
 async fn read(reader: PipeReader, events: mpsc::UnboundedSender<Event>) {

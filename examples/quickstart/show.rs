@@ -24,11 +24,7 @@ pub(crate) async fn play(stage: &Stage, paint: Paint) -> Result<Tally, String> {
 }
 
 async fn perform(stage: &Stage, paint: Paint) -> Result<Tally, String> {
-    let mut crew = if stage.has_processes() {
-        Crew::processes(stage.url(), stage.key())?
-    } else {
-        Crew::tasks(stage.url(), stage.key()).await?
-    };
+    let mut crew = if stage.has_processes() { Crew::processes(stage)? } else { Crew::tasks(stage).await? };
     let workers = if stage.has_processes() { "processes" } else { "tasks, each with a client of its own" };
     let mut timeline = Timeline::open(
         &format!("{} ({})", stage.backend(), stage.whereabouts()),

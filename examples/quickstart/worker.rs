@@ -5,11 +5,11 @@ use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use latchwork::{Coordinator, Fenced, Hold, Release, Result};
+use latchwork::{Config, Coordinator, Fenced, Hold, Release, Result};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::event::{Event, What};
+use crate::event::{Event, WORKERS, What};
 
 /// How often each worker takes the lock.
 pub(crate) const TURNS: u32 = 3;
@@ -53,6 +53,7 @@ async fn one_turn(worker: usize, turn: u32) {
 pub(crate) struct Plan {
     pub(crate) worker: usize,
     pub(crate) url: String,
+    pub(crate) tick: Option<Duration>,
     pub(crate) key: String,
 }
 
@@ -64,6 +65,17 @@ impl Plan {
     pub(crate) fn of_this_process() -> Option<Plan> {
         let plan = std::env::var(Self::VARIABLE).ok()?;
         Some(serde_json::from_str(&plan).expect("only the quickstart itself sets this variable"))
+    }
+
+    /// A client of its own. The lease and the label are this show's, whatever the URL says of them.
+    pub(crate) async fn connect(&self) -> Result<Coordinator> {
+        let mut config = Config::from_url(&self.url)?;
+        config.ttl = TTL;
+        config.label = Some(WORKERS[self.worker].to_owned());
+        if let Some(tick) = self.tick {
+            config.tick = tick;
+        }
+        latchwork::connect(config).await
     }
 
     /// From the connected coordinator to the last turn. Errors are told, too.
@@ -95,7 +107,7 @@ pub(crate) async fn main(plan: Plan) -> ExitCode {
         }
     };
     let start = signal_to_start();
-    let coordinator = match latchwork::connect(&plan.url).await {
+    let coordinator = match plan.connect().await {
         Ok(coordinator) => coordinator,
         Err(error) => {
             tell(What::Fails { error: error.to_string() });

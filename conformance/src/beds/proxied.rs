@@ -68,12 +68,19 @@ impl ServerBed {
         exact_prefix: &'static str,
         admin: OpenAdmin,
     ) -> Result<Self> {
+        let config = Config::from_url(server.url())?;
+        if config.user.is_some() || config.password.is_some() || !config.path.is_empty() {
+            return Err(Error::invalid(
+                "url",
+                "the suite looks at the server by itself: it needs one without a login and a path",
+            ));
+        }
         Ok(Self {
             name: connector.name(),
             connector,
             capabilities,
             addr: server.addr().to_owned(),
-            config: Config::from_url(server.url())?,
+            config,
             expiry_bound,
             admin,
             exact_prefix,

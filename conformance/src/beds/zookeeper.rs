@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
+use latchwork_core::{Address, Capabilities, Config, Error, ErrorKind, Eviction, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::proxied::{Admin, ServerBed};
-use crate::servers::Server;
+use crate::servers::{Clocks, Server};
 
 /// The testbed of a ZooKeeper server.
 ///
@@ -25,7 +25,10 @@ pub fn zookeeper_bed(server: Server) -> Result<ServerBed> {
         exact_addresses: true,
         eviction: Eviction::Never,
     };
-    let tick = server.clocks().zookeeper_tick();
+    let tick = match server.clocks() {
+        Clocks::Fast => Clocks::Fast.zookeeper_tick(),
+        Clocks::Default => Config::from_url(server.url())?.tick,
+    };
     // Sessions are expired in buckets of a tick, and the buckets are looked at every tick.
     let expiry_bound = tick * 2;
     let mut bed = ServerBed::new(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{ErrorKind, Hold, LostReason, Release};
 
@@ -71,6 +72,28 @@ cases! {
         waiter.guard().await.release().await.expect("released");
         let guard = try_acquire(&scene.mutex(&other, "a")).await.expect("free");
         guard.release().await.expect("released");
+    }
+
+    "MUTEX-TRY" adapted =>
+    /// of several tries at one instant on a free lock one succeeds; at most one where a refused try is seen by others
+    async fn mutex_try_of_several_at_one_instant(scene) {
+        let mut clients = Vec::new();
+        for _ in 0..6 {
+            clients.push(scene.client().await);
+        }
+        let clean_try = scene.bed.capabilities().clean_try;
+        scene.take_others("a").await;
+        for round in 0..20 {
+            let tries = clients.iter().map(async |client| try_acquire(&scene.mutex(client, "a")).await);
+            let answers = soon("the answers", join_all(tries)).await;
+            let admitted: Vec<_> = answers.into_iter().flatten().collect();
+            assert!(admitted.len() <= 1, "round {round}: two at once");
+            assert!(!clean_try || admitted.len() == 1, "round {round}: nobody, though it was free");
+            for guard in admitted {
+                guard.release().await.expect("released");
+            }
+            assert!(listing(&scene.mutex(&clients[0], "a")).await.is_empty(), "a refused try left a node");
+        }
     }
 
     "MUTEX-TRY" adapted =>

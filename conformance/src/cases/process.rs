@@ -1,5 +1,7 @@
 //! Clients in processes of their own, that are stopped and killed.
 
+use std::time::Duration;
+
 use latchwork_core::{Config, ErrorKind, Hold, Token};
 
 use crate::case::cases;
@@ -8,11 +10,14 @@ use crate::kit::{SHORT_TTL, Scene, acquire, listing, queue_up, soon, until, with
 use crate::testbed::Fault;
 
 /// The configuration of a client process, or `None` where the testbed has no processes and says so.
-fn processes(scene: &Scene) -> Option<Config> {
+pub(super) fn processes(scene: &Scene, ttl: Duration) -> Option<Config> {
     let config = scene.stage.process_config();
     assert_eq!(config.is_some(), scene.can(Fault::Processes), "the testbed says what it can");
+    if config.is_none() {
+        scene.leave_out("one process");
+    }
     config.map(|mut config| {
-        config.ttl = SHORT_TTL;
+        config.ttl = ttl;
         config
     })
 }
@@ -21,7 +26,7 @@ cases! {
     "NODE-DEATH" adapted =>
     /// a holder process that is killed is followed by the next within TTL and bound
     async fn process_killed_while_holding(scene) {
-        let Some(config) = processes(scene) else { return };
+        let Some(config) = processes(scene, SHORT_TTL) else { return };
         let client = scene.mortal().await;
         let mut victim = Contender::start(scene, &config, "a").await;
         let Event::Held { token, .. } = victim.next().await else { panic!("holds first") };
@@ -35,7 +40,7 @@ cases! {
     "NODE-DEATH" adapted =>
     /// a process that is killed while waiting in mid-queue stands in nobody's way longer than its lease
     async fn process_killed_while_waiting_in_mid_queue(scene) {
-        let Some(config) = processes(scene) else { return };
+        let Some(config) = processes(scene, SHORT_TTL) else { return };
         let client = scene.mortal().await;
         let guard = acquire(&scene.mutex(&client, "a")).await;
         let mut victim = Contender::start(scene, &config, "a").await;
@@ -50,7 +55,7 @@ cases! {
     "LEASE-DEADLINE" adapted =>
     /// a holder process that is stopped past its TTL and continued knows at its first call, and its fenced write is refused
     async fn process_stopped_past_its_ttl_knows_at_the_first_call(scene) {
-        let Some(config) = processes(scene) else { return };
+        let Some(config) = processes(scene, SHORT_TTL) else { return };
         let client = scene.mortal().await;
         let mut sleeper = Contender::start(scene, &config, "a").await;
         let Event::Held { token: stale, .. } = sleeper.next().await else { panic!("holds first") };
@@ -77,11 +82,11 @@ cases! {
     "LEASE-CLOSE" adapted =>
     /// a process that ends in order leaves at once
     async fn process_that_ends_in_order_leaves_at_once(scene) {
-        let Some(config) = processes(scene) else { return };
+        let Some(config) = processes(scene, SHORT_TTL) else { return };
         let client = scene.client().await;
         let mut holder = Contender::start(scene, &config, "a").await;
         assert!(matches!(holder.next().await, Event::Held { .. }));
-        let error = scene.mutex(&client, "a").acquire_within(std::time::Duration::from_millis(200)).await;
+        let error = scene.mutex(&client, "a").acquire_within(Duration::from_millis(200)).await;
         assert_eq!(error.expect_err("held by another process").kind(), &ErrorKind::Timeout);
         holder.release().await;
         acquire(&scene.mutex(&client, "a")).await.release().await.expect("released");

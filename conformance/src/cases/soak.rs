@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use latchwork_core::decide::Claim;
 
+use super::process::processes;
 use crate::case::cases;
 use crate::contender::{Contender, Event};
 use crate::kit::{LONG_TTL, Scene};
 use crate::soak::{Soak, SoakKind};
 use crate::stint::{Stint, in_order_of_tokens, none_overlap};
-use crate::testbed::Fault;
 
 const PROCESSES: usize = 4;
 const SECONDS: u64 = 30;
@@ -46,10 +46,7 @@ cases! {
 
 /// What the processes say of a soak; nothing where the testbed has none.
 async fn soak(scene: &Scene, kind: SoakKind) -> Vec<Stint> {
-    let config = scene.stage.process_config();
-    assert_eq!(config.is_some(), scene.can(Fault::Processes), "the testbed says what it can");
-    let Some(mut config) = config else { return Vec::new() };
-    config.ttl = LONG_TTL;
+    let Some(config) = processes(scene, LONG_TTL) else { return Vec::new() };
     let order = Soak { tasks: TASKS, seconds: SECONDS, kind };
     let mut contenders = Vec::new();
     for _ in 0..PROCESSES {

@@ -145,9 +145,13 @@ impl BenchArgs {
     /// Runs this program again for one measurement: what it costs must not be mixed with what others left.
     async fn in_a_process(&self, bench: &Bench, job: &Job, count: usize) -> Vec<Line> {
         let target = &bench.targets[job.target];
-        let (backend, pid) = target.server().unwrap_or((target.name(), None));
         let answer = async {
             let mut command = Command::new(env::current_exe()?);
+            let mut pid = None;
+            if let Some((url, server)) = target.server() {
+                command.env(ALONE, url);
+                pid = server;
+            }
             command.args([
                 "bench",
                 "--json",
@@ -157,7 +161,7 @@ impl BenchArgs {
                 "--rounds",
                 "1",
                 "--backend",
-                backend,
+                target.name(),
             ]);
             command.args([
                 "--held",
@@ -181,6 +185,9 @@ impl BenchArgs {
     }
 }
 
+/// Set for a process that measures alone: its server's URL. In the environment and not an argument, since it may hold a password.
+const ALONE: &str = "LATCHWORK_BENCH_ALONE";
+
 /// A backend by its name, or a server by its URL.
 async fn target(backend: &str, json: bool) -> Outcome<Target> {
     let url = backend.contains("://").then(|| Config::from_url(backend)).transpose()?;
@@ -191,7 +198,9 @@ async fn target(backend: &str, json: bool) -> Outcome<Target> {
         return Ok(Target::memory(connectors));
     }
     let kind: Kind = name.parse()?;
-    let named = url.map(|_| backend.to_owned()).or_else(|| peers_url(kind).filter(|_| json));
+    let named = (url.map(|_| backend.to_owned()))
+        .or_else(|| env::var(ALONE).ok())
+        .or_else(|| peers_url(kind).filter(|_| json));
     let (server, pid) = match named {
         Some(url) => {
             let pid = env::var(pid_variable(kind)).ok().and_then(|pid| pid.parse().ok());

@@ -58,7 +58,7 @@ fn play_all(bed: &'static dyn Testbed, cases: &[Case]) -> Vec<Row> {
     let play_one = |case: &Case| {
         let started = Instant::now();
         let outcome = play(bed, case);
-        let row = Row::new(bed.name(), case, outcome.as_ref().err(), started.elapsed());
+        let row = Row::new(bed.name(), case, &outcome, started.elapsed());
         progress.tell(&row);
         rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
     };

@@ -1,7 +1,7 @@
 //! MUTEX- and CAPABILITIES: what the recipe promises, broken below it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, Join, Joined, NodeId, NodeState, Patience};
@@ -55,6 +55,12 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "mutex_try_never_waits_or_overtakes",
         beside: "mutex_is_fair",
         bed: |name| on_memory(name, TryOvertakes::default()),
+    },
+    Control {
+        name: "tries_refuse_each_other",
+        case: "mutex_try_of_several_at_one_instant",
+        beside: "mutex_try_never_waits_or_overtakes",
+        bed: |name| on_memory(name, TriesRefuseEachOther::default()),
     },
     Control {
         name: "a_try_takes_silence_for_a_no",
@@ -170,6 +176,27 @@ impl Defect for TryOvertakes {
         let joined = honest.join(join).await?;
         self.0.fetch_or(matches!(joined, Joined::Waiting(_)), Ordering::AcqRel);
         Ok(joined)
+    }
+}
+
+/// Whoever tries beside another is refused.
+#[derive(Debug, Default)]
+struct TriesRefuseEachOther(AtomicUsize);
+
+#[async_trait]
+impl Defect for TriesRefuseEachOther {
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        if join.patience == Patience::Try {
+            self.0.fetch_add(1, Ordering::AcqRel);
+            tokio::task::yield_now().await;
+            let beside = self.0.load(Ordering::Acquire) > 1;
+            tokio::task::yield_now().await;
+            self.0.fetch_sub(1, Ordering::AcqRel);
+            if beside {
+                return Ok(Joined::Refused);
+            }
+        }
+        honest.join(join).await
     }
 }
 

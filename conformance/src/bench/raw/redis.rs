@@ -7,8 +7,8 @@ use latchwork_core::contracts::{Join, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Kind};
 use latchwork_redis::bench::{Request, join, leave};
-use redis::Cmd;
 use redis::aio::MultiplexedConnection;
+use redis::{Cmd, IntoConnectionInfo};
 
 use super::{PLAIN, Pair, Result, SAME, Subject, Target};
 use crate::bench::target::NAMESPACE;
@@ -18,11 +18,17 @@ const COMPARE_AND_DELETE: &str =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 
 pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
-    let mut url = format!("redis://{}/{}", target.addr().unwrap_or_default(), target.config.path);
-    if let (Some(user), Some(password)) = (&target.config.user, &target.config.password) {
-        url = url.replacen("//", &format!("//{user}:{}@", password.expose()), 1);
+    let url = format!("redis://{}/{}", target.addr().unwrap_or_default(), target.config.path);
+    let server = url.into_connection_info()?;
+    let mut login = server.redis_settings().clone();
+    if let Some(user) = &target.config.user {
+        login = login.set_username(user);
     }
-    let connection = redis::Client::open(url)?.get_multiplexed_async_connection().await?;
+    if let Some(password) = &target.config.password {
+        login = login.set_password(password.expose());
+    }
+    let client = redis::Client::open(server.set_redis_settings(login))?;
+    let connection = client.get_multiplexed_async_connection().await?;
     let same = Same::open(connection.clone()).await?;
     let plain = Plain::open(connection).await?;
     Ok(vec![Subject { peer: SAME, pair: Box::new(same) }, Subject { peer: PLAIN, pair: Box::new(plain) }])
