@@ -15,7 +15,7 @@ use super::{Kind, Options, Server, ServerError};
 /// standard error says where each server comes from.
 ///
 /// # Cancel safety
-/// Cancelled, it ends the servers that it started.
+/// Cancelled, it ends the servers that it started; a container that is just being started may stay, see [`Server::start`].
 ///
 /// # Errors
 /// When a server cannot be had; then none is kept.

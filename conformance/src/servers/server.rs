@@ -14,7 +14,7 @@ use super::{Kind, ServerError, binary};
 pub enum Origin {
     /// A URL names it, in the environment or by [`Server::at`]. It is never stopped.
     Environment,
-    /// A container, removed with the [`Server`].
+    /// A container, removed with the [`Server`]; it stays where this process is killed first.
     Container,
     /// A program of this machine, killed with the [`Server`].
     Binary,
@@ -54,7 +54,8 @@ impl Server {
     /// A server from the environment is not contacted. Others serve when this returns.
     ///
     /// # Cancel safety
-    /// Cancelled, it leaves no server behind.
+    /// Cancelled, it leaves no server behind, but for a container that the engine is starting just then: that may stay, and is
+    /// removed by hand.
     ///
     /// # Errors
     /// [`ServerError::NotFound`] when there is none, else what went wrong in starting the one there is.
