@@ -14,8 +14,10 @@ pub enum Eviction {
     Unknown,
 }
 
-/// What a backend can do, each field a promise that the conformance suite tests (a field that says no is
-/// tested too: the refusal must be typed).
+/// What a backend can do, each field a promise.
+///
+/// The conformance suite tries `clean_try`, `prompt_revocation`, `minimum_outlives_close` and `exact_addresses` (where that says no
+/// the refusal must be typed). The other fields are their author's word: it compares them with what the testbed expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     /// Nodes expire one by one, each at its own deadline, rather than all with one lease (Redis).

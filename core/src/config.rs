@@ -74,7 +74,7 @@ pub struct Config {
     pub request_timeout: Duration,
     /// The label shown in listings (default: host, process id and a short random client id).
     pub label: Option<String>,
-    /// ZooKeeper: an upper bound of the server's tickTime (default 2 s).
+    /// ZooKeeper: an upper bound of the server's tickTime (default 2 s). A TTL of one and a half of it or less is refused.
     #[serde(with = "humantime_serde")]
     pub tick: Duration,
     /// Refuse a server that may evict locks, rather than warn.

@@ -5,7 +5,7 @@
 //! [`decide`] holds what several of them must decide alike, as pure functions.
 //!
 //! Comments name protocol rules by letter and number (`RULES A1`): each stands, with what breaks without it, in `RULES.md` beside
-//! this crate's manifest, and the models in `tests/models` plant its absence and find it.
+//! this crate's manifest, and models plant the absence of nearly all and find it (`RULES.md` names those of which they do not).
 //!
 //! Use it through the facade crate `latchwork`; a backend crate depends on this one.
 

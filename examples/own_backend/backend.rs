@@ -273,7 +273,8 @@ impl Connector for TableConnector {
     }
 }
 
-/// What it promises, and no more: the suite checks each of them, also those that say no.
+/// What it promises, and no more. The suite tries `clean_try`, `prompt_revocation`, `minimum_outlives_close` and
+/// `exact_addresses`; the others are our word.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     lease_per_node: false,
     clean_try: true,

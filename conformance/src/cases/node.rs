@@ -51,7 +51,7 @@ cases! {
     }
 
     "NODE-TOKEN" adapted =>
-    /// tokens rise strictly from holder to holder, across handles, clients and idle times
+    /// tokens rise strictly from holder to holder, across handles and clients
     async fn node_token_rises_from_holder_to_holder(scene) {
         let clients = [scene.client().await, scene.client().await];
         let mut last = Token::new(0, 0).expect("fits");

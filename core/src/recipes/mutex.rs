@@ -69,7 +69,8 @@ impl Mutex {
     /// stand in its place; `Misconfigured`; `Closed`.
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing; its node is gone in the background within a round trip.
+    /// Cancel-safe: a dropped acquire leaves nothing in the queue; its node is gone in the background within a round trip. (On
+    /// Redis a marker may stay beside the queue for ten minutes: a join that was under way must not land late.)
     pub async fn acquire(&self) -> Result<MutexGuard> {
         self.acquire_with(Acquire::new()).await
     }
@@ -78,11 +79,12 @@ impl Mutex {
     /// [`clean_try`](crate::Capabilities::clean_try) is false, two tries at one instant on a free lock may both fail.
     ///
     /// # Errors
-    /// `Unavailable` when there is no answer within the request timeout; `Forbidden`; `Conflict` and `Misconfigured` as for those who
-    /// wait; `Lost` when the lease ended meanwhile; `Closed`.
+    /// `Unavailable` when there is no answer within the request timeout (where the lease expires meanwhile, it is asked again under
+    /// a new one); `Forbidden`; `Conflict` and `Misconfigured` as for those who wait; `Lost` when its node was removed by another
+    /// meanwhile; `Closed`.
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves nothing.
+    /// Cancel-safe: leaves nothing in the queue.
     pub async fn try_acquire(&self) -> Result<Option<MutexGuard>> {
         self.try_acquire_with(Acquire::new()).await
     }

@@ -56,7 +56,7 @@ impl ReentrantMutex {
     /// As [`acquire_as`](ReentrantMutex::acquire_as), by the owner in whose scope the task is.
     ///
     /// # Errors
-    /// `NoOwner` outside of [`Owner::scope`]; else as [`Mutex::acquire`](super::Mutex::acquire).
+    /// `NoOwner` outside of [`Owner::scope`]; else as [`acquire_as`](ReentrantMutex::acquire_as).
     ///
     /// # Cancel safety
     /// As [`acquire_as`](ReentrantMutex::acquire_as).
@@ -67,10 +67,11 @@ impl ReentrantMutex {
     /// Waits its turn, or enters again at once when this owner holds.
     ///
     /// # Errors
-    /// As [`Mutex::acquire`](super::Mutex::acquire).
+    /// As [`Mutex::acquire`](super::Mutex::acquire), and `InvalidArgument` naming `label` where the owner's is empty, longer than
+    /// 4 KiB or has a control character.
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing; another task of the owner that waited for it takes over.
+    /// Cancel-safe: a dropped acquire leaves nothing in the queue; another task of the owner that waited for it takes over.
     pub async fn acquire_as(&self, owner: &Owner) -> Result<ReentrantGuard> {
         self.acquire_with(owner, Acquire::new()).await
     }
@@ -93,10 +94,10 @@ impl ReentrantMutex {
     /// Enters again if this owner holds, acquires if nobody holds or waits; never waits for others.
     ///
     /// # Errors
-    /// As [`Mutex::try_acquire`](super::Mutex::try_acquire).
+    /// As [`Mutex::try_acquire`](super::Mutex::try_acquire), and `InvalidArgument` as [`acquire_as`](ReentrantMutex::acquire_as).
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves nothing.
+    /// Cancel-safe: leaves nothing in the queue.
     pub async fn try_acquire_as(&self, owner: &Owner) -> Result<Option<ReentrantGuard>> {
         self.try_acquire_with(owner, Acquire::new()).await
     }
@@ -104,10 +105,10 @@ impl ReentrantMutex {
     /// As [`try_acquire_as`](ReentrantMutex::try_acquire_as), by the owner in whose scope the task is.
     ///
     /// # Errors
-    /// `NoOwner` outside of [`Owner::scope`]; else as [`Mutex::try_acquire`](super::Mutex::try_acquire).
+    /// `NoOwner` outside of [`Owner::scope`]; else as [`try_acquire_as`](ReentrantMutex::try_acquire_as).
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves nothing.
+    /// Cancel-safe: leaves nothing in the queue.
     pub async fn try_acquire(&self) -> Result<Option<ReentrantGuard>> {
         self.try_acquire_as(&self.current("try_acquire")?).await
     }
@@ -118,7 +119,7 @@ impl ReentrantMutex {
     /// As [`Mutex::try_acquire_with`](super::Mutex::try_acquire_with).
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves nothing.
+    /// Cancel-safe: leaves nothing in the queue.
     pub async fn try_acquire_with(&self, owner: &Owner, options: Acquire) -> Result<Option<ReentrantGuard>> {
         self.enter("try_acquire", owner, options, Patience::Try).await
     }

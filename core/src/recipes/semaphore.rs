@@ -63,7 +63,7 @@ impl Semaphore {
     /// `Forbidden`; `Closed`; `Misconfigured`.
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing.
+    /// Cancel-safe: a dropped acquire leaves nothing in the queue.
     pub async fn acquire(&self, weight: u32) -> Result<Permit> {
         self.acquire_with(weight, Acquire::new()).await
     }
@@ -74,7 +74,7 @@ impl Semaphore {
     /// `Unavailable` when there is no answer within the request timeout; else as [`acquire`](Semaphore::acquire).
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves nothing.
+    /// Cancel-safe: leaves nothing in the queue.
     pub async fn try_acquire(&self, weight: u32) -> Result<Option<Permit>> {
         self.try_acquire_with(weight, Acquire::new()).await
     }
