@@ -27,11 +27,12 @@
 //!
 //! *Tokens* are sequence numbers: the server's microseconds, or one more than the last, whichever is higher. The
 //! last is kept for 24 hours after a queue's last use. Order is not kept where that is gone and the server's clock is behind it:
-//! when the clock is set back by more than the idle time after those hours, or at all after an operator or an eviction has
-//! removed the key, or a failover has forgotten the last writes.
+//! when a queue lay idle for longer and the clock is set back by more than that idle time, or at all after an operator or an
+//! eviction has removed the key, or a failover or a restart has forgotten the last writes.
 //!
 //! *What Redis cannot give.* A failover of an asynchronous replica may forget a lock, and a server that evicts
-//! keys throws locks away: see [`Capabilities`](latchwork_core::Capabilities). The fencing token is the answer.
+//! keys throws locks away: see [`Capabilities`](latchwork_core::Capabilities). The fencing token is the answer,
+//! as long as the new master's clock is not behind the old one's by more than the failover took, and no clock is set back.
 //!
 //! # Names on the server
 //! `<namespace>:<kind>:{<key>}:<part>` with the parts `seq exp node meta`, or `one` in place of these four (folded; not

@@ -27,7 +27,8 @@
 //!
 //! * A refused try leaves a node for a moment: another's try on a free lock may be refused for it.
 //! * The server grants sessions of 2 to 20 ticks unless configured otherwise. More than was asked is used as granted;
-//!   less is an error. A tick above 2 s must be told (`tick=…`).
+//!   less is an error. A tick above 2 s must be told (`tick=…`). A TTL of one and a half ticks or less is
+//!   refused, so a shorter tick must be told too where the TTL is 3 s or less.
 //! * A reader that Curator turned from a writer does not tell its former number: it is listed under a new one, and pages
 //!   of a listing that end with it leave out those behind it.
 //! * No SASL, and no TLS yet.
