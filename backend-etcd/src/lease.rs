@@ -9,6 +9,7 @@ use latchwork_core::contracts::Lease;
 use latchwork_core::decide::{renewal_period, valid_until};
 use latchwork_core::{Clock, Error, ErrorKind, LostReason, Moment, Result};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::backoff::Backoff;
@@ -28,6 +29,8 @@ pub(crate) struct Leases {
     driver: Driver,
     clock: Clock,
     ttl: Duration,
+    /// The client's: what goes on in the background is not to end with the runtime of whoever happened to ask for it.
+    pub(crate) runtime: Handle,
     current: Mutex<(Arc<Session>, AbortHandle)>,
     // Held while a new lease is asked for: one joiner asks, the others wait for it (LEASE-REOPEN).
     reopening: tokio::sync::Mutex<()>,
@@ -38,11 +41,13 @@ impl Leases {
     pub(crate) async fn open(driver: Driver, ttl: Duration) -> Result<Self> {
         let clock = Clock::system();
         let session = Arc::new(grant(&driver, &clock, ttl).await?);
-        let keeper = start_keeper(&driver, &session);
+        let runtime = Handle::current();
+        let keeper = start_keeper(&runtime, &driver, &session);
         Ok(Self {
             driver,
             clock,
             ttl,
+            runtime,
             current: Mutex::new((session, keeper)),
             reopening: tokio::sync::Mutex::new(()),
             closed: AtomicBool::new(false),
@@ -73,7 +78,7 @@ impl Leases {
         let (_, granted) =
             tokio::join!(self.driver.revoke(old.id), grant(&self.driver, &self.clock, self.ttl));
         let session = Arc::new(granted?);
-        let keeper = start_keeper(&self.driver, &session);
+        let keeper = start_keeper(&self.runtime, &self.driver, &session);
         let mut current = self.current.lock();
         if self.closed.load(Ordering::Acquire) {
             keeper.abort();
@@ -125,8 +130,8 @@ async fn grant(driver: &Driver, clock: &Clock, ttl: Duration) -> Result<Session>
     Ok(Session { id, lease: Lease::new(clock.clone(), granted, sent) })
 }
 
-fn start_keeper(driver: &Driver, session: &Arc<Session>) -> AbortHandle {
-    tokio::spawn(keep(driver.clone(), Arc::clone(session))).abort_handle()
+fn start_keeper(runtime: &Handle, driver: &Driver, session: &Arc<Session>) -> AbortHandle {
+    runtime.spawn(keep(driver.clone(), Arc::clone(session))).abort_handle()
 }
 
 /// Renews a lease until it is lost. When this task dies, the lease is lost at its deadline (LEASE-KEEPER).

@@ -93,7 +93,7 @@ impl EtcdNode {
         self.admitted.store(true, Ordering::Release);
         self.client.watches.keep_watch(&self.own);
         if matches!(self.value.claim, Claim::Permits(_)) {
-            tokio::spawn(hold_permits(
+            self.client.leases.runtime.spawn(hold_permits(
                 Arc::clone(&self.client),
                 Arc::clone(&self.own),
                 self.rewrite(NodeValue { marked: true, ..self.value.clone() }),

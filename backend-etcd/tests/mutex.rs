@@ -13,6 +13,7 @@ use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason, Release};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::runtime::Builder;
 use tokio::sync::mpsc;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -276,6 +277,25 @@ async fn a_revoked_lease_is_told_and_the_next_acquire_opens_another() {
     assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
     let next = soon(mutex.acquire()).await.unwrap();
     assert!(next.token() > hold.token() && !client.lease().same_as(&lease) && lease.lost().is_some());
+}
+
+/// Whoever asks for the new lease may do so on a runtime that is gone soon after.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_of_whoever_asked_for_it() {
+    let server = server().await;
+    let client = client(&server, "ttl=2s").await;
+    let mutex = client.mutex("a").unwrap();
+    let hold = mutex.acquire().await.unwrap();
+    let key = until_keys(&server, "latchwork/mutex/a/", 1).await.remove(0);
+    let id = key.rsplit('/').next().unwrap().split('-').next().unwrap().to_owned();
+    etcdctl(&server, &["lease", "revoke", &id]).await;
+    soon(hold.lost()).await;
+    let asked = move || Builder::new_current_thread().enable_all().build().unwrap().block_on(mutex.acquire());
+    let hold = soon(tokio::task::spawn_blocking(asked)).await.unwrap().unwrap();
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
+    hold.check().expect("it is renewed");
+    hold.release().await.unwrap();
 }
 
 #[tokio::test]

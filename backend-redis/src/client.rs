@@ -7,6 +7,7 @@ use std::time::Duration;
 use latchwork_core::contracts::{Close, Lease};
 use latchwork_core::{Clock, Error, ErrorKind, LostReason, Moment, Result};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::driver::Driver;
@@ -32,6 +33,8 @@ pub(crate) struct Client {
     pub(crate) channel: String,
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) lease: ClientLease,
+    /// The one that it was opened on: what goes on in the background is not to end with that of whoever happened to ask for it.
+    pub(crate) runtime: Handle,
     closing: watch::Sender<bool>,
     // The answer of the one close that there is.
     closed: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
@@ -54,6 +57,7 @@ impl Client {
             channel: settings.inbox.clone(),
             inbox,
             lease,
+            runtime: Handle::current(),
             closing: watch::Sender::new(false),
             closed: Mutex::default(),
             warned: AtomicBool::new(false),
@@ -90,7 +94,7 @@ impl Client {
             );
         }
         if flags.more() {
-            tokio::spawn(sweep(Arc::clone(self), queue.clone()));
+            self.runtime.spawn(sweep(Arc::clone(self), queue.clone()));
         }
     }
 

@@ -278,7 +278,7 @@ impl Client {
 
     pub(crate) fn give_back_later(self: &Arc<Self>, slot: &Arc<Slot>) {
         let (client, slot) = (Arc::clone(self), Arc::clone(slot));
-        tokio::spawn(async move {
+        self.runtime.spawn(async move {
             let mut closing = client.closing();
             tokio::select! {
                 () = client.give_back(std::slice::from_ref(&slot)) => {}

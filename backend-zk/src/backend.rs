@@ -10,6 +10,7 @@ use latchwork_core::{
     Address, Capabilities, Config, Connector, Error, ErrorKind, Eviction, LostReason, Result,
 };
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 
 use crate::config::Settings;
@@ -50,6 +51,7 @@ impl Connector for ZooKeeperConnector {
 pub struct ZooKeeperBackend {
     settings: Arc<Settings>,
     names: Arc<Names>,
+    runtime: Handle,
     current: Mutex<Arc<Session>>,
     // One session is opened at a time, however many joins ask for it.
     opening: tokio::sync::Mutex<()>,
@@ -80,15 +82,16 @@ impl ZooKeeperBackend {
     }
 
     async fn open(settings: Settings) -> Result<Self> {
-        let (settings, names) = (Arc::new(settings), Arc::new(Names::default()));
+        let (settings, names, runtime) = (Arc::new(settings), Arc::new(Names::default()), Handle::current());
         let opened = async {
             hello::greet(&settings.hosts).await?;
-            Session::open(&settings, &names).await
+            Session::open(&settings, &names, &runtime).await
         };
         let session = in_time(&settings, opened).await?;
         Ok(Self {
             settings,
             names,
+            runtime,
             current: Mutex::new(session),
             opening: tokio::sync::Mutex::default(),
             closing: AtomicBool::new(false),
@@ -126,7 +129,8 @@ impl ZooKeeperBackend {
             // Our own old nodes are not to be in our way. Where it takes too long, they are, for a while.
             let _ = tokio::time::timeout(self.settings.request_timeout, old.closed()).await;
         }
-        let fresh = in_time(&self.settings, Session::open(&self.settings, &self.names)).await?;
+        let fresh =
+            in_time(&self.settings, Session::open(&self.settings, &self.names, &self.runtime)).await?;
         let mut current = self.current.lock();
         // Looked at under the lock that `close` takes behind the flag: one of the two sees the other.
         if self.closing.load(Ordering::Acquire) {

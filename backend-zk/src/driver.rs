@@ -13,6 +13,7 @@ use std::time::Duration;
 use latchwork_core::Moment;
 use latchwork_core::contracts::Lease;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Client, Error as Answer, SessionState};
 
 use crate::config::Settings;
@@ -56,8 +57,12 @@ pub(crate) struct Connected {
 impl Driver {
     /// Creates a session, with a lease of its own or as one more of a client that counts on `beside`. Not bounded: the caller
     /// has a deadline over the whole of connecting.
-    pub(crate) async fn connect(settings: &Settings, beside: Option<&Lease>) -> Result<Connected> {
-        let tasks = Tasks::default();
+    pub(crate) async fn connect(
+        settings: &Settings,
+        runtime: &Handle,
+        beside: Option<&Lease>,
+    ) -> Result<Connected> {
+        let tasks = Tasks::on(runtime);
         // Whole milliseconds on the wire: rounded up, or a server would seem to grant less than asked.
         let millis = settings.ttl.as_nanos().div_ceil(1_000_000);
         let ask = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));

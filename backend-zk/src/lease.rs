@@ -15,6 +15,7 @@ use latchwork_core::contracts::{Lease, Names, NodeId};
 use latchwork_core::decide::ContactProof;
 use latchwork_core::{Error, ErrorKind, Kind, LostReason, Moment, Result};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 
 use crate::config::{CLIENTS, LIMITS, Settings, ttl_refused};
 use crate::driver::{Connected, Driver, Mode};
@@ -28,6 +29,8 @@ use crate::lookouts::{Lookouts, Place};
 pub(crate) struct Session {
     pub(crate) driver: Driver,
     pub(crate) settings: Arc<Settings>,
+    /// The client's: a session that is opened anew is not to end with the runtime of whoever asked for it.
+    pub(crate) runtime: Handle,
     // The server's wall clock at a moment of ours: for the ages that listings show.
     server_time: Mutex<(i64, Moment)>,
     /// What it holds, to be watched.
@@ -41,10 +44,15 @@ pub(crate) struct Session {
 
 impl Session {
     /// Opens a session, and starts to prove it.
-    pub(crate) async fn open(settings: &Arc<Settings>, names: &Arc<Names>) -> Result<Arc<Self>> {
+    pub(crate) async fn open(
+        settings: &Arc<Settings>,
+        names: &Arc<Names>,
+        runtime: &Handle,
+    ) -> Result<Arc<Self>> {
         loop {
-            let Connected { driver, sent, answered } =
-                Driver::connect(settings, None).await.map_err(|fault| connect_error(fault, settings))?;
+            let Connected { driver, sent, answered } = Driver::connect(settings, runtime, None)
+                .await
+                .map_err(|fault| connect_error(fault, settings))?;
             let lease = driver.lease();
             let granted = lease.ttl();
             if granted < settings.ttl {
@@ -70,6 +78,7 @@ impl Session {
             let session = Arc::new(Self {
                 driver,
                 settings: Arc::clone(settings),
+                runtime: runtime.clone(),
                 server_time,
                 guards: Guards::default(),
                 names: Arc::clone(names),
@@ -77,8 +86,8 @@ impl Session {
                 lookouts: Lookouts::default(),
                 keeper: Mutex::default(),
             });
-            tokio::spawn(watch_over(Arc::clone(&session)));
-            let keeper = tokio::spawn(keep(Arc::clone(&session), proof, member));
+            runtime.spawn(watch_over(Arc::clone(&session)));
+            let keeper = runtime.spawn(keep(Arc::clone(&session), proof, member));
             *session.keeper.lock() = Some(keeper.abort_handle());
             return Ok(session);
         }
@@ -107,7 +116,7 @@ impl Session {
         if let Some(room) = self.driver.room_to_wait(bytes) {
             return Place::here(Some(room));
         }
-        let there = self.lookouts.place(bytes, self.lease(), &self.settings).await;
+        let there = self.lookouts.place(bytes, self).await;
         there.unwrap_or(Place::here(None))
     }
 

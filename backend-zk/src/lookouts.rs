@@ -15,11 +15,10 @@
 use std::sync::Arc;
 
 use latchwork_core::Moment;
-use latchwork_core::contracts::Lease;
 use parking_lot::Mutex;
 
-use crate::config::Settings;
 use crate::driver::{Driver, Share};
+use crate::lease::Session;
 
 /// A client's further sessions, of one that its nodes hang on. They stay until that ends.
 #[derive(Debug, Default)]
@@ -54,18 +53,19 @@ impl Place {
 
 impl Lookouts {
     /// Somewhere else with room for so many bytes of paths. `None`: no session can be had, or that of the nodes is over.
-    pub(crate) async fn place(&self, bytes: usize, lease: &Lease, settings: &Settings) -> Option<Place> {
+    pub(crate) async fn place(&self, bytes: usize, session: &Session) -> Option<Place> {
         if let Some(place) = self.find(bytes) {
             return Some(place);
         }
         tokio::select! {
             biased;
-            _ = lease.until_lost() => None,
-            place = self.post(bytes, lease, settings) => place,
+            _ = session.lease().until_lost() => None,
+            place = self.post(bytes, session) => place,
         }
     }
 
-    async fn post(&self, bytes: usize, lease: &Lease, settings: &Settings) -> Option<Place> {
+    async fn post(&self, bytes: usize, session: &Session) -> Option<Place> {
+        let (lease, settings) = (session.lease(), &session.settings);
         let mut not_before = self.posting.lock().await;
         if let Some(place) = self.find(bytes) {
             return Some(place);
@@ -74,7 +74,7 @@ impl Lookouts {
         if not_before.is_some_and(|moment| now < moment) {
             return None;
         }
-        let opening = Driver::connect(settings, Some(lease));
+        let opening = Driver::connect(settings, &session.runtime, Some(lease));
         let driver = match tokio::time::timeout(settings.request_timeout, opening).await {
             Ok(Ok(opened)) => Arc::new(opened.driver),
             failed => {

@@ -130,7 +130,7 @@ impl ZkNode {
             return Ok(());
         }
         if mark {
-            tokio::spawn(mark_admitted(self.me.clone()));
+            self.session.runtime.spawn(mark_admitted(self.me.clone()));
         }
         let limit = (self.limit.is_some() && !mark).then_some(limit);
         self.session.guards.add(Guard { node: self.me.clone(), own, limit });

@@ -6,19 +6,27 @@ use std::pin::pin;
 
 use asyncs::task::{Spawn, Task, enter};
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// Tasks of one session.
-#[derive(Debug, Default)]
-pub(crate) struct Tasks(Mutex<Vec<JoinHandle<()>>>);
+/// Tasks of one session, on the runtime of its client, whoever opens it.
+#[derive(Debug)]
+pub(crate) struct Tasks {
+    runtime: Handle,
+    started: Mutex<Vec<JoinHandle<()>>>,
+}
 
 impl Spawn for Tasks {
     fn spawn(&self, task: Task) {
-        self.0.lock().push(tokio::spawn(Box::into_pin(task.future)));
+        self.started.lock().push(self.runtime.spawn(Box::into_pin(task.future)));
     }
 }
 
 impl Tasks {
+    pub(crate) fn on(runtime: &Handle) -> Self {
+        Self { runtime: runtime.clone(), started: Mutex::default() }
+    }
+
     /// Runs `work` so that the tasks which it starts are kept here.
     pub(crate) async fn within<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
@@ -31,7 +39,7 @@ impl Tasks {
 
     /// Ends the tasks, and waits until they have ended.
     pub(crate) async fn abort(&self) {
-        let tasks = std::mem::take(&mut *self.0.lock());
+        let tasks = std::mem::take(&mut *self.started.lock());
         for task in &tasks {
             task.abort();
         }

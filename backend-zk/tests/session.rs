@@ -19,6 +19,7 @@ use latchwork_core::recipes::Permit;
 use latchwork_core::{Config, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
 const ALL: Page = Page { after: 0, most: 100 };
@@ -326,6 +327,27 @@ async fn a_session_cut_off_is_lost_before_another_is_admitted_and_a_new_one_is_o
     again.release().await.unwrap();
     cut_off.close().await.unwrap();
     other.close().await.unwrap();
+}
+
+/// Whoever asks for the new session may do so on a runtime that is gone soon after.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_opened_anew_does_not_end_with_the_runtime_of_whoever_asked_for_it() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let mut config = through(&proxy).await;
+    config.ttl = Duration::from_secs(2);
+    let client = coordinator(&config).await;
+    let mutex = client.mutex("a").unwrap();
+    let hold = soon(mutex.acquire()).await.unwrap();
+    proxy.cut();
+    soon(hold.lost()).await;
+    proxy.resume();
+    let asked = move || Builder::new_current_thread().enable_all().build().unwrap().block_on(mutex.acquire());
+    let hold = soon(tokio::task::spawn_blocking(asked)).await.unwrap().unwrap();
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
+    hold.check().expect("the session is served and proven");
+    hold.release().await.unwrap();
+    client.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
