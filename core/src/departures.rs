@@ -12,6 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
@@ -86,6 +87,7 @@ impl fmt::Debug for Departure {
 pub(crate) struct Departures {
     sender: mpsc::UnboundedSender<Underway>,
     pending: Arc<Pending>,
+    runtime: Handle,
 }
 
 /// A departure that counts as pending until it is dropped: settled, or lost with its task (a panic in a
@@ -151,8 +153,15 @@ impl Departures {
     pub(crate) fn start(backend: Arc<dyn Backend>) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         let pending = Arc::new(Pending::default());
-        tokio::spawn(work(backend, receiver));
-        Self { sender, pending }
+        let runtime = Handle::current();
+        runtime.spawn(work(backend, receiver));
+        Self { sender, pending, runtime }
+    }
+
+    /// Starts what is to go on beside a hold on the runtime of the background task: that of whoever acquired it may be gone
+    /// before, or not be driven.
+    pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(work);
     }
 
     /// Queues a departure. Never blocks, needs no runtime.

@@ -150,7 +150,7 @@ impl Holding {
         }
         let (clock, departures) = (self.coordinator.clock(), self.coordinator.departures().clone());
         let tenure = Arc::clone(&self.tenure);
-        tokio::spawn(async move {
+        self.coordinator.departures().beside(async move {
             tokio::select! {
                 () = tenure.until_ended() => {}
                 () = clock.sleep_until(end) => departures.push(tenure.departure()),

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::address::Address;
@@ -14,7 +15,8 @@ use crate::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, Sequent
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
 /// Connects in a task of its own, which all operations that come meanwhile wait for: so that an operation that ends
-/// before the connection stands (a short try) does not undo it, and one that nobody polls keeps nobody else from it.
+/// before the connection stands (a short try) does not undo it, and one that nobody polls keeps nobody else from it. The
+/// task runs where the coordinator was made, as its backend will: whoever comes first may come on a runtime of the moment.
 #[derive(Debug)]
 pub(crate) struct Lazy(Arc<Shared>);
 
@@ -22,6 +24,7 @@ pub(crate) struct Lazy(Arc<Shared>);
 struct Shared {
     connector: Arc<dyn Connector>,
     config: Config,
+    runtime: Handle,
     connected: OnceLock<Arc<dyn Backend>>,
     // What `lease` answers until then, and which becomes its lease; lost when it is closed before.
     pending: Lease,
@@ -33,7 +36,8 @@ impl Lazy {
     pub(crate) fn new(connector: Arc<dyn Connector>, config: Config) -> Self {
         let pending = Lease::pending(connector.clock(&config), config.ttl);
         let (connected, connecting) = (OnceLock::new(), Mutex::default());
-        Self(Arc::new(Shared { connector, config, connected, pending, connecting }))
+        let runtime = Handle::current();
+        Self(Arc::new(Shared { connector, config, runtime, connected, pending, connecting }))
     }
 
     async fn backend(&self) -> Result<&Arc<dyn Backend>> {
@@ -71,7 +75,7 @@ impl Shared {
         }
         let (sender, receiver) = watch::channel(None);
         let shared = Arc::clone(self);
-        tokio::spawn(async move { sender.send_replace(Some(shared.connect().await)) });
+        self.runtime.spawn(async move { sender.send_replace(Some(shared.connect().await)) });
         *connecting = Some(receiver.clone());
         Ok(Some(receiver))
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use tokio::runtime::Handle;
 
 use super::link::Link;
 use super::node::MemoryNode;
@@ -27,6 +28,8 @@ pub(super) struct Shared {
     pub(super) store: Memory,
     pub(super) link: Link,
     ttl: Duration,
+    // A lease that is opened anew is not to end with the runtime of whoever asked for it.
+    runtime: Handle,
     current: Mutex<(LeaseId, Lease)>,
 }
 
@@ -36,8 +39,8 @@ impl MemoryBackend {
         let lease = Lease::new(store.clock().clone(), config.ttl, store.clock().now());
         let id = store.open_lease();
         link.set_lease(id);
-        let shared =
-            Arc::new(Shared { store, link: link.clone(), ttl: config.ttl, current: Mutex::new((id, lease)) });
+        let (runtime, current) = (Handle::current(), Mutex::new((id, lease)));
+        let shared = Arc::new(Shared { store, link: link.clone(), ttl: config.ttl, runtime, current });
         shared.keep();
         (Arc::new(Self { shared }), link)
     }
@@ -48,7 +51,7 @@ impl Shared {
     fn keep(self: &Arc<Self>) {
         let client = Arc::downgrade(self);
         let (id, lease) = self.current.lock().clone();
-        let keeper = tokio::spawn(renew(client, id, lease));
+        let keeper = self.runtime.spawn(renew(client, id, lease));
         self.link.set_keeper(keeper.abort_handle());
     }
 
