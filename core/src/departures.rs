@@ -296,7 +296,7 @@ async fn insist(backend: &dyn Backend, departure: &Departure) {
 }
 
 /// There is nothing left to take back: its lease has taken it, it was given back meanwhile, or the client is closed.
-fn is_over(error: &Error) -> bool {
+pub(crate) fn is_over(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Lost { .. } | ErrorKind::NotHeld | ErrorKind::Closed)
 }
 

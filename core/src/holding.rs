@@ -1,6 +1,7 @@
 //! One held node, and its way back: by a release, by a drop, or at its fixed end.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::address::Address;
 use crate::clock::Moment;
 use crate::contracts::{LeaseState, Node};
 use crate::coordinator::Coordinator;
-use crate::departures::{Departure, settle};
+use crate::departures::{Departure, is_over, settle};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::Release;
 use crate::token::Token;
@@ -21,6 +22,8 @@ use crate::token::Token;
 pub(crate) struct Holding {
     coordinator: Coordinator,
     pub(crate) tenure: Arc<Tenure>,
+    // The server has confirmed a downgrade.
+    turned: AtomicBool,
     // Where somebody listens, until its end.
     span: Mutex<Option<Box<Span>>>,
 }
@@ -110,7 +113,8 @@ impl Holding {
             node.state().keep_until(coordinator.clock().now() + length);
             coordinator.departures().keep(&node);
         }
-        let holding = Self { coordinator, tenure: Tenure::new(queue, node), span: Mutex::default() };
+        let (tenure, turned) = (Tenure::new(queue, node), AtomicBool::new(false));
+        let holding = Self { coordinator, tenure, turned, span: Mutex::default() };
         holding.leave_at_fixed_end();
         holding
     }
@@ -236,15 +240,24 @@ impl Drop for Departing<'_> {
 
 impl Holding {
     /// Turns the node of a writer into a reader's, in its place: tried until it is confirmed, or the hold's deadline.
-    /// Dropped, it goes on in the background.
+    /// Dropped or refused, it goes on in the background.
     pub(crate) async fn downgrade(&self) -> Result<()> {
+        if self.turned.load(Ordering::Acquire) {
+            // Whatever has become of the reader's since.
+            return Ok(());
+        }
         self.tenure.check()?;
         let lease = self.tenure.node.state().lease();
         let (turn, turning) = (self.turn(), Turning { holding: self, over: false });
         tokio::select! {
             biased;
             turned = settle(&**self.coordinator.backend(), &turn) => {
-                turning.over();
+                match &turned {
+                    Ok(()) => turning.confirm(),
+                    Err(error) if is_over(error) => turning.over(),
+                    // The node may live as long as this process, and others' readers wait for it.
+                    Err(_) => drop(turning),
+                }
                 turned
             }
             () = lease.clock().sleep_until(lease.deadline()) => {
@@ -270,6 +283,11 @@ struct Turning<'a> {
 }
 
 impl Turning<'_> {
+    fn confirm(self) {
+        self.holding.turned.store(true, Ordering::Release);
+        self.over();
+    }
+
     fn over(mut self) {
         self.over = true;
     }

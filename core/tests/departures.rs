@@ -11,8 +11,10 @@ use latchwork_core::contracts::{
     Backend, Close, Entry, Join, Joined, Lease, LeaseState, Node, NodeState, Page, SequentialNodes,
 };
 use latchwork_core::memory::{Link, Memory};
+use latchwork_core::recipes::Acquire;
 use latchwork_core::{
-    Address, Capabilities, Clock, Config, Coordinator, Error, ErrorKind, Hold, LostReason, Release, Result,
+    Address, Capabilities, Clock, Config, Coordinator, Error, ErrorKind, Hold, LostReason, Owner, Release,
+    Result,
 };
 
 fn config() -> Config {
@@ -23,7 +25,7 @@ fn connected() -> (Coordinator, Link) {
     Memory::new(Clock::tokio()).connect(&config()).expect("connected")
 }
 
-/// A memory backend on which leaving goes wrong.
+/// A memory backend on which leaving goes wrong, or turning reader.
 #[derive(Clone, Copy, Debug)]
 enum Leave {
     Forbidden,
@@ -119,6 +121,24 @@ impl Node for FaultyNode {
 
     async fn leave(&self) -> Result<()> {
         self.leaves.fetch_add(1, Ordering::Relaxed);
+        self.check()?;
+        match self.leave {
+            Leave::NotHeld => Err(Error::new(ErrorKind::NotHeld, "planted: it has left")),
+            Leave::NeverJoins => unreachable!("there is no node"),
+            Leave::Panics => panic!("planted: a driver that panics in a leave"),
+            Leave::Forbidden | Leave::FullUntil(_) => self.inner.leave().await,
+        }
+    }
+
+    async fn downgrade(&self) -> Result<()> {
+        self.check()?;
+        self.inner.downgrade().await
+    }
+}
+
+impl FaultyNode {
+    /// What the server refuses, whatever it is asked.
+    fn check(&self) -> Result<()> {
         match self.leave {
             Leave::Forbidden => {
                 Err(Error::new(ErrorKind::Forbidden { what: "leaving".to_owned() }, "planted"))
@@ -126,15 +146,8 @@ impl Node for FaultyNode {
             Leave::FullUntil(end) if tokio::time::Instant::now() < end => {
                 Err(Error::new(ErrorKind::Misconfigured, "planted: no space"))
             }
-            Leave::FullUntil(_) => self.inner.leave().await,
-            Leave::NotHeld => Err(Error::new(ErrorKind::NotHeld, "planted: it has left")),
-            Leave::NeverJoins => unreachable!("there is no node"),
-            Leave::Panics => panic!("planted: a driver that panics in a leave"),
+            _ => Ok(()),
         }
-    }
-
-    async fn downgrade(&self) -> Result<()> {
-        self.inner.downgrade().await
     }
 }
 
@@ -282,6 +295,33 @@ async fn what_a_full_server_refused_is_given_back_when_it_has_space() {
     drop(guard);
     let next = mutex.acquire_within(Duration::from_secs(3600)).await;
     assert!(next.is_ok(), "{:?}: the live lease holds it for ever", next.err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_full_server_refused_to_turn_is_a_readers_when_it_has_space() {
+    for released in [true, false] {
+        let coordinator = faulty(Leave::FullUntil(tokio::time::Instant::now() + Duration::from_secs(3)));
+        let (lock, owner) = (coordinator.rwlock("a").expect("a good key"), Owner::new("o"));
+        let writer = lock.write_as(&owner).await.expect("acquired");
+        let reader = lock.read_as(&owner).await.expect("it writes already");
+        match released {
+            true => {
+                let error = writer.release().await.expect_err("full");
+                assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}");
+                assert_eq!((error.operation(), error.key()), (Some("release"), Some("a")));
+                assert!(error.to_string().contains("no space"), "the cause is told: {error}");
+            }
+            false => drop(writer.downgrade().await.expect_err("full")),
+        }
+        let hour = Acquire::new().within(Duration::from_secs(3600));
+        let other = lock.read_with(hour).await;
+        assert!(
+            other.is_ok(),
+            "released: {released}: {:?}: the live lease keeps it out for ever",
+            other.err()
+        );
+        assert!(reader.is_held());
+    }
 }
 
 #[tokio::test(start_paused = true)]

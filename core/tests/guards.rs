@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Clock, Config, Coordinator, ErrorKind, Fenced, Hold, LostReason, Owner};
+use latchwork_core::{Clock, Config, Coordinator, ErrorKind, Fenced, Hold, LostReason, Owner, Release};
 
 fn connected(store: &Memory) -> (Coordinator, Link) {
     store.connect(&Config::new("memory")).expect("connected")
@@ -111,6 +111,38 @@ async fn a_writers_release_beside_a_readers_is_no_error() {
         reader.release().await
     });
     assert!(both.0.is_ok() && both.1.is_ok(), "{both:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writers_second_release_answers_as_its_first_whatever_becomes_of_the_reader() {
+    for removed in [true, false] {
+        let store = Memory::new(Clock::tokio());
+        let (one, link) = connected(&store);
+        let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
+        let writer = lock.write_as(&owner).await.unwrap();
+        let reader = lock.read_as(&owner).await.unwrap();
+        assert_eq!(writer.release().await.unwrap(), Release::Released);
+        match removed {
+            true => assert!(lock.force_release(writer.token().sequence()).await.unwrap()),
+            false => link.cut(),
+        }
+        assert_eq!(reader.is_held(), !removed);
+        let second = writer.release().now_or_never();
+        assert!(matches!(second, Some(Ok(Release::Released))), "removed: {removed}: {second:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writers_release_that_meets_a_removal_is_no_error() {
+    let store = Memory::new(Clock::tokio());
+    let (one, link) = connected(&store);
+    let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
+    let writer = lock.write_as(&owner).await.unwrap();
+    let _reader = lock.read_as(&owner).await.unwrap();
+    link.delay(Duration::from_millis(20));
+    let released =
+        tokio::join!(writer.release(), async { store.remove(lock.address(), writer.token().sequence()) });
+    assert!(matches!(released, (Ok(Release::Released), true)), "{released:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -100,8 +100,9 @@ impl WriteGuard {
     /// to write until the last of them is released or downgraded.
     ///
     /// # Errors
-    /// `Lost` with the reason; `NotHeld` after a release; `Unknown` when the server has not confirmed it by the hold's deadline.
-    /// The hold is given back then.
+    /// `Lost` with the reason; `NotHeld` after a release; `Unknown` when the server has not confirmed it by the hold's deadline;
+    /// `Forbidden` or `Misconfigured` when it refuses. The hold is given back then; where its owner reads on, the downgrade
+    /// is tried on in the background.
     ///
     /// # Cancel safety
     /// A dropped downgrade gives the hold back, in the background.

@@ -11,7 +11,7 @@ use crate::attempt::OnQueue;
 use crate::clock::Moment;
 use crate::contracts::Patience;
 use crate::coordinator::Coordinator;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::Release;
 use crate::holding::{Holding, Tenure};
 
@@ -117,7 +117,12 @@ impl Share {
             Ok(()) => Ok(Release::Released),
             // The last reader has given the node back meanwhile, and with it the turn.
             Err(_) if node.tenure.ended().is_some() => node.release().await,
-            Err(error) => Err(error.in_operation("release").on(self.key.1.name())),
+            // The server says that the node is gone: it was held until now, and there is nothing left to turn.
+            Err(error) if error.lost_reason() == Some(LostReason::Revoked) => Ok(Release::Released),
+            Err(error) => Err(Error::new(ErrorKind::Unknown, "the release was not confirmed")
+                .because(error)
+                .in_operation("release")
+                .on(self.key.1.name())),
         }
     }
 
