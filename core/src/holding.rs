@@ -157,7 +157,11 @@ impl Holding {
         self.coordinator.departures().beside(async move {
             tokio::select! {
                 () = tenure.until_ended() => {}
-                () = clock.sleep_until(end) => departures.push(tenure.departure()),
+                () = clock.sleep_until(end) => {
+                    // Looked at now, so that it stays the reason, should the client be closed before anybody else looks.
+                    tenure.lost();
+                    departures.push(tenure.departure());
+                }
             }
         });
     }

@@ -177,6 +177,17 @@ async fn a_try_without_an_owner_names_the_try() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hold_whose_fixed_end_was_before_a_close_was_lost_by_that() {
+    let store = Memory::new(Clock::tokio());
+    let (one, _) = connected(&store);
+    let short = Acquire::new().max_hold(Duration::from_secs(1));
+    let guard = one.mutex("a").unwrap().acquire_with(short).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    one.close().await.unwrap();
+    assert_eq!(guard.check().unwrap_err().lost_reason(), Some(LostReason::MaxHold));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_downgrade_that_comes_after_the_fixed_end_is_lost() {
     let store = Memory::new(Clock::tokio());
     let (one, link) = connected(&store);

@@ -16,6 +16,7 @@ use crate::error::{LostReason, Result};
 pub struct NodeState {
     lease: Lease,
     sequence: u64,
+    // The first reason that was told or found.
     gone: OnceLock<LostReason>,
     fixed_end: AtomicU64,
     kept_until: AtomicU64,
@@ -105,16 +106,20 @@ impl NodeState {
         }
     }
 
-    /// Why the node is lost, or `None` while it is not. A function of the clock at the call.
+    /// Why the node is lost, or `None` while it is not. A function of the clock at the call; the first reason that is found stays.
     pub fn lost(&self) -> Option<LostReason> {
         if let Some(&reason) = self.gone.get() {
             return Some(reason);
         }
         let (end, deadline) = (self.fixed_end(), self.lease.deadline());
-        if end <= deadline && self.lease.clock().now() >= end {
-            return Some(LostReason::MaxHold);
-        }
-        self.lease.lost()
+        let reason = match self.lease.lost() {
+            // Of two instants that have passed, the earlier; where the lease was ended before them, that is the reason.
+            None | Some(LostReason::Expired) if end <= deadline && self.lease.clock().now() >= end => {
+                LostReason::MaxHold
+            }
+            lost => lost?,
+        };
+        Some(*self.gone.get_or_init(|| reason))
     }
 
     /// The state that a holder sees now.
@@ -228,6 +233,21 @@ mod tests {
 
     use super::*;
     use crate::clock::Clock;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_reason_of_a_loss_stays_when_the_fixed_end_comes_after_it() {
+        for looked in [true, false] {
+            let (clock, hold) = (Clock::tokio(), Duration::from_secs(5));
+            let node = NodeState::new(Lease::new(clock.clone(), 2 * hold, clock.now()), 1);
+            node.end_at(clock.now() + hold);
+            node.lease().end(LostReason::Closed);
+            if looked {
+                assert_eq!(node.lost(), Some(LostReason::Closed));
+            }
+            clock.jump(hold);
+            assert_eq!(node.lost(), Some(LostReason::Closed), "looked: {looked}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn whoever_begins_to_wait_as_the_loss_happens_is_told() {
