@@ -145,10 +145,15 @@ impl NodeState {
             if state != seen {
                 return state;
             }
+            let end = match state {
+                // It stays so, and a fixed end that has passed would be waited for in a tight loop.
+                LeaseState::Lost(_) => Moment::NEVER,
+                _ => self.fixed_end(),
+            };
             tokio::select! {
                 () = notified => {}
                 _ = self.lease.changed(lease_seen) => {}
-                () = self.lease.clock().sleep_until(self.fixed_end()) => {}
+                () = self.lease.clock().sleep_until(end) => {}
             }
         }
     }
@@ -227,6 +232,8 @@ pub trait Node: fmt::Debug + Send + Sync {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
     use std::time::Duration;
 
     use futures_util::FutureExt;
@@ -247,6 +254,21 @@ mod tests {
             clock.jump(hold);
             assert_eq!(node.lost(), Some(LostReason::Closed), "looked: {looked}");
         }
+    }
+
+    #[test]
+    fn whoever_waits_behind_a_loss_by_the_fixed_end_waits_and_does_not_spin() {
+        let (yielded, answer) = mpsc::channel();
+        // On a thread of its own, which a wait that never yields keeps.
+        thread::spawn(move || {
+            let clock = Clock::system();
+            let node = NodeState::new(Lease::new(clock.clone(), Duration::ZERO, clock.now()), 1);
+            node.end_at(Moment::PAST);
+            let seen = node.state();
+            yielded.send((seen, node.changed(seen).now_or_never()))
+        });
+        let waits = answer.recv_timeout(Duration::from_secs(10));
+        assert_eq!(waits, Ok((LeaseState::Lost(LostReason::MaxHold), None)));
     }
 
     #[tokio::test(start_paused = true)]
