@@ -87,11 +87,13 @@ impl Acquire {
 
     /// The instant of its total deadline; for a try, of its answer.
     fn deadline(&self, coordinator: &Coordinator, patience: Patience) -> Moment {
-        match (patience, self.within) {
-            (Patience::Try, _) => coordinator.clock().now() + coordinator.request_timeout(),
-            (Patience::Wait, Some(within)) => coordinator.clock().now() + within,
-            (Patience::Wait, None) => Moment::NEVER,
-        }
+        let within = match (patience, self.within) {
+            (Patience::Try, _) => coordinator.request_timeout(),
+            (Patience::Wait, Some(within)) => within,
+            (Patience::Wait, None) => return Moment::NEVER,
+        };
+        // One without an end is a deadline too, for which an unreachable server is waited for.
+        (coordinator.clock().now() + within).min(Moment::from_nanos(Moment::NEVER.as_nanos() - 1))
     }
 
     fn request(self, line: &Line, claim: Claim, limit: Option<u32>, patience: Patience) -> Result<Request> {
