@@ -207,6 +207,8 @@ pub trait Node: fmt::Debug + Send + Sync {
     /// had an unknown outcome (`Join::repeated`), the leave leaves a tombstone, as an abandon does: the
     /// lost request may still be on its way, and would make a ghost after the leave (RULES A11, B9).
     ///
+    /// Another leave may come while one is under way (a release at the hold's fixed end), and is answered for itself.
+    ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the request or its reply was lost.
     ///
@@ -220,7 +222,8 @@ pub trait Node: fmt::Debug + Send + Sync {
     /// it is confirmed or the lease is lost.
     ///
     /// A [`leave`](Node::leave) may come while one is under way, or after one with an unknown outcome: it removes the node
-    /// whichever of the two it is, and a downgrade that lands later makes nothing.
+    /// whichever of the two it is, and a downgrade that lands later makes nothing. So may another downgrade: the node is turned
+    /// once.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown` when the request or its reply was lost; `Lost` when the node is gone.

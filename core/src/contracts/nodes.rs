@@ -163,7 +163,9 @@ pub trait SequentialNodes: Send + Sync {
     ///
     /// # Errors
     /// `Unavailable` when the request was surely not sent; `Unknown` when it may have been carried out: core sends it
-    /// again under the same id, with `repeated` set, or abandons it. `Conflict` for another limit than the stored one.
+    /// again under the same id, with `repeated` set, or abandons it. `Lost` (`Expired`) when the lease was lost under it: core
+    /// abandons it, and joins anew. Any other kind, as `Conflict` for another limit than the stored one, promises that this
+    /// request made no node: core takes nothing back.
     ///
     /// # Cancel safety
     /// A dropped join has an unknown outcome: core abandons it.
