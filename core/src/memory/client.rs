@@ -37,7 +37,7 @@ impl MemoryBackend {
     pub(super) fn open(store: Memory, config: &Config) -> (Arc<dyn Backend>, Link) {
         let link = Link::new(store.clone(), config.request_timeout);
         let lease = Lease::new(store.clock().clone(), config.ttl, store.clock().now());
-        let id = store.open_lease();
+        let id = store.open_lease(config.ttl);
         link.set_lease(id);
         let (runtime, current) = (Handle::current(), Mutex::new((id, lease)));
         let shared = Arc::new(Shared { store, link: link.clone(), ttl: config.ttl, runtime, current });
@@ -65,7 +65,7 @@ impl Shared {
             Some(_) => {}
         }
         let (old, clock) = (current.0, self.store.clock().clone());
-        *current = (self.store.open_lease(), Lease::new(clock.clone(), self.ttl, clock.now()));
+        *current = (self.store.open_lease(self.ttl), Lease::new(clock.clone(), self.ttl, clock.now()));
         self.link.set_lease(current.0);
         drop(current);
         // Given back, so that nobody waits behind our own old nodes (RULES C6).

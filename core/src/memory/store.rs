@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, LazyLock, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -32,13 +33,31 @@ pub(super) type LeaseId = u64;
 #[derive(Default)]
 struct State {
     queues: HashMap<Address, Queue>,
-    // The nodes of each lease: a renewal renews them all at one instant, so that the client's one
-    // deadline holds for each of them (RULES C1).
-    leases: HashMap<LeaseId, HashMap<NodeId, (Address, u64)>>,
+    leases: HashMap<LeaseId, Granted>,
     last_lease: LeaseId,
     live: HashMap<NodeId, Arc<MemoryNode>>,
     // Wake-ups to these nodes are lost, once: a fault.
     deaf: HashSet<NodeId>,
+}
+
+/// A lease, as the store has it.
+struct Granted {
+    // A renewal renews them all at one instant, so that the client's one deadline holds for each of them (RULES C1).
+    nodes: HashMap<NodeId, (Address, u64)>,
+    ttl: Duration,
+    expires: Micros,
+}
+
+impl Granted {
+    fn new(ttl: Duration, now: Micros) -> Self {
+        let mut lease = Self { nodes: HashMap::new(), ttl, expires: now };
+        lease.renew(now);
+        lease
+    }
+
+    fn renew(&mut self, now: Micros) {
+        self.expires = micros(moment(now) + self.ttl);
+    }
 }
 
 static NAMED: LazyLock<Mutex<HashMap<String, Weak<Inner>>>> = LazyLock::new(Mutex::default);
@@ -124,24 +143,21 @@ impl Memory {
     /// The nodes that are in the store now, as text: for tests that nothing is left behind.
     pub fn contents(&self) -> Vec<String> {
         self.with(|state, now| {
-            let (mut contents, mut told) = (Vec::new(), Vec::new());
-            for (address, queue) in &mut state.queues {
-                told.push((address.clone(), queue.prune(now)));
+            state.prune(now);
+            let mut contents = Vec::new();
+            for (address, queue) in &state.queues {
                 contents.extend(
                     queue.iter().map(|(sequence, slot, _)| format!("{address:?}/{sequence} {:?}", slot.id)),
                 );
-            }
-            for (address, told) in told {
-                state.tell(&address, told);
             }
             contents
         })
     }
 
-    pub(super) fn open_lease(&self) -> LeaseId {
-        self.with(|state, _| {
+    pub(super) fn open_lease(&self, ttl: Duration) -> LeaseId {
+        self.with(|state, now| {
             state.last_lease += 1;
-            state.leases.insert(state.last_lease, HashMap::new());
+            state.leases.insert(state.last_lease, Granted::new(ttl, now));
             state.last_lease
         })
     }
@@ -149,7 +165,8 @@ impl Memory {
     /// Ends a lease: every node of it goes, and its owner is told `reason`.
     pub(super) fn end_lease(&self, lease: LeaseId, reason: LostReason) {
         self.with(|state, now| {
-            for (id, (address, sequence)) in state.leases.remove(&lease).unwrap_or_default() {
+            let nodes = state.leases.remove(&lease).map(|lease| lease.nodes).unwrap_or_default();
+            for (id, (address, sequence)) in nodes {
                 if let Some(queue) = state.queues.get_mut(&address) {
                     let (_, told) = queue.leave(now, id, sequence);
                     state.tell(&address, told);
@@ -163,8 +180,9 @@ impl Memory {
     /// Renews every node of a lease at one instant. `None`: there is no such lease any more.
     pub(super) fn renew(&self, lease: LeaseId) -> Option<()> {
         self.with(|state, now| {
-            let nodes: Vec<_> =
-                state.leases.get(&lease)?.iter().map(|(id, place)| (*id, place.clone())).collect();
+            let lease = state.leases.get_mut(&lease)?;
+            lease.renew(now);
+            let nodes: Vec<_> = lease.nodes.iter().map(|(id, place)| (*id, place.clone())).collect();
             for (id, (address, sequence)) in nodes {
                 let (answer, told) = match state.queues.get_mut(&address) {
                     Some(queue) => queue.renew(now, id, sequence),
@@ -197,7 +215,7 @@ impl Memory {
             let (Answer::Admitted { sequence } | Answer::Waiting { sequence, .. }) = answer else {
                 return Some((answer, None));
             };
-            let nodes = state.leases.get_mut(&lease)?;
+            let nodes = &mut state.leases.get_mut(&lease)?.nodes;
             let known = nodes.insert(ask.id, (address.clone(), sequence)).is_some();
             if !known && state.live.contains_key(&ask.id) {
                 // Found again, but it hangs on another lease: it does not count (NODE-IDEMPOTENT).
@@ -306,7 +324,11 @@ impl State {
     /// Wakes those that were admitted, and a first waiter that cannot be any more.
     fn tell(&mut self, address: &Address, told: Told) {
         let unfit = self.queues.get(address).and_then(Queue::unfit_head);
-        for (id, _) in told.into_iter().chain(unfit) {
+        self.wake(told.into_iter().chain(unfit));
+    }
+
+    fn wake(&mut self, told: impl IntoIterator<Item = (NodeId, u64)>) {
+        for (id, _) in told {
             if !self.deaf.remove(&id)
                 && let Some(node) = self.live.get(&id)
             {
@@ -318,25 +340,37 @@ impl State {
     fn forget(&mut self, id: NodeId, reason: Option<LostReason>) {
         self.deaf.remove(&id);
         let Some(node) = self.live.remove(&id) else { return };
-        if let Some(nodes) = self.leases.get_mut(&node.lease) {
-            nodes.remove(&id);
+        if let Some(lease) = self.leases.get_mut(&node.lease) {
+            lease.nodes.remove(&id);
         }
         if let Some(reason) = reason {
             node.lose(reason);
         }
     }
 
+    /// Drops what has expired, in queues that nobody uses too, and wakes as [`tell`](State::tell) does.
+    fn prune(&mut self, now: Micros) {
+        let mut told = Told::new();
+        for queue in self.queues.values_mut() {
+            told.extend(queue.prune(now));
+            told.extend(queue.unfit_head());
+        }
+        self.wake(told);
+    }
+
     /// What has expired is forgotten, so that dead clients leave no memory behind; so are queues that
-    /// would give out no lower sequence number when they are made anew.
+    /// would give out no lower sequence number when they are made anew. At renewals and ends of leases: it looks at everything.
     fn sweep(&mut self, now: Micros) {
+        self.prune(now);
         let Self { queues, live, leases, .. } = self;
         live.retain(|id, node| {
             let there = queues.get(&node.queue).is_some_and(|queue| queue.holds(*id, node.sequence()));
-            if !there && let Some(nodes) = leases.get_mut(&node.lease) {
-                nodes.remove(id);
+            if !there && let Some(lease) = leases.get_mut(&node.lease) {
+                lease.nodes.remove(id);
             }
             there
         });
+        leases.retain(|_, lease| !lease.nodes.is_empty() || lease.expires > now);
         queues.retain(|_, queue| !queue.is_forgettable(now));
     }
 }
@@ -352,5 +386,37 @@ pub(super) fn moment(micros: Micros) -> Moment {
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Memory").field("clock", &self.0.clock).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::queue::TOMBSTONE;
+
+    fn connected(store: &Memory) -> (Coordinator, Link) {
+        store.connect(&Config::new("memory")).expect("connected")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_dead_client_leaves_where_nobody_looks_is_forgotten() {
+        let store = Memory::new(Clock::tokio());
+        let ((alive, _), (dead, _)) = (connected(&store), connected(&store));
+        let _guard = dead.mutex("a").expect("a good key").acquire().await.expect("acquired");
+        dead.crash().await;
+        tokio::time::sleep(2 * alive.lease().ttl()).await;
+        let state = store.0.state.lock();
+        assert_eq!((state.queues.len(), state.live.len(), state.leases.len()), (0, 0, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_queue_of_an_abandoned_attempt_is_forgotten_with_its_tombstone() {
+        let store = Memory::new(Clock::tokio());
+        let (alive, _) = connected(&store);
+        store.abandon(alive.mutex("a").expect("a good key").address(), NodeId::random());
+        for queues in [1, 0] {
+            tokio::time::sleep(TOMBSTONE * 3 / 4).await;
+            assert_eq!(store.0.state.lock().queues.len(), queues);
+        }
     }
 }
