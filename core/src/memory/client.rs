@@ -58,11 +58,13 @@ impl Shared {
     /// Opens a new lease where the current one is lost (LEASE-REOPEN).
     fn reopen(self: &Arc<Self>) -> Result<()> {
         let mut current = self.current.lock();
-        match current.1.lost() {
+        // Under the lock that a close takes behind this flag: it ends what is opened here, or nothing is.
+        if self.link.is_closed() {
+            return Err(Error::closed());
+        }
+        if current.1.lost().is_none() {
             // Another join was faster.
-            None => return Ok(()),
-            Some(LostReason::Closed) => return Err(Error::closed()),
-            Some(_) => {}
+            return Ok(());
         }
         let (old, clock) = (current.0, self.store.clock().clone());
         *current = (self.store.open_lease(self.ttl), Lease::new(clock.clone(), self.ttl, clock.now()));
@@ -195,9 +197,9 @@ impl Backend for MemoryBackend {
     }
 
     async fn close(&self, how: Close) -> Result<()> {
-        let (id, lease) = self.shared.current.lock().clone();
         // The first close counts: one that died gives nothing back when it is dropped later.
         if self.shared.link.close() && how == Close::Orderly {
+            let (id, lease) = self.shared.current.lock().clone();
             lease.end(LostReason::Closed);
             self.shared.store.end_lease(id, LostReason::Closed);
         }

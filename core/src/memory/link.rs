@@ -171,6 +171,10 @@ impl Link {
         !closed
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.0.state.lock().closed
+    }
+
     /// Sends a request through the link.
     ///
     /// # Errors

@@ -391,11 +391,32 @@ impl fmt::Debug for Memory {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
     use crate::decide::queue::TOMBSTONE;
 
     fn connected(store: &Memory) -> (Coordinator, Link) {
         store.connect(&Config::new("memory")).expect("connected")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_join_that_is_under_way_at_a_close_opens_no_lease() {
+        let store = Memory::new(Clock::tokio());
+        let (coordinator, link) = connected(&store);
+        let mutex = coordinator.mutex("a").expect("a good key");
+        link.cut();
+        coordinator.lease().until_lost().await;
+        link.heal();
+        link.hold();
+        let mut joining = Box::pin(mutex.acquire());
+        assert!((&mut joining).now_or_never().is_none());
+        link.held().await;
+        coordinator.close().await.expect("closed");
+        link.resume();
+        assert_eq!(joining.await.expect_err("closed").kind(), &ErrorKind::Closed);
+        assert_eq!(coordinator.lease().lost(), Some(LostReason::Expired));
+        assert!(store.0.state.lock().leases.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
