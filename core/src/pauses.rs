@@ -6,7 +6,7 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use crate::clock::Clock;
 
-/// Pauses that double, with jitter, up to the longest, and never end.
+/// Pauses that double up to the longest, each with up to as much again of jitter, and never end.
 #[derive(Debug)]
 pub(crate) struct Pauses {
     delays: ExponentialBackoff,

@@ -68,7 +68,7 @@ impl RwLock {
     /// Waits until nobody is before it. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
     ///
     /// # Errors
-    /// As [`read`](RwLock::read).
+    /// As [`read`](RwLock::read), and `Deadlock` in the scope of an owner that reads and does not write.
     ///
     /// # Cancel safety
     /// As [`read`](RwLock::read). Readers that waited behind it come in.
@@ -90,7 +90,7 @@ impl RwLock {
     /// As [`write`](RwLock::write), by an owner.
     ///
     /// # Errors
-    /// As [`read`](RwLock::read), and `Deadlock` when the owner reads and does not write.
+    /// As [`write`](RwLock::write).
     ///
     /// # Cancel safety
     /// As [`read_as`](RwLock::read_as).
@@ -113,7 +113,7 @@ impl RwLock {
     /// Writes if nobody holds or waits; never waits.
     ///
     /// # Errors
-    /// As [`try_read`](RwLock::try_read).
+    /// As [`try_read`](RwLock::try_read), and `Deadlock` in the scope of an owner that reads and does not write.
     ///
     /// # Cancel safety
     /// As [`try_read`](RwLock::try_read).
@@ -135,7 +135,7 @@ impl RwLock {
     /// Writes, with options, which count for the acquisition, not for a re-entry of an owner.
     ///
     /// # Errors
-    /// As [`read_with`](RwLock::read_with).
+    /// As [`write`](RwLock::write), `Timeout`, and `InvalidArgument` naming the option.
     ///
     /// # Cancel safety
     /// As [`write`](RwLock::write).
@@ -157,7 +157,7 @@ impl RwLock {
     /// Tries to write, with options.
     ///
     /// # Errors
-    /// As [`try_read_with`](RwLock::try_read_with).
+    /// As [`try_write`](RwLock::try_write), and `InvalidArgument` naming the option.
     ///
     /// # Cancel safety
     /// As [`try_read`](RwLock::try_read).
