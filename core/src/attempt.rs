@@ -31,6 +31,8 @@ pub(crate) struct Request {
     pub(crate) patience: Patience,
     /// The total deadline (for a try: of its answer); `Moment::NEVER` for none.
     pub(crate) deadline: Moment,
+    /// The bound of one request.
+    pub(crate) request_timeout: Duration,
     /// A fixed end, from the send of an uncontended join or from the admission.
     pub(crate) max_hold: Option<Duration>,
     /// Told when it is not admitted at once.
@@ -182,6 +184,7 @@ struct Attempt<'a> {
     departures: &'a Departures,
     clock: &'a Clock,
     obstacle: &'a Obstacle,
+    request_timeout: Duration,
     join: Join,
     left: Left,
 }
@@ -210,7 +213,8 @@ impl<'a> Attempt<'a> {
             patience: request.patience,
             repeated: false,
         };
-        Self { backend, departures, clock, obstacle, join, left: Left::Nothing }
+        let request_timeout = request.request_timeout;
+        Self { backend, departures, clock, obstacle, request_timeout, join, left: Left::Nothing }
     }
 
     /// Joins and waits, until it is over. What it admits is the caller's to [`keep`](Attempt::keep).
@@ -324,9 +328,10 @@ impl Drop for Attempt<'_> {
             Left::Nothing => {}
             Left::Node(node) => self.departures.push(Departure::Leave(self.join.queue.clone(), node)),
             Left::Unknown => {
-                // A request in flight may land a request timeout from now; its node then lives a TTL.
-                let lease = self.backend.lease();
-                let moot = self.clock.now() + lease.ttl() * 2;
+                // A request in flight may land a request timeout from now, or a TTL where that is longer; its node then
+                // lives a TTL.
+                let ttl = self.backend.lease().ttl();
+                let moot = self.clock.now() + self.request_timeout.max(ttl) + ttl;
                 self.departures.push(Departure::Abandon(self.join.clone(), moot));
             }
         }

@@ -36,6 +36,8 @@ enum Leave {
     Panics,
     /// It does not come to that: every join says that the lease was lost under it.
     NeverJoins,
+    /// Nor here: a join is on its way for ever, and cannot be abandoned; its node would have a lease of its own.
+    CutOff,
 }
 
 #[derive(Debug)]
@@ -57,8 +59,10 @@ struct FaultyNode {
 impl SequentialNodes for Faulty {
     async fn join(&self, join: &Join) -> Result<Joined> {
         self.joins.fetch_add(1, Ordering::Relaxed);
-        if let Leave::NeverJoins = self.leave {
-            return Err(Error::lost(LostReason::Expired));
+        match self.leave {
+            Leave::NeverJoins => return Err(Error::lost(LostReason::Expired)),
+            Leave::CutOff => std::future::pending().await,
+            _ => {}
         }
         let wrap =
             |inner| Arc::new(FaultyNode { inner, leave: self.leave, leaves: Arc::clone(&self.leaves) });
@@ -70,6 +74,10 @@ impl SequentialNodes for Faulty {
     }
 
     async fn abandon(&self, join: &Join) -> Result<()> {
+        if let Leave::CutOff = self.leave {
+            self.leaves.fetch_add(1, Ordering::Relaxed);
+            return Err(Error::new(ErrorKind::Unavailable, "planted: cut off"));
+        }
         self.inner.abandon(join).await
     }
 
@@ -97,7 +105,9 @@ impl Backend for Faulty {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
+        let mut capabilities = self.inner.capabilities();
+        capabilities.lease_per_node |= matches!(self.leave, Leave::CutOff);
+        capabilities
     }
 
     fn lease(&self) -> Lease {
@@ -124,7 +134,7 @@ impl Node for FaultyNode {
         self.check()?;
         match self.leave {
             Leave::NotHeld => Err(Error::new(ErrorKind::NotHeld, "planted: it has left")),
-            Leave::NeverJoins => unreachable!("there is no node"),
+            Leave::NeverJoins | Leave::CutOff => unreachable!("there is no node"),
             Leave::Panics => panic!("planted: a driver that panics in a leave"),
             Leave::Forbidden | Leave::FullUntil(_) => self.inner.leave().await,
         }
@@ -156,9 +166,13 @@ fn faulty(leave: Leave) -> Coordinator {
 }
 
 fn faulty_backend(leave: Leave) -> (Coordinator, Arc<Faulty>) {
-    let (inner, _) = Memory::new(Clock::tokio()).client(&config()).expect("connected");
+    faulty_under(leave, &config())
+}
+
+fn faulty_under(leave: Leave, config: &Config) -> (Coordinator, Arc<Faulty>) {
+    let (inner, _) = Memory::new(Clock::tokio()).client(config).expect("connected");
     let backend = Arc::new(Faulty { inner, leave, joins: AtomicUsize::new(0), leaves: Arc::default() });
-    (Coordinator::new(Arc::<Faulty>::clone(&backend), &config()), backend)
+    (Coordinator::new(Arc::<Faulty>::clone(&backend), config), backend)
 }
 
 #[tokio::test(start_paused = true)]
@@ -336,4 +350,22 @@ async fn what_has_left_already_is_not_asked_for_again_and_what_is_refused_is() {
         let again = backend.leaves.load(Ordering::Relaxed) > before;
         assert_eq!(again, goes_on, "{leave:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_is_abandoned_until_its_slowest_request_has_come_and_gone() {
+    let mut slow = config();
+    slow.request_timeout = 3 * slow.ttl;
+    let (coordinator, backend) = faulty_under(Leave::CutOff, &slow);
+    assert!(coordinator.mutex("a").expect("a good key").acquire().now_or_never().is_none());
+    let asked_within = async |time| {
+        let before = backend.leaves.load(Ordering::Relaxed);
+        tokio::time::sleep(time).await;
+        backend.leaves.load(Ordering::Relaxed) > before
+    };
+    for half in 0..8 {
+        assert!(asked_within(slow.ttl / 2).await, "given up after {half} halves of a TTL");
+    }
+    tokio::time::sleep(slow.ttl).await;
+    assert!(!asked_within(slow.ttl).await, "its lease has taken it");
 }

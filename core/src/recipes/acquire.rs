@@ -108,6 +108,7 @@ impl Acquire {
             label,
             patience,
             deadline,
+            request_timeout: coordinator.request_timeout(),
             max_hold: self.max_hold,
             on_queue: None,
         })
