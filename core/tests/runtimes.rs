@@ -92,5 +92,5 @@ fn a_first_use_on_a_runtime_that_is_not_driven_keeps_nobody_else_from_connecting
     let error = passing.block_on(mutex.acquire_with(within)).expect_err("not so soon");
     assert_eq!(error.kind(), &ErrorKind::Timeout);
     let acquired = kept.block_on(async { timeout(PATIENCE, mutex.acquire()).await });
-    acquired.expect("it waits for a connecting that nobody drives").expect("acquired");
+    let _guard = acquired.expect("it waits for a connecting that nobody drives").expect("acquired");
 }

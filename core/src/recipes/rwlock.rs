@@ -60,7 +60,7 @@ impl RwLock {
     /// stand in its place; `Misconfigured`; `Closed`.
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing.
+    /// Cancel-safe: a dropped acquire leaves nothing in the queue.
     pub async fn read(&self) -> Result<ReadGuard> {
         self.read_with(Acquire::new()).await
     }
@@ -79,10 +79,11 @@ impl RwLock {
     /// As [`read`](RwLock::read), by an owner.
     ///
     /// # Errors
-    /// As [`read`](RwLock::read).
+    /// As [`read`](RwLock::read), and `InvalidArgument` naming `label` where the owner's is empty, longer than 4 KiB or has a
+    /// control character.
     ///
     /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing; another task of the owner that waited for it takes over.
+    /// Cancel-safe: a dropped acquire leaves nothing in the queue; another task of the owner that waited for it takes over.
     pub async fn read_as(&self, owner: &Owner) -> Result<ReadGuard> {
         owner.scope(self.read()).await
     }
@@ -90,7 +91,7 @@ impl RwLock {
     /// As [`write`](RwLock::write), by an owner.
     ///
     /// # Errors
-    /// As [`write`](RwLock::write).
+    /// As [`write`](RwLock::write), and `InvalidArgument` as [`read_as`](RwLock::read_as).
     ///
     /// # Cancel safety
     /// As [`read_as`](RwLock::read_as).
@@ -101,11 +102,10 @@ impl RwLock {
     /// Reads if no writer holds or waits; never waits.
     ///
     /// # Errors
-    /// `Unavailable` when there is no answer within the request timeout; `Forbidden`; `Conflict` and `Misconfigured` as for those who
-    /// wait; `Lost` when the lease ended meanwhile; `Closed`.
+    /// As [`Mutex::try_acquire`](super::Mutex::try_acquire).
     ///
     /// # Cancel safety
-    /// Cancel-safe: leaves nothing.
+    /// Cancel-safe: leaves nothing in the queue.
     pub async fn try_read(&self) -> Result<Option<ReadGuard>> {
         self.try_read_with(Acquire::new()).await
     }

@@ -30,7 +30,8 @@ tokio::task_local! {
 }
 
 impl Owner {
-    /// A new owner. Two owners of one label are two owners.
+    /// A new owner. Two owners of one label are two owners. The label is looked at when it acquires: one that is empty, longer than
+    /// 4 KiB or has a control character is refused with `InvalidArgument`.
     pub fn new(label: impl Into<Arc<str>>) -> Self {
         Self { id: LAST.fetch_add(1, Ordering::Relaxed) + 1, label: label.into() }
     }
