@@ -163,7 +163,7 @@ impl Backend for EtcdBackend {
                         Close::Orderly => {
                             session.lease.end(LostReason::Closed);
                             let driver = self.client.driver.clone();
-                            tokio::spawn(async move {
+                            self.client.leases.runtime.spawn(async move {
                                 sender.send_replace(Some(revoke_in_time(&driver, session.id).await));
                             });
                         }

@@ -40,8 +40,8 @@ pub(crate) struct Leases {
 impl Leases {
     pub(crate) async fn open(driver: Driver, ttl: Duration) -> Result<Self> {
         let clock = Clock::system();
-        let session = Arc::new(grant(&driver, &clock, ttl).await?);
         let runtime = Handle::current();
+        let session = Arc::new(grant(&runtime, &driver, &clock, ttl).await?);
         let keeper = start_keeper(&runtime, &driver, &session);
         Ok(Self {
             driver,
@@ -75,14 +75,22 @@ impl Leases {
         let old = self.current();
         // The old lease is given back first, or the next join would wait behind our own old nodes (RULES C6).
         // Its keeper goes on trying where this fails.
-        let (_, granted) =
-            tokio::join!(self.driver.revoke(old.id), grant(&self.driver, &self.clock, self.ttl));
+        let (_, granted) = tokio::join!(
+            self.driver.revoke(old.id),
+            grant(&self.runtime, &self.driver, &self.clock, self.ttl)
+        );
         let session = Arc::new(granted?);
         let keeper = start_keeper(&self.runtime, &self.driver, &session);
         let mut current = self.current.lock();
         if self.closed.load(Ordering::Acquire) {
             keeper.abort();
-            give_back(self.driver.clone(), session.id, self.clock.clone(), session.lease.ttl());
+            give_back(
+                &self.runtime,
+                self.driver.clone(),
+                session.id,
+                self.clock.clone(),
+                session.lease.ttl(),
+            );
             return Err(Error::closed());
         }
         *current = (Arc::clone(&session), keeper);
@@ -115,7 +123,7 @@ impl Drop for Leases {
     }
 }
 
-async fn grant(driver: &Driver, clock: &Clock, ttl: Duration) -> Result<Session> {
+async fn grant(runtime: &Handle, driver: &Driver, clock: &Clock, ttl: Duration) -> Result<Session> {
     let sent = clock.now();
     let (id, granted) = driver.grant(ttl).await.map_err(Error::from).map_err(|error| match error.kind() {
         // A lease that nobody knows runs out by itself, so that it may as well not have been granted.
@@ -123,7 +131,7 @@ async fn grant(driver: &Driver, clock: &Clock, ttl: Duration) -> Result<Session>
         _ => error,
     })?;
     if granted < ttl {
-        give_back(driver.clone(), id, clock.clone(), ttl);
+        give_back(runtime, driver.clone(), id, clock.clone(), ttl);
         let range = format!("asked for a lease of {ttl:?}, which this server cuts to {granted:?}");
         return Err(Error::new(ErrorKind::Misconfigured, range));
     }
@@ -159,7 +167,7 @@ async fn keep(driver: Driver, session: Arc<Session>) {
     lease.tick();
     if lease.lost() == Some(LostReason::Expired) {
         // The server's side is given back too (RULES C6); there it lives a margin longer than here, at least.
-        give_back(driver, session.id, lease.clock().clone(), lease.ttl());
+        give_back(&Handle::current(), driver, session.id, lease.clock().clone(), lease.ttl());
     }
 }
 
@@ -213,9 +221,9 @@ async fn renew(driver: &Driver, session: &Session, backoff: &mut Backoff) -> Ans
 }
 
 /// Revokes a lease in the background, until it is confirmed or has run out by itself. A refusal may end too (RULES C6).
-fn give_back(driver: Driver, lease: i64, clock: Clock, ttl: Duration) {
+fn give_back(runtime: &Handle, driver: Driver, lease: i64, clock: Clock, ttl: Duration) {
     let runs_out = clock.now() + ttl;
-    tokio::spawn(async move {
+    runtime.spawn(async move {
         let mut backoff = Backoff::new();
         while let Err(Failure::Other(error)) = driver.revoke(lease).await {
             if clock.now() >= runs_out {

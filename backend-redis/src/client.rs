@@ -113,7 +113,7 @@ impl Client {
                         // Nothing may be sent from here on, not even by a task that runs beside us.
                         client.driver.cut();
                     }
-                    tokio::spawn(async move {
+                    self.runtime.spawn(async move {
                         let result = client.end(how).await;
                         sender.send_replace(Some(result));
                     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use latchwork_core::contracts::{Lease, LeaseState, NodeId};
 use latchwork_core::decide::{recheck, renewal_period};
-use latchwork_core::{Clock, LostReason, Moment, Result};
+use latchwork_core::{Clock, Error, LostReason, Moment, Result};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -111,7 +111,8 @@ pub(crate) async fn keep(client: Weak<Client>, reconnected: Arc<Notify>) {
             Ok(()) => started + period,
             Err(error) => {
                 tracing::debug!(%error, "not everything was renewed; again soon");
-                clock.now() + AGAIN
+                // What is refused may be allowed again in time, but is not asked for in a tight loop.
+                clock.now() + if error.is_retryable() { AGAIN } else { AGAIN.max(period / 4) }
             }
         };
     }
@@ -152,11 +153,14 @@ impl Client {
             return Ok(());
         }
         let observe = |sent, time| steps.observe(sent, self.clock.now(), time, self.ttl);
-        if self.renew_each(queues, observe).await? {
+        let renewed = self.renew_each(queues, observe).await;
+        if matches!(renewed, Ok(true)) {
             self.lease.proven(started);
         }
-        self.give_back(&lost).await;
-        Ok(())
+        if !renewed.as_ref().is_err_and(Error::is_retryable) {
+            self.give_back(&lost).await;
+        }
+        renewed.map(drop)
     }
 
     /// Renews nodes, in bursts, and answers whether no queue was refused. `answered` hears of each reply when it was asked
@@ -166,7 +170,7 @@ impl Client {
         queues: HashMap<Queue, Vec<Arc<Slot>>>,
         mut answered: impl FnMut(Moment, scripts::ServerTime),
     ) -> Result<bool> {
-        let (mut all, mut left) = (true, batches(queues));
+        let (mut all, mut left, mut refused) = (true, batches(queues), None);
         while !left.is_empty() {
             let mut result = Ok(());
             let rest = left.split_off(left.len().min(BURST));
@@ -186,16 +190,13 @@ impl Client {
                     Err(error) if error.is_retryable() => result = Err(error),
                     // Keys of one of its queues may be forbidden: the others are not to be lost with that.
                     Err(_) if batch.len() > 1 => left.extend(batch.into_iter().map(|queue| vec![queue])),
-                    Err(error) => {
-                        tracing::debug!(%error, queues = ?batch.first().map(|(queue, _)| queue), "a queue was not renewed");
-                        all = false;
-                    }
+                    Err(error) => refused = Some(error),
                 }
             }
             // A server that does not answer is not asked for the rest: the next round begins with everything.
             result?;
         }
-        Ok(all)
+        refused.map_or(Ok(all), Err)
     }
 
     /// Renews one waiting node by itself: its re-check (RULES A13).

@@ -10,6 +10,7 @@
 //! One write per client and period, however many locks it holds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use latchwork_core::contracts::{Lease, Names, NodeId};
 use latchwork_core::decide::ContactProof;
@@ -104,20 +105,29 @@ impl Session {
         self.lookouts.give_back();
     }
 
-    /// Waits until the server has confirmed that what was given back is closed.
-    pub(crate) async fn closed(&self) {
-        self.driver.closed().await;
-        self.lookouts.closed().await;
+    /// Whether the server confirms in this time that the session which was given back is closed. Those that hold nothing are
+    /// waited for as well, but say nothing of it.
+    pub(crate) async fn closed_within(&self, time: Duration) -> bool {
+        let mut closed = false;
+        let all = async {
+            self.driver.closed().await;
+            closed = true;
+            self.lookouts.closed().await;
+        };
+        let in_time = tokio::time::timeout(time, all).await;
+        in_time.is_ok() || closed
     }
 
     /// Where a wait is to watch these.
-    pub(crate) async fn place(&self, paths: impl IntoIterator<Item = &str>) -> Place {
+    pub(crate) async fn place<'a>(self: &'a Arc<Self>, paths: impl IntoIterator<Item = &str>) -> Place<'a> {
         let bytes = paths.into_iter().map(|path| self.driver.weight_of(path)).sum();
         if let Some(room) = self.driver.room_to_wait(bytes) {
-            return Place::here(Some(room));
+            return Place::here(&self.driver, Some(room));
         }
-        let there = self.lookouts.place(bytes, self).await;
-        there.unwrap_or(Place::here(None))
+        match self.lookouts.post(bytes, self).await {
+            Some(lookout) => Place::there(&self.driver, lookout),
+            None => Place::here(&self.driver, None),
+        }
     }
 
     /// A request was answered by the end of the session: why it is lost. Where the client crate says so before our clock

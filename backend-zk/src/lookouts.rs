@@ -13,93 +13,110 @@
 //! one that still shows what has left would be asked again and again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use latchwork_core::Moment;
 use parking_lot::Mutex;
+use tokio::sync::OwnedMutexGuard;
+use zookeeper_client::Error as Answer;
 
-use crate::driver::{Driver, Share};
+use crate::driver::{Driver, Share, Stat, Watch};
+use crate::error::Fault;
 use crate::lease::Session;
 
-/// A client's further sessions, of one that its nodes hang on. They stay until that ends.
+/// How long those are waited for whose connection broke.
+const A_BREAK: Duration = Duration::from_secs(1);
+
+/// A client's further sessions, of one that its nodes hang on.
 #[derive(Debug, Default)]
 pub(crate) struct Lookouts {
     posted: Mutex<Vec<Arc<Driver>>>,
-    // Held by whoever posts one. Not to be tried again before this.
-    posting: tokio::sync::Mutex<Option<Moment>>,
+    // Held while one is posted. Not to be tried again before this.
+    posting: Arc<tokio::sync::Mutex<Option<Moment>>>,
 }
 
 /// Where something is to be watched, with room for it while it is armed: then it is counted by itself.
-pub(crate) struct Place {
+pub(crate) struct Place<'a> {
+    here: &'a Driver,
     // `None`: by the session that the node hangs on.
     there: Option<Arc<Driver>>,
     // None where that has no room, and no further session can be had.
     _room: Option<Share>,
 }
 
-impl Place {
-    pub(crate) fn here(room: Option<Share>) -> Self {
-        Self { there: None, _room: room }
+impl<'a> Place<'a> {
+    pub(crate) fn here(driver: &'a Driver, room: Option<Share>) -> Self {
+        Self { here: driver, there: None, _room: room }
+    }
+
+    pub(crate) fn there(driver: &'a Driver, (lookout, room): (Arc<Driver>, Share)) -> Self {
+        Self { here: driver, there: Some(lookout), _room: Some(room) }
     }
 
     pub(crate) fn is_here(&self) -> bool {
         self.there.is_none()
     }
 
-    /// Whom to ask, where `here` is the session of the node.
-    pub(crate) fn driver<'a>(&'a self, here: &'a Driver) -> &'a Driver {
-        self.there.as_deref().unwrap_or(here)
+    /// As [`Driver::watch`].
+    pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch), Fault> {
+        match &self.there {
+            None => self.here.watch(path).await,
+            Some(lookout) => lookout.watch(path).await.map_err(of_a_lookout),
+        }
+    }
+
+    /// As [`Driver::children_watched`].
+    pub(crate) async fn children_watched(&self, path: &str) -> Result<(Vec<String>, Watch), Fault> {
+        match &self.there {
+            None => self.here.children_watched(path).await,
+            Some(lookout) => lookout.children_watched(path).await.map_err(of_a_lookout),
+        }
+    }
+}
+
+/// That it is over says nothing of the session that the node hangs on: asked again, elsewhere.
+fn of_a_lookout(fault: Fault) -> Fault {
+    match fault {
+        Fault::Gone | Fault::Forbidden(Answer::AuthFailed) => Fault::Unknown(None),
+        fault => fault,
     }
 }
 
 impl Lookouts {
-    /// Somewhere else with room for so many bytes of paths. `None`: no session can be had, or that of the nodes is over.
-    pub(crate) async fn place(&self, bytes: usize, session: &Session) -> Option<Place> {
-        if let Some(place) = self.find(bytes) {
-            return Some(place);
+    /// One with room for so many bytes of paths. `None`: no session can be had, or that of the nodes is over.
+    pub(crate) async fn post(&self, bytes: usize, session: &Arc<Session>) -> Option<(Arc<Driver>, Share)> {
+        if let Some(found) = self.find(bytes) {
+            return Some(found);
         }
         tokio::select! {
             biased;
             _ = session.lease().until_lost() => None,
-            place = self.post(bytes, session) => place,
+            posted = async {
+                let posting = Arc::clone(&self.posting).lock_owned().await;
+                if let Some(found) = self.find(bytes) {
+                    return Some(found);
+                }
+                if posting.is_some_and(|not_before| session.lease().clock().now() < not_before) {
+                    return None;
+                }
+                // In a task of its own, so that whoever gives up leaves no half of a session behind.
+                let _ = session.runtime.spawn(post_one(Arc::clone(session), posting)).await;
+                self.find(bytes)
+            } => posted,
         }
     }
 
-    async fn post(&self, bytes: usize, session: &Session) -> Option<Place> {
-        let (lease, settings) = (session.lease(), &session.settings);
-        let mut not_before = self.posting.lock().await;
-        if let Some(place) = self.find(bytes) {
-            return Some(place);
-        }
-        let now = lease.clock().now();
-        if not_before.is_some_and(|moment| now < moment) {
-            return None;
-        }
-        let opening = Driver::connect(settings, &session.runtime, Some(lease));
-        let driver = match tokio::time::timeout(settings.request_timeout, opening).await {
-            Ok(Ok(opened)) => Arc::new(opened.driver),
-            failed => {
-                tracing::warn!(
-                    failed = ?failed.map(Result::err),
-                    "no further session to watch from: this client waits in so many queues at once that a broken connection \
-                     would cost it its session"
-                );
-                *not_before = Some(now + lease.ttl());
-                return None;
-            }
-        };
+    fn find(&self, bytes: usize) -> Option<(Arc<Driver>, Share)> {
         let mut posted = self.posted.lock();
-        // Looked at under the lock that an end takes behind the lease's: one of the two sees the other.
-        if lease.lost().is_some() {
-            return None;
-        }
-        posted.push(Arc::clone(&driver));
-        place_at(&driver, bytes)
-    }
-
-    fn find(&self, bytes: usize) -> Option<Place> {
-        let mut posted = self.posted.lock();
-        posted.retain(|driver| !driver.is_over());
-        posted.iter().filter(|driver| driver.is_connected()).find_map(|driver| place_at(driver, bytes))
+        // Where breaks of the connection have left more than are needed, one of the idle is kept for what comes.
+        let mut idle = 0;
+        posted.retain(|driver| {
+            let kept = !driver.is_over() && (!driver.is_idle() || idle == 0);
+            idle += usize::from(kept && driver.is_idle());
+            kept
+        });
+        let mut present = posted.iter().filter(|driver| driver.is_connected());
+        present.find_map(|driver| Some((Arc::clone(driver), driver.room_to_wait(bytes)?)))
     }
 
     /// Gives them back: behind the end of the lease.
@@ -126,7 +143,51 @@ impl Lookouts {
     }
 }
 
-fn place_at(driver: &Arc<Driver>, bytes: usize) -> Option<Place> {
-    let room = driver.room_to_wait(bytes)?;
-    Some(Place { there: Some(Arc::clone(driver)), _room: Some(room) })
+/// Waits for those that are about to come back after a break of the connection, which may be all it takes, or opens another.
+async fn post_one(session: Arc<Session>, mut not_before: OwnedMutexGuard<Option<Moment>>) {
+    let (lease, settings) = (session.lease(), &session.settings);
+    let away: Vec<_> =
+        session.lookouts.posted.lock().iter().filter(|driver| !driver.is_connected()).cloned().collect();
+    let back = async {
+        for driver in &away {
+            // Or over, which is as well.
+            let _ = driver.connected().await;
+        }
+    };
+    if !away.is_empty() && tokio::time::timeout(settings.request_timeout.min(A_BREAK), back).await.is_ok() {
+        return;
+    }
+    let opening = Driver::connect(settings, &session.runtime, Some(lease));
+    match tokio::time::timeout(settings.request_timeout, opening).await {
+        Ok(Ok(opened)) => {
+            let mut posted = session.lookouts.posted.lock();
+            // Looked at under the lock that an end takes behind the lease's (a kill behind its own): one of the two sees the other.
+            if lease.lost().is_none() && !session.driver.is_killed() {
+                posted.push(Arc::new(opened.driver));
+            }
+        }
+        failed => {
+            tracing::warn!(
+                failed = ?failed.map(Result::err),
+                "no further session to watch from: this client waits in so many queues at once that a broken connection \
+                 would cost it its session"
+            );
+            *not_before = Some(lease.clock().now() + lease.ttl());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `Gone` ends the lease of whoever hears it.
+    #[test]
+    fn the_end_of_one_that_watches_is_no_end_of_what_the_nodes_hang_on() {
+        for ended in [Fault::from(Answer::SessionExpired), Fault::Gone, Fault::from(Answer::AuthFailed)] {
+            assert!(of_a_lookout(ended).is_transient());
+        }
+        assert!(matches!(of_a_lookout(Fault::NoNode), Fault::NoNode));
+        assert!(matches!(of_a_lookout(Fault::from(Answer::NoAuth)), Fault::Forbidden(_)));
+    }
 }

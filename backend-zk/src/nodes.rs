@@ -263,7 +263,7 @@ async fn create_alone(
                 Some(watched) => watched,
                 None => {
                     let place = session.place([ahead.as_str()]).await;
-                    place.driver(driver).watch(&ahead).await.map(|(_, _, watch)| watch)
+                    place.watch(&ahead).await.map(|(_, _, watch)| watch)
                 }
             };
             match watched {

@@ -131,8 +131,7 @@ impl ZkNode {
                     // Taken before anything is armed on it.
                     let mut connection = self.session.driver.connection();
                     let own_first = async { if alone { self.arm_own(&mut own).await } else { Ok(()) } };
-                    let (own_armed, armed) =
-                        tokio::join!(biased; own_first, place.driver(&self.session.driver).watch(&path));
+                    let (own_armed, armed) = tokio::join!(biased; own_first, place.watch(&path));
                     drop((room, place));
                     let watched: std::result::Result<Armed, Fault> = match own_armed.and(armed) {
                         Ok((data, _, _)) if self.is_permits() && is_admitted(&data) => {
@@ -256,15 +255,14 @@ impl ZkNode {
     /// The head waiter of permits waits for ANY node ahead to leave, and for the limit to change (RULES B6, B6b).
     async fn arm_head(
         &self,
-        place: &Place,
+        place: &Place<'_>,
         paths: &[String],
         ahead: usize,
         limit: Limit,
     ) -> std::result::Result<Ahead, Fault> {
-        let driver = place.driver(&self.session.driver);
         let arm_limit = async {
             match &self.limit {
-                Some(path) => match driver.watch(path).await {
+                Some(path) => match place.watch(path).await {
                     Ok((data, stat, watch)) => Ok(Some((Limit::read(&data, &stat), watch))),
                     // Removed by somebody: nothing to watch; the look of the re-check tells of it.
                     Err(Fault::NoNode) => Ok(None),
@@ -277,13 +275,13 @@ impl ZkNode {
         let mut now = None;
         let stored = if ahead <= WATCHED_ONE_BY_ONE {
             let (stored, armed) =
-                tokio::join!(biased; arm_limit, join_all(paths.iter().map(|path| driver.watch(path))));
+                tokio::join!(biased; arm_limit, join_all(paths.iter().map(|path| place.watch(path))));
             for armed in armed {
                 watches.push(armed?.2);
             }
             stored?
         } else {
-            let (stored, listed) = tokio::join!(biased; arm_limit, driver.children_watched(self.queue()));
+            let (stored, listed) = tokio::join!(biased; arm_limit, place.children_watched(self.queue()));
             let (children, watch) = listed?;
             now = Some(Queue::read(self.kind, children));
             watches.push(watch);

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use common::{
 };
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
-use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{Close, Join, Joined, LeaseState, Page};
 use latchwork_core::decide::Claim::Exclusive;
@@ -96,7 +97,7 @@ async fn thousands_of_waits_for_permits_keep_their_places_over_a_cut() {
     .await;
 }
 
-/// What a session could not watch again is watched from further sessions of its client.
+/// What a session could not watch again is watched from further sessions of its client, which may end as well.
 async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
     kind: &str,
     count: usize,
@@ -114,6 +115,11 @@ async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
     let keys: Vec<_> = (0..count).map(|number| format!("held-{number}")).collect();
     let held = stream::iter(&keys).map(|key| acquire(&holder, key)).buffer_unordered(64);
     let held: Vec<_> = soon(held.try_collect()).await.unwrap();
+    // Its owner is the session that all hangs on.
+    let main = soon(client.mutex("main").unwrap().acquire()).await.unwrap();
+    let queue = format!("/{}/mutex/main", direct.namespace);
+    let node = stranger.list_children(&queue).await.unwrap().remove(0);
+    let (_, stat) = stranger.get_data(&format!("{queue}/{node}")).await.unwrap();
     let mut waits: JoinSet<_> = keys.iter().map(|key| acquire(&client, key)).collect();
     let places = async || {
         let queues = stream::iter(&keys).map(async |key| {
@@ -132,13 +138,36 @@ async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
     // By now each of them is watched.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(sessions(&own).await > 3, "watched from the one session alone");
-    let lease = client.lease();
+    let (lease, (connects, _hear)) = (client.lease(), connects(&proxy));
     proxy.sever();
     soon(lease.changed(LeaseState::Live)).await;
     proxy.resume();
     let then = soon(lease.changed(LeaseState::Suspended)).await;
     assert_eq!(then, LeaseState::Live, "the session did not come back");
     assert_eq!(places().await, before);
+
+    let of_others = || -> Vec<_> {
+        let connects = connects.lock().unwrap();
+        connects
+            .iter()
+            .filter(|(session, _)| **session != stat.ephemeral_owner)
+            .map(|(_, connect)| connect.clone())
+            .collect()
+    };
+    soon(async {
+        while of_others().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    proxy.refuse();
+    for connect in of_others() {
+        end_session(own.addr(), &connect).await;
+    }
+    proxy.resume();
+    assert_eq!(places().await, before);
+    main.check().expect("the end of one that watches only is not its own");
+    main.release().await.unwrap();
     for released in held.chunks(64) {
         for outcome in join_all(released.iter().map(Hold::release)).await {
             outcome.unwrap();
@@ -152,6 +181,38 @@ async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
     client.close().await.unwrap();
     holder.close().await.unwrap();
     assert_eq!(sessions(&own).await, 1, "that of the stranger");
+}
+
+type Connects = Mutex<HashMap<i64, Vec<u8>>>;
+
+/// What each session says when it comes back, while the event is kept: its id and password are in it.
+fn connects(proxy: &Proxy) -> (Arc<Connects>, Event) {
+    let connects = Arc::new(Connects::default());
+    let heard = Arc::clone(&connects);
+    let hear = proxy.request(move |chunk| {
+        // Length, version of the protocol, last transaction seen, timeout, session.
+        if let (Some(&[0, 0, 0, 44 | 45, 0, 0, 0, 0]), Some(session)) =
+            (chunk.first_chunk(), chunk.get(20..28))
+        {
+            let session = i64::from_be_bytes(session.try_into().unwrap());
+            let length = 4 + usize::from(chunk[3]);
+            heard.lock().unwrap().insert(session, chunk[..length].to_vec());
+        }
+        false
+    });
+    (connects, hear)
+}
+
+/// Closes a session under its id, as an operator would, on a connection of our own: the client's words, and the request to
+/// close behind them. Answers when the server has carried that out.
+async fn end_session(addr: &str, connect: &[u8]) {
+    let mut stream = TcpStream::connect(addr).await.unwrap();
+    stream.write_all(connect).await.unwrap();
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer).await.unwrap();
+    let close: [[u8; 4]; 3] = [8_i32, 1, -11].map(i32::to_be_bytes);
+    stream.write_all(&close.concat()).await.unwrap();
+    soon(stream.read_to_end(&mut Vec::new())).await.unwrap();
 }
 
 /// How many sessions there are on a server.
@@ -419,36 +480,18 @@ async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_joi
     let addr = server().await.addr();
     let proxy = Proxy::start(addr).await.unwrap();
     let config = through(&proxy).await;
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    // The id and password of a session are in the client's own words when it comes back.
-    let _hear = proxy.request({
-        let seen = Arc::clone(&seen);
-        move |chunk| {
-            let mut seen = seen.lock().unwrap();
-            seen.push(chunk.to_vec());
-            false
-        }
-    });
     let coordinator = coordinator(&config).await;
     let guard = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
     let lease = coordinator.lease();
-    seen.lock().unwrap().clear();
+    let (connects, _hear) = connects(&proxy);
     proxy.sever();
     soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
     soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
-    let connect = seen.lock().unwrap().first().cloned().unwrap();
+    let connect = connects.lock().unwrap().values().next().cloned().unwrap();
 
-    // The same words on a connection of our own, and the request to close behind them. The client is kept out until the
-    // server has carried that out: it would take its session back before.
+    // The client is kept out meanwhile: it would take its session back before.
     proxy.refuse();
-    let mut stream = TcpStream::connect(addr).await.unwrap();
-    let length = 4 + usize::try_from(i32::from_be_bytes(connect[..4].try_into().unwrap())).unwrap();
-    stream.write_all(&connect[..length]).await.unwrap();
-    let mut answer = [0; 8];
-    stream.read_exact(&mut answer).await.unwrap();
-    let close: [[u8; 4]; 3] = [8_i32, 1, -11].map(i32::to_be_bytes);
-    stream.write_all(&close.concat()).await.unwrap();
-    soon(stream.read_to_end(&mut Vec::new())).await.unwrap();
+    end_session(addr, &connect).await;
     proxy.resume();
 
     let reason = soon(guard.lost()).await.reason();

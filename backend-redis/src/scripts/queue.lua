@@ -14,7 +14,7 @@
 --
 -- Shapes: x (exclusive claims only), rw (exclusive and shared), p (permits).
 -- No operation loops over the queue: it looks at the nodes that it drops and at those it admits, at most BATCH of
--- each, and says "more" when there may be others. Two rare exceptions read it once, in repair() and clamp().
+-- each, and says "more" when there may be others. Rare exceptions read it once, in repair() and what follows that, and clamp().
 
 local BATCH = 256
 local MORE, UNTOLD = 1, 2

@@ -85,6 +85,11 @@ impl Driver {
         Watch { watcher, killed: self.killed.subscribe(), share }
     }
 
+    /// Whether it watches nothing, and nothing is about to be.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.burden.0.load(Ordering::Relaxed) == 0
+    }
+
     /// What a watched path counts for.
     pub(crate) fn weight_of(&self, path: &str) -> usize {
         self.chroot_len + path.len()

@@ -59,7 +59,7 @@ impl ServerBed {
     /// A testbed on `server`, of the kind that `connector` connects to.
     ///
     /// # Errors
-    /// `InvalidArgument` when the server's URL is none of ours.
+    /// `InvalidArgument` when the server's URL is none of ours, or has a login, or a path other than Redis' database 0.
     pub fn new(
         server: Server,
         connector: Arc<dyn Connector>,
@@ -69,7 +69,7 @@ impl ServerBed {
         admin: OpenAdmin,
     ) -> Result<Self> {
         let config = Config::from_url(server.url())?;
-        if config.user.is_some() || config.password.is_some() || !config.path.is_empty() {
+        if config.user.is_some() || config.password.is_some() || !["", "0"].contains(&config.path.as_str()) {
             return Err(Error::invalid(
                 "url",
                 "the suite looks at the server by itself: it needs one without a login and a path",

@@ -261,6 +261,9 @@ cases! {
         let sequence = listing(&scene.mutex(&holder, "a")).await[1].sequence;
         let dropped = waiting.link.drop_wake(&scene.queue("a"), sequence);
         assert_eq!(dropped, scene.can(Fault::DropWake), "the testbed says what it can");
+        if !dropped {
+            scene.leave_out("not dropped");
+        }
         guard.release().await.expect("released");
         let ttl = waiting.coordinator.lease().ttl();
         let asked = tokio::time::Instant::now();
@@ -342,6 +345,9 @@ cases! {
         let guard = acquire(&scene.mutex(&client, "a")).await;
         let planted = scene.stage.plant(&queue).await;
         assert_eq!(planted.is_ok(), scene.can(Fault::Plant), "the testbed says what it can: {planted:?}");
+        if planted.is_err() {
+            scene.leave_out("no strangers");
+        }
         let waiter = queue_up(&scene.mutex(&other, "a"), 2).await;
         guard.release().await.expect("released");
         let next = waiter.guard().await;

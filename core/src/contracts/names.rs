@@ -7,8 +7,8 @@
 //! *Why it is safe.* Where no name is free an attempt's own id is its name. A name becomes free only when the two requests
 //! that touch whatever bears it, the join and the first leave, were answered and never repeated: so neither lands later. An
 //! attempt that was repeated, abandoned or refused behind its write, and a node whose first leave has no answer, take their name
-//! with them: so what an abandon and such a refusal remove by the name alone is their own. All other requests (further leaves,
-//! marks, downgrades) compare the create revision on etcd, so that late ones find nothing, and on ZooKeeper are not sent behind
+//! with them: so what an abandon, such a refusal and the leave of a repeated attempt remove by the name alone is their own. All other
+//! requests (further leaves, marks, downgrades) compare the create revision on etcd, so that late ones find nothing, and on ZooKeeper are not sent behind
 //! a confirmed leave (RULES B10).
 //! Model B of core's tests has it as `reuses`, with what goes wrong where a name is freed earlier.
 
