@@ -100,7 +100,7 @@ impl Lookouts {
                     return None;
                 }
                 // In a task of its own, so that whoever gives up leaves no half of a session behind.
-                let _ = session.runtime.spawn(post_one(Arc::clone(session), posting)).await;
+                let _ = session.runtime.spawn(post_one(bytes, Arc::clone(session), posting)).await;
                 self.find(bytes)
             } => posted,
         }
@@ -108,15 +108,17 @@ impl Lookouts {
 
     fn find(&self, bytes: usize) -> Option<(Arc<Driver>, Share)> {
         let mut posted = self.posted.lock();
-        // Where breaks of the connection have left more than are needed, one of the idle is kept for what comes.
-        let mut idle = 0;
-        posted.retain(|driver| {
-            let kept = !driver.is_over() && (!driver.is_idle() || idle == 0);
-            idle += usize::from(kept && driver.is_idle());
-            kept
-        });
         let mut present = posted.iter().filter(|driver| driver.is_connected());
-        present.find_map(|driver| Some((Arc::clone(driver), driver.room_to_wait(bytes)?)))
+        // With its room it is not idle any more.
+        let found = present.find_map(|driver| Some((Arc::clone(driver), driver.room_to_wait(bytes)?)));
+        // Where breaks of the connection have left more than are needed, one of the idle is kept for what comes.
+        let mut spare = 0;
+        posted.retain(|driver| {
+            let idle = driver.is_idle() && driver.is_connected();
+            spare += usize::from(idle);
+            !driver.is_over() && (!idle || spare == 1)
+        });
+        found
     }
 
     /// Gives them back: behind the end of the lease.
@@ -144,7 +146,7 @@ impl Lookouts {
 }
 
 /// Waits for those that are about to come back after a break of the connection, which may be all it takes, or opens another.
-async fn post_one(session: Arc<Session>, mut not_before: OwnedMutexGuard<Option<Moment>>) {
+async fn post_one(bytes: usize, session: Arc<Session>, mut not_before: OwnedMutexGuard<Option<Moment>>) {
     let (lease, settings) = (session.lease(), &session.settings);
     let away: Vec<_> =
         session.lookouts.posted.lock().iter().filter(|driver| !driver.is_connected()).cloned().collect();
@@ -154,8 +156,12 @@ async fn post_one(session: Arc<Session>, mut not_before: OwnedMutexGuard<Option<
             let _ = driver.connected().await;
         }
     };
-    if !away.is_empty() && tokio::time::timeout(settings.request_timeout.min(A_BREAK), back).await.is_ok() {
-        return;
+    if !away.is_empty() {
+        // Where it takes longer, another is opened.
+        let _ = tokio::time::timeout(settings.request_timeout.min(A_BREAK), back).await;
+        if session.lookouts.find(bytes).is_some() {
+            return;
+        }
     }
     let opening = Driver::connect(settings, &session.runtime, Some(lease));
     match tokio::time::timeout(settings.request_timeout, opening).await {

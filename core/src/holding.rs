@@ -22,8 +22,9 @@ use crate::token::Token;
 pub(crate) struct Holding {
     coordinator: Coordinator,
     pub(crate) tenure: Arc<Tenure>,
-    // The server has confirmed a downgrade.
+    // The server has confirmed a downgrade; one goes on in the background.
     turned: AtomicBool,
+    turns: AtomicBool,
     // Where somebody listens, until its end.
     span: Mutex<Option<Box<Span>>>,
 }
@@ -113,8 +114,13 @@ impl Holding {
             node.state().keep_until(coordinator.clock().now() + length);
             coordinator.departures().keep(&node);
         }
-        let (tenure, turned) = (Tenure::new(queue, node), AtomicBool::new(false));
-        let holding = Self { coordinator, tenure, turned, span: Mutex::default() };
+        let holding = Self {
+            coordinator,
+            tenure: Tenure::new(queue, node),
+            turned: AtomicBool::new(false),
+            turns: AtomicBool::new(false),
+            span: Mutex::default(),
+        };
         holding.leave_at_fixed_end();
         holding
     }
@@ -157,11 +163,7 @@ impl Holding {
         self.coordinator.departures().beside(async move {
             tokio::select! {
                 () = tenure.until_ended() => {}
-                () = clock.sleep_until(end) => {
-                    // Looked at now, so that it stays the reason, should the client be closed before anybody else looks.
-                    tenure.lost();
-                    departures.push(tenure.departure());
-                }
+                () = clock.sleep_until(end) => departures.push(tenure.departure()),
             }
         });
     }
@@ -299,7 +301,8 @@ impl Turning<'_> {
 
 impl Drop for Turning<'_> {
     fn drop(&mut self) {
-        if !self.over {
+        // Once is enough, however often it is asked for.
+        if !self.over && !self.holding.turns.swap(true, Ordering::AcqRel) {
             self.holding.downgrade_later();
         }
     }

@@ -11,9 +11,11 @@ use latchwork_core::{
     Clock, Config, Connector, Coordinator, ErrorKind, Hold, LostReason, Result, connect_lazy,
 };
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
-const TTL: Duration = Duration::from_secs(1);
+/// Long beside what a busy machine takes away from a renewal.
+const TTL: Duration = Duration::from_secs(3);
 /// Only what never ends meets this bound.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -40,7 +42,8 @@ fn a_fixed_end_is_told_though_the_runtime_of_the_acquire_is_not_driven() {
     let store = Memory::new(Clock::system());
     let (client, _link, other) = kept.block_on(async { two_clients(&store) });
     let mutex = client.mutex("a").expect("a good key");
-    let guard = passing.block_on(mutex.acquire_with(Acquire::new().max_hold(TTL / 5))).expect("acquired");
+    let max_hold = Acquire::new().max_hold(TTL / 5);
+    let guard = passing.block_on(mutex.acquire_with(max_hold)).expect("acquired");
     let next = other.mutex("a").expect("a good key");
     let next = kept.block_on(async { timeout(PATIENCE, next.acquire()).await });
     assert!(next.expect("the server was never told").is_ok());
@@ -62,9 +65,9 @@ fn a_lease_that_is_opened_anew_outlives_the_runtime_of_whoever_asked_for_it() {
     guard.check().expect("it is renewed");
 }
 
-/// Connects after a while.
+/// Connects when it may.
 #[derive(Debug)]
-struct Slow(Memory);
+struct Slow(Memory, Arc<Notify>);
 
 #[async_trait]
 impl Connector for Slow {
@@ -77,7 +80,7 @@ impl Connector for Slow {
     }
 
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
-        tokio::time::sleep(TTL / 5).await;
+        self.1.notified().await;
         Ok(self.0.client(config)?.0)
     }
 }
@@ -85,12 +88,14 @@ impl Connector for Slow {
 #[test]
 fn a_first_use_on_a_runtime_that_is_not_driven_keeps_nobody_else_from_connecting() {
     let [kept, passing] = runtimes();
-    let slow: Arc<dyn Connector> = Arc::new(Slow(Memory::new(Clock::system())));
+    let may = Arc::new(Notify::new());
+    let slow: Arc<dyn Connector> = Arc::new(Slow(Memory::new(Clock::system()), Arc::clone(&may)));
     let lazy = kept.block_on(async { connect_lazy(&[slow], &config()) }).expect("nothing is asked of it yet");
     let mutex = lazy.mutex("a").expect("a good key");
     let within = Acquire::new().within(Duration::from_millis(10));
     let error = passing.block_on(mutex.acquire_with(within)).expect_err("not so soon");
     assert_eq!(error.kind(), &ErrorKind::Timeout);
+    may.notify_one();
     let acquired = kept.block_on(async { timeout(PATIENCE, mutex.acquire()).await });
     let _guard = acquired.expect("it waits for a connecting that nobody drives").expect("acquired");
 }

@@ -43,7 +43,8 @@ struct Inner {
     deadline: AtomicU64,
     // The instant by which an outstanding renewal must be answered; NEVER when none is outstanding.
     due: AtomicU64,
-    ended: OnceLock<LostReason>,
+    // Why it is over, and since when.
+    ended: OnceLock<(LostReason, Moment)>,
     // Of a stand-in: what it stood in for.
     became: OnceLock<Lease>,
     changed: Notify,
@@ -59,14 +60,14 @@ impl Inner {
     }
 
     fn state(&self) -> LeaseState {
-        if let Some(&reason) = self.ended.get() {
+        if let Some(&(reason, _)) = self.ended.get() {
             return LeaseState::Lost(reason);
         }
         let now = self.clock.now();
         if now >= self.deadline() {
             // Final from the first look that sees it, whatever a keeper is about to write (RULES C5): a new
             // lease may be opened by it.
-            LeaseState::Lost(*self.ended.get_or_init(|| LostReason::Expired))
+            LeaseState::Lost(self.ended.get_or_init(|| (LostReason::Expired, self.deadline())).0)
         } else if now >= self.due() {
             LeaseState::Suspended
         } else {
@@ -125,6 +126,14 @@ impl Lease {
     /// The SEND time of the request that opened it: no node hangs on it that was asked for before.
     pub fn opened(&self) -> Moment {
         self.inner().opened
+    }
+
+    /// Why it is lost and since when, or `None` while it is not.
+    pub(crate) fn ending(&self) -> Option<(LostReason, Moment)> {
+        let inner = self.inner();
+        // Looked at, so that a deadline that has passed is one.
+        inner.state();
+        inner.ended.get().copied()
     }
 
     /// What this client gives up earlier than the server.
@@ -194,7 +203,7 @@ impl Lease {
     pub fn end(&self, reason: LostReason) {
         let inner = self.inner();
         if !matches!(inner.state(), LeaseState::Lost(_)) {
-            let _ = inner.ended.set(reason);
+            let _ = inner.ended.set((reason, inner.clock.now()));
         }
         inner.changed.notify_waiters();
     }

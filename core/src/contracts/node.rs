@@ -111,13 +111,12 @@ impl NodeState {
         if let Some(&reason) = self.gone.get() {
             return Some(reason);
         }
-        let (end, deadline) = (self.fixed_end(), self.lease.deadline());
-        let reason = match self.lease.lost() {
-            // Of two instants that have passed, the earlier; where the lease was ended before them, that is the reason.
-            None | Some(LostReason::Expired) if end <= deadline && self.lease.clock().now() >= end => {
-                LostReason::MaxHold
-            }
-            lost => lost?,
+        let end = self.fixed_end();
+        // Whichever came first.
+        let reason = match self.lease.ending() {
+            Some((reason, at)) if at < end => reason,
+            None if end == Moment::NEVER || self.lease.clock().now() < end => return None,
+            _ => LostReason::MaxHold,
         };
         Some(*self.gone.get_or_init(|| reason))
     }
@@ -246,16 +245,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_reason_of_a_loss_stays_when_the_fixed_end_comes_after_it() {
-        for looked in [true, false] {
+        for (reason, looked) in [LostReason::Closed, LostReason::Expired]
+            .into_iter()
+            .flat_map(|reason| [(reason, true), (reason, false)])
+        {
             let (clock, hold) = (Clock::tokio(), Duration::from_secs(5));
             let node = NodeState::new(Lease::new(clock.clone(), 2 * hold, clock.now()), 1);
             node.end_at(clock.now() + hold);
-            node.lease().end(LostReason::Closed);
+            node.lease().end(reason);
             if looked {
-                assert_eq!(node.lost(), Some(LostReason::Closed));
+                assert_eq!(node.lost(), Some(reason));
             }
             clock.jump(hold);
-            assert_eq!(node.lost(), Some(LostReason::Closed), "looked: {looked}");
+            assert_eq!(node.lost(), Some(reason), "looked: {looked}");
         }
     }
 
