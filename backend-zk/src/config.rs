@@ -140,8 +140,10 @@ fn check_path(argument: &'static str, path: &str) -> Result<()> {
     if rest.split('/').next() == Some("zookeeper") {
         return refuse("/zookeeper is the server's own");
     }
-    if path.chars().any(|c| c.is_control() || ('\u{fff0}'..='\u{ffff}').contains(&c)) {
-        return refuse("it has a control character");
+    // A server looks at UTF-16, and refuses the half of a pair.
+    let refused = |c: char| c.is_control() || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..);
+    if path.chars().any(refused) {
+        return refuse("it has a control character, or one for private use or beyond U+FFEF");
     }
     Ok(())
 }
@@ -184,6 +186,8 @@ mod tests {
             ("zookeeper://h:0", "url"),
             ("zookeeper://h/a//b", "url"),
             ("zookeeper://h/zookeeper/x", "url"),
+            ("zookeeper://h/\u{1f512}", "url"),
+            ("zookeeper://h/\u{e000}", "url"),
             ("zookeeper://app@h", "user"),
         ] {
             assert_eq!(settings(url).unwrap_err().argument(), Some(argument), "{url}");

@@ -24,15 +24,19 @@ impl Limit {
     }
 }
 
-/// The limit that counts, stored by the first who names one. The default where none does.
+/// The limit that counts, stored by the first who names one; the default where none does. And whether it was read behind the
+/// listing: who is admitted by such a one is to be marked, see [`read_limit`].
 pub(crate) async fn settle_limit(
     session: &Session,
     site: &Site,
     join: &Join,
     found: Option<std::result::Result<(Vec<u8>, Stat), Fault>>,
-) -> Result<Limit> {
-    let (Some(path), Claim::Permits(weight)) = (&site.limit, join.claim) else { return Ok(Limit::default()) };
+) -> Result<(Limit, bool)> {
+    let (Some(path), Claim::Permits(weight)) = (&site.limit, join.claim) else {
+        return Ok((Limit::default(), false));
+    };
     let fail = |fault: Fault| overtaken(session, fault, "read the stored limit");
+    let read_later = !matches!(found, Some(Ok(_)));
     let mut found = found;
     let stored = loop {
         match (found.take(), join.limit) {
@@ -51,7 +55,7 @@ pub(crate) async fn settle_limit(
     if join.limit.is_some_and(|asked| asked != stored.permits) || weight > stored.permits {
         return Err(join.conflict(Some(stored.permits)));
     }
-    Ok(stored)
+    Ok((stored, read_later))
 }
 
 /// Stores a limit where there is none; `None` when it found one there.
@@ -101,7 +105,9 @@ pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u
     }
 }
 
-/// The limit stored at `path`, `None` where there is none.
+/// The limit stored at `path`, `None` where there is none. To be read before the listing that it is to judge: whoever joins behind
+/// that listing reads it later, and so judges by the same limit, or by one that has whoever was admitted marked (RULES B6b). By
+/// a limit that is newer than its listing somebody could be admitted of whom neither the sums nor a mark tell those behind.
 pub(crate) async fn read_limit(
     session: &Session,
     path: Option<&str>,

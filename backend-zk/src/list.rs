@@ -63,7 +63,7 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
             claim: claims[at],
             admitted: at < admitted,
             label: told.label,
-            age: Some(Duration::from_millis(u64::try_from(now - told.joined).unwrap_or(0))),
+            age: Some(Duration::from_millis(u64::try_from(now.saturating_sub(told.joined)).unwrap_or(0))),
         })
     });
     Ok(entries.filter(|entry| entry.sequence > page.after).collect())

@@ -82,8 +82,8 @@ async fn enter(session: &Arc<Session>, site: &Site, join: &Join) -> Result<Joine
             return Ok(Joined::Waiting(node));
         }
     };
-    let limit = match settle_limit(session, site, join, limit).await {
-        Ok(limit) => limit,
+    let (limit, read_later) = match settle_limit(session, site, join, limit).await {
+        Ok(settled) => settled,
         Err(error) => {
             node.take_back().await?;
             return Err(error);
@@ -96,7 +96,7 @@ async fn enter(session: &Arc<Session>, site: &Site, join: &Join) -> Result<Joine
     };
     match standing(&queue.listed(|_| false), own, limit.permits) {
         Standing::Admitted { mark } => {
-            node.enter(mark, None, limit)?;
+            node.enter(mark || read_later, None, limit)?;
             Ok(Joined::Admitted(node))
         }
         _ if join.patience == Patience::Try => {
@@ -208,12 +208,14 @@ async fn adopt(
         }
     }
     let Some((path, stat)) = kept else { return Ok(None) };
-    let (children, limit) = tokio::join!(session.driver.children(&site.path), async {
+    let limit = async {
         match &site.limit {
             Some(limit) => Some(session.driver.read(limit).await),
             None => None,
         }
-    });
+    };
+    // Sent in this order, in one trip.
+    let (limit, children) = tokio::join!(biased; limit, session.driver.children(&site.path));
     Ok(Some(Made { path, stat, shown: Shown::Queue(children?), limit }))
 }
 

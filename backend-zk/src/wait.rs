@@ -207,14 +207,15 @@ impl ZkNode {
     /// Lists; behind a `sync` where the server may lag behind one that was heard.
     async fn look(&self, behind: bool) -> std::result::Result<View, Fault> {
         let driver = &self.session.driver;
-        let list = async {
-            if behind {
-                driver.sync_children(self.queue()).await
-            } else {
-                driver.children(self.queue()).await
-            }
-        };
-        let (children, limit) = tokio::join!(list, read_limit(&self.session, self.limit.as_deref()));
+        let sync = async { if behind { driver.sync(self.queue()).await } else { Ok(()) } };
+        // Sent in this order, in one trip.
+        let (synced, limit, children) = tokio::join!(
+            biased;
+            sync,
+            read_limit(&self.session, self.limit.as_deref()),
+            driver.children(self.queue())
+        );
+        synced?;
         let children = children?;
         // Half of what it takes to be far, or a queue of about that length would be now this and now that.
         if children.len() <= FAR_FROM_HEAD / 2 {

@@ -113,8 +113,9 @@ impl Driver {
             // All are called, and so queued, before the first is awaited.
             let directory = cold.then(|| client.create(queue, b"", &directory));
             let created = client.create(path, label.as_bytes(), &node);
-            let children = client.list_children(queue);
+            // Before the listing: see `read_limit`.
             let limit = limit.map(|limit| client.get_data(limit));
+            let children = client.list_children(queue);
             // Lost a race to another, or its parent is missing: the create behind it tells. It does not tell a refusal.
             let refused = match directory {
                 Some(directory) => directory.await.err().map(Fault::from),
@@ -184,6 +185,11 @@ impl Driver {
             })
             .await?;
         Ok((children, self.armed(path, watcher)))
+    }
+
+    /// All that the leader had committed when this came there shows in what is asked behind it.
+    pub(crate) async fn sync(&self, path: &str) -> Result<()> {
+        self.request(|client| async move { client.sync(path).await }).await
     }
 
     /// Lists behind a `sync`: all that the leader had committed when it came there shows (RULES B8).
