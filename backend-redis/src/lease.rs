@@ -164,17 +164,16 @@ impl Client {
     }
 
     /// Renews nodes, in bursts, and answers whether no queue was refused. `answered` hears of each reply when it was asked
-    /// for, and the server's time in it.
+    /// for, and the server's time in it. Where the server forbids one outright, that is the error, behind all the others.
     pub(crate) async fn renew_each(
         self: &Arc<Self>,
         queues: HashMap<Queue, Vec<Arc<Slot>>>,
         mut answered: impl FnMut(Moment, scripts::ServerTime),
     ) -> Result<bool> {
-        let (mut all, mut left, mut refused) = (true, batches(queues), None);
+        let (mut all, mut left, mut refusal) = (true, batches(queues), None);
         while !left.is_empty() {
             let mut result = Ok(());
-            let rest = left.split_off(left.len().min(BURST));
-            let burst = std::mem::replace(&mut left, rest);
+            let burst: Vec<_> = left.drain(..left.len().min(BURST)).collect();
             let calls: Vec<_> = burst.iter().map(|batch| renewal(batch, self.ttl)).collect();
             let answers = self.driver.run_all(&calls, self.renewal_bound()).await;
             for (batch, answer) in burst.into_iter().zip(answers) {
@@ -190,13 +189,13 @@ impl Client {
                     Err(error) if error.is_retryable() => result = Err(error),
                     // Keys of one of its queues may be forbidden: the others are not to be lost with that.
                     Err(_) if batch.len() > 1 => left.extend(batch.into_iter().map(|queue| vec![queue])),
-                    Err(error) => refused = Some(error),
+                    Err(error) => refusal = Some(error),
                 }
             }
             // A server that does not answer is not asked for the rest: the next round begins with everything.
             result?;
         }
-        refused.map_or(Ok(all), Err)
+        refusal.map_or(Ok(all), Err)
     }
 
     /// Renews one waiting node by itself: its re-check (RULES A13).

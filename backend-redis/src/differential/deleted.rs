@@ -32,12 +32,7 @@ impl History<'_> {
         let before: Vec<_> = (self.twin.iter())
             .map(|(sequence, slot, admitted)| Stood { id: slot.id, sequence, claim: slot.claim, admitted })
             .collect();
-        let key = (self.queue.keys().chain([self.queue.left()]))
-            .map(|key| key.to_string())
-            .find(|key| key.ends_with(&format!(":{part}")));
-        let raw = &mut self.bench.raw;
-        let deleted: u32 = redis::cmd("DEL").arg(key).query_async(raw).await.unwrap();
-        if deleted == 0 || before.is_empty() {
+        if self.delete(&[part]).await == 0 || before.is_empty() {
             return false;
         }
         self.now -= self.dice.roll(2) * self.dice.roll(SECOND);
@@ -94,6 +89,14 @@ impl History<'_> {
         // Who is told of it twice is none the worse.
         self.bench.told().await;
         true
+    }
+
+    /// Deletes these parts of the queue at once, and answers how many were there.
+    async fn delete(&mut self, parts: &[&str]) -> u32 {
+        let keys = self.queue.keys().chain([self.queue.left()]).map(|key| key.to_string());
+        let named: Vec<_> =
+            keys.filter(|key| parts.iter().any(|part| key.ends_with(&format!(":{part}")))).collect();
+        redis::cmd("DEL").arg(named).query_async(&mut self.bench.raw).await.unwrap()
     }
 
     async fn newcomer(&mut self) -> (Claim, JoinAnswer) {
@@ -173,14 +176,7 @@ async fn whoever_comes_when_the_nodes_have_run_out_unseen_is_admitted() {
             for _ in 0..10 + seed % 30 {
                 history.step().await;
             }
-            let keys = history.queue.keys().map(|key| key.to_string());
-            let nodes: Vec<_> = keys
-                .filter(|key| {
-                    ["seq", "exp", "node", "writers"].iter().any(|part| key.ends_with(&format!(":{part}")))
-                })
-                .collect();
-            let raw = &mut history.bench.raw;
-            let lapsed: u32 = redis::cmd("DEL").arg(nodes).query_async(raw).await.unwrap();
+            let lapsed = history.delete(&["seq", "exp", "node", "writers"]).await;
             history.now += 60 * SECOND;
             let (_, answer) = history.newcomer().await;
             let waits = matches!(answer, JoinAnswer::Waiting { .. });
@@ -198,7 +194,7 @@ async fn hundreds_who_hold_together_outlive_a_deleted_hash() {
     let mut bench = Bench::new(server.url()).await;
     for kind in [Kind::RwLock, Kind::Semaphore] {
         let address = Address::new("deleted", kind, NodeId::random().to_string()).unwrap();
-        let history = History::new(&mut bench, address, 7);
+        let mut history = History::new(&mut bench, address, 7);
         let claim = if kind == Kind::RwLock { Claim::Shared } else { Claim::Permits(1) };
         let mut held = Vec::new();
         for _ in 0..600 {
@@ -216,9 +212,7 @@ async fn hundreds_who_hold_together_outlive_a_deleted_hash() {
             let JoinAnswer::Admitted { sequence } = answer else { panic!("{answer:?}") };
             held.push((join.id, sequence));
         }
-        let meta = history.queue.keys().map(|key| key.to_string()).find(|key| key.ends_with(":meta"));
-        let deleted: u32 = redis::cmd("DEL").arg(meta).query_async(&mut history.bench.raw).await.unwrap();
-        assert_eq!(deleted, 1);
+        assert_eq!(history.delete(&["meta"]).await, 1);
         for (number, node) in held.iter().enumerate().rev().step_by(100) {
             let call = scripts::renew([(&history.queue, vec![*node])], FAR, Some(history.now));
             let (_, queues) = scripts::renewed(history.bench.run(call).await).unwrap();
@@ -240,9 +234,7 @@ async fn a_late_join_of_an_abandoned_attempt_meets_its_tombstone_without_the_has
             history.join_new().await;
         }
         history.abandon().await;
-        let meta = history.queue.keys().map(|key| key.to_string()).find(|key| key.ends_with(":meta"));
-        let deleted: u32 = redis::cmd("DEL").arg(meta).query_async(&mut history.bench.raw).await.unwrap();
-        assert_eq!(deleted, 1);
+        assert_eq!(history.delete(&["meta"]).await, 1);
         if others_first {
             // A script that cannot look at the tombstones, and writes the hash anew.
             let sweep =

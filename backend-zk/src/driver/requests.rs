@@ -176,12 +176,8 @@ impl Driver {
     pub(crate) async fn children_watched(&self, path: &str) -> Result<(Vec<String>, Watch)> {
         let (children, watcher) = self
             .request(|client| async move {
-                let synced = self.sync_first.then(|| client.sync(path));
-                let listed = client.list_and_watch_children(path);
-                if let Some(synced) = synced {
-                    synced.await?;
-                }
-                listed.await
+                let list = || client.list_and_watch_children(path);
+                behind_sync(&client, path, self.sync_first, list).await
             })
             .await?;
         Ok((children, self.armed(path, watcher)))
@@ -194,12 +190,9 @@ impl Driver {
 
     /// Lists behind a `sync`: all that the leader had committed when it came there shows (RULES B8).
     pub(crate) async fn sync_children(&self, path: &str) -> Result<Vec<String>> {
-        self.request(|client| async move {
-            let synced = client.sync(path);
-            let children = client.list_children(path);
-            synced.await?;
-            children.await
-        })
+        self.request(
+            |client| async move { behind_sync(&client, path, true, || client.list_children(path)).await },
+        )
         .await
     }
 
@@ -216,10 +209,7 @@ impl Driver {
     /// Reads behind a `sync`.
     pub(crate) async fn sync_read(&self, path: &str) -> Result<Vec<u8>> {
         self.request(|client| async move {
-            let synced = client.sync(path);
-            let read = client.get_data(path);
-            synced.await?;
-            Ok(read.await?.0)
+            Ok(behind_sync(&client, path, true, || client.get_data(path)).await?.0)
         })
         .await
     }
@@ -246,12 +236,8 @@ impl Driver {
     pub(crate) async fn watch(&self, path: &str) -> Result<(Vec<u8>, Stat, Watch)> {
         let (data, stat, watcher) = self
             .request(|client| async move {
-                let synced = self.sync_first.then(|| client.sync(path));
-                let read = client.get_and_watch_data(path);
-                if let Some(synced) = synced {
-                    synced.await?;
-                }
-                read.await
+                let read = || client.get_and_watch_data(path);
+                behind_sync(&client, path, self.sync_first, read).await
             })
             .await?;
         Ok((data, stat.into(), self.armed(path, watcher)))
@@ -324,4 +310,23 @@ impl Driver {
             () = &mut timeout => Err(Fault::Unknown(None)),
         }
     }
+}
+
+/// Asks, behind a `sync` in the same trip where that is wanted.
+async fn behind_sync<T, F>(
+    client: &Client,
+    path: &str,
+    wanted: bool,
+    ask: impl FnOnce() -> F,
+) -> std::result::Result<T, Answer>
+where
+    F: Future<Output = std::result::Result<T, Answer>>,
+{
+    // Both are called, and so queued, before the first is awaited.
+    let synced = wanted.then(|| client.sync(path));
+    let answer = ask();
+    if let Some(synced) = synced {
+        synced.await?;
+    }
+    answer.await
 }
