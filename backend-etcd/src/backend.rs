@@ -88,7 +88,7 @@ impl SequentialNodes for EtcdBackend {
             sequence: member.created,
             claim: member.value.claim,
             admitted: at < admitted,
-            label: member.value.label.clone(),
+            label: member.value.label.to_string(),
             age: member.value.age(),
         });
         Ok(entries.filter(|entry| entry.sequence > page.after).take(page.most).collect())

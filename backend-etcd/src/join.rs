@@ -23,7 +23,7 @@ use crate::cell::Cell;
 use crate::error::{Answer, Failure};
 use crate::keys::{NodeValue, Queue};
 use crate::lease::Session;
-use crate::nodes::{EtcdNode, Made};
+use crate::nodes::{EtcdNode, Made, Name};
 use crate::terms::{Guard, Order, Outcome, Step};
 use crate::view::{self, View, stored_limit};
 
@@ -45,7 +45,7 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
         own: queue.node(session.id, name),
         name,
         tombstone: client.layout.tombstone(session.id, join.id),
-        value: NodeValue::new(join.claim, &join.label),
+        value: NodeValue::new(join.claim, Arc::clone(&join.label)),
         session: Arc::clone(&session),
         queue,
     };
@@ -186,7 +186,7 @@ impl Attempt<'_> {
     }
 
     fn permits(&self) -> bool {
-        matches!(self.join.claim, Claim::Permits(_))
+        self.value.is_of_permits()
     }
 
     /// What every join compares, does, and reads where that fails: own key, tombstone, and a semaphore's limit.
@@ -267,16 +267,13 @@ impl Attempt<'_> {
         let limit = limit.or(self.join.limit).unwrap_or(0);
         let standing =
             view.as_ref().and_then(|view| view.standing(self.own.as_bytes(), self.join.claim, limit));
+        let repeated = self.join.repeated || again;
         let made = Made {
             session: Arc::clone(&self.session),
-            queue: self.queue.clone(),
             key: self.own.clone(),
-            name: (!self.join.repeated && !again).then_some(self.name),
+            name: if repeated { Name::Repeated(self.join.id) } else { Name::Lent(self.name) },
             value: self.value.clone(),
             sequence,
-            limit,
-            near: view.as_ref().is_some_and(|view| view.near),
-            tombstone: (self.join.repeated || again).then(|| self.tombstone.clone()),
         };
         let node = EtcdNode::register(self.client, made);
         // A try has no view: its own transaction admitted it, and compared the limit.
@@ -284,10 +281,10 @@ impl Attempt<'_> {
         // The own lease's deadline counts too (RULES B1), and a removal that was seen already: `admitted` will say so.
         let in_time = node.check_lost().is_ok();
         match standing {
-            Some(Standing::Admitted { mark }) if in_time => node.settle(mark, revision),
-            None if view.is_none() && in_time => node.settle(false, revision),
+            Some(Standing::Admitted { mark }) if in_time => node.settle(&self.queue, mark, revision),
+            None if view.is_none() && in_time => node.settle(&self.queue, false, revision),
             _ => {
-                node.start_from(view);
+                node.wait_in(self.queue.clone(), limit, view);
                 return Joined::Waiting(node);
             }
         }

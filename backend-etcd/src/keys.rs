@@ -7,6 +7,7 @@
 //! | `<ns>/client/<lease hex>/left/<node id>` | a tombstone: this attempt was abandoned (RULES B9) |
 //! | `<ns>/limit/<kind>/<key>` | a semaphore's stored limit, decimal, without a lease |
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use latchwork_core::contracts::NodeId;
@@ -116,7 +117,7 @@ impl Queue {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NodeValue {
     pub(crate) claim: Claim,
-    pub(crate) label: String,
+    pub(crate) label: Arc<str>,
     /// Milliseconds since 1970 on the client's wall clock: for display only.
     pub(crate) joined: u64,
     /// Its owner was admitted and somebody follows (permits, RULES B6).
@@ -125,8 +126,12 @@ pub(crate) struct NodeValue {
 }
 
 impl NodeValue {
-    pub(crate) fn new(claim: Claim, label: &str) -> Self {
-        Self { claim, label: label.to_owned(), joined: wall_clock(), marked: false }
+    pub(crate) fn new(claim: Claim, label: Arc<str>) -> Self {
+        Self { claim, label, joined: wall_clock(), marked: false }
+    }
+
+    pub(crate) fn is_of_permits(&self) -> bool {
+        matches!(self.claim, Claim::Permits(_))
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -137,7 +142,7 @@ impl NodeValue {
     pub(crate) fn read(key: &[u8], value: &[u8]) -> Self {
         serde_json::from_slice(value).unwrap_or_else(|_| Self {
             claim: Claim::Exclusive,
-            label: String::from_utf8_lossy(key).into_owned(),
+            label: String::from_utf8_lossy(key).into(),
             joined: 0,
             marked: false,
         })
@@ -192,9 +197,9 @@ mod tests {
 
     #[test]
     fn a_value_reads_back_and_a_foreign_one_is_exclusive() {
-        let value = NodeValue::new(Claim::Permits(3), "me");
+        let value = NodeValue::new(Claim::Permits(3), "me".into());
         assert_eq!(NodeValue::read(b"k", &value.encode()), value);
         let foreign = NodeValue::read(b"a/1f", b"");
-        assert_eq!((foreign.claim, foreign.label.as_str(), foreign.age()), (Claim::Exclusive, "a/1f", None));
+        assert_eq!((foreign.claim, &*foreign.label, foreign.age()), (Claim::Exclusive, "a/1f", None));
     }
 }

@@ -2,14 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{Node, NodeId, NodeState};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Error, LostReason, Result};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use crate::backend::Client;
 use crate::backoff::Backoff;
@@ -20,84 +19,94 @@ use crate::terms::{Guard, Only, Step};
 use crate::view::View;
 use crate::watch::{Own, SHORT};
 
+/// Who holds thousands has thousands of these: what only a waiter needs is let go when it is admitted.
 pub(crate) struct EtcdNode {
     pub(crate) client: Arc<Client>,
-    pub(crate) queue: Queue,
     pub(crate) own: Arc<Own>,
     pub(crate) value: NodeValue,
+    lease: i64,
+    name: Mutex<Name>,
+    // None once it is admitted.
+    waiting: Mutex<Option<Arc<Waiting>>>,
+}
+
+/// What a waiter knows.
+pub(crate) struct Waiting {
+    pub(crate) queue: Queue,
     /// The last limit that it heard of (permits).
     pub(crate) limit: AtomicU32,
     /// It stands near the head.
     pub(crate) near: AtomicBool,
-    lease: i64,
-    // Left behind by the leave, for a late request of its attempt (RULES B9).
-    tombstone: Option<String>,
-    // Free for the next when its first leave is confirmed; none where a request of its join may still be on its way.
-    name: Mutex<Option<NodeId>>,
     // What its join saw, for its first wait.
     view: Mutex<Option<View>>,
-    admitted: AtomicBool,
+}
+
+/// Whose the name in a node's key is when the node has left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Name {
+    /// The next one's, once the first leave is confirmed.
+    Lent(NodeId),
+    /// Maybe the next one's: a leave was sent.
+    Left,
+    /// Nobody's: another request of this attempt's join may still be on its way, and meets the tombstone that a leave
+    /// leaves for it (RULES B9).
+    Repeated(NodeId),
 }
 
 /// What a join has made.
 pub(crate) struct Made {
     pub(crate) session: Arc<Session>,
-    pub(crate) queue: Queue,
     pub(crate) key: String,
-    /// The name in its key, if others may have it after it.
-    pub(crate) name: Option<NodeId>,
+    pub(crate) name: Name,
     pub(crate) value: NodeValue,
     pub(crate) sequence: u64,
-    /// A semaphore's limit.
-    pub(crate) limit: u32,
-    pub(crate) near: bool,
-    /// Where an earlier request of the attempt may still land.
-    pub(crate) tombstone: Option<String>,
+}
+
+impl Waiting {
+    pub(crate) fn take_view(&self) -> Option<View> {
+        self.view.lock().take()
+    }
 }
 
 impl EtcdNode {
     /// From now on a feed of its queue tells when it is removed.
     pub(crate) fn register(client: &Arc<Client>, made: Made) -> Arc<Self> {
         let state = NodeState::new(made.session.lease.clone(), made.sequence);
-        let own = Arc::new(Own { key: made.key.into_bytes().into(), state, left: Notify::new() });
-        client.watches.register(&made.queue.prefix, Arc::clone(&own));
+        let left = made.value.is_of_permits().then(Box::default);
+        let own = Arc::new(Own { key: made.key.into_bytes().into(), state, left });
+        client.watches.register(Arc::clone(&own));
         Arc::new(Self {
             client: Arc::clone(client),
-            queue: made.queue,
             own,
             value: made.value,
-            limit: AtomicU32::new(made.limit),
-            near: AtomicBool::new(made.near),
             lease: made.session.id,
-            tombstone: made.tombstone,
             name: Mutex::new(made.name),
-            view: Mutex::default(),
-            admitted: AtomicBool::new(false),
+            waiting: Mutex::default(),
         })
     }
 
-    pub(crate) fn start_from(&self, view: Option<View>) {
-        *self.view.lock() = view;
+    /// It is to wait for its admission, and begins with what its join saw.
+    pub(crate) fn wait_in(&self, queue: Queue, limit: u32, view: Option<View>) {
+        let near = AtomicBool::new(view.as_ref().is_some_and(|view| view.near));
+        let waiting = Waiting { queue, limit: AtomicU32::new(limit), near, view: Mutex::new(view) };
+        *self.waiting.lock() = Some(Arc::new(waiting));
     }
 
-    pub(crate) fn take_view(&self) -> Option<View> {
-        self.view.lock().take()
+    /// What it knows as a waiter; `None` when it is admitted.
+    pub(crate) fn waiting(&self) -> Option<Arc<Waiting>> {
+        self.waiting.lock().clone()
     }
 
-    pub(crate) fn is_admitted(&self) -> bool {
-        self.admitted.load(Ordering::Acquire)
-    }
-
-    /// It is admitted, by what was seen at `revision`; `mark`: somebody follows who waits by its mark (RULES B6).
-    pub(crate) fn settle(&self, mark: bool, revision: u64) {
-        self.admitted.store(true, Ordering::Release);
+    /// It is admitted, by what was seen of its queue at `revision`; `mark`: somebody follows who waits by its mark (RULES B6).
+    pub(crate) fn settle(&self, queue: &Queue, mark: bool, revision: u64) {
+        *self.waiting.lock() = None;
         self.client.watches.keep_watch(&self.own);
-        if matches!(self.value.claim, Claim::Permits(_)) {
+        if self.value.is_of_permits() {
             self.client.leases.runtime.spawn(hold_permits(
                 Arc::clone(&self.client),
                 Arc::clone(&self.own),
                 self.rewrite(NodeValue { marked: true, ..self.value.clone() }),
-                (!mark).then(|| (self.queue.limit.clone(), revision)),
+                (!mark).then(|| (queue.limit.clone(), revision)),
             ));
         }
     }
@@ -111,9 +120,13 @@ impl EtcdNode {
     /// have come already: that name is nobody else's.
     async fn leave_by_name(&self) -> Answer<()> {
         let delete = Step::Delete(self.own.key.to_vec());
-        let (guards, steps) = match self.tombstone.clone() {
-            Some(key) => (Vec::new(), vec![Step::Put { key, value: Vec::new(), lease: self.lease }, delete]),
-            None => (vec![created(&self.own)], vec![delete]),
+        let name = *self.name.lock();
+        let (guards, steps) = match name {
+            Name::Repeated(attempt) => {
+                let key = self.client.layout.tombstone(self.lease, attempt);
+                (Vec::new(), vec![Step::Put { key, value: Vec::new(), lease: self.lease }, delete])
+            }
+            Name::Lent(_) | Name::Left => (vec![created(&self.own)], vec![delete]),
         };
         self.client.driver.transact(guards, steps, Vec::new()).await.map(|_| ())
     }
@@ -146,7 +159,7 @@ async fn hold_permits(client: Arc<Client>, own: Arc<Own>, mark: Step, unless_cha
         }
     };
     tokio::select! {
-        () = own.left.notified() => return,
+        () = own.given_back() => return,
         _ = own.state.until_lost() => return,
         () = wait => {}
     }
@@ -180,15 +193,24 @@ impl Node for EtcdNode {
             return Err(Error::closed());
         }
         // For the first leave only: a second one, whose request may land when the name is another's, must not have it.
-        let name = self.name.lock().take();
-        let left = match name {
+        let lent = {
+            let mut name = self.name.lock();
+            match *name {
+                Name::Lent(lent) => {
+                    *name = Name::Left;
+                    Some(lent)
+                }
+                Name::Left | Name::Repeated(_) => None,
+            }
+        };
+        let left = match lent {
             Some(_) => self.client.driver.delete(&self.own.key).await,
             None => self.leave_by_name().await,
         };
         match left {
             Ok(()) => {
-                if let Some(name) = name {
-                    self.client.names.free(&self.queue.prefix, name);
+                if let Some(name) = lent {
+                    self.client.names.free(self.own.queue(), name);
                 }
                 Ok(())
             }

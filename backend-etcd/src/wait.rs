@@ -19,46 +19,47 @@ use latchwork_core::{Error, LostReason, Result};
 
 use crate::backoff::Backoff;
 use crate::feed::{Seen, Until};
-use crate::nodes::EtcdNode;
+use crate::keys::Queue;
+use crate::nodes::{EtcdNode, Waiting};
 use crate::terms::{Only, Order, Step};
 use crate::view::{self, Member, View};
 use crate::watch::{LONG_WAIT, Subscription};
 
 pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
-    let mut seen = node.take_view();
     loop {
         node.check_lost()?;
-        if node.is_admitted() {
+        let Some(waiting) = node.waiting() else {
             return Ok(());
-        }
-        let view = match seen.take() {
-            Some(view) => view,
-            None => look(node).await?,
         };
-        let (claim, limit) = (node.value.claim, node.limit.load(Ordering::Acquire));
+        let queue = &waiting.queue;
+        let view = match waiting.take_view() {
+            Some(view) => view,
+            None => look(node, &waiting).await?,
+        };
+        let (claim, limit) = (node.value.claim, waiting.limit.load(Ordering::Acquire));
         match view.standing(&node.own.key, claim, limit) {
             None => node.own.state.gone(LostReason::Revoked),
             Some(Standing::Admitted { mark }) => {
                 // After the answer: the own deadline may have passed while it was under way.
                 node.check_lost()?;
                 if view.short {
-                    node.client.watches.near_head(&node.queue.prefix);
+                    node.client.watches.near_head(&queue.prefix);
                 }
-                node.settle(mark, view.revision);
+                node.settle(queue, mark, view.revision);
             }
             Some(_) if matches!(claim, Claim::Permits(weight) if weight > limit) => {
                 return Err(claim.outweighs(limit));
             }
             Some(Standing::Behind { watch, sole }) => {
                 if sole {
-                    node.near.store(true, Ordering::Release);
+                    waiting.near.store(true, Ordering::Release);
                 }
-                if behind(node, &view, watch, sole).await == Woken::Next {
+                if behind(node, &waiting, &view, watch, sole).await == Woken::Next {
                     node.check_lost()?;
-                    node.settle(false, view.revision);
+                    node.settle(queue, false, view.revision);
                 }
             }
-            Some(Standing::Head { ahead }) => at_head(node, &view, ahead).await,
+            Some(Standing::Head { ahead }) => at_head(node, queue, &view, ahead).await,
         }
     }
 }
@@ -72,22 +73,22 @@ enum Woken {
 }
 
 /// Waits behind one node.
-async fn behind(node: &EtcdNode, view: &View, watch: usize, sole: bool) -> Woken {
-    let (watches, target) = (&node.client.watches, &view.members[watch]);
+async fn behind(node: &EtcdNode, waiting: &Waiting, view: &View, watch: usize, sole: bool) -> Woken {
+    let (watches, target, queue) = (&node.client.watches, &view.members[watch], &waiting.queue);
     let exclusive = node.value.claim == Claim::Exclusive;
-    let near = node.near.load(Ordering::Acquire);
+    let near = waiting.near.load(Ordering::Acquire);
     // Whether the end of the wait admits: all that are ahead are waited for, on the queue's own watch.
     let all = near && exclusive && !view.more;
     // Far from the head: how many will leave before the one that is watched does in its turn.
-    let before_it = if near || !node.queue.is_one_by_one() { 0 } else { view.hidden + watch as u64 };
+    let before_it = if near || !queue.is_one_by_one() { 0 } else { view.hidden + watch as u64 };
     let (mut departure, complete) = if near {
-        watches.near_head(&node.queue.prefix);
+        watches.near_head(&queue.prefix);
         let ahead = if all { &view.members[..=watch] } else { std::slice::from_ref(target) };
         let keys = ahead.iter().map(|member| member.key.clone()).collect();
-        (watches.departure(&node.queue.prefix, keys, Until::All, view.revision), true)
+        (watches.departure(&queue.prefix, keys, Until::All, view.revision), true)
     } else {
-        watches.far_from_head(&node.queue.prefix);
-        watches.departure_in_turn(&node.queue.prefix, &target.key, exclusive, view.revision, before_it)
+        watches.far_from_head(&queue.prefix);
+        watches.departure_in_turn(&queue.prefix, &target.key, exclusive, view.revision, before_it)
     };
     let mut out_of_turn = None;
     // A writer may turn into a reader, and a holder of permits may be marked, in their places (RULES B6, B12).
@@ -118,11 +119,11 @@ async fn behind(node: &EtcdNode, view: &View, watch: usize, sole: bool) -> Woken
 }
 
 /// Waits as the first that is not admitted: for any node ahead to leave, and for the limit to change.
-async fn at_head(node: &EtcdNode, view: &View, ahead: usize) {
+async fn at_head(node: &EtcdNode, queue: &Queue, view: &View, ahead: usize) {
     let watches = &node.client.watches;
     let keys = view.members[..ahead].iter().map(|member| member.key.clone()).collect();
-    let mut departure = watches.departure(&node.queue.prefix, keys, Until::Any, view.revision);
-    let mut limit = watches.key(node.queue.limit.clone().into_bytes(), Only::Puts, view.revision);
+    let mut departure = watches.departure(&queue.prefix, keys, Until::Any, view.revision);
+    let mut limit = watches.key(queue.limit.clone().into_bytes(), Only::Puts, view.revision);
     let clock = node.own.state.lease().clock();
     tokio::select! {
         biased;
@@ -145,7 +146,7 @@ async fn seen(subscription: &mut Option<Subscription>) {
 /// The re-check, by key: whether own and watched node are as they were. A listing costs the server a sort. Where permits stand
 /// hangs on the limit and on all that are ahead too: they list.
 async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
-    if matches!(node.value.claim, Claim::Permits(_)) {
+    if node.value.is_of_permits() {
         return false;
     }
     let key = |key: &[u8]| Step::Get(key.to_vec());
@@ -159,11 +160,11 @@ async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
 }
 
 /// Lists, again and again until there is an answer or the lease is lost.
-async fn look(node: &EtcdNode) -> Result<View> {
+async fn look(node: &EtcdNode, waiting: &Waiting) -> Result<View> {
     let mut backoff = Backoff::new();
     loop {
         let order = Order::NewestUpTo(node.own.state.sequence());
-        let reading = view::read(&node.client.driver, &node.queue, node.value.claim, order);
+        let reading = view::read(&node.client.driver, &waiting.queue, node.value.claim, order);
         let read = tokio::select! {
             reason = node.own.state.until_lost() => return Err(Error::lost(reason)),
             read = reading => read,
@@ -171,7 +172,7 @@ async fn look(node: &EtcdNode) -> Result<View> {
         match read.map_err(Error::from) {
             Ok((view, limit)) => {
                 if let Some(limit) = limit {
-                    node.limit.store(limit, Ordering::Release);
+                    waiting.limit.store(limit, Ordering::Release);
                 }
                 return Ok(view);
             }

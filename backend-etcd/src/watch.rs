@@ -18,8 +18,10 @@ mod served;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,8 +60,28 @@ pub(crate) enum Command {
 pub(crate) struct Own {
     pub(crate) key: Arc<[u8]>,
     pub(crate) state: NodeState,
-    /// Told when it is given back.
-    pub(crate) left: Notify,
+    /// Told when it is given back, where somebody waits for that: of permits.
+    pub(crate) left: Option<Box<Notify>>,
+}
+
+impl Own {
+    /// The prefix of its queue: its key is that and a name without a slash.
+    pub(crate) fn queue(&self) -> &str {
+        queue_of(std::str::from_utf8(&self.key).unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// Waits until it is given back.
+    pub(crate) async fn given_back(&self) {
+        match &self.left {
+            Some(left) => left.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The prefix of the queue in which a key of this name would be.
+fn queue_of(name: &str) -> Option<&str> {
+    name.rfind('/').map(|slash| &name[..=slash])
 }
 
 #[derive(Default)]
@@ -73,7 +95,8 @@ struct State {
     feeds: HashMap<String, i64>,
     // The last feed of one key, by its queue.
     far: HashMap<String, Far>,
-    own: HashMap<Arc<[u8]>, OwnWatch>,
+    // By its key, with the server's watch (zero: not asked for yet).
+    own: HashMap<Mine, i64>,
     // Each with one constant delay, so that the first is always the next.
     own_due: VecDeque<(Instant, Arc<Own>)>,
     feed_due: VecDeque<(Instant, i64)>,
@@ -85,22 +108,60 @@ struct Far {
     again: bool,
 }
 
-struct Armed {
+/// A watch that the server was asked for. A client may hold thousands of nodes, and waits for few: so theirs is kept short.
+enum Armed {
+    // Of its key's removal after a revision that is less than this one.
+    Own(Arc<Own>, u64),
+    Wait(Box<Wait>),
+}
+
+struct Wait {
     watch: Watch,
     of: Of,
 }
 
 enum Of {
-    // Far larger than what all others are.
-    Feed(Box<(String, Feed)>),
+    // By its name among the feeds.
+    Feed(String, Feed),
     Key(oneshot::Sender<Seen>),
-    Own(Arc<Own>),
 }
 
-struct OwnWatch {
-    node: Arc<Own>,
-    // The server's watch, once it was asked for.
-    id: Option<i64>,
+impl Armed {
+    fn feed(watch: Watch, name: &str, feed: Feed) -> Self {
+        Self::Wait(Box::new(Wait { watch, of: Of::Feed(name.to_owned(), feed) }))
+    }
+
+    fn watch(&self, id: i64) -> Watch {
+        match self {
+            Self::Own(node, from) => {
+                Watch { id, key: Arc::clone(&node.key), prefix: false, from: *from, only: Only::Deletes }
+            }
+            Self::Wait(wait) => wait.watch.clone(),
+        }
+    }
+}
+
+/// An own node, by its key.
+struct Mine(Arc<Own>);
+
+impl Borrow<[u8]> for Mine {
+    fn borrow(&self) -> &[u8] {
+        &self.0.key
+    }
+}
+
+impl PartialEq for Mine {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key == other.0.key
+    }
+}
+
+impl Eq for Mine {}
+
+impl Hash for Mine {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.key.hash(state);
+    }
 }
 
 /// A wait for one event. Dropping it ends the wait.
@@ -148,18 +209,15 @@ impl Watches {
                 let watch = state.watch(prefix.as_bytes().into(), true, 0, Only::Deletes);
                 let id = watch.id;
                 state.feeds.insert(prefix.to_owned(), id);
-                state.armed.insert(
-                    id,
-                    Armed { watch, of: Of::Feed(Box::new((prefix.to_owned(), Feed::default()))) },
-                );
+                state.armed.insert(id, Armed::feed(watch, prefix, Feed::default()));
                 self.command(Command::Start(id));
                 id
             }
         };
         state.last_subscriber += 1;
         let subscriber = state.last_subscriber;
-        if let Some(Armed { of: Of::Feed(feed), .. }) = state.armed.get_mut(&watch) {
-            feed.1.subscribe(subscriber, keys, until, after, sender);
+        if let Some(feed) = state.feed(watch) {
+            feed.subscribe(subscriber, keys, until, after, sender);
         }
         Subscription { receiver, watches: Arc::clone(self), watch, subscriber }
     }
@@ -188,8 +246,7 @@ impl Watches {
                 let watch = state.watch(key.into(), false, from + 1, Only::Deletes);
                 let id = watch.id;
                 state.feeds.insert(name.to_owned(), id);
-                let of = Of::Feed(Box::new((name.to_owned(), Feed::after(from))));
-                state.armed.insert(id, Armed { watch, of });
+                state.armed.insert(id, Armed::feed(watch, name, Feed::after(from)));
                 self.command(Command::Start(id));
                 id
             }
@@ -202,10 +259,10 @@ impl Watches {
         state.last_subscriber += 1;
         let subscriber = state.last_subscriber;
         let mut complete = true;
-        if let Some(Armed { of: Of::Feed(feed), .. }) = state.armed.get_mut(&id) {
-            let begins = feed.1.complete_after.map_or(after, |begins| begins.max(after));
+        if let Some(feed) = state.feed(id) {
+            let begins = feed.complete_after.map_or(after, |begins| begins.max(after));
             complete = begins == after;
-            feed.1.subscribe(subscriber, vec![key.to_vec()], Until::All, begins, sender);
+            feed.subscribe(subscriber, vec![key.to_vec()], Until::All, begins, sender);
         }
         (Subscription { receiver, watches: Arc::clone(self), watch: id, subscriber }, complete)
     }
@@ -216,8 +273,9 @@ impl Watches {
         let mut state = self.state.lock();
         let State { far, armed, .. } = &mut *state;
         let far = far.get_mut(prefix).filter(|far| far.again)?;
-        let Armed { watch, of: Of::Feed(feed) } = armed.get(&far.feed)? else { return None };
-        feed.1.idle_since?;
+        let Armed::Wait(wait) = armed.get(&far.feed)? else { return None };
+        let Wait { watch, of: Of::Feed(_, feed) } = &**wait else { return None };
+        feed.idle_since?;
         far.again = false;
         Some(Arc::clone(&watch.key))
     }
@@ -229,7 +287,7 @@ impl Watches {
         let mut state = self.state.lock();
         let watch = state.watch(key.into(), false, after + 1, only);
         let id = watch.id;
-        state.armed.insert(id, Armed { watch, of: Of::Key(sender) });
+        state.armed.insert(id, Armed::Wait(Box::new(Wait { watch, of: Of::Key(sender) })));
         self.command(Command::Start(id));
         Subscription { receiver, watches: Arc::clone(self), watch: id, subscriber: 0 }
     }
@@ -252,16 +310,16 @@ impl Watches {
 
     /// A feed that sees an own node removed tells it so, until it is [forgotten](Watches::forget). What the queue's feed
     /// has seen before the join was answered counts too: later departures there are to mean that the node is still in it.
-    pub(crate) fn register(&self, prefix: &str, node: Arc<Own>) {
+    pub(crate) fn register(&self, node: Arc<Own>) {
         let mut state = self.state.lock();
-        let feed = state.feeds.get(prefix).and_then(|id| state.armed.get(id));
-        if let Some(Armed { of: Of::Feed(feed), .. }) = feed
-            && feed.1.has_seen_leave(&node.key, node.state.sequence())
-        {
+        let feed = state.feeds.get(node.queue()).copied().and_then(|id| state.feed(id));
+        if feed.is_some_and(|feed| feed.has_seen_leave(&node.key, node.state.sequence())) {
             node.state.gone(LostReason::Revoked);
             return;
         }
-        state.own.insert(Arc::clone(&node.key), OwnWatch { node, id: None });
+        // An insertion would keep the key, and so the node, that is there.
+        self.forget_in(&mut state, &node.key);
+        state.own.insert(Mine(node), 0);
     }
 
     /// Watches an own node too, unless it is forgotten soon.
@@ -284,19 +342,20 @@ impl Watches {
     }
 
     fn forget_in(&self, state: &mut State, key: &[u8]) {
-        let Some(own) = state.own.remove(key) else { return };
-        own.node.left.notify_one();
-        if let Some(id) = own.id {
-            state.armed.remove(&id);
-            self.command(Command::Stop(id));
+        let Some((Mine(node), watch)) = state.own.remove_entry(key) else { return };
+        if let Some(left) = &node.left {
+            left.notify_one();
+        }
+        if watch != 0 {
+            state.armed.remove(&watch);
+            self.command(Command::Stop(watch));
         }
     }
 
     fn unsubscribe(&self, watch: i64, subscriber: SubscriberId) {
         let mut state = self.state.lock();
-        match state.armed.get_mut(&watch).map(|armed| &mut armed.of) {
-            Some(Of::Feed(feed)) => {
-                let feed = &mut feed.1;
+        match state.waiting(watch) {
+            Some(Of::Feed(_, feed)) => {
                 feed.unsubscribe(subscriber);
                 if feed.idle_since.is_some() && !feed.timer_set {
                     feed.timer_set = true;
@@ -311,7 +370,7 @@ impl Watches {
                 state.armed.remove(&watch);
                 self.command(Command::Stop(watch));
             }
-            Some(Of::Own(_)) | None => {}
+            None => {}
         }
     }
 
@@ -320,11 +379,13 @@ impl Watches {
     }
 
     fn drop_feed_if(&self, state: &mut State, id: i64, due: impl Fn(&Feed) -> bool) {
-        if !matches!(state.armed.get(&id), Some(Armed { of: Of::Feed(feed), .. }) if due(&feed.1)) {
+        if !state.feed(id).is_some_and(|feed| due(feed)) {
             return;
         }
-        if let Some(Armed { of: Of::Feed(feed), .. }) = state.armed.remove(&id) {
-            state.end_feed(id, *feed);
+        if let Some(Armed::Wait(wait)) = state.armed.remove(&id)
+            && let Of::Feed(name, feed) = wait.of
+        {
+            state.end_feed(id, &name, feed);
             self.command(Command::Stop(id));
         }
     }
@@ -336,20 +397,38 @@ impl Watches {
 }
 
 impl State {
-    fn end_feed(&mut self, id: i64, (name, feed): (String, Feed)) {
-        feed.end();
-        self.feeds.remove(&name);
-        // A node's key is its queue's prefix, and a name without a slash.
-        if let Some((queue, _)) = name.rsplit_once('/')
-            && self.far.get(&name[..=queue.len()]).is_some_and(|far| far.feed == id)
-        {
-            self.far.remove(&name[..=queue.len()]);
+    fn waiting(&mut self, id: i64) -> Option<&mut Of> {
+        match self.armed.get_mut(&id)? {
+            Armed::Wait(wait) => Some(&mut wait.of),
+            Armed::Own(..) => None,
         }
+    }
+
+    fn feed(&mut self, id: i64) -> Option<&mut Feed> {
+        match self.waiting(id)? {
+            Of::Feed(_, feed) => Some(feed),
+            Of::Key(_) => None,
+        }
+    }
+
+    fn end_feed(&mut self, id: i64, name: &str, feed: Feed) {
+        feed.end();
+        self.feeds.remove(name);
+        if let Some(queue) = queue_of(name)
+            && self.far.get(queue).is_some_and(|far| far.feed == id)
+        {
+            self.far.remove(queue);
+        }
+    }
+
+    /// The node of this client that bears this key.
+    fn own(&self, key: &[u8]) -> Option<&Arc<Own>> {
+        self.own.get_key_value(key).map(|(Mine(node), _)| node)
     }
 
     /// Whether this very node is still to be told of its removal: its key may have become another's.
     fn is_own(&self, node: &Own) -> bool {
-        self.own.get(&node.key).is_some_and(|own| own.node.state.sequence() == node.state.sequence())
+        self.own(&node.key).is_some_and(|own| own.state.sequence() == node.state.sequence())
     }
 
     fn watch(&mut self, key: Arc<[u8]>, prefix: bool, from: u64, only: Only) -> Watch {

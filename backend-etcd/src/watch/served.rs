@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use latchwork_core::LostReason;
 
-use super::{Armed, Command, FEED_KEPT, Of, Own, OwnWatch, State, Watches};
+use super::{Armed, Command, FEED_KEPT, Of, Own, State, Watches};
 use crate::feed::{Feed, Seen};
 use crate::terms::{Ended, Notice, Only, Watch};
 
@@ -24,7 +24,7 @@ impl Watches {
 
     /// What is to be watched under an id, unless that is over.
     pub(crate) fn armed(&self, id: i64) -> Option<Watch> {
-        self.state.lock().armed.get(&id).map(|armed| armed.watch.clone())
+        self.state.lock().armed.get(&id).map(|armed| armed.watch(id))
     }
 
     /// What the server said. Answers an own node whose watch the server ended: it must be looked for.
@@ -32,20 +32,23 @@ impl Watches {
         let mut state = self.state.lock();
         match notice {
             Notice::Created { id, revision } => {
-                if let Some(Armed { of: Of::Feed(feed), .. }) = state.armed.get_mut(&id) {
-                    feed.1.created(revision);
+                if let Some(feed) = state.feed(id) {
+                    feed.created(revision);
                 }
             }
             Notice::Changed { id, revision, keys } => self.changed(&mut state, id, revision, &keys),
             Notice::Ended { id, why } => {
                 let armed = state.armed.remove(&id)?;
-                tracing::debug!(?why, key = %String::from_utf8_lossy(&armed.watch.key), "etcd ended a watch");
-                match armed.of {
-                    Of::Feed(feed) => state.end_feed(id, *feed),
-                    Of::Key(sender) => {
-                        let _ = sender.send(Seen::Look);
-                    }
-                    Of::Own(node) => return Some(node),
+                let key = armed.watch(id).key;
+                tracing::debug!(?why, key = %String::from_utf8_lossy(&key), "etcd ended a watch");
+                match armed {
+                    Armed::Own(node, _) => return Some(node),
+                    Armed::Wait(wait) => match wait.of {
+                        Of::Feed(name, feed) => state.end_feed(id, &name, feed),
+                        Of::Key(sender) => {
+                            let _ = sender.send(Seen::Look);
+                        }
+                    },
                 }
             }
         }
@@ -56,13 +59,21 @@ impl Watches {
         let Some(armed) = state.armed.get_mut(&id) else { return };
         if keys.is_empty() {
             // A sign that all up to here was sent: a new stream need not begin further back.
-            armed.watch.from = armed.watch.from.max(revision + 1);
+            let from = match armed {
+                Armed::Own(_, from) => from,
+                Armed::Wait(wait) => &mut wait.watch.from,
+            };
+            *from = (*from).max(revision + 1);
             return;
         }
-        if armed.watch.only == Only::Deletes {
+        let of_deletes = match armed {
+            Armed::Own(..) => true,
+            Armed::Wait(wait) => wait.watch.only == Only::Deletes,
+        };
+        if of_deletes {
             // Own nodes first: a waiter whose own node left before what it waits for must hear that first.
             for (key, at) in keys {
-                if let Some(OwnWatch { node, .. }) = state.own.get(key.as_slice())
+                if let Some(node) = state.own(key)
                     && *at > node.state.sequence()
                 {
                     node.state.gone(LostReason::Revoked);
@@ -70,31 +81,33 @@ impl Watches {
                 }
             }
         }
-        match state.armed.get_mut(&id).map(|armed| &mut armed.of) {
-            Some(Of::Feed(feed)) => keys.iter().for_each(|(key, at)| feed.1.departed(key, *at)),
+        match state.waiting(id) {
+            Some(Of::Feed(_, feed)) => keys.iter().for_each(|(key, at)| feed.departed(key, *at)),
             Some(Of::Key(_)) => {
-                if let Some(Armed { of: Of::Key(sender), .. }) = state.armed.remove(&id) {
+                if let Some(Armed::Wait(wait)) = state.armed.remove(&id)
+                    && let Of::Key(sender) = wait.of
+                {
                     let _ = sender.send(Seen::Event);
                     self.command(Command::Stop(id));
                 }
             }
-            Some(Of::Own(_)) | None => {}
+            None => {}
         }
     }
 
     /// The stream is over. Answers the watches that go on in the next one.
     pub(crate) fn stream_ended(&self) -> VecDeque<i64> {
         let mut state = self.state.lock();
-        let over: Vec<_> = state.armed.extract_if(|_, armed| !matches!(armed.of, Of::Own(_))).collect();
+        let over: Vec<_> = state.armed.extract_if(|_, armed| matches!(armed, Armed::Wait(_))).collect();
         state.feeds.clear();
         state.far.clear();
         for (_, armed) in over {
-            match armed.of {
-                Of::Feed(feed) => feed.1.end(),
+            let Armed::Wait(wait) = armed else { continue };
+            match wait.of {
+                Of::Feed(_, feed) => feed.end(),
                 Of::Key(sender) => {
                     let _ = sender.send(Seen::Look);
                 }
-                Of::Own(_) => {}
             }
         }
         state.resumed = state.last_id;
@@ -113,11 +126,11 @@ impl Watches {
         if !state.is_own(node) {
             return;
         }
-        let watch = state.watch(Arc::clone(&node.key), false, revision + 1, Only::Deletes);
-        let id = watch.id;
-        state.armed.insert(id, Armed { watch, of: Of::Own(Arc::clone(node)) });
-        if let Some(own) = state.own.get_mut(&node.key) {
-            own.id = Some(id);
+        state.last_id += 1;
+        let id = state.last_id;
+        state.armed.insert(id, Armed::Own(Arc::clone(node), revision + 1));
+        if let Some(watch) = state.own.get_mut(&*node.key) {
+            *watch = id;
         }
         self.command(Command::Start(id));
     }
@@ -152,8 +165,7 @@ impl Watches {
             let Some((_, id)) = state.feed_due.pop_front() else { break };
             let idle = |feed: &Feed| feed.idle_since.is_some_and(|since| since + FEED_KEPT <= now);
             self.drop_feed_if(&mut state, id, idle);
-            let Some(Armed { of: Of::Feed(feed), .. }) = state.armed.get_mut(&id) else { continue };
-            let feed = &mut feed.1;
+            let Some(feed) = state.feed(id) else { continue };
             feed.timer_set = feed.idle_since.is_some();
             if let Some(since) = feed.idle_since {
                 state.feed_due.push_back((since + FEED_KEPT, id));

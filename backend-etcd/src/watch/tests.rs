@@ -7,7 +7,7 @@ use crate::terms::Notice;
 fn own(key: &[u8], sequence: u64) -> Arc<Own> {
     let clock = Clock::system();
     let lease = Lease::new(clock.clone(), Duration::from_secs(10), clock.now());
-    Arc::new(Own { key: key.into(), state: NodeState::new(lease, sequence), left: Notify::new() })
+    Arc::new(Own { key: key.into(), state: NodeState::new(lease, sequence), left: None })
 }
 
 fn leaves(watches: &Watches, key: &[u8], revision: u64) {
@@ -25,8 +25,8 @@ async fn a_node_that_left_before_its_join_was_answered_is_told_so() {
     leaves(&watches, b"q/pred", 12);
     // Made at 10, both of them, under names that were used before.
     let (gone, here) = (own(b"q/own", 10), own(b"q/later", 10));
-    watches.register("q/", Arc::clone(&gone));
-    watches.register("q/", Arc::clone(&here));
+    watches.register(Arc::clone(&gone));
+    watches.register(Arc::clone(&here));
     assert_eq!(gone.state.lost(), Some(LostReason::Revoked));
     assert!(!watches.is_own(&gone));
     assert_eq!(here.state.lost(), None);
@@ -40,13 +40,13 @@ async fn a_node_that_left_before_its_join_was_answered_is_told_so() {
 async fn a_watch_that_goes_on_in_the_next_stream_is_not_started_twice() {
     let (watches, mut commands) = Watches::new();
     let held = own(b"q/own", 10);
-    watches.register("q/", Arc::clone(&held));
+    watches.register(Arc::clone(&held));
     watches.watch_own_from(&held, 10);
     let _wait = watches.key(b"q/other".to_vec(), Only::Deletes, 10);
     // The commands to start them wait, and the stream ends.
     assert_eq!(watches.stream_ended(), [1]);
     let later = own(b"q/later", 20);
-    watches.register("q/", Arc::clone(&later));
+    watches.register(Arc::clone(&later));
     watches.watch_own_from(&later, 20);
     let mut asked = Vec::new();
     while let Ok(Command::Start(id)) = commands.try_recv() {
