@@ -20,7 +20,7 @@ use tokio::sync::{Notify, watch};
 
 use self::dial::Dialler;
 use crate::config::Settings;
-use crate::error::{Failure, from_redis, timed_out};
+use crate::error::{Failure, from_redis, given_up, timed_out};
 use crate::scripts::{self, Call, Reply};
 
 /// Receives the messages of the own inbox, as they come, on the connection's task: it must not block.
@@ -44,6 +44,12 @@ enum Link {
     /// With what the last dialling came to, once there was one.
     Down(Option<Error>),
     Closed,
+}
+
+impl Link {
+    fn is_up(&self, generation: u64) -> bool {
+        matches!(self, Link::Up(wire) if wire.generation == generation)
+    }
 }
 
 #[derive(Clone)]
@@ -141,7 +147,7 @@ impl Driver {
                 wire?
             }
         };
-        let mut answer = wire.answer(command, until).await;
+        let mut answer = self.answer(&mut wire, command, until).await;
         if let (Err(failure), Some(call)) = (&answer, call)
             && failure.noscript
         {
@@ -149,7 +155,7 @@ impl Driver {
             let whole = invocation("EVAL", call.script.code, call);
             sent = self.clock.now();
             self.heard(sent);
-            answer = wire.answer(&whole, until).await;
+            answer = self.answer(&mut wire, &whole, until).await;
         }
         match answer {
             Ok(value) => {
@@ -164,6 +170,22 @@ impl Driver {
                 tracing::debug!(error = %failure.error, request = name, "a request failed");
                 Err(failure.error)
             }
+        }
+    }
+
+    /// The answer, unless the wire is given up first: what is in flight on a connection that swallows everything is to be
+    /// asked again on the next one, and not when its own time is over.
+    async fn answer(
+        &self,
+        wire: &mut Wire,
+        command: &Cmd,
+        until: tokio::time::Instant,
+    ) -> std::result::Result<Value, Failure> {
+        let (mut link, generation) = (self.link.subscribe(), wire.generation);
+        tokio::select! {
+            biased;
+            answer = wire.answer(command, until) => answer,
+            _ = link.wait_for(|link| !link.is_up(generation)) => Err(given_up()),
         }
     }
 
@@ -228,7 +250,7 @@ impl fmt::Debug for Driver {
 /// A connection of this generation is of no use; a newer one stays.
 fn take_down(link: &watch::Sender<Link>, generation: u64) {
     link.send_if_modified(|link| {
-        let current = matches!(link, Link::Up(wire) if wire.generation == generation);
+        let current = link.is_up(generation);
         if current {
             *link = Link::Down(None);
         }

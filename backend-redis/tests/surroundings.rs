@@ -333,6 +333,31 @@ async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost(
     client.close().await.unwrap();
 }
 
+/// A request has much more time than a connection gets that answers nobody.
+#[tokio::test]
+async fn what_was_asked_on_a_connection_that_fell_silent_is_asked_again_on_the_next() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let options = format!("ttl={}&request_timeout=10m", common::SHORT);
+    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    let is_script = |request: &[u8]| request.windows(7).any(|word| word == b"EVALSHA");
+    let hold = mutex.acquire().await.unwrap();
+    let (ttl, mut left) = (client.lease().ttl(), proxy.hold_reply_to(is_script));
+    let asked = Instant::now();
+    drop(hold);
+    soon(left.fired()).await.unwrap();
+    let hold = soon(mutex.acquire()).await.unwrap();
+    assert!(asked.elapsed() < 2 * ttl, "the leave was stuck for {:?}", asked.elapsed());
+    hold.release().await.unwrap();
+    let joined = proxy.hold_reply_to(is_script);
+    let asked = Instant::now();
+    let hold = soon(mutex.acquire()).await.unwrap();
+    assert!(joined.has_fired() && asked.elapsed() < 2 * ttl, "the join was stuck for {:?}", asked.elapsed());
+    hold.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn whoever_joins_after_a_loss_is_answered_in_time_however_much_was_lost() {
     let server = own(&[]).await;
