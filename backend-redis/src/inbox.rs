@@ -151,6 +151,11 @@ impl Slot {
         !std::mem::replace(&mut self.progress.lock().left, true)
     }
 
+    /// It was lost, and could not be given back: it may be tried again.
+    pub(crate) fn stay(&self) {
+        self.progress.lock().left = false;
+    }
+
     /// Nobody waits for its join's answer any more: it is abandoned next. Should it not be, it is over by then.
     pub(crate) fn leave_by(&self, moot: Moment) {
         let mut progress = self.progress.lock();

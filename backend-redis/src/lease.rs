@@ -9,8 +9,9 @@ use latchwork_core::decide::{recheck, renewal_period};
 use latchwork_core::{Clock, Error, LostReason, Moment, Result};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
-use crate::client::{BURST, Client, farewell};
+use crate::client::{BURST, Client, LEAVES, farewell};
 use crate::clock_steps::ClockSteps;
 use crate::inbox::Slot;
 use crate::layout::Queue;
@@ -128,7 +129,7 @@ impl Client {
         let started = self.clock.now();
         let due = started + renewal_period(self.ttl);
         let mut queues: HashMap<Queue, Vec<Arc<Slot>>> = HashMap::new();
-        let mut lost = Vec::new();
+        let mut any_lost = false;
         for slot in self.inbox.all() {
             if slot.is_moot(started) {
                 self.forget(&slot);
@@ -142,14 +143,16 @@ impl Client {
                     state.lease().awaiting(due);
                     queues.entry(slot.queue.clone()).or_default().push(slot);
                 }
-                Some(_) => lost.push(slot),
+                Some(_) => any_lost = true,
             }
         }
         self.lease.awaiting(due);
         if queues.is_empty() {
             let sent = self.driver.ping(self.renewal_bound()).await?;
             self.lease.proven(sent);
-            self.give_back(&lost).await;
+            if any_lost {
+                self.give_back_lost();
+            }
             return Ok(());
         }
         let observe = |sent, time| steps.observe(sent, self.clock.now(), time, self.ttl);
@@ -157,8 +160,8 @@ impl Client {
         if matches!(renewed, Ok(true)) {
             self.lease.proven(started);
         }
-        if !renewed.as_ref().is_err_and(Error::is_retryable) {
-            self.give_back(&lost).await;
+        if any_lost && !renewed.as_ref().is_err_and(Error::is_retryable) {
+            self.give_back_lost();
         }
         renewed.map(drop)
     }
@@ -261,30 +264,59 @@ impl Client {
 
     /// Gives back what is lost here but may live on there: else our own next acquire waits behind it for up to a
     /// TTL (RULES C6). At worst it runs out by itself.
-    pub(crate) async fn give_back(self: &Arc<Self>, lost: &[Arc<Slot>]) {
-        for burst in lost.chunks(BURST) {
+    async fn give_back(self: &Arc<Self>, lost: &[Arc<Slot>]) {
+        for burst in lost.chunks(LEAVES) {
             // Not what another gives back just now.
             let burst: Vec<_> = burst.iter().filter(|slot| slot.leave()).collect();
             let calls: Vec<_> = burst.iter().map(|slot| farewell(slot)).collect();
+            let mut silent = false;
             for (slot, answer) in burst.iter().zip(self.driver.run_all(&calls, self.renewal_bound()).await) {
                 match answer.and_then(|(_, reply)| scripts::left(reply)) {
                     Ok((_, flags)) => self.heed(flags, &slot.queue),
+                    Err(error) if error.is_retryable() => {
+                        // The next round does, or the close.
+                        slot.stay();
+                        silent = true;
+                        continue;
+                    }
                     Err(error) => tracing::debug!(%error, "a lost node was not given back; it runs out"),
                 }
                 self.forget(slot);
             }
+            if silent {
+                return;
+            }
         }
+    }
+
+    /// Gives back all that is lost, beside the renewals of what is not. One at a time: who asks meanwhile waits until
+    /// what the other has begun is done.
+    pub(crate) fn give_back_lost(self: &Arc<Self>) -> JoinHandle<()> {
+        let client = Arc::clone(self);
+        self.until_closing(async move {
+            let _alone = client.giving_back.lock().await;
+            let is_lost = |slot: &Arc<Slot>| {
+                !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some())
+            };
+            let lost: Vec<_> = client.inbox.all().into_iter().filter(is_lost).collect();
+            client.give_back(&lost).await;
+        })
     }
 
     pub(crate) fn give_back_later(self: &Arc<Self>, slot: &Arc<Slot>) {
         let (client, slot) = (Arc::clone(self), Arc::clone(slot));
+        self.until_closing(async move { client.give_back(std::slice::from_ref(&slot)).await });
+    }
+
+    /// The close does what is not done by then.
+    fn until_closing(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        let mut closing = self.closing();
         self.runtime.spawn(async move {
-            let mut closing = client.closing();
             tokio::select! {
-                () = client.give_back(std::slice::from_ref(&slot)) => {}
+                () = work => {}
                 _ = closing.wait_for(|closing| *closing) => {}
             }
-        });
+        })
     }
 }
 

@@ -22,12 +22,8 @@ impl Client {
         queue.check(join.claim)?;
         if self.lease().lost() == Some(LostReason::Expired) {
             // A new lease does not wait behind the nodes of the old one (LEASE-REOPEN).
-            let is_lost = |slot: &Arc<Slot>| {
-                !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some())
-            };
-            let lost: Vec<_> = self.inbox.all().into_iter().filter(is_lost).collect();
-            if tokio::time::timeout(self.request_timeout, self.give_back(&lost)).await.is_err() {
-                tracing::debug!("not all that was lost was given back in time; the rest runs out");
+            if tokio::time::timeout(self.request_timeout, self.give_back_lost()).await.is_err() {
+                tracing::debug!("not all that was lost was given back in time yet");
             }
         }
         let registered = Registered::new(self, queue, join);

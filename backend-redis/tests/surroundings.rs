@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{Operator, own, soon};
 use futures_util::future::join_all;
-use latchwork_conformance::proxy::Proxy;
+use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::decide::Claim;
 use latchwork_core::{
@@ -379,5 +379,29 @@ async fn whoever_joins_after_a_loss_is_answered_in_time_however_much_was_lost() 
     assert!(asked.elapsed() < bound, "after {:?}", asked.elapsed());
     proxy.resume();
     soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_holds_after_a_loss_is_renewed_while_what_was_lost_is_given_back() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let options = format!("ttl={}&request_timeout=500ms", common::SHORT);
+    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let mut lost = Vec::new();
+    for part in 0..20 {
+        let held = (0..150).map(|number| {
+            let mutex = client.mutex(format!("held-{part}-{number}")).unwrap();
+            async move { mutex.acquire().await.unwrap() }
+        });
+        lost.extend(soon(join_all(held)).await);
+    }
+    client.lease().clock().jump(client.lease().ttl());
+    // Of eight at a time that makes seven seconds.
+    proxy.delay(Direction::ToClient, Duration::from_millis(20));
+    let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
+    outlive(&client).await;
+    hold.check().expect("renewed meanwhile");
+    assert!(lost.iter().all(|hold| !hold.is_held()));
     client.close().await.unwrap();
 }
