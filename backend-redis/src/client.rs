@@ -165,11 +165,13 @@ impl Client {
     /// connection may just have broken, or the server be on its way out. A refusal is told first.
     async fn confirm_all(&self, calls: &[Call], until: Moment) -> Result<()> {
         let (mut left, mut refused) = (calls.iter().collect::<Vec<_>>(), None);
+        // Time is left for another connection, should this one have fallen silent.
+        let most = self.renewal_bound().min(self.request_timeout / 2);
         let mut pause = Duration::from_millis(10);
         loop {
             let (mut again, mut unconfirmed) = (Vec::new(), None);
             for burst in left.chunks(LEAVES) {
-                let time = until.since(self.clock.now());
+                let time = until.since(self.clock.now()).min(most);
                 let answers = self.driver.run_all(burst.iter().copied(), time).await;
                 for (&call, answer) in burst.iter().zip(answers) {
                     match answer {

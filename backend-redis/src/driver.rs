@@ -163,7 +163,7 @@ impl Driver {
                 Ok((sent, reply(value)))
             }
             Err(failure) => {
-                if failure.redial || failure.timed_out && self.is_silent(sent) {
+                if failure.redial || failure.timed_out && self.is_silent(sent, self.patience.min(within)) {
                     take_down(&self.link, wire.generation);
                 }
                 let name = call.map_or("ping", |call| call.script.name);
@@ -197,12 +197,12 @@ impl Driver {
 
     /// Whether the server has been silent for too long, now that a request sent at `sent` got no answer. One that
     /// answers others meanwhile is merely slow; a connection that swallows everything is dialled again.
-    fn is_silent(&self, sent: Moment) -> bool {
+    fn is_silent(&self, sent: Moment, patience: Duration) -> bool {
         let before = self.silent_since.fetch_min(sent.as_nanos(), Ordering::Relaxed);
         let since = Moment::from_nanos(before)
             .min(sent)
             .max(Moment::from_nanos(self.heard_at.load(Ordering::Relaxed)));
-        self.clock.now().since(since) >= self.patience
+        self.clock.now().since(since) >= patience
     }
 
     /// With the reason, where dialling again has met one: a server that is a replica now will not be reached by waiting.

@@ -121,7 +121,7 @@ pub(crate) async fn keep(client: Weak<Client>, reconnected: Arc<Notify>) {
 
 impl Client {
     /// A renewal that takes longer than its period is late anyway.
-    fn renewal_bound(&self) -> Duration {
+    pub(crate) fn renewal_bound(&self) -> Duration {
         self.request_timeout.min(renewal_period(self.ttl))
     }
 

@@ -89,6 +89,18 @@ async fn a_leave_that_was_lost_is_sent_again_by_the_close() {
     assert_eq!(standing(&other, &mutex).await, 0, "its node is left to its TTL");
 }
 
+#[tokio::test]
+async fn a_close_on_a_connection_that_fell_silent_is_confirmed_on_another() {
+    let server = own(&[]).await;
+    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let mutex = queue(Kind::Mutex, "a");
+    let _held = admitted(&backend, &ask(&mutex, Claim::Exclusive)).await;
+    let silent = proxy.hold_reply_to(is_script);
+    soon(backend.close(Close::Orderly)).await.unwrap();
+    assert!(silent.has_fired());
+    assert_eq!(standing(&other, &mutex).await, 0);
+}
+
 /// What a client lost without the server's knowledge was being given back when the connection broke.
 async fn given_back_in_vain() -> (Server, Proxy, [Arc<dyn Backend>; 2], Arc<dyn Node>, Address) {
     let server = own(&[]).await;
