@@ -85,7 +85,7 @@ impl Driver {
         // As soon as one renewal was not answered: there is time for another, on a new connection.
         let patience = settings.request_timeout.min(renewal_period(settings.ttl));
         let dialler = Dialler { settings, link: Arc::downgrade(&link), on_message };
-        let (wire, eviction) = dialler.dial(0).await?;
+        let (wire, eviction) = dialler.dial(0, Duration::MAX).await?;
         link.send_replace(Link::Up(wire));
         tokio::spawn(dialler.keep_dialling(link.subscribe(), renewed));
         let silent_since = AtomicU64::new(Moment::NEVER.as_nanos());

@@ -333,6 +333,24 @@ async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost(
     client.close().await.unwrap();
 }
 
+#[tokio::test]
+async fn dialling_again_that_hangs_is_given_up_before_what_is_held_is_lost() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let options = "ttl=9s&connect_timeout=10m&request_timeout=10m";
+    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    let hung = proxy.hold_reply_to(|request| request.windows(5).any(|word| word == b"HELLO"));
+    let mut silent = proxy.hold_reply_to(|request| request.windows(7).any(|word| word == b"EVALSHA"));
+    soon(silent.fired()).await.unwrap();
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2 / 3).await;
+    assert!(hung.has_fired());
+    hold.check().expect("dialled once more in time");
+    hold.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
 /// A request has much more time than a connection gets that answers nobody.
 #[tokio::test]
 async fn what_was_asked_on_a_connection_that_fell_silent_is_asked_again_on_the_next() {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use latchwork_core::decide::renewal_period;
 use latchwork_core::{Error, ErrorKind, Eviction};
 use redis::aio::ConnectionLike;
 use redis::{
@@ -41,9 +42,11 @@ impl Dialler {
             }
             generation += 1;
             let mut pause = Duration::from_millis(10);
+            // When a renewal was not answered in time, a third of the TTL is left: one dialling that hangs is not to take it all.
+            let mut bound = renewal_period(self.settings.ttl) / 2;
             let wire = loop {
                 let dialled = tokio::select! {
-                    dialled = self.dial(generation) => dialled,
+                    dialled = self.dial(generation, bound) => dialled,
                     _ = link.wait_for(is_closed) => return,
                 };
                 match dialled {
@@ -65,6 +68,7 @@ impl Dialler {
                     _ = link.wait_for(is_closed) => return,
                 }
                 pause = (pause * 2).min(LONGEST_PAUSE);
+                bound = bound.saturating_mul(2);
             };
             let Some(link) = self.link.upgrade() else { return };
             let up = link.send_if_modified(|link| {
@@ -82,8 +86,12 @@ impl Dialler {
         }
     }
 
-    /// TCP, login, database, name, what the server is, scripts, inbox, and the self-test.
-    pub(super) async fn dial(&self, generation: u64) -> std::result::Result<(Wire, Eviction), Failure> {
+    /// TCP, login, database, name, what the server is, scripts, inbox, and the self-test. No answer takes longer than `bound`.
+    pub(super) async fn dial(
+        &self,
+        generation: u64,
+        bound: Duration,
+    ) -> std::result::Result<(Wire, Eviction), Failure> {
         let settings = &self.settings;
         let link = self.link.clone();
         let on_message = Arc::clone(&self.on_message);
@@ -103,7 +111,7 @@ impl Dialler {
             }
             Ok(())
         };
-        let bound = settings.request_timeout.min(settings.connect_timeout / 2);
+        let bound = bound.min(settings.request_timeout).min(settings.connect_timeout / 2);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(bound))
             .set_response_timeout(Some(bound))
