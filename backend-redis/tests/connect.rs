@@ -60,6 +60,8 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
         ("deaf", format!("~latchwork:* resetchannels {enough}")),
         ("mute", format!("~latchwork:* &latchwork:* {enough} -publish")),
         ("elsewhere", format!("~other:* &latchwork:* {enough}")),
+        ("textless", format!("~latchwork:* &latchwork:* {enough} -eval")),
+        ("keeper", format!("~latchwork:* &latchwork:* {enough} -del")),
         ("blind", format!("~latchwork:* &latchwork:* {enough} -info")),
     ] {
         operator.say::<()>(&format!("ACL SETUSER {user} on >word {rules}")).await;
@@ -71,6 +73,8 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
         ("deaf:word@", "SUBSCRIBE"),
         ("mute:word@", "PUBLISH"),
         ("elsewhere:word@", "EVALSHA"),
+        ("textless:word@", "EVAL "),
+        ("keeper:word@", "DEL"),
     ] {
         let error = refused(&format!("redis://{login}{}", server.addr())).await;
         match error.kind() {
@@ -79,6 +83,8 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
         }
         assert!(!error.to_string().contains("wrongword"), "{error}");
     }
+    let keys: Vec<String> = operator.say("KEYS *").await;
+    assert_eq!(keys, [""; 0], "nothing is left of those who were refused");
     let app = connect(&format!("redis://app:word@{}", server.addr())).await.unwrap();
     assert_eq!(app.capabilities().eviction, Eviction::Never);
     // INFO is not needed, but then not everything is known; and strict asks to know.

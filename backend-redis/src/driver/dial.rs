@@ -144,12 +144,15 @@ impl Dialler {
             .await
             .map_err(|error| name_forbidden(unsent(error), "SUBSCRIBE"))?;
         let call = scripts::selftest(settings.scratch.clone(), &settings.inbox);
-        let test = invocation("EVALSHA", sha1(call.script), &call);
-        let answer = connection.req_packed_command(&test).await.and_then(Value::extract_error);
-        let answer = answer.map_err(|error| name_forbidden(unsent(error), "EVALSHA"))?;
-        if let Some((command, words)) = scripts::selftested(reply(answer)).map_err(Failure::said)? {
-            let error = redis::RedisError::from((redis::ErrorKind::Extension, "self-test", words));
-            return Err(name_forbidden(unsent(error), &command));
+        // The text too: that is what a server gets which has forgotten the scripts.
+        for (how, script) in [("EVALSHA", sha1(call.script)), ("EVAL", call.script.code)] {
+            let test = invocation(how, script, &call);
+            let answer = connection.req_packed_command(&test).await.and_then(Value::extract_error);
+            let answer = answer.map_err(|error| name_forbidden(unsent(error), how))?;
+            if let Some((command, words)) = scripts::selftested(reply(answer)).map_err(Failure::said)? {
+                let error = redis::RedisError::from((redis::ErrorKind::Extension, "self-test", words));
+                return Err(name_forbidden(unsent(error), &command));
+            }
         }
         Ok((Wire { generation, connection }, eviction))
     }
