@@ -157,7 +157,7 @@ impl Client {
             self.driver.close(until.since(self.clock.now())).await;
         }
         self.driver.cut();
-        self.lease.current().end(LostReason::Closed);
+        self.lease.close();
         result
     }
 

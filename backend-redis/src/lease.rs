@@ -33,40 +33,55 @@ const AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct ClientLease {
     clock: Clock,
     ttl: Duration,
-    now: Mutex<(Lease, Moment)>,
+    now: Mutex<Now>,
+}
+
+#[derive(Debug)]
+struct Now {
+    lease: Lease,
+    // When the round must be over that is under way.
+    due: Moment,
+    closed: bool,
 }
 
 impl ClientLease {
     pub(crate) fn new(clock: Clock, ttl: Duration, sent: Moment) -> Self {
         let lease = Lease::new(clock.clone(), ttl, sent);
-        Self { clock, ttl, now: Mutex::new((lease, Moment::NEVER)) }
+        Self { clock, ttl, now: Mutex::new(Now { lease, due: Moment::NEVER, closed: false }) }
     }
 
     pub(crate) fn current(&self) -> Lease {
-        self.now.lock().0.clone()
+        self.now.lock().lease.clone()
     }
 
     /// A node was joined by a request sent at `sent`. After a loss that opens a new lease (LEASE-REOPEN).
     pub(crate) fn joined(&self, sent: Moment) {
         let mut now = self.now.lock();
-        if now.0.lost() == Some(LostReason::Expired) {
-            *now = (Lease::new(self.clock.clone(), self.ttl, sent), Moment::NEVER);
+        if !now.closed && now.lease.lost() == Some(LostReason::Expired) {
+            (now.lease, now.due) = (Lease::new(self.clock.clone(), self.ttl, sent), Moment::NEVER);
         } else {
             Self::extend(&now, sent);
         }
     }
 
+    /// The client is closed. The reply of a join that was under way opens no lease behind that.
+    pub(crate) fn close(&self) {
+        let mut now = self.now.lock();
+        now.closed = true;
+        now.lease.end(LostReason::Closed);
+    }
+
     fn awaiting(&self, due: Moment) {
         let mut now = self.now.lock();
-        now.0.awaiting(due);
-        now.1 = now.1.min(due);
+        now.lease.awaiting(due);
+        now.due = now.due.min(due);
     }
 
     /// A round is over: all nodes were renewed by requests sent at `sent` or later.
     fn proven(&self, sent: Moment) {
         let mut now = self.now.lock();
-        now.0.proven(sent);
-        now.1 = Moment::NEVER;
+        now.lease.proven(sent);
+        now.due = Moment::NEVER;
     }
 
     /// Some were renewed, others not: it lives on with those, and stays late.
@@ -74,7 +89,7 @@ impl ClientLease {
         Self::extend(&self.now.lock(), sent);
     }
 
-    fn extend((lease, due): &(Lease, Moment), sent: Moment) {
+    fn extend(Now { lease, due, .. }: &Now, sent: Moment) {
         let suspended = lease.state() == LeaseState::Suspended;
         if lease.proven(sent) {
             if suspended {
@@ -313,8 +328,9 @@ impl Client {
         let mut closing = self.closing();
         self.runtime.spawn(async move {
             tokio::select! {
-                () = work => {}
+                biased;
                 _ = closing.wait_for(|closing| *closing) => {}
+                () = work => {}
             }
         })
     }
@@ -392,5 +408,15 @@ mod tests {
         assert_eq!(old.state(), LeaseState::Lost(LostReason::Expired));
         lease.joined(clock.now());
         assert_eq!((lease.current().state(), old.lost()), (LeaseState::Live, Some(LostReason::Expired)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_join_that_is_answered_behind_the_close_opens_no_lease() {
+        let (clock, ttl) = (Clock::tokio(), Duration::from_secs(10));
+        let lease = ClientLease::new(clock.clone(), ttl, clock.now());
+        tokio::time::advance(ttl).await;
+        lease.close();
+        lease.joined(clock.now());
+        assert_eq!(lease.current().state(), LeaseState::Lost(LostReason::Expired));
     }
 }

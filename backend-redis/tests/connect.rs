@@ -5,6 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{Operator, connect, own, refused};
+use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::{ErrorKind, Eviction};
 use tokio::io::AsyncWriteExt;
@@ -42,11 +43,24 @@ async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
     let started = Instant::now();
     let error = refused(&format!("redis://{addr}?connect_timeout=500ms")).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
-    assert!(started.elapsed() >= Duration::from_millis(250), "it was asked at all");
+    let asked = started.elapsed();
+    assert!(asked >= Duration::from_millis(250), "it was asked at all");
+    assert!(asked < Duration::from_secs(2), "the bound is 500 ms, and it took {asked:?}");
     drop(listener);
     let error = refused(&format!("redis://{addr}")).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains(&addr.to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_behind_the_log_in_is_unavailable() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let silent = proxy.hold_reply_to(|request| request.windows(4).any(|word| word == b"PING"));
+    let error = refused(&format!("redis://{}?request_timeout=200ms", proxy.addr())).await;
+    assert!(silent.has_fired());
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains(&proxy.addr().to_string()), "{error}");
 }
 
 #[tokio::test]
