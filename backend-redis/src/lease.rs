@@ -339,21 +339,26 @@ impl Client {
 /// The nodes of one script: per queue at most NODES.
 type Batch = Vec<(Queue, Vec<Arc<Slot>>)>;
 
+/// By deadline: in rounds that take long, none is to come first in one and last in the next.
 fn batches(queues: HashMap<Queue, Vec<Arc<Slot>>>) -> Vec<Batch> {
+    let deadline = |slot: &Arc<Slot>| slot.state().map(|state| state.lease().deadline());
+    let mut parts = Batch::new();
+    for (queue, mut slots) in queues {
+        slots.sort_by_cached_key(deadline);
+        parts.extend(slots.chunks(NODES).map(|part| (queue.clone(), part.to_vec())));
+    }
+    parts.sort_by_cached_key(|(_, slots)| slots.first().and_then(deadline));
     let mut batches = vec![Batch::new()];
     let mut nodes = 0;
-    for (queue, slots) in queues {
-        for part in slots.chunks(NODES) {
-            let full =
-                batches.last().is_some_and(|batch| batch.len() == QUEUES || nodes + part.len() > NODES);
-            if full {
-                batches.push(Batch::new());
-                nodes = 0;
-            }
-            nodes += part.len();
-            if let Some(batch) = batches.last_mut() {
-                batch.push((queue.clone(), part.to_vec()));
-            }
+    for (queue, part) in parts {
+        let full = batches.last().is_some_and(|batch| batch.len() == QUEUES || nodes + part.len() > NODES);
+        if full {
+            batches.push(Batch::new());
+            nodes = 0;
+        }
+        nodes += part.len();
+        if let Some(batch) = batches.last_mut() {
+            batch.push((queue, part));
         }
     }
     batches
@@ -372,6 +377,8 @@ fn renewal(batch: &Batch, ttl: Duration) -> Call {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inbox::Inbox;
+    use latchwork_core::contracts::NodeState;
     use latchwork_core::{Address, Kind};
 
     #[test]
@@ -390,6 +397,27 @@ mod tests {
         let nodes = |batch: &Batch| batch.iter().map(|(_, slots)| slots.len()).sum::<usize>();
         assert_eq!(batches.iter().map(nodes).sum::<usize>(), 672);
         assert!(batches.iter().all(|batch| batch.len() <= QUEUES && nodes(batch) <= NODES));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_renewed_longest_ago_is_renewed_first() {
+        let (clock, ttl) = (Clock::tokio(), Duration::from_secs(10));
+        let inbox = Inbox::new(clock.clone());
+        let mut queues: HashMap<Queue, Vec<Arc<Slot>>> = HashMap::new();
+        // Of one queue come twice as many as a script renews, of a hundred others one each.
+        let crowd = 2 * NODES as u64;
+        for i in (0..crowd + 100).rev() {
+            let key = if i < crowd { "crowd".to_owned() } else { format!("q{i}") };
+            let queue = Queue::of(&Address::new("n", Kind::RwLock, key).unwrap()).unwrap();
+            let slot = Slot::new(queue.clone(), NodeId::random(), false);
+            let lease = Lease::new(clock.clone(), ttl, clock.now() + Duration::from_millis(i));
+            inbox.settle(&slot, NodeState::new(lease, i), true, Moment::NEVER);
+            queues.entry(queue).or_default().push(slot);
+        }
+        let batches = batches(queues);
+        let slots = batches.iter().flatten().flat_map(|(_, slots)| slots);
+        let order: Vec<_> = slots.map(|slot| slot.state().unwrap().sequence()).collect();
+        assert_eq!(order, (0..crowd + 100).collect::<Vec<_>>());
     }
 
     #[tokio::test(start_paused = true)]
