@@ -149,3 +149,25 @@ async fn the_database_of_the_url_is_used_and_the_client_has_a_name() {
     assert!(clients.contains("name=latchwork:"), "{clients}");
     node.leave().await.unwrap();
 }
+
+/// With a TTL of an hour nothing else would be sent for twenty minutes.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_system_asks_whether_a_silent_connection_still_stands() {
+    let server = own(&[]).await;
+    let _client = connect(&format!("{}?ttl=1h", server.url())).await.unwrap();
+    let port: u16 = server.addr().rsplit_once(':').unwrap().1.parse().unwrap();
+    let remote = format!(":{port:04X}");
+    // Per line: number, own address, the other one, state, queues, and which timer runs: 02 is that of keepalive.
+    let is_watched = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        words.get(2).is_some_and(|address| address.ends_with(&remote)) && words[5].starts_with("02:")
+    };
+    let mut looks = tokio::time::interval(Duration::from_millis(10));
+    common::soon(async {
+        while !std::fs::read_to_string("/proc/net/tcp").unwrap().lines().any(is_watched) {
+            looks.tick().await;
+        }
+    })
+    .await;
+}

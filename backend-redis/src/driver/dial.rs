@@ -6,6 +6,7 @@ use std::time::Duration;
 use latchwork_core::decide::renewal_period;
 use latchwork_core::{Error, ErrorKind, Eviction};
 use redis::aio::ConnectionLike;
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
     RedisConnectionInfo, Value,
@@ -19,6 +20,8 @@ use crate::{info, scripts};
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// How long a connection is silent before the system asks whether it still stands.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 /// Requests that may wait to be written: an acquire must not queue behind a burst of renewals.
 const BUFFER: usize = 4096;
 
@@ -182,5 +185,9 @@ fn connection_info(settings: &Settings) -> redis::RedisResult<redis::ConnectionI
         login = login.set_password(password.expose());
     }
     let address = ConnectionAddr::Tcp(settings.host.clone(), settings.port);
-    Ok(address.into_connection_info()?.set_redis_settings(login))
+    // With a long TTL nothing may be said for minutes: neither is a middlebox to forget the connection, nor a waiter to listen
+    // on one that was forgotten. (Small requests are not to wait for the answers to others.)
+    let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6);
+    let tcp = TcpSettings::default().set_keepalive(probes).set_nodelay(true);
+    Ok(address.into_connection_info()?.set_redis_settings(login).set_tcp_settings(tcp))
 }
