@@ -94,7 +94,7 @@ impl Slot {
         }
     }
 
-    /// A message to look again. Answers whether that is new: how it stands, only its renewal says.
+    /// To look again. Answers whether that is new: how it stands, only its renewal says.
     fn nudge(&self, sequence: u64) -> bool {
         let mut progress = self.progress.lock();
         match self.state.get() {
@@ -208,6 +208,13 @@ impl Inbox {
         if slot.nudge(sequence) {
             self.to_look.lock().push(Arc::clone(slot));
             self.nudged.notify_one();
+        }
+    }
+
+    /// It is time for a waiter to look again by itself (RULES A13).
+    pub(crate) fn look(&self, slot: &Arc<Slot>) {
+        if let Some(state) = slot.state() {
+            self.nudge(slot, state.sequence());
         }
     }
 

@@ -216,15 +216,6 @@ impl Client {
         refusal.map_or(Ok(all), Err)
     }
 
-    /// Renews one waiting node by itself: its re-check (RULES A13).
-    pub(crate) async fn renew_one(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<()> {
-        let batch: Batch = vec![(slot.queue.clone(), vec![Arc::clone(slot)])];
-        let (sent, reply) = self.run(&renewal(&batch, self.ttl)).await?;
-        let (_, answers) = scripts::renewed(reply)?;
-        self.apply(&batch, sent, answers);
-        Ok(())
-    }
-
     /// Answers how many queues were refused: a key of theirs belongs to another program, and their nodes run out.
     fn apply(self: &Arc<Self>, batch: &Batch, sent: Moment, answers: scripts::Renewed) -> usize {
         let mut refused = 0;

@@ -220,14 +220,8 @@ impl Node for RedisNode {
                 () = clock.sleep_until(slot.recheck()) => {
                     // Set first, so that a server that does not answer is not asked in a loop.
                     slot.recheck_at(clock.now() + renewal_period(self.client.ttl));
-                    tokio::select! {
-                        looked = self.client.renew_one(slot) => {
-                            if let Err(error) = looked {
-                                tracing::debug!(%error, "a waiter could not look; the next renewal does");
-                            }
-                        }
-                        _ = state.changed(seen) => {}
-                    }
+                    // Together with others: all the readers behind one writer are due at one time.
+                    self.client.inbox.look(slot);
                 }
             }
         }
