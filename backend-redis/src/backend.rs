@@ -63,7 +63,10 @@ impl RedisBackend {
                 );
             }
         }
-        let sent = driver.ping(settings.request_timeout).await?;
+        let sent = match driver.ping(settings.request_timeout).await {
+            Ok(sent) => sent,
+            Err(error) => return Err(explain(&settings, Failure::said(error)).await),
+        };
         let lease = ClientLease::new(clock.clone(), settings.ttl, sent);
         let client = Arc::new(Client::new(driver, clock, inbox, lease, &settings));
         tokio::spawn(lease::keep(Arc::downgrade(&client), reconnected));

@@ -20,6 +20,8 @@ use crate::scripts::{self, Call, Flags, Reply};
 pub(crate) const TOMBSTONE: Duration = latchwork_core::decide::queue::TOMBSTONE;
 /// Scripts in one burst, so that a join never waits behind more than that.
 pub(crate) const BURST: usize = 8;
+/// Leaves in one burst: what a few renewals cost.
+pub(crate) const LEAVES: usize = 64;
 /// The longest pause before a close says again what was not confirmed.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -35,6 +37,8 @@ pub(crate) struct Client {
     pub(crate) lease: ClientLease,
     /// The one that it was opened on: what goes on in the background is not to end with that of whoever happened to ask for it.
     pub(crate) runtime: Handle,
+    /// Held by whoever gives back what is lost.
+    pub(crate) giving_back: tokio::sync::Mutex<()>,
     closing: watch::Sender<bool>,
     // The answer of the one close that there is.
     closed: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
@@ -58,6 +62,7 @@ impl Client {
             inbox,
             lease,
             runtime: Handle::current(),
+            giving_back: tokio::sync::Mutex::default(),
             closing: watch::Sender::new(false),
             closed: Mutex::default(),
             warned: AtomicBool::new(false),
@@ -152,7 +157,7 @@ impl Client {
             self.driver.close(until.since(self.clock.now())).await;
         }
         self.driver.cut();
-        self.lease.current().end(LostReason::Closed);
+        self.lease.close();
         result
     }
 
@@ -160,11 +165,13 @@ impl Client {
     /// connection may just have broken, or the server be on its way out. A refusal is told first.
     async fn confirm_all(&self, calls: &[Call], until: Moment) -> Result<()> {
         let (mut left, mut refused) = (calls.iter().collect::<Vec<_>>(), None);
+        // Time is left for another connection, should this one have fallen silent.
+        let most = self.renewal_bound().min(self.request_timeout / 2);
         let mut pause = Duration::from_millis(10);
         loop {
             let (mut again, mut unconfirmed) = (Vec::new(), None);
-            for burst in left.chunks(BURST * 8) {
-                let time = until.since(self.clock.now());
+            for burst in left.chunks(LEAVES) {
+                let time = until.since(self.clock.now()).min(most);
                 let answers = self.driver.run_all(burst.iter().copied(), time).await;
                 for (&call, answer) in burst.iter().zip(answers) {
                     match answer {

@@ -20,7 +20,7 @@ use tokio::sync::{Notify, watch};
 
 use self::dial::Dialler;
 use crate::config::Settings;
-use crate::error::{Failure, from_redis, timed_out};
+use crate::error::{Failure, from_redis, given_up, timed_out};
 use crate::scripts::{self, Call, Reply};
 
 /// Receives the messages of the own inbox, as they come, on the connection's task: it must not block.
@@ -44,6 +44,12 @@ enum Link {
     /// With what the last dialling came to, once there was one.
     Down(Option<Error>),
     Closed,
+}
+
+impl Link {
+    fn is_up(&self, generation: u64) -> bool {
+        matches!(self, Link::Up(wire) if wire.generation == generation)
+    }
 }
 
 #[derive(Clone)]
@@ -79,7 +85,7 @@ impl Driver {
         // As soon as one renewal was not answered: there is time for another, on a new connection.
         let patience = settings.request_timeout.min(renewal_period(settings.ttl));
         let dialler = Dialler { settings, link: Arc::downgrade(&link), on_message };
-        let (wire, eviction) = dialler.dial(0).await?;
+        let (wire, eviction) = dialler.dial(0, Duration::MAX).await?;
         link.send_replace(Link::Up(wire));
         tokio::spawn(dialler.keep_dialling(link.subscribe(), renewed));
         let silent_since = AtomicU64::new(Moment::NEVER.as_nanos());
@@ -141,7 +147,7 @@ impl Driver {
                 wire?
             }
         };
-        let mut answer = wire.answer(command, until).await;
+        let mut answer = self.answer(&mut wire, command, until).await;
         if let (Err(failure), Some(call)) = (&answer, call)
             && failure.noscript
         {
@@ -149,7 +155,7 @@ impl Driver {
             let whole = invocation("EVAL", call.script.code, call);
             sent = self.clock.now();
             self.heard(sent);
-            answer = wire.answer(&whole, until).await;
+            answer = self.answer(&mut wire, &whole, until).await;
         }
         match answer {
             Ok(value) => {
@@ -157,13 +163,29 @@ impl Driver {
                 Ok((sent, reply(value)))
             }
             Err(failure) => {
-                if failure.redial || failure.timed_out && self.is_silent(sent) {
+                if failure.redial || failure.timed_out && self.is_silent(sent, self.patience.min(within)) {
                     take_down(&self.link, wire.generation);
                 }
                 let name = call.map_or("ping", |call| call.script.name);
                 tracing::debug!(error = %failure.error, request = name, "a request failed");
                 Err(failure.error)
             }
+        }
+    }
+
+    /// The answer, unless the wire is given up first: what is in flight on a connection that swallows everything is to be
+    /// asked again on the next one, and not when its own time is over.
+    async fn answer(
+        &self,
+        wire: &mut Wire,
+        command: &Cmd,
+        until: tokio::time::Instant,
+    ) -> std::result::Result<Value, Failure> {
+        let (mut link, generation) = (self.link.subscribe(), wire.generation);
+        tokio::select! {
+            biased;
+            answer = wire.answer(command, until) => answer,
+            _ = link.wait_for(|link| !link.is_up(generation)) => Err(given_up()),
         }
     }
 
@@ -175,12 +197,12 @@ impl Driver {
 
     /// Whether the server has been silent for too long, now that a request sent at `sent` got no answer. One that
     /// answers others meanwhile is merely slow; a connection that swallows everything is dialled again.
-    fn is_silent(&self, sent: Moment) -> bool {
+    fn is_silent(&self, sent: Moment, patience: Duration) -> bool {
         let before = self.silent_since.fetch_min(sent.as_nanos(), Ordering::Relaxed);
         let since = Moment::from_nanos(before)
             .min(sent)
             .max(Moment::from_nanos(self.heard_at.load(Ordering::Relaxed)));
-        self.clock.now().since(since) >= self.patience
+        self.clock.now().since(since) >= patience
     }
 
     /// With the reason, where dialling again has met one: a server that is a replica now will not be reached by waiting.
@@ -228,7 +250,7 @@ impl fmt::Debug for Driver {
 /// A connection of this generation is of no use; a newer one stays.
 fn take_down(link: &watch::Sender<Link>, generation: u64) {
     link.send_if_modified(|link| {
-        let current = matches!(link, Link::Up(wire) if wire.generation == generation);
+        let current = link.is_up(generation);
         if current {
             *link = Link::Down(None);
         }

@@ -82,3 +82,11 @@ pub(crate) fn timed_out() -> Failure {
     let failure = Failure::new(ErrorKind::Unknown, "no answer within the request timeout");
     Failure { answered: false, timed_out: true, ..failure }
 }
+
+/// The connection was given up before there was an answer to what was sent.
+pub(crate) fn given_up() -> Failure {
+    Failure {
+        answered: false,
+        ..Failure::new(ErrorKind::Unknown, "the connection was given up before the answer")
+    }
+}

@@ -94,7 +94,7 @@ impl Slot {
         }
     }
 
-    /// A message to look again. Answers whether that is new: how it stands, only its renewal says.
+    /// To look again. Answers whether that is new: how it stands, only its renewal says.
     fn nudge(&self, sequence: u64) -> bool {
         let mut progress = self.progress.lock();
         match self.state.get() {
@@ -151,6 +151,11 @@ impl Slot {
         !std::mem::replace(&mut self.progress.lock().left, true)
     }
 
+    /// It was lost, and could not be given back: it may be tried again.
+    pub(crate) fn stay(&self) {
+        self.progress.lock().left = false;
+    }
+
     /// Nobody waits for its join's answer any more: it is abandoned next. Should it not be, it is over by then.
     pub(crate) fn leave_by(&self, moot: Moment) {
         let mut progress = self.progress.lock();
@@ -203,6 +208,13 @@ impl Inbox {
         if slot.nudge(sequence) {
             self.to_look.lock().push(Arc::clone(slot));
             self.nudged.notify_one();
+        }
+    }
+
+    /// It is time for a waiter to look again by itself (RULES A13).
+    pub(crate) fn look(&self, slot: &Arc<Slot>) {
+        if let Some(state) = slot.state() {
+            self.nudge(slot, state.sequence());
         }
     }
 

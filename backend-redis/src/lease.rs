@@ -9,8 +9,9 @@ use latchwork_core::decide::{recheck, renewal_period};
 use latchwork_core::{Clock, Error, LostReason, Moment, Result};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
-use crate::client::{BURST, Client, farewell};
+use crate::client::{BURST, Client, LEAVES, farewell};
 use crate::clock_steps::ClockSteps;
 use crate::inbox::Slot;
 use crate::layout::Queue;
@@ -32,40 +33,55 @@ const AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct ClientLease {
     clock: Clock,
     ttl: Duration,
-    now: Mutex<(Lease, Moment)>,
+    now: Mutex<Now>,
+}
+
+#[derive(Debug)]
+struct Now {
+    lease: Lease,
+    // When the round must be over that is under way.
+    due: Moment,
+    closed: bool,
 }
 
 impl ClientLease {
     pub(crate) fn new(clock: Clock, ttl: Duration, sent: Moment) -> Self {
         let lease = Lease::new(clock.clone(), ttl, sent);
-        Self { clock, ttl, now: Mutex::new((lease, Moment::NEVER)) }
+        Self { clock, ttl, now: Mutex::new(Now { lease, due: Moment::NEVER, closed: false }) }
     }
 
     pub(crate) fn current(&self) -> Lease {
-        self.now.lock().0.clone()
+        self.now.lock().lease.clone()
     }
 
     /// A node was joined by a request sent at `sent`. After a loss that opens a new lease (LEASE-REOPEN).
     pub(crate) fn joined(&self, sent: Moment) {
         let mut now = self.now.lock();
-        if now.0.lost() == Some(LostReason::Expired) {
-            *now = (Lease::new(self.clock.clone(), self.ttl, sent), Moment::NEVER);
+        if !now.closed && now.lease.lost() == Some(LostReason::Expired) {
+            (now.lease, now.due) = (Lease::new(self.clock.clone(), self.ttl, sent), Moment::NEVER);
         } else {
             Self::extend(&now, sent);
         }
     }
 
+    /// The client is closed. The reply of a join that was under way opens no lease behind that.
+    pub(crate) fn close(&self) {
+        let mut now = self.now.lock();
+        now.closed = true;
+        now.lease.end(LostReason::Closed);
+    }
+
     fn awaiting(&self, due: Moment) {
         let mut now = self.now.lock();
-        now.0.awaiting(due);
-        now.1 = now.1.min(due);
+        now.lease.awaiting(due);
+        now.due = now.due.min(due);
     }
 
     /// A round is over: all nodes were renewed by requests sent at `sent` or later.
     fn proven(&self, sent: Moment) {
         let mut now = self.now.lock();
-        now.0.proven(sent);
-        now.1 = Moment::NEVER;
+        now.lease.proven(sent);
+        now.due = Moment::NEVER;
     }
 
     /// Some were renewed, others not: it lives on with those, and stays late.
@@ -73,7 +89,7 @@ impl ClientLease {
         Self::extend(&self.now.lock(), sent);
     }
 
-    fn extend((lease, due): &(Lease, Moment), sent: Moment) {
+    fn extend(Now { lease, due, .. }: &Now, sent: Moment) {
         let suspended = lease.state() == LeaseState::Suspended;
         if lease.proven(sent) {
             if suspended {
@@ -120,7 +136,7 @@ pub(crate) async fn keep(client: Weak<Client>, reconnected: Arc<Notify>) {
 
 impl Client {
     /// A renewal that takes longer than its period is late anyway.
-    fn renewal_bound(&self) -> Duration {
+    pub(crate) fn renewal_bound(&self) -> Duration {
         self.request_timeout.min(renewal_period(self.ttl))
     }
 
@@ -128,7 +144,7 @@ impl Client {
         let started = self.clock.now();
         let due = started + renewal_period(self.ttl);
         let mut queues: HashMap<Queue, Vec<Arc<Slot>>> = HashMap::new();
-        let mut lost = Vec::new();
+        let mut any_lost = false;
         for slot in self.inbox.all() {
             if slot.is_moot(started) {
                 self.forget(&slot);
@@ -142,14 +158,16 @@ impl Client {
                     state.lease().awaiting(due);
                     queues.entry(slot.queue.clone()).or_default().push(slot);
                 }
-                Some(_) => lost.push(slot),
+                Some(_) => any_lost = true,
             }
         }
         self.lease.awaiting(due);
         if queues.is_empty() {
             let sent = self.driver.ping(self.renewal_bound()).await?;
             self.lease.proven(sent);
-            self.give_back(&lost).await;
+            if any_lost {
+                self.give_back_lost();
+            }
             return Ok(());
         }
         let observe = |sent, time| steps.observe(sent, self.clock.now(), time, self.ttl);
@@ -157,8 +175,8 @@ impl Client {
         if matches!(renewed, Ok(true)) {
             self.lease.proven(started);
         }
-        if !renewed.as_ref().is_err_and(Error::is_retryable) {
-            self.give_back(&lost).await;
+        if any_lost && !renewed.as_ref().is_err_and(Error::is_retryable) {
+            self.give_back_lost();
         }
         renewed.map(drop)
     }
@@ -196,15 +214,6 @@ impl Client {
             result?;
         }
         refusal.map_or(Ok(all), Err)
-    }
-
-    /// Renews one waiting node by itself: its re-check (RULES A13).
-    pub(crate) async fn renew_one(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<()> {
-        let batch: Batch = vec![(slot.queue.clone(), vec![Arc::clone(slot)])];
-        let (sent, reply) = self.run(&renewal(&batch, self.ttl)).await?;
-        let (_, answers) = scripts::renewed(reply)?;
-        self.apply(&batch, sent, answers);
-        Ok(())
     }
 
     /// Answers how many queues were refused: a key of theirs belongs to another program, and their nodes run out.
@@ -261,51 +270,86 @@ impl Client {
 
     /// Gives back what is lost here but may live on there: else our own next acquire waits behind it for up to a
     /// TTL (RULES C6). At worst it runs out by itself.
-    pub(crate) async fn give_back(self: &Arc<Self>, lost: &[Arc<Slot>]) {
-        for burst in lost.chunks(BURST) {
+    async fn give_back(self: &Arc<Self>, lost: &[Arc<Slot>]) {
+        for burst in lost.chunks(LEAVES) {
             // Not what another gives back just now.
             let burst: Vec<_> = burst.iter().filter(|slot| slot.leave()).collect();
             let calls: Vec<_> = burst.iter().map(|slot| farewell(slot)).collect();
+            let mut silent = false;
             for (slot, answer) in burst.iter().zip(self.driver.run_all(&calls, self.renewal_bound()).await) {
                 match answer.and_then(|(_, reply)| scripts::left(reply)) {
                     Ok((_, flags)) => self.heed(flags, &slot.queue),
+                    Err(error) if error.is_retryable() => {
+                        // The next round does, or the close.
+                        slot.stay();
+                        silent = true;
+                        continue;
+                    }
                     Err(error) => tracing::debug!(%error, "a lost node was not given back; it runs out"),
                 }
                 self.forget(slot);
             }
+            if silent {
+                return;
+            }
         }
+    }
+
+    /// Gives back all that is lost, beside the renewals of what is not. One at a time: who asks meanwhile waits until
+    /// what the other has begun is done.
+    pub(crate) fn give_back_lost(self: &Arc<Self>) -> JoinHandle<()> {
+        let client = Arc::clone(self);
+        self.until_closing(async move {
+            let _alone = client.giving_back.lock().await;
+            let is_lost = |slot: &Arc<Slot>| {
+                !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some())
+            };
+            let lost: Vec<_> = client.inbox.all().into_iter().filter(is_lost).collect();
+            client.give_back(&lost).await;
+        })
     }
 
     pub(crate) fn give_back_later(self: &Arc<Self>, slot: &Arc<Slot>) {
         let (client, slot) = (Arc::clone(self), Arc::clone(slot));
+        self.until_closing(async move { client.give_back(std::slice::from_ref(&slot)).await });
+    }
+
+    /// The close does what is not done by then.
+    fn until_closing(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        let mut closing = self.closing();
         self.runtime.spawn(async move {
-            let mut closing = client.closing();
             tokio::select! {
-                () = client.give_back(std::slice::from_ref(&slot)) => {}
+                biased;
                 _ = closing.wait_for(|closing| *closing) => {}
+                () = work => {}
             }
-        });
+        })
     }
 }
 
 /// The nodes of one script: per queue at most NODES.
 type Batch = Vec<(Queue, Vec<Arc<Slot>>)>;
 
+/// By deadline: in rounds that take long, none is to come first in one and last in the next.
 fn batches(queues: HashMap<Queue, Vec<Arc<Slot>>>) -> Vec<Batch> {
+    let deadline = |slot: &Arc<Slot>| slot.state().map(|state| state.lease().deadline());
+    let mut parts = Batch::new();
+    for (queue, mut slots) in queues {
+        slots.sort_by_cached_key(deadline);
+        parts.extend(slots.chunks(NODES).map(|part| (queue.clone(), part.to_vec())));
+    }
+    parts.sort_by_cached_key(|(_, slots)| slots.first().and_then(deadline));
     let mut batches = vec![Batch::new()];
     let mut nodes = 0;
-    for (queue, slots) in queues {
-        for part in slots.chunks(NODES) {
-            let full =
-                batches.last().is_some_and(|batch| batch.len() == QUEUES || nodes + part.len() > NODES);
-            if full {
-                batches.push(Batch::new());
-                nodes = 0;
-            }
-            nodes += part.len();
-            if let Some(batch) = batches.last_mut() {
-                batch.push((queue.clone(), part.to_vec()));
-            }
+    for (queue, part) in parts {
+        let full = batches.last().is_some_and(|batch| batch.len() == QUEUES || nodes + part.len() > NODES);
+        if full {
+            batches.push(Batch::new());
+            nodes = 0;
+        }
+        nodes += part.len();
+        if let Some(batch) = batches.last_mut() {
+            batch.push((queue, part));
         }
     }
     batches
@@ -324,6 +368,8 @@ fn renewal(batch: &Batch, ttl: Duration) -> Call {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inbox::Inbox;
+    use latchwork_core::contracts::NodeState;
     use latchwork_core::{Address, Kind};
 
     #[test]
@@ -345,6 +391,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn who_was_renewed_longest_ago_is_renewed_first() {
+        let (clock, ttl) = (Clock::tokio(), Duration::from_secs(10));
+        let inbox = Inbox::new(clock.clone());
+        let mut queues: HashMap<Queue, Vec<Arc<Slot>>> = HashMap::new();
+        // Of one queue come twice as many as a script renews, of a hundred others one each.
+        let crowd = 2 * NODES as u64;
+        for i in (0..crowd + 100).rev() {
+            let key = if i < crowd { "crowd".to_owned() } else { format!("q{i}") };
+            let queue = Queue::of(&Address::new("n", Kind::RwLock, key).unwrap()).unwrap();
+            let slot = Slot::new(queue.clone(), NodeId::random(), false);
+            let lease = Lease::new(clock.clone(), ttl, clock.now() + Duration::from_millis(i));
+            inbox.settle(&slot, NodeState::new(lease, i), true, Moment::NEVER);
+            queues.entry(queue).or_default().push(slot);
+        }
+        let batches = batches(queues);
+        let slots = batches.iter().flatten().flat_map(|(_, slots)| slots);
+        let order: Vec<_> = slots.map(|slot| slot.state().unwrap().sequence()).collect();
+        assert_eq!(order, (0..crowd + 100).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_clients_lease_stays_suspended_until_every_node_was_renewed() {
         let (clock, ttl) = (Clock::tokio(), Duration::from_secs(10));
         let lease = ClientLease::new(clock.clone(), ttl, clock.now());
@@ -360,5 +427,15 @@ mod tests {
         assert_eq!(old.state(), LeaseState::Lost(LostReason::Expired));
         lease.joined(clock.now());
         assert_eq!((lease.current().state(), old.lost()), (LeaseState::Live, Some(LostReason::Expired)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_join_that_is_answered_behind_the_close_opens_no_lease() {
+        let (clock, ttl) = (Clock::tokio(), Duration::from_secs(10));
+        let lease = ClientLease::new(clock.clone(), ttl, clock.now());
+        tokio::time::advance(ttl).await;
+        lease.close();
+        lease.joined(clock.now());
+        assert_eq!(lease.current().state(), LeaseState::Lost(LostReason::Expired));
     }
 }

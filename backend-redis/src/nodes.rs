@@ -22,12 +22,8 @@ impl Client {
         queue.check(join.claim)?;
         if self.lease().lost() == Some(LostReason::Expired) {
             // A new lease does not wait behind the nodes of the old one (LEASE-REOPEN).
-            let is_lost = |slot: &Arc<Slot>| {
-                !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some())
-            };
-            let lost: Vec<_> = self.inbox.all().into_iter().filter(is_lost).collect();
-            if tokio::time::timeout(self.request_timeout, self.give_back(&lost)).await.is_err() {
-                tracing::debug!("not all that was lost was given back in time; the rest runs out");
+            if tokio::time::timeout(self.request_timeout, self.give_back_lost()).await.is_err() {
+                tracing::debug!("not all that was lost was given back in time yet");
             }
         }
         let registered = Registered::new(self, queue, join);
@@ -224,14 +220,8 @@ impl Node for RedisNode {
                 () = clock.sleep_until(slot.recheck()) => {
                     // Set first, so that a server that does not answer is not asked in a loop.
                     slot.recheck_at(clock.now() + renewal_period(self.client.ttl));
-                    tokio::select! {
-                        looked = self.client.renew_one(slot) => {
-                            if let Err(error) = looked {
-                                tracing::debug!(%error, "a waiter could not look; the next renewal does");
-                            }
-                        }
-                        _ = state.changed(seen) => {}
-                    }
+                    // Together with others: all the readers behind one writer are due at one time.
+                    self.client.inbox.look(slot);
                 }
             }
         }

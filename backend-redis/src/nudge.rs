@@ -1,5 +1,6 @@
 //! Nudges: messages that say nothing but to look again at a node, now and not at the next round. It was revoked, or
-//! its weight does not fit a new limit. Its renewal alone decides, so that a late or forged message costs one and no more.
+//! its weight does not fit a new limit. Its renewal alone decides, so that a late or forged message costs one and no more. A
+//! waiter for whom it is time to look again by itself (RULES A13) nudges itself: many at one time cost one request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

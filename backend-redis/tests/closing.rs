@@ -3,12 +3,13 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use common::{admitted, ask, client, own, queue, soon};
+use common::{admitted, ask, client, own, queue, soon, waiting};
 use futures_util::FutureExt;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{Backend, Close, Page};
+use latchwork_core::contracts::{Backend, Close, Node, Page};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, ErrorKind, Kind};
 
@@ -86,4 +87,50 @@ async fn a_leave_that_was_lost_is_sent_again_by_the_close() {
     assert_eq!(standing(&other, &mutex).await, 1, "the server has not heard of it");
     soon(backend.close(Close::Orderly)).await.unwrap();
     assert_eq!(standing(&other, &mutex).await, 0, "its node is left to its TTL");
+}
+
+#[tokio::test]
+async fn a_close_on_a_connection_that_fell_silent_is_confirmed_on_another() {
+    let server = own(&[]).await;
+    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let mutex = queue(Kind::Mutex, "a");
+    let _held = admitted(&backend, &ask(&mutex, Claim::Exclusive)).await;
+    let silent = proxy.hold_reply_to(is_script);
+    soon(backend.close(Close::Orderly)).await.unwrap();
+    assert!(silent.has_fired());
+    assert_eq!(standing(&other, &mutex).await, 0);
+}
+
+/// What a client lost without the server's knowledge was being given back when the connection broke.
+async fn given_back_in_vain() -> (Server, Proxy, [Arc<dyn Backend>; 2], Arc<dyn Node>, Address) {
+    let server = own(&[]).await;
+    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let mutex = queue(Kind::Mutex, "a");
+    let join = ask(&mutex, Claim::Exclusive);
+    let lost = admitted(&backend, &join).await;
+    let id = join.id.to_string();
+    let mut leave =
+        proxy.park_request(move |request| request.windows(id.len()).any(|word| word == id.as_bytes()));
+    lost.state().lease().clock().jump(backend.lease().ttl());
+    // It looks at all its nodes when it is back.
+    proxy.sever();
+    soon(leave.caught()).await.unwrap();
+    soon(proxy.wait_for_connections(1)).await;
+    (server, proxy, [backend, other], lost, mutex)
+}
+
+#[tokio::test]
+async fn a_lost_node_that_could_not_be_given_back_is_given_back_by_the_close() {
+    let (_server, _proxy, [backend, other], _lost, mutex) = given_back_in_vain().await;
+    soon(backend.close(Close::Orderly)).await.unwrap();
+    assert_eq!(standing(&other, &mutex).await, 0, "its node is left to its TTL");
+}
+
+#[tokio::test]
+async fn a_lost_node_that_could_not_be_given_back_is_given_back_later() {
+    let (_server, _proxy, [_backend, other], _lost, mutex) = given_back_in_vain().await;
+    let next = waiting(&other, &ask(&mutex, Claim::Exclusive)).await;
+    let started = Instant::now();
+    soon(next.admitted()).await.unwrap();
+    assert!(started.elapsed() < other.lease().ttl() / 2, "it was left to its TTL");
 }

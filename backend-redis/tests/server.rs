@@ -360,3 +360,26 @@ async fn a_closed_client_leaves_nothing_and_a_dead_one_what_it_had() {
     soon(next.admitted()).await.unwrap();
     assert_eq!(other.list(&b, ALL).await.unwrap().len(), 1);
 }
+
+/// Each looks again when the writer may have expired, which its own renewals put off.
+#[tokio::test]
+async fn many_who_wait_for_one_of_a_shorter_ttl_look_again_together() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (writer, readers) = (client(&server, SHORT).await, client(&server, "60s").await);
+    let queue = queue(Kind::RwLock, "a");
+    let held = admitted(&writer, &ask(&queue, Claim::Exclusive)).await;
+    let joins: Vec<_> = (0..300).map(|_| ask(&queue, Claim::Shared)).collect();
+    let nodes = join_all(joins.iter().map(|join| waiting(&readers, join))).await;
+    let before = operator.calls("evalsha").await;
+    let lease = writer.lease();
+    let looking = join_all(nodes.iter().map(|node| node.admitted()));
+    tokio::select! {
+        _ = looking => panic!("admitted beside the writer"),
+        () = lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3) => {}
+    }
+    let calls = operator.calls("evalsha").await - before;
+    assert!(calls < 300, "{calls} requests");
+    held.leave().await.unwrap();
+    soon(join_all(nodes.iter().map(|node| node.admitted()))).await.into_iter().for_each(Result::unwrap);
+}

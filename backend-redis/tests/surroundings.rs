@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{Operator, own, soon};
 use futures_util::future::join_all;
-use latchwork_conformance::proxy::Proxy;
+use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::decide::Claim;
 use latchwork_core::{
@@ -334,6 +334,49 @@ async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost(
 }
 
 #[tokio::test]
+async fn dialling_again_that_hangs_is_given_up_before_what_is_held_is_lost() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let options = "ttl=9s&connect_timeout=10m&request_timeout=10m";
+    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    let hung = proxy.hold_reply_to(|request| request.windows(5).any(|word| word == b"HELLO"));
+    let mut silent = proxy.hold_reply_to(|request| request.windows(7).any(|word| word == b"EVALSHA"));
+    soon(silent.fired()).await.unwrap();
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2 / 3).await;
+    assert!(hung.has_fired());
+    hold.check().expect("dialled once more in time");
+    hold.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+/// A request has much more time than a connection gets that answers nobody.
+#[tokio::test]
+async fn what_was_asked_on_a_connection_that_fell_silent_is_asked_again_on_the_next() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let options = format!("ttl={}&request_timeout=10m", common::SHORT);
+    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    let is_script = |request: &[u8]| request.windows(7).any(|word| word == b"EVALSHA");
+    let hold = mutex.acquire().await.unwrap();
+    let (ttl, mut left) = (client.lease().ttl(), proxy.hold_reply_to(is_script));
+    let asked = Instant::now();
+    drop(hold);
+    soon(left.fired()).await.unwrap();
+    let hold = soon(mutex.acquire()).await.unwrap();
+    assert!(asked.elapsed() < 2 * ttl, "the leave was stuck for {:?}", asked.elapsed());
+    hold.release().await.unwrap();
+    let joined = proxy.hold_reply_to(is_script);
+    let asked = Instant::now();
+    let hold = soon(mutex.acquire()).await.unwrap();
+    assert!(joined.has_fired() && asked.elapsed() < 2 * ttl, "the join was stuck for {:?}", asked.elapsed());
+    hold.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn whoever_joins_after_a_loss_is_answered_in_time_however_much_was_lost() {
     let server = own(&[]).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
@@ -354,5 +397,29 @@ async fn whoever_joins_after_a_loss_is_answered_in_time_however_much_was_lost() 
     assert!(asked.elapsed() < bound, "after {:?}", asked.elapsed());
     proxy.resume();
     soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_holds_after_a_loss_is_renewed_while_what_was_lost_is_given_back() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let options = format!("ttl={}&request_timeout=500ms", common::SHORT);
+    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let mut lost = Vec::new();
+    for part in 0..20 {
+        let held = (0..150).map(|number| {
+            let mutex = client.mutex(format!("held-{part}-{number}")).unwrap();
+            async move { mutex.acquire().await.unwrap() }
+        });
+        lost.extend(soon(join_all(held)).await);
+    }
+    client.lease().clock().jump(client.lease().ttl());
+    // Of eight at a time that makes seven seconds.
+    proxy.delay(Direction::ToClient, Duration::from_millis(20));
+    let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
+    outlive(&client).await;
+    hold.check().expect("renewed meanwhile");
+    assert!(lost.iter().all(|hold| !hold.is_held()));
     client.close().await.unwrap();
 }

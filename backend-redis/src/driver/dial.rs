@@ -3,8 +3,10 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use latchwork_core::decide::renewal_period;
 use latchwork_core::{Error, ErrorKind, Eviction};
 use redis::aio::ConnectionLike;
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, PushInfo, PushKind,
     RedisConnectionInfo, Value,
@@ -18,6 +20,8 @@ use crate::{info, scripts};
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+/// How long a connection is silent before the system asks whether it still stands.
+const KEEPALIVE: Duration = Duration::from_secs(30);
 /// Requests that may wait to be written: an acquire must not queue behind a burst of renewals.
 const BUFFER: usize = 4096;
 
@@ -41,9 +45,11 @@ impl Dialler {
             }
             generation += 1;
             let mut pause = Duration::from_millis(10);
+            // When a renewal was not answered in time, a third of the TTL is left: one dialling that hangs is not to take it all.
+            let mut bound = renewal_period(self.settings.ttl) / 2;
             let wire = loop {
                 let dialled = tokio::select! {
-                    dialled = self.dial(generation) => dialled,
+                    dialled = self.dial(generation, bound) => dialled,
                     _ = link.wait_for(is_closed) => return,
                 };
                 match dialled {
@@ -65,6 +71,7 @@ impl Dialler {
                     _ = link.wait_for(is_closed) => return,
                 }
                 pause = (pause * 2).min(LONGEST_PAUSE);
+                bound = bound.saturating_mul(2);
             };
             let Some(link) = self.link.upgrade() else { return };
             let up = link.send_if_modified(|link| {
@@ -82,8 +89,12 @@ impl Dialler {
         }
     }
 
-    /// TCP, login, database, name, what the server is, scripts, inbox, and the self-test.
-    pub(super) async fn dial(&self, generation: u64) -> std::result::Result<(Wire, Eviction), Failure> {
+    /// TCP, login, database, name, what the server is, scripts, inbox, and the self-test. No answer takes longer than `bound`.
+    pub(super) async fn dial(
+        &self,
+        generation: u64,
+        bound: Duration,
+    ) -> std::result::Result<(Wire, Eviction), Failure> {
         let settings = &self.settings;
         let link = self.link.clone();
         let on_message = Arc::clone(&self.on_message);
@@ -103,7 +114,7 @@ impl Dialler {
             }
             Ok(())
         };
-        let bound = settings.request_timeout.min(settings.connect_timeout / 2);
+        let bound = bound.min(settings.request_timeout).min(settings.connect_timeout / 2);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(bound))
             .set_response_timeout(Some(bound))
@@ -136,12 +147,15 @@ impl Dialler {
             .await
             .map_err(|error| name_forbidden(unsent(error), "SUBSCRIBE"))?;
         let call = scripts::selftest(settings.scratch.clone(), &settings.inbox);
-        let test = invocation("EVALSHA", sha1(call.script), &call);
-        let answer = connection.req_packed_command(&test).await.and_then(Value::extract_error);
-        let answer = answer.map_err(|error| name_forbidden(unsent(error), "EVALSHA"))?;
-        if let Some((command, words)) = scripts::selftested(reply(answer)).map_err(Failure::said)? {
-            let error = redis::RedisError::from((redis::ErrorKind::Extension, "self-test", words));
-            return Err(name_forbidden(unsent(error), &command));
+        // The text too: that is what a server gets which has forgotten the scripts.
+        for (how, script) in [("EVALSHA", sha1(call.script)), ("EVAL", call.script.code)] {
+            let test = invocation(how, script, &call);
+            let answer = connection.req_packed_command(&test).await.and_then(Value::extract_error);
+            let answer = answer.map_err(|error| name_forbidden(unsent(error), how))?;
+            if let Some((command, words)) = scripts::selftested(reply(answer)).map_err(Failure::said)? {
+                let error = redis::RedisError::from((redis::ErrorKind::Extension, "self-test", words));
+                return Err(name_forbidden(unsent(error), &command));
+            }
         }
         Ok((Wire { generation, connection }, eviction))
     }
@@ -171,5 +185,9 @@ fn connection_info(settings: &Settings) -> redis::RedisResult<redis::ConnectionI
         login = login.set_password(password.expose());
     }
     let address = ConnectionAddr::Tcp(settings.host.clone(), settings.port);
-    Ok(address.into_connection_info()?.set_redis_settings(login))
+    // With a long TTL nothing may be said for minutes: neither is a middlebox to forget the connection, nor a waiter to listen
+    // on one that was forgotten. (Small requests are not to wait for the answers to others.)
+    let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6);
+    let tcp = TcpSettings::default().set_keepalive(probes).set_nodelay(true);
+    Ok(address.into_connection_info()?.set_redis_settings(login).set_tcp_settings(tcp))
 }

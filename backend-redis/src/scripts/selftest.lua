@@ -7,6 +7,8 @@
 -- Cost  constant; nothing stays.
 local z, h, s = KEYS[1], KEYS[2], KEYS[3]
 local steps = {
+  -- First, so that nothing is written that could not be taken away again.
+  { 'DEL', z, h, s },
   { 'TIME' },
   { 'PEXPIRE', z, 1000 }, { 'PTTL', z },
   { 'ZADD', z, 1, 'a' }, { 'ZSCORE', z, 'a' }, { 'ZCARD', z }, { 'ZCOUNT', z, 0, 1 }, { 'ZRANK', z, 'a' },
