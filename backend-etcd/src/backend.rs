@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::driver::Driver;
+use crate::error::Failure;
 use crate::keys::{Layout, Queue};
 use crate::lease::{Leases, revoke_in_time};
 use crate::terms::{Entry, Guard, Order, Range, Step};
@@ -119,8 +120,12 @@ impl SequentialNodes for EtcdBackend {
         let queue = self.queue(queue)?;
         // Without a lease: a stored limit stays.
         let put = Step::Put { key: queue.limit, value: limit.to_string().into_bytes(), lease: 0 };
-        self.client.driver.transact(Vec::new(), vec![put], Vec::new()).await?;
-        Ok(())
+        match self.client.driver.transact(Vec::new(), vec![put], Vec::new()).await {
+            Err(Failure::Full(error)) => {
+                Err(Error::new(ErrorKind::Unknown, "a full server may have stored it").because(error))
+            }
+            answer => Ok(answer.map(drop)?),
+        }
     }
 }
 

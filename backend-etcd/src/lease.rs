@@ -154,7 +154,7 @@ async fn keep(driver: Driver, session: Arc<Session>) {
                 lease.end(LostReason::Revoked);
                 return;
             }
-            Err(Failure::Other(error)) => {
+            Err(Failure::Full(error) | Failure::Other(error)) => {
                 tracing::debug!(%error, "renewal of an etcd lease is interrupted");
                 lease.suspend();
                 tokio::select! {
@@ -245,7 +245,7 @@ pub(crate) async fn revoke_in_time(driver: &Driver, lease: i64) -> Result<()> {
             match driver.revoke(lease).await {
                 Ok(()) | Err(Failure::LeaseGone) => return Ok(()),
                 Err(Failure::Other(error)) if error.is_retryable() => last = Some(error),
-                Err(Failure::Other(error)) => return Err(error),
+                Err(failure) => return Err(failure.into()),
             }
             backoff.pause().await;
         }

@@ -34,6 +34,7 @@ mod nodes;
 mod probe;
 mod stream;
 mod terms;
+mod tombstones;
 mod view;
 mod wait;
 mod watch;
