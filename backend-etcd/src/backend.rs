@@ -32,7 +32,7 @@ pub struct EtcdBackend {
 pub(crate) struct Client {
     pub(crate) driver: Driver,
     pub(crate) layout: Layout,
-    pub(crate) leases: Leases,
+    pub(crate) leases: Arc<Leases>,
     pub(crate) watches: Arc<Watches>,
     pub(crate) names: Names,
     stream: AbortHandle,
@@ -42,7 +42,8 @@ impl EtcdBackend {
     pub(crate) fn new(driver: Driver, layout: Layout, leases: Leases) -> Self {
         let (watches, commands) = Watches::new();
         let stream = tokio::spawn(stream::run(driver.clone(), Arc::clone(&watches), commands)).abort_handle();
-        let client = Client { driver, layout, leases, watches, names: Names::default(), stream };
+        let (leases, names) = (Arc::new(leases), Names::default());
+        let client = Client { driver, layout, leases, watches, names, stream };
         Self { client: Arc::new(client), closing: Mutex::default() }
     }
 

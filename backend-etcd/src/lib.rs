@@ -28,6 +28,7 @@ mod driver;
 mod error;
 mod feed;
 mod join;
+mod keeper;
 mod keys;
 mod lease;
 mod nodes;
