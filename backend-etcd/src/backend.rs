@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{self, Backend, Close, Join, Joined, Lease, Names, Page, SequentialNodes};
+use latchwork_core::decide::queue::TOMBSTONE;
 use latchwork_core::decide::{Claim, admitted_prefix};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, LostReason, Result};
 use parking_lot::Mutex;
@@ -16,6 +17,7 @@ use crate::error::Failure;
 use crate::keys::{Layout, Queue};
 use crate::lease::{Leases, revoke_in_time};
 use crate::terms::{Entry, Guard, Order, Range, Step};
+use crate::tombstones::Tombstones;
 use crate::view::stored_limit;
 use crate::watch::Watches;
 use crate::{join, stream, view};
@@ -35,6 +37,7 @@ pub(crate) struct Client {
     pub(crate) leases: Arc<Leases>,
     pub(crate) watches: Arc<Watches>,
     pub(crate) names: Names,
+    pub(crate) tombstones: Arc<Tombstones>,
     stream: AbortHandle,
 }
 
@@ -42,8 +45,15 @@ impl EtcdBackend {
     pub(crate) fn new(driver: Driver, layout: Layout, leases: Leases) -> Self {
         let (watches, commands) = Watches::new();
         let stream = tokio::spawn(stream::run(driver.clone(), Arc::clone(&watches), commands)).abort_handle();
+        let tombstones = Tombstones::new(
+            driver.clone(),
+            layout.clone(),
+            leases.current().lease.clock().clone(),
+            leases.runtime.clone(),
+            TOMBSTONE,
+        );
         let (leases, names) = (Arc::new(leases), Names::default());
-        let client = Client { driver, layout, leases, watches, names, stream };
+        let client = Client { driver, layout, leases, watches, names, tombstones, stream };
         Self { client: Arc::new(client), closing: Mutex::default() }
     }
 
@@ -59,6 +69,7 @@ impl EtcdBackend {
 impl Client {
     fn stop(&self) {
         self.leases.stop();
+        self.tombstones.stop();
         self.stream.abort();
     }
 }

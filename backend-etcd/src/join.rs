@@ -78,7 +78,7 @@ pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
         return Ok(());
     }
     let own = queue.node(session.id, client.names.of(join.id));
-    match client.bury(session.id, join.id, own.as_bytes()).await {
+    match client.tombstones.bury(session.id, join.id, own.as_bytes()).await {
         Ok(()) => {
             client.names.settle(join.id);
             Ok(())

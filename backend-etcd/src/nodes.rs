@@ -121,7 +121,7 @@ impl EtcdNode {
     async fn leave_by_name(&self) -> Answer<()> {
         let name = *self.name.lock();
         match name {
-            Name::Repeated(attempt) => self.client.bury(self.lease, attempt, &self.own.key).await,
+            Name::Repeated(attempt) => self.client.tombstones.bury(self.lease, attempt, &self.own.key).await,
             Name::Lent(_) | Name::Left => {
                 let delete = Step::Delete(self.own.key.to_vec());
                 self.client
