@@ -280,6 +280,9 @@ impl WatchEvents {
 fn notice(response: &WatchResponse) -> Notice {
     let id = response.watch_id();
     let header = response.header().map_or(0, |header| revision(header.revision()));
+    if response.canceled() && response.created() {
+        return Notice::Refused(response.cancel_reason().to_owned());
+    }
     if response.canceled() {
         let why = match response.compact_revision() {
             0 => Ended::Refused(response.cancel_reason().to_owned()),

@@ -12,7 +12,7 @@ use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
 use latchwork_core::contracts::{Join, Joined, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{
-    Config, Coordinator, Error, ErrorKind, Fenced, Hold, Kind as Lock, LostReason, Release, connect,
+    Address, Config, Coordinator, Error, ErrorKind, Fenced, Hold, Kind as Lock, LostReason, Release, connect,
 };
 
 async fn at(config: &Config) -> Result<Coordinator, Error> {
@@ -248,6 +248,39 @@ async fn rights_that_are_taken_away_are_told_and_held_locks_are_kept_until_they_
     }
     drop(hold);
     soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+/// The watch of one hold is refused, and that of another goes on.
+#[tokio::test]
+async fn a_hold_of_a_role_that_was_taken_away_costs_others_no_watch() {
+    let server = guarded_server(Options::new()).await;
+    let as_root = async |arguments: &[&str]| {
+        etcdctl(&server, &[&["--user", "root:secret"], arguments].concat()).await;
+    };
+    for role in ["one", "two"] {
+        as_root(&["role", "add", role]).await;
+        let all = format!("{role}/");
+        as_root(&["role", "grant-permission", role, "--prefix=true", "readwrite", &all]).await;
+        as_root(&["user", "grant-role", "app", role]).await;
+    }
+    let client = at(&login(&server, "app:hunter2", "")).await.unwrap();
+    let hold = async |role: &str| {
+        let mutex = client.mutex(Address::exact(format!("{role}/lock"))).unwrap();
+        mutex.acquire().await.unwrap()
+    };
+    let (one, two) = (hold("one").await, hold("two").await);
+    as_root(&["user", "revoke-role", "app", "one"]).await;
+    server.kill().await.unwrap();
+    server.launch().await.unwrap();
+    let removed = Instant::now();
+    as_root(&["del", "--prefix", "two/"]).await;
+    assert_eq!(soon(two.lost()).await.reason(), LostReason::Revoked);
+    assert!(removed.elapsed() < client.lease().ttl(), "told within one TTL");
+    assert!(one.is_held());
+    as_root(&["user", "grant-role", "app", "one"]).await;
+    as_root(&["del", "--prefix", "one/"]).await;
+    assert_eq!(soon(one.lost()).await.reason(), LostReason::Revoked);
     client.close().await.unwrap();
 }
 
