@@ -75,7 +75,9 @@ async fn renew(
         tokio::select! {
             () = clock.sleep_until(stream.next()) => {
                 lease.tick();
-                stream.ask().await?;
+                if lease.lost().is_none() {
+                    stream.ask().await?;
+                }
             }
             () = clock.sleep_until(stream.silent()) => break,
             answer = stream.answered() => answer?,
@@ -93,6 +95,9 @@ async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Stream>) -
     }
     loop {
         lease.tick();
+        if let Some(reason) = lease.lost() {
+            return Err(Error::lost(reason).into());
+        }
         first.spawn(Stream::open(driver.clone(), Arc::clone(session)));
         let again = lease.clock().now() + renewal_period(lease.ttl()) / CHANCES;
         tokio::select! {
@@ -102,7 +107,7 @@ async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Stream>) -
                 });
             }
             () = lease.clock().sleep_until(again) => {}
-            reason = lease.until_lost() => return Err(Error::lost(reason).into()),
+            _ = lease.until_lost() => {}
         }
     }
 }
