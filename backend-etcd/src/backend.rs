@@ -20,7 +20,7 @@ use crate::terms::{Entry, Guard, Order, Range, Step};
 use crate::tombstones::Tombstones;
 use crate::view::stored_limit;
 use crate::watch::Watches;
-use crate::{join, stream, view};
+use crate::{join, recheck, stream, view};
 
 /// A client of etcd: one channel, one lease for all its nodes, one stream of watches.
 pub struct EtcdBackend {
@@ -38,22 +38,25 @@ pub(crate) struct Client {
     pub(crate) watches: Arc<Watches>,
     pub(crate) names: Names,
     pub(crate) tombstones: Arc<Tombstones>,
-    stream: AbortHandle,
+    tasks: [AbortHandle; 2],
 }
 
 impl EtcdBackend {
     pub(crate) fn new(driver: Driver, layout: Layout, leases: Leases) -> Self {
         let (watches, commands) = Watches::new();
-        let stream = tokio::spawn(stream::run(driver.clone(), Arc::clone(&watches), commands)).abort_handle();
+        let lease = leases.current().lease.clone();
+        let stream = tokio::spawn(stream::run(driver.clone(), Arc::clone(&watches), commands));
+        let recheck = tokio::spawn(recheck::run(driver.clone(), Arc::clone(&watches), lease.clone()));
+        let tasks = [stream.abort_handle(), recheck.abort_handle()];
         let tombstones = Tombstones::new(
             driver.clone(),
             layout.clone(),
-            leases.current().lease.clock().clone(),
+            lease.clock().clone(),
             leases.runtime.clone(),
             TOMBSTONE,
         );
         let (leases, names) = (Arc::new(leases), Names::default());
-        let client = Client { driver, layout, leases, watches, names, tombstones, stream };
+        let client = Client { driver, layout, leases, watches, names, tombstones, tasks };
         Self { client: Arc::new(client), closing: Mutex::default() }
     }
 
@@ -70,7 +73,7 @@ impl Client {
     fn stop(&self) {
         self.leases.stop();
         self.tombstones.stop();
-        self.stream.abort();
+        self.tasks.iter().for_each(AbortHandle::abort);
     }
 }
 

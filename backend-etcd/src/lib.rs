@@ -33,6 +33,7 @@ mod keys;
 mod lease;
 mod nodes;
 mod probe;
+mod recheck;
 mod stream;
 mod terms;
 mod tombstones;

@@ -5,7 +5,7 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use latchwork_core::{Error, ErrorKind, LostReason};
+use latchwork_core::{Error, ErrorKind};
 use tokio::sync::mpsc;
 
 use crate::backoff::Backoff;
@@ -157,8 +157,7 @@ async fn look_for(driver: Driver, watches: Arc<Watches>, node: Arc<Own>) {
                 if created == Some(node.state.sequence()) {
                     watches.watch_own_from(&node, outcome.revision);
                 } else {
-                    node.state.gone(LostReason::Revoked);
-                    break;
+                    watches.removed(&node);
                 }
                 return;
             }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use latchwork_core::LostReason;
 
-use super::{Armed, Command, FEED_KEPT, Of, Own, State, Watches};
+use super::{Armed, Command, FEED_KEPT, Mine, Of, Own, State, Watches};
 use crate::feed::{Feed, Seen};
 use crate::terms::{Ended, Notice, Only, Watch};
 
@@ -134,6 +134,22 @@ impl Watches {
             *watch = id;
         }
         self.command(Command::Start(id));
+    }
+
+    /// The own nodes that are watched.
+    pub(crate) fn held(&self) -> Vec<Arc<Own>> {
+        let state = self.state.lock();
+        let watched = state.own.iter().filter(|(_, watch)| **watch != 0);
+        watched.map(|(Mine(node), _)| Arc::clone(node)).collect()
+    }
+
+    /// Somebody else has removed an own node, unless it was given back meanwhile.
+    pub(crate) fn removed(&self, node: &Own) {
+        let mut state = self.state.lock();
+        if state.is_own(node) {
+            node.state.gone(LostReason::Revoked);
+            self.forget_in(&mut state, &node.key);
+        }
     }
 
     /// Whether a node is still to be watched.
