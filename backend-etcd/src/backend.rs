@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{self, Backend, Close, Join, Joined, Lease, Names, Page, SequentialNodes};
+use latchwork_core::decide::queue::TOMBSTONE;
 use latchwork_core::decide::{Claim, admitted_prefix};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, LostReason, Result};
 use parking_lot::Mutex;
@@ -12,12 +13,14 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::driver::Driver;
+use crate::error::Failure;
 use crate::keys::{Layout, Queue};
 use crate::lease::{Leases, revoke_in_time};
 use crate::terms::{Entry, Guard, Order, Range, Step};
+use crate::tombstones::Tombstones;
 use crate::view::stored_limit;
 use crate::watch::Watches;
-use crate::{join, stream, view};
+use crate::{join, recheck, stream, view};
 
 /// A client of etcd: one channel, one lease for all its nodes, one stream of watches.
 pub struct EtcdBackend {
@@ -31,17 +34,29 @@ pub struct EtcdBackend {
 pub(crate) struct Client {
     pub(crate) driver: Driver,
     pub(crate) layout: Layout,
-    pub(crate) leases: Leases,
+    pub(crate) leases: Arc<Leases>,
     pub(crate) watches: Arc<Watches>,
     pub(crate) names: Names,
-    stream: AbortHandle,
+    pub(crate) tombstones: Arc<Tombstones>,
+    tasks: [AbortHandle; 2],
 }
 
 impl EtcdBackend {
     pub(crate) fn new(driver: Driver, layout: Layout, leases: Leases) -> Self {
         let (watches, commands) = Watches::new();
-        let stream = tokio::spawn(stream::run(driver.clone(), Arc::clone(&watches), commands)).abort_handle();
-        let client = Client { driver, layout, leases, watches, names: Names::default(), stream };
+        let lease = leases.current().lease.clone();
+        let stream = tokio::spawn(stream::run(driver.clone(), Arc::clone(&watches), commands));
+        let recheck = tokio::spawn(recheck::run(driver.clone(), Arc::clone(&watches), lease.clone()));
+        let tasks = [stream.abort_handle(), recheck.abort_handle()];
+        let tombstones = Tombstones::new(
+            driver.clone(),
+            layout.clone(),
+            lease.clock().clone(),
+            leases.runtime.clone(),
+            TOMBSTONE,
+        );
+        let (leases, names) = (Arc::new(leases), Names::default());
+        let client = Client { driver, layout, leases, watches, names, tombstones, tasks };
         Self { client: Arc::new(client), closing: Mutex::default() }
     }
 
@@ -57,7 +72,8 @@ impl EtcdBackend {
 impl Client {
     fn stop(&self) {
         self.leases.stop();
-        self.stream.abort();
+        self.tombstones.stop();
+        self.tasks.iter().for_each(AbortHandle::abort);
     }
 }
 
@@ -119,8 +135,12 @@ impl SequentialNodes for EtcdBackend {
         let queue = self.queue(queue)?;
         // Without a lease: a stored limit stays.
         let put = Step::Put { key: queue.limit, value: limit.to_string().into_bytes(), lease: 0 };
-        self.client.driver.transact(Vec::new(), vec![put], Vec::new()).await?;
-        Ok(())
+        match self.client.driver.transact(Vec::new(), vec![put], Vec::new()).await {
+            Err(Failure::Full(error)) => {
+                Err(Error::new(ErrorKind::Unknown, "a full server may have stored it").because(error))
+            }
+            answer => Ok(answer.map(drop)?),
+        }
     }
 }
 

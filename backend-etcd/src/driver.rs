@@ -20,6 +20,8 @@ use crate::terms::{Ended, Entry, Found, Guard, Notice, Only, Order, Outcome, Ran
 /// often than every 5 s. A stuck renewal is noticed by its own period, which helps where there is another member to ask: on
 /// a connection that is dead without a word all wait for this.
 const PING_AFTER: Duration = Duration::from_secs(6);
+/// How long it may take to give one. Until then a member that is gone without a word comes up as often as the others.
+const PING_ANSWER: Duration = Duration::from_secs(2);
 /// A whole queue of the design's size, labels at their longest.
 const LARGEST_ANSWER: usize = 64 << 20;
 
@@ -42,7 +44,7 @@ impl Driver {
         let mut options = ConnectOptions::new()
             .with_connect_timeout(settings.request_timeout)
             .with_timeout(settings.request_timeout)
-            .with_keep_alive(PING_AFTER, settings.request_timeout)
+            .with_keep_alive(PING_AFTER, settings.request_timeout.min(PING_ANSWER))
             .with_keep_alive_while_idle(true)
             // A watch or keepalive through a member that lost its leader ends, rather than falling silent.
             .with_require_leader(true)
@@ -278,6 +280,9 @@ impl WatchEvents {
 fn notice(response: &WatchResponse) -> Notice {
     let id = response.watch_id();
     let header = response.header().map_or(0, |header| revision(header.revision()));
+    if response.canceled() && response.created() {
+        return Notice::Refused(response.cancel_reason().to_owned());
+    }
     if response.canceled() {
         let why = match response.compact_revision() {
             0 => Ended::Refused(response.cancel_reason().to_owned()),

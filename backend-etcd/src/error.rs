@@ -5,11 +5,14 @@ use std::borrow::Cow;
 use etcd_client::Error as ClientError;
 use latchwork_core::{Error, ErrorKind, LostReason};
 
-/// Why a request failed: the one case that the backend acts upon, and all others, as the user sees them.
+/// Why a request failed: the cases that the backend acts upon, and all others, as the user sees them.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     /// The server does not know the lease: nothing was carried out.
     LeaseGone,
+    /// The server has no space. It looks at its quota before it proposes a write, and again when it carries it out: there it writes
+    /// first, and refuses then. It is an answer all the same, and nothing lands later.
+    Full(Error),
     /// Anything else.
     Other(Error),
 }
@@ -33,7 +36,7 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::LeaseGone => Error::lost(LostReason::Expired),
-            Failure::Other(error) => error,
+            Failure::Full(error) | Failure::Other(error) => error,
         }
     }
 }
@@ -58,10 +61,15 @@ impl From<ClientError> for Failure {
             INVALID_ARGUMENT if text.contains("user name") => forbidden("anonymous access"),
             FAILED_PRECONDITION if text.contains("authentication is not enabled") => ErrorKind::Misconfigured,
             _ if is_older_than_the_roles(&error) => ErrorKind::Unavailable,
+            // An answer that is too long to be read: the request was carried out.
+            OUT_OF_RANGE if text.contains("message length too large") => ErrorKind::Unknown,
             // An answer of the server's that no repetition changes.
             INVALID_ARGUMENT | FAILED_PRECONDITION | OUT_OF_RANGE | UNIMPLEMENTED => ErrorKind::Misconfigured,
-            // Writes are refused at once, before they are tried, until space is made.
-            RESOURCE_EXHAUSTED if text.contains("space exceeded") => ErrorKind::Misconfigured,
+            RESOURCE_EXHAUSTED if text.contains("space exceeded") => {
+                return Failure::Full(
+                    Error::new(ErrorKind::Misconfigured, advice(code, text)).because(error),
+                );
+            }
             RESOURCE_EXHAUSTED if text.contains("too many requests") => ErrorKind::Unavailable,
             UNAVAILABLE if never_sent(&text, status) => ErrorKind::Unavailable,
             _ => ErrorKind::Unknown,
@@ -130,6 +138,10 @@ pub(crate) fn as_read(failure: Failure) -> Failure {
     match failure {
         Failure::Other(error) if *error.kind() == ErrorKind::Unknown => {
             Failure::Other(Error::new(ErrorKind::Unavailable, "a read was not answered").because(error))
+        }
+        // Older servers that are full refuse transactions that only read, too.
+        Failure::Full(error) => {
+            Failure::Other(Error::new(ErrorKind::Unavailable, "a read was refused").because(error))
         }
         other => other,
     }

@@ -54,12 +54,17 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
         Patience::Wait => attempt.enter().await,
         Patience::Try => attempt.try_now().await,
     };
-    let joined = joined.map_err(|failure| {
-        if matches!(failure, Failure::LeaseGone) {
-            session.lease.end(LostReason::Revoked);
+    let joined = match joined {
+        // It may have been carried out all the same.
+        Err(Failure::Full(error)) => Err(attempt.refused(error).await),
+        Err(failure) => {
+            if matches!(failure, Failure::LeaseGone) {
+                session.lease.end(LostReason::Revoked);
+            }
+            Err(failure.into())
         }
-        Error::from(failure)
-    });
+        Ok(joined) => Ok(joined),
+    };
     client.names.joined(&prefix, join, &joined);
     joined
 }
@@ -73,11 +78,8 @@ pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
         return Ok(());
     }
     let own = queue.node(session.id, client.names.of(join.id));
-    let tombstone = client.layout.tombstone(session.id, join.id);
-    let steps =
-        vec![Step::Put { key: tombstone, value: Vec::new(), lease: session.id }, Step::Delete(own.into())];
-    match client.driver.transact(Vec::new(), steps, Vec::new()).await {
-        Ok(_) => {
+    match client.tombstones.bury(session.id, join.id, own.as_bytes()).await {
+        Ok(()) => {
             client.names.settle(join.id);
             Ok(())
         }
@@ -86,7 +88,7 @@ pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
             session.lease.end(LostReason::Revoked);
             Ok(())
         }
-        Err(Failure::Other(error)) => Err(error),
+        Err(failure) => Err(failure.into()),
     }
 }
 
@@ -102,10 +104,12 @@ struct Attempt<'a> {
 }
 
 /// The node is made, whatever could not be done next, even where it was refused: whoever asked takes it back. (A conflict is
-/// told when it was.)
+/// told when it was, and the end of an attempt is one.)
 fn after_the_put(failure: Failure) -> Failure {
     match failure {
-        Failure::Other(error) if *error.kind() != ErrorKind::Conflict => {
+        Failure::Full(error) | Failure::Other(error)
+            if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Lost { .. }) =>
+        {
             Failure::Other(Error::new(ErrorKind::Unknown, "joined, but no more is known").because(error))
         }
         other => other,
@@ -227,11 +231,7 @@ impl Attempt<'_> {
             && weight > limit
         {
             // It followed a limit that it did not know, and can never be admitted.
-            self.client
-                .driver
-                .transact(Vec::new(), vec![Step::Delete(self.own.clone().into())], Vec::new())
-                .await?;
-            return Err(self.join.conflict(Some(limit)).into());
+            return Err(self.refused(self.join.conflict(Some(limit))).await.into());
         }
         let view = if neighbour {
             View::behind(&self.own, outcome.revision, &found)
@@ -243,6 +243,16 @@ impl Attempt<'_> {
             None => self.look(outcome.revision).await?.0,
         };
         Ok(self.made(outcome.revision, Some(view), limit, false))
+    }
+
+    /// Takes back what was made though it is refused: by the name alone, which is nobody else's from now on. A delete
+    /// that is not answered may land late, when a repeat of this attempt has made its node: then this one is over, and is
+    /// abandoned.
+    async fn refused(&self, why: Error) -> Error {
+        match self.client.driver.delete(self.own.as_bytes()).await {
+            Ok(()) => why,
+            Err(failure) => Error::lost(LostReason::Expired).because(Error::from(failure)),
+        }
     }
 
     /// What an earlier request of this attempt left: its node, or the tombstone of its end.
@@ -304,7 +314,7 @@ mod tests {
     fn a_refusal_behind_the_put_is_no_refusal_of_the_join() {
         let kind = |kind| match after_the_put(Error::new(kind, "then").into()) {
             Failure::Other(error) => error.kind().clone(),
-            Failure::LeaseGone => unreachable!("it was another"),
+            Failure::LeaseGone | Failure::Full(_) => unreachable!("it was another"),
         };
         for refused in [
             ErrorKind::Unavailable,
@@ -314,6 +324,8 @@ mod tests {
             assert_eq!(kind(refused), ErrorKind::Unknown);
         }
         assert_eq!(kind(ErrorKind::Conflict), ErrorKind::Conflict, "its node was taken back");
+        let over = ErrorKind::Lost { reason: LostReason::Expired };
+        assert_eq!(kind(over.clone()), over, "it is abandoned");
         assert!(matches!(after_the_put(Failure::LeaseGone), Failure::LeaseGone));
     }
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `<ns>/<kind>/<key>/<lease hex>-<node id>` | a node: claim, label, join time, mark ([`NodeValue`]) |
 //! | `<name>/<lease hex>-<node id>` | the same at an exact address, beside `etcdctl lock`'s `<name>/<lease hex>` |
-//! | `<ns>/client/<lease hex>/left/<node id>` | a tombstone: this attempt was abandoned (RULES B9) |
+//! | `<ns>/client/<lease hex>/left/<node id>` | a tombstone: this attempt was abandoned (RULES B9), for ten minutes |
 //! | `<ns>/limit/<kind>/<key>` | a semaphore's stored limit, decimal, without a lease |
 
 use std::sync::Arc;

@@ -1,20 +1,20 @@
-//! The client's lease: granted, renewed, given back, and granted anew after a loss.
+//! The client's lease: granted, given back, and granted anew after a loss.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use latchwork_core::contracts::Lease;
-use latchwork_core::decide::{renewal_period, valid_until};
-use latchwork_core::{Clock, Error, ErrorKind, LostReason, Moment, Result};
+use latchwork_core::{Clock, Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use crate::backoff::Backoff;
-use crate::driver::{Driver, Renewals};
-use crate::error::{Answer, Failure, late};
+use crate::driver::Driver;
+use crate::error::{Failure, late};
+use crate::keeper;
 
 /// A lease on the server, and what this client knows of it.
 #[derive(Debug)]
@@ -22,6 +22,9 @@ pub(crate) struct Session {
     pub(crate) id: i64,
     pub(crate) lease: Lease,
 }
+
+/// The answer of an opening, for all who ask.
+type Opening = watch::Receiver<Option<Result<Arc<Session>>>>;
 
 /// The client's present session, and the way to the next one.
 #[derive(Debug)]
@@ -32,8 +35,8 @@ pub(crate) struct Leases {
     /// The client's: what goes on in the background is not to end with the runtime of whoever happened to ask for it.
     pub(crate) runtime: Handle,
     current: Mutex<(Arc<Session>, AbortHandle)>,
-    // Held while a new lease is asked for: one joiner asks, the others wait for it (LEASE-REOPEN).
-    reopening: tokio::sync::Mutex<()>,
+    // The opening of a new one that is under way or was last (LEASE-REOPEN).
+    reopening: Mutex<Option<Opening>>,
     closed: AtomicBool,
 }
 
@@ -42,14 +45,14 @@ impl Leases {
         let clock = Clock::system();
         let runtime = Handle::current();
         let session = Arc::new(grant(&runtime, &driver, &clock, ttl).await?);
-        let keeper = start_keeper(&runtime, &driver, &session);
+        let keeper = keeper::start(&runtime, &driver, &session);
         Ok(Self {
             driver,
             clock,
             ttl,
             runtime,
             current: Mutex::new((session, keeper)),
-            reopening: tokio::sync::Mutex::new(()),
+            reopening: Mutex::default(),
             closed: AtomicBool::new(false),
         })
     }
@@ -59,28 +62,51 @@ impl Leases {
         Arc::clone(&self.current.lock().0)
     }
 
-    /// A session that is not lost: the present one, or a new one.
-    pub(crate) async fn alive(&self) -> Result<Arc<Session>> {
+    /// A session that is not lost: the present one, or a new one. That is opened in a task of its own, which all who come
+    /// meanwhile wait for: so that an acquire that ends before does not undo it, and one that nobody polls keeps nobody
+    /// else from it.
+    pub(crate) async fn alive(self: &Arc<Self>) -> Result<Arc<Session>> {
         if let Some(session) = self.usable()? {
             return Ok(session);
         }
-        // One at a time; whoever waits for one that fails asks once more, but does not wait for all before it.
-        let within = self.driver.request_timeout();
-        let Ok(_turn) = tokio::time::timeout(within, self.reopening.lock()).await else {
-            return Err(Error::new(ErrorKind::Unavailable, "no lease was granted in time"));
+        let mut reopening = self.reopening();
+        let answer = match reopening.wait_for(Option::is_some).await {
+            Ok(answer) => answer.clone(),
+            Err(_) => None,
         };
+        answer.unwrap_or_else(|| {
+            let why = "the opening of a lease came to no end: its task died, or its runtime";
+            Err(Error::new(ErrorKind::Unavailable, why))
+        })
+    }
+
+    /// The opening to wait for, begun here unless one is under way.
+    fn reopening(self: &Arc<Self>) -> Opening {
+        let mut reopening = self.reopening.lock();
+        if let Some(under_way) = reopening.as_ref().filter(|answer| answer.has_changed().is_ok()) {
+            return under_way.clone();
+        }
+        let (sender, receiver) = watch::channel(None);
+        let leases = Arc::clone(self);
+        self.runtime.spawn(async move { sender.send_replace(Some(leases.reopen().await)) });
+        *reopening = Some(receiver.clone());
+        receiver
+    }
+
+    async fn reopen(&self) -> Result<Arc<Session>> {
+        // Another may have ended just now.
         if let Some(session) = self.usable()? {
             return Ok(session);
         }
         let old = self.current();
         // The old lease is given back first, or the next join would wait behind our own old nodes (RULES C6).
-        // Its keeper goes on trying where this fails.
-        let (_, granted) = tokio::join!(
-            self.driver.revoke(old.id),
-            grant(&self.runtime, &self.driver, &self.clock, self.ttl)
-        );
-        let session = Arc::new(granted?);
-        let keeper = start_keeper(&self.runtime, &self.driver, &session);
+        // Its keeper goes on trying where this fails. The new one is renewed meanwhile.
+        let (_, granted) = tokio::join!(self.driver.revoke(old.id), async {
+            let session = Arc::new(grant(&self.runtime, &self.driver, &self.clock, self.ttl).await?);
+            let keeper = keeper::start(&self.runtime, &self.driver, &session);
+            Result::Ok((session, keeper))
+        });
+        let (session, keeper) = granted?;
         let mut current = self.current.lock();
         if self.closed.load(Ordering::Acquire) {
             keeper.abort();
@@ -138,90 +164,8 @@ async fn grant(runtime: &Handle, driver: &Driver, clock: &Clock, ttl: Duration) 
     Ok(Session { id, lease: Lease::new(clock.clone(), granted, sent) })
 }
 
-fn start_keeper(runtime: &Handle, driver: &Driver, session: &Arc<Session>) -> AbortHandle {
-    runtime.spawn(keep(driver.clone(), Arc::clone(session))).abort_handle()
-}
-
-/// Renews a lease until it is lost. When this task dies, the lease is lost at its deadline (LEASE-KEEPER).
-async fn keep(driver: Driver, session: Arc<Session>) {
-    let lease = &session.lease;
-    let mut backoff = Backoff::new();
-    while lease.lost().is_none() {
-        match renew(&driver, &session, &mut backoff).await {
-            Ok(()) => {}
-            Err(Failure::LeaseGone) => {
-                // Before our own deadline somebody else ended it; `end` leaves a passed deadline its word.
-                lease.end(LostReason::Revoked);
-                return;
-            }
-            Err(Failure::Other(error)) => {
-                tracing::debug!(%error, "renewal of an etcd lease is interrupted");
-                lease.suspend();
-                tokio::select! {
-                    () = backoff.pause() => {}
-                    _ = lease.until_lost() => {}
-                }
-            }
-        }
-    }
-    lease.tick();
-    if lease.lost() == Some(LostReason::Expired) {
-        // The server's side is given back too (RULES C6); there it lives a margin longer than here, at least.
-        give_back(&Handle::current(), driver, session.id, lease.clock().clone(), lease.ttl());
-    }
-}
-
-/// One stream of renewals, to its end. Answers carry no request id, but come in the order of the sends: each
-/// proves contact at the send of its own request, not of the newest (RULES A3).
-async fn renew(driver: &Driver, session: &Session, backoff: &mut Backoff) -> Answer<()> {
-    let (lease, clock) = (&session.lease, session.lease.clock());
-    let period = renewal_period(lease.ttl());
-    let first = clock.now();
-    lease.awaiting(first + period);
-    // As long as for any other answer: a new one is a new chance.
-    let opened = tokio::time::timeout(period, driver.keep_alive(session.id)).await;
-    let mut stream: Renewals = opened.unwrap_or_else(|_| Err(late(period)))?;
-    backoff.reset();
-    if !lease.proven(first) {
-        // Too late for us, though the server has renewed it: to be given back at once (RULES A3, C6).
-        return Ok(());
-    }
-    let mut sent: VecDeque<Moment> = VecDeque::new();
-    let mut next = first + period;
-    loop {
-        tokio::select! {
-            () = clock.sleep_until(next) => {
-                lease.tick();
-                if lease.lost().is_some() {
-                    return Ok(());
-                }
-                if sent.front().is_some_and(|&oldest| clock.now() >= oldest + period) {
-                    // A whole period without an answer: this stream, or the server behind it, may be stuck.
-                    // A new one is a new chance, with another member too.
-                    return Ok(());
-                }
-                let now = clock.now();
-                stream.send().await?;
-                lease.awaiting(now + period);
-                sent.push_back(now);
-                next = now + period;
-            }
-            answer = stream.answered() => match answer? {
-                Some(Duration::ZERO) => return Err(Failure::LeaseGone),
-                Some(ttl) => {
-                    let at = sent.pop_front().unwrap_or(first);
-                    if !lease.proven_until(valid_until(at, ttl.min(lease.ttl()))) {
-                        return Ok(());
-                    }
-                }
-                None => return Err(Error::new(ErrorKind::Unavailable, "the stream of renewals ended").into()),
-            },
-        }
-    }
-}
-
 /// Revokes a lease in the background, until it is confirmed or has run out by itself. A refusal may end too (RULES C6).
-fn give_back(runtime: &Handle, driver: Driver, lease: i64, clock: Clock, ttl: Duration) {
+pub(crate) fn give_back(runtime: &Handle, driver: Driver, lease: i64, clock: Clock, ttl: Duration) {
     let runs_out = clock.now() + ttl;
     runtime.spawn(async move {
         let mut backoff = Backoff::new();
@@ -245,7 +189,7 @@ pub(crate) async fn revoke_in_time(driver: &Driver, lease: i64) -> Result<()> {
             match driver.revoke(lease).await {
                 Ok(()) | Err(Failure::LeaseGone) => return Ok(()),
                 Err(Failure::Other(error)) if error.is_retryable() => last = Some(error),
-                Err(Failure::Other(error)) => return Err(error),
+                Err(failure) => return Err(failure.into()),
             }
             backoff.pause().await;
         }

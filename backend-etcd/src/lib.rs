@@ -10,7 +10,7 @@
 //! etcd is linearizable: a revision is given out once, and a listing shows every node that joined before it. A node is admitted
 //! only by a listing that holds itself, while the client's own deadline is ahead; the deadline counts from the send of the
 //! renewal that was answered, and is a margin shorter than the server's. A late request of an attempt that is over meets a
-//! tombstone.
+//! tombstone, which stands for ten minutes.
 //!
 //! # Limits
 //! A key that somebody deletes by hand, or a lease that is revoked, is told to its holder as fast as the watch is, not before
@@ -28,12 +28,15 @@ mod driver;
 mod error;
 mod feed;
 mod join;
+mod keeper;
 mod keys;
 mod lease;
 mod nodes;
 mod probe;
+mod recheck;
 mod stream;
 mod terms;
+mod tombstones;
 mod view;
 mod wait;
 mod watch;

@@ -119,16 +119,18 @@ impl EtcdNode {
     /// Leaves where the name may be another's by the time this lands; or for good, where a late join of its own may follow, or
     /// have come already: that name is nobody else's.
     async fn leave_by_name(&self) -> Answer<()> {
-        let delete = Step::Delete(self.own.key.to_vec());
         let name = *self.name.lock();
-        let (guards, steps) = match name {
-            Name::Repeated(attempt) => {
-                let key = self.client.layout.tombstone(self.lease, attempt);
-                (Vec::new(), vec![Step::Put { key, value: Vec::new(), lease: self.lease }, delete])
+        match name {
+            Name::Repeated(attempt) => self.client.tombstones.bury(self.lease, attempt, &self.own.key).await,
+            Name::Lent(_) | Name::Left => {
+                let delete = Step::Delete(self.own.key.to_vec());
+                self.client
+                    .driver
+                    .transact(vec![created(&self.own)], vec![delete], Vec::new())
+                    .await
+                    .map(drop)
             }
-            Name::Lent(_) | Name::Left => (vec![created(&self.own)], vec![delete]),
-        };
-        self.client.driver.transact(guards, steps, Vec::new()).await.map(|_| ())
+        }
     }
 
     pub(crate) fn check_lost(&self) -> Result<()> {
@@ -169,7 +171,7 @@ async fn hold_permits(client: Arc<Client>, own: Arc<Own>, mark: Step, unless_cha
     while client.watches.is_own(&own) && own.state.lost().is_none() {
         match client.driver.transact(vec![created(&own)], vec![mark.clone()], Vec::new()).await {
             Ok(_) | Err(Failure::LeaseGone) => return,
-            Err(Failure::Other(error)) => {
+            Err(Failure::Full(error) | Failure::Other(error)) => {
                 tracing::debug!(%error, "an admission was not marked yet");
                 backoff.pause().await;
             }
@@ -216,7 +218,7 @@ impl Node for EtcdNode {
             }
             // Without its lease neither the node nor a late one can be there.
             Err(Failure::LeaseGone) => Ok(()),
-            Err(Failure::Other(error)) => Err(error),
+            Err(failure) => Err(failure.into()),
         }
     }
 
@@ -231,7 +233,7 @@ impl Node for EtcdNode {
             Err(Failure::LeaseGone) => {
                 self.own.state.lease().end(LostReason::Revoked);
             }
-            Err(Failure::Other(error)) => return Err(error),
+            Err(failure) => return Err(failure.into()),
         }
         Err(Error::lost(self.own.state.lost().unwrap_or(LostReason::Revoked)))
     }

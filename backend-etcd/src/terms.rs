@@ -103,6 +103,8 @@ pub(crate) enum Notice {
     Created { id: i64, revision: u64 },
     /// Keys that changed, each with the revision of the change. None: all until `revision` was sent.
     Changed { id: i64, revision: u64, keys: Vec<(Vec<u8>, u64)> },
+    /// The first start that is not answered yet is refused, in the server's words. Not all servers say which that is.
+    Refused(String),
     /// The watch is over.
     Ended { id: i64, why: Ended },
 }

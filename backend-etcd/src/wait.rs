@@ -93,9 +93,8 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, view: &View, watch: usize, s
     let mut out_of_turn = None;
     // A writer may turn into a reader, and a holder of permits may be marked, in their places (RULES B6, B12).
     let mut change = (!exclusive).then(|| watches.key(target.key.clone(), Only::Puts, view.revision));
-    let clock = node.own.state.lease().clock();
-    let long_wait = tokio::time::sleep(LONG_WAIT);
-    tokio::pin!(long_wait);
+    let (long_wait, healed) = (tokio::time::sleep(LONG_WAIT), no_more_behind(node, target));
+    tokio::pin!(long_wait, healed);
     loop {
         tokio::select! {
             biased;
@@ -109,11 +108,8 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, view: &View, watch: usize, s
             () = &mut long_wait, if !complete && out_of_turn.is_none() => {
                 out_of_turn = Some(watches.key(target.key.clone(), Only::Deletes, view.revision));
             }
-            () = clock.sleep_until(clock.now() + node.own.state.lease().ttl()) => {
-                if !still_behind(node, target).await {
-                    return Woken::Look;
-                }
-            }
+            // Beside the others: an event that comes while it is asked for is not kept waiting.
+            () = &mut healed => return Woken::Look,
         }
     }
 }
@@ -140,6 +136,17 @@ async fn seen(subscription: &mut Option<Subscription>) {
             subscription.seen().await;
         }
         None => std::future::pending().await,
+    }
+}
+
+/// Waits until a re-check, once a TTL, finds a change that no event has told.
+async fn no_more_behind(node: &EtcdNode, target: &Member) {
+    let lease = node.own.state.lease();
+    loop {
+        lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
+        if !still_behind(node, target).await {
+            return;
+        }
     }
 }
 

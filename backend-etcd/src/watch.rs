@@ -9,8 +9,8 @@
 //!   Where the predecessor was the same twice, the next join asks for [that one](Watches::neighbour) alone: the server need
 //!   not look at the whole queue. Whoever is there then is ahead, and when it has left the queue is listed, so a wrong guess costs
 //!   a request and admits nobody.
-//! * *Own nodes* are watched from their admission on, so that one that is removed by another is told promptly (NODE-GONE). A
-//!   waiter's is told by the feed, or by the re-check that ends every wait once a TTL.
+//! * *Own nodes* are watched from their admission on, so that one that is removed by another is told promptly (NODE-GONE), and
+//!   [looked at](crate::recheck) once a TTL. A waiter's is told by the feed, or by the re-check that ends every wait once a TTL.
 //!
 //! When the stream ends, whoever waits lists again, and own nodes are watched anew (RULES B4).
 

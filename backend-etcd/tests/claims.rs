@@ -5,7 +5,7 @@ mod common;
 use common::{ask, attempt, client, etcdctl, join, keys, proxied, server, soon, still_waits, wait};
 use latchwork_core::contracts::{Joined, Page, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::{ErrorKind, Kind};
+use latchwork_core::{ErrorKind, Kind, LostReason};
 
 fn holds(chunk: &[u8], text: &[u8]) -> bool {
     chunk.windows(text.len()).any(|window| window == text)
@@ -161,6 +161,32 @@ async fn a_try_is_admitted_by_the_limit_of_its_own_instant_only() {
         etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "3"]).await;
     }
     assert!(two.state().lost().is_none());
+}
+
+/// It is made before it is known that it can never be admitted. What takes it back may have no answer, and land at any time:
+/// no later request may make a node under its name.
+#[tokio::test]
+async fn a_join_that_does_not_fit_and_is_not_taken_back_for_sure_is_over() {
+    let server = server().await;
+    let (proxy, client) = proxied(&server, "").await;
+    let queue = b"latchwork/semaphore/a/";
+    client
+        .backend()
+        .set_limit(&ask(Kind::Semaphore, Claim::Shared, None, Patience::Wait).queue, 2)
+        .await
+        .unwrap();
+    let too_wide = ask(Kind::Semaphore, Claim::Permits(3), None, Patience::Wait);
+    let mut parked = proxy.park_request(move |chunk| holds(chunk, queue) && !holds(chunk, b"permits"));
+    let over = client.backend().join(&too_wide).await.unwrap_err();
+    parked.caught().await.unwrap();
+    assert_eq!(over.lost_reason(), Some(LostReason::Expired), "{over}");
+    client.backend().abandon(&too_wide).await.unwrap();
+    etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "3"]).await;
+    let (admitted, node) = join(&client, Kind::Semaphore, Claim::Permits(3), None).await;
+    parked.deliver().await.unwrap();
+    assert!(admitted);
+    assert_eq!(keys(&server, "latchwork/semaphore/").await.len(), 1, "it is held");
+    node.leave().await.unwrap();
 }
 
 #[tokio::test]

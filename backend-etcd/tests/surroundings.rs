@@ -5,11 +5,15 @@ mod common;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use common::{config, etcdctl, keys, soon};
+use common::{ask, config, etcdctl, keys, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, Fenced, Hold, LostReason, Release, connect};
+use latchwork_core::contracts::{Join, Joined, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::{
+    Address, Config, Coordinator, Error, ErrorKind, Fenced, Hold, Kind as Lock, LostReason, Release, connect,
+};
 
 async fn at(config: &Config) -> Result<Coordinator, Error> {
     soon(connect(&[latchwork_etcd::connector()], config)).await
@@ -67,6 +71,15 @@ async fn fill(server: &Server) {
     assert!(etcdctl(server, &["alarm", "list"]).await.contains("NOSPACE"));
 }
 
+/// Room is made, and the alarm taken back.
+async fn make_space(server: &Server) {
+    let status = etcdctl(server, &["endpoint", "status", "-w", "fields"]).await;
+    let revision = status.lines().find_map(|line| line.strip_prefix("\"Revision\" : ")).unwrap().to_owned();
+    etcdctl(server, &["compact", &revision]).await;
+    etcdctl(server, &["defrag"]).await;
+    etcdctl(server, &["alarm", "disarm"]).await;
+}
+
 #[tokio::test]
 async fn a_full_server_takes_nothing_from_those_who_hold_or_wait() {
     let server = own(Options::new().args(["--quota-backend-bytes", "3000000"])).await;
@@ -100,6 +113,10 @@ async fn a_full_server_takes_nothing_from_those_who_hold_or_wait() {
         assert_eq!(*error.kind(), ErrorKind::Misconfigured);
         said(&error, &["space exceeded", "fresh"]);
     }
+    // It may have been stored: a server that becomes full stores what it refuses.
+    let error = b.semaphore("s", 2).unwrap().set_limit(3).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unknown);
+    said(&error, &["space exceeded"]);
     let error = at(&config(&server, "connect_timeout=2s")).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misconfigured);
     said(&error, &["connect", "space exceeded"]);
@@ -121,13 +138,52 @@ async fn a_full_server_takes_nothing_from_those_who_hold_or_wait() {
     for queue in ["latchwork/mutex/", "latchwork/rwlock/"] {
         assert_eq!(keys(&server, queue).await, [""; 0], "nothing is left");
     }
-    // Room is made, the alarm is taken back, and everything goes on.
-    let status = etcdctl(&server, &["endpoint", "status", "-w", "fields"]).await;
-    let revision = status.lines().find_map(|line| line.strip_prefix("\"Revision\" : ")).unwrap().to_owned();
-    etcdctl(&server, &["compact", &revision]).await;
-    etcdctl(&server, &["defrag"]).await;
-    etcdctl(&server, &["alarm", "disarm"]).await;
+    // Everything goes on.
+    make_space(&server).await;
     soon(fresh.acquire()).await.unwrap().release().await.unwrap();
+}
+
+/// What may still be on its way gets its tombstone when there is space; nobody waits for that.
+#[tokio::test]
+async fn a_full_server_lets_go_of_what_it_takes_no_tombstone_for() {
+    let server = own(Options::new().args(["--quota-backend-bytes", "2000000"])).await;
+    let client = at(&config(&server, "")).await.unwrap();
+    let repeated = Join { repeated: true, ..ask(Lock::Mutex, Claim::Exclusive, None, Patience::Wait) };
+    let Ok(Joined::Admitted(held)) = client.backend().join(&repeated).await else { panic!("it is free") };
+    let unknown = ask(Lock::Mutex, Claim::Exclusive, None, Patience::Wait);
+    let Ok(Joined::Waiting(_)) = client.backend().join(&unknown).await else { panic!("two hold") };
+    fill(&server).await;
+    for refused in [held.leave().await, client.backend().abandon(&unknown).await] {
+        assert_eq!(*refused.unwrap_err().kind(), ErrorKind::Misconfigured, "no tombstone");
+    }
+    assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
+    make_space(&server).await;
+    held.leave().await.unwrap();
+    client.backend().abandon(&unknown).await.unwrap();
+    assert_eq!(keys(&server, "latchwork/client/").await.len(), 2, "their tombstones");
+    client.close().await.unwrap();
+}
+
+/// etcd looks at its quota before it proposes a write, and again when it carries it out: then it writes, and refuses.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_server_made_and_refused_as_it_became_full_is_taken_back() {
+    let server = own(Options::new().args(["--quota-backend-bytes", "1000000"])).await;
+    let client = at(&config(&server, "")).await.unwrap();
+    let until_full = (0..64).map(|number| {
+        let mutex = client.mutex(format!("m{number}")).unwrap();
+        async move {
+            loop {
+                match mutex.acquire().await {
+                    Ok(hold) => hold.release().await.unwrap(),
+                    Err(error) => return error,
+                };
+            }
+        }
+    });
+    for error in soon(join_all(until_full)).await {
+        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    }
+    assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0], "they were told that none was made");
 }
 
 /// `app` may use the namespace.
@@ -183,15 +239,44 @@ async fn rights_that_are_taken_away_are_told_and_held_locks_are_kept_until_they_
     assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
     assert_eq!(error.key(), Some("b"));
     said(&error, &["permission denied"]);
+    outlive(&client).await;
+    assert!(hold.is_held());
     etcdctl(&server, &[&root[..], &["user", "grant-role", "app", "locks"]].concat()).await;
     soon(client.mutex("b").unwrap().acquire()).await.unwrap().release().await.unwrap();
-    // What was held may have been lost meanwhile, and then says so: never a silent end.
-    match hold.lost().reason() {
-        None => assert!(hold.is_held()),
-        Some(reason) => assert_eq!(reason, LostReason::Expired),
+    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    client.close().await.unwrap();
+}
+
+/// The watch of one hold is refused, and that of another goes on.
+#[tokio::test]
+async fn a_hold_of_a_role_that_was_taken_away_costs_others_no_watch() {
+    let server = guarded_server(Options::new()).await;
+    let as_root = async |arguments: &[&str]| {
+        etcdctl(&server, &[&["--user", "root:secret"], arguments].concat()).await;
+    };
+    for role in ["one", "two"] {
+        as_root(&["role", "add", role]).await;
+        let all = format!("{role}/");
+        as_root(&["role", "grant-permission", role, "--prefix=true", "readwrite", &all]).await;
+        as_root(&["user", "grant-role", "app", role]).await;
     }
-    drop(hold);
-    soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    let client = at(&login(&server, "app:hunter2", "")).await.unwrap();
+    let hold = async |role: &str| {
+        let mutex = client.mutex(Address::exact(format!("{role}/lock"))).unwrap();
+        mutex.acquire().await.unwrap()
+    };
+    let (one, two) = (hold("one").await, hold("two").await);
+    as_root(&["user", "revoke-role", "app", "one"]).await;
+    server.kill().await.unwrap();
+    server.launch().await.unwrap();
+    let removed = Instant::now();
+    as_root(&["del", "--prefix", "two/"]).await;
+    assert_eq!(soon(two.lost()).await.reason(), LostReason::Revoked);
+    assert!(removed.elapsed() < client.lease().ttl(), "told within one TTL");
+    assert!(one.is_held());
+    as_root(&["user", "grant-role", "app", "one"]).await;
+    as_root(&["del", "--prefix", "one/"]).await;
+    assert_eq!(soon(one.lost()).await.reason(), LostReason::Revoked);
     client.close().await.unwrap();
 }
 

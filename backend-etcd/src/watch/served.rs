@@ -6,19 +6,18 @@ use std::time::Instant;
 
 use latchwork_core::LostReason;
 
-use super::{Armed, Command, FEED_KEPT, Of, Own, State, Watches};
+use super::{Armed, Command, FEED_KEPT, Mine, Of, Own, State, Watches};
 use crate::feed::{Feed, Seen};
 use crate::terms::{Ended, Notice, Only, Watch};
 
 impl Watches {
-    /// Whether the server refused a watch that is wanted. That is the stream's fault: it keeps the log-in that it was
-    /// opened with, and on etcd those run out. Such a refusal does not even say which watch it is about.
-    pub(crate) fn refused(&self, notice: &Notice) -> bool {
+    /// The watch that the server refused, if it is wanted.
+    pub(crate) fn refused(&self, notice: &Notice) -> Option<i64> {
         match notice {
             Notice::Ended { id, why: Ended::Refused(_) } => {
-                *id < 0 || self.state.lock().armed.contains_key(id)
+                self.state.lock().armed.contains_key(id).then_some(*id)
             }
-            _ => false,
+            _ => None,
         }
     }
 
@@ -36,6 +35,8 @@ impl Watches {
                     feed.created(revision);
                 }
             }
+            // Named by its place among the starts before it comes here.
+            Notice::Refused(_) => {}
             Notice::Changed { id, revision, keys } => self.changed(&mut state, id, revision, &keys),
             Notice::Ended { id, why } => {
                 let armed = state.armed.remove(&id)?;
@@ -133,6 +134,22 @@ impl Watches {
             *watch = id;
         }
         self.command(Command::Start(id));
+    }
+
+    /// The own nodes that are watched.
+    pub(crate) fn held(&self) -> Vec<Arc<Own>> {
+        let state = self.state.lock();
+        let watched = state.own.iter().filter(|(_, watch)| **watch != 0);
+        watched.map(|(Mine(node), _)| Arc::clone(node)).collect()
+    }
+
+    /// Somebody else has removed an own node, unless it was given back meanwhile.
+    pub(crate) fn removed(&self, node: &Own) {
+        let mut state = self.state.lock();
+        if state.is_own(node) {
+            node.state.gone(LostReason::Revoked);
+            self.forget_in(&mut state, &node.key);
+        }
     }
 
     /// Whether a node is still to be watched.

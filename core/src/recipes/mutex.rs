@@ -70,7 +70,7 @@ impl Mutex {
     ///
     /// # Cancel safety
     /// Cancel-safe: a dropped acquire leaves nothing in the queue; its node is gone in the background within a round trip. (On
-    /// Redis a marker may stay beside the queue for ten minutes: a join that was under way must not land late.)
+    /// Redis and etcd a marker may stay beside the queue for ten minutes: a join that was under way must not land late.)
     pub async fn acquire(&self) -> Result<MutexGuard> {
         self.acquire_with(Acquire::new()).await
     }

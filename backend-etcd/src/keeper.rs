@@ -1,0 +1,166 @@
+//! Renewal of a lease, until it is lost.
+//!
+//! Over one stream, which is asked once a period and has one answer to give: that proves contact at the send of its question
+//! (RULES A3). A stream that is silent for half a period may lead to a member that is stuck. Which one another stream leads to is
+//! left to chance, so they are opened one after the other, and whichever answers first, the silent one too, goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::contracts::Lease;
+use latchwork_core::decide::{renewal_period, valid_until};
+use latchwork_core::{Error, ErrorKind, LostReason, Moment};
+use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, JoinSet};
+
+use crate::backoff::Backoff;
+use crate::driver::{Driver, Renewals};
+use crate::error::{Answer, Failure};
+use crate::lease::{Session, give_back};
+
+/// How many streams are opened in a period without an answer: some ten before the deadline.
+const CHANCES: u32 = 8;
+
+/// Keeps a lease alive in the background. When that task dies, the lease is lost at its deadline (LEASE-KEEPER).
+pub(crate) fn start(runtime: &Handle, driver: &Driver, session: &Arc<Session>) -> AbortHandle {
+    runtime.spawn(keep(driver.clone(), Arc::clone(session))).abort_handle()
+}
+
+async fn keep(driver: Driver, session: Arc<Session>) {
+    let lease = &session.lease;
+    // The grant was the first proof; and an older member that has not heard of it yet would say that there is no such lease.
+    tokio::select! {
+        () = lease.clock().sleep_until(lease.opened() + renewal_period(lease.ttl())) => {}
+        _ = lease.until_lost() => {}
+    }
+    let mut backoff = Backoff::new();
+    let mut silent = None;
+    while lease.lost().is_none() {
+        match renew(&driver, &session, silent.take(), &mut backoff).await {
+            Ok(stream) => silent = Some(stream),
+            Err(Failure::LeaseGone) => {
+                // Before our own deadline somebody else ended it; `end` leaves a passed deadline its word.
+                lease.end(LostReason::Revoked);
+                return;
+            }
+            Err(Failure::Full(error) | Failure::Other(error)) => {
+                tracing::debug!(%error, "renewal of an etcd lease is interrupted");
+                lease.suspend();
+                tokio::select! {
+                    () = backoff.pause() => {}
+                    _ = lease.until_lost() => {}
+                }
+            }
+        }
+    }
+    lease.tick();
+    if lease.lost() == Some(LostReason::Expired) {
+        // The server's side is given back too (RULES C6); there it lives a margin longer than here, at least.
+        give_back(&Handle::current(), driver, session.id, lease.clock().clone(), lease.ttl());
+    }
+}
+
+/// Renews over one stream, until that falls silent or the lease is lost.
+async fn renew(
+    driver: &Driver,
+    session: &Arc<Session>,
+    silent: Option<Stream>,
+    backoff: &mut Backoff,
+) -> Answer<Stream> {
+    let (lease, clock) = (&session.lease, session.lease.clock());
+    let mut stream = open(driver, session, silent).await?;
+    backoff.reset();
+    // An answer that came too late for us ends this too, though the server has renewed it (RULES A3).
+    while lease.lost().is_none() {
+        tokio::select! {
+            () = clock.sleep_until(stream.next()) => {
+                lease.tick();
+                if lease.lost().is_none() {
+                    stream.ask().await?;
+                }
+            }
+            () = clock.sleep_until(stream.silent()) => break,
+            answer = stream.answered() => answer?,
+        }
+    }
+    Ok(stream)
+}
+
+/// The first stream that answers, of the one that fell silent and ever more new ones.
+async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Stream>) -> Answer<Stream> {
+    let lease = &session.lease;
+    let mut first = JoinSet::new();
+    if let Some(mut stream) = silent {
+        first.spawn(async move { stream.answered().await.map(|()| stream) });
+    }
+    loop {
+        lease.tick();
+        if let Some(reason) = lease.lost() {
+            return Err(Error::lost(reason).into());
+        }
+        first.spawn(Stream::open(driver.clone(), Arc::clone(session)));
+        let again = lease.clock().now() + renewal_period(lease.ttl()) / CHANCES;
+        tokio::select! {
+            Some(stream) = first.join_next() => {
+                return stream.unwrap_or_else(|died| {
+                    Err(Error::new(ErrorKind::Unknown, "a renewal came to no end").because(died).into())
+                });
+            }
+            () = lease.clock().sleep_until(again) => {}
+            _ = lease.until_lost() => {}
+        }
+    }
+}
+
+/// A stream of renewals, and what it was asked last.
+struct Stream {
+    renewals: Renewals,
+    lease: Lease,
+    asked: Moment,
+    answered: bool,
+}
+
+impl Stream {
+    /// Opens a stream, by which the lease is renewed.
+    async fn open(driver: Driver, session: Arc<Session>) -> Answer<Self> {
+        let lease = session.lease.clone();
+        let asked = lease.clock().now();
+        lease.awaiting(asked + renewal_period(lease.ttl()));
+        let renewals = driver.keep_alive(session.id).await?;
+        lease.proven(asked);
+        Ok(Self { renewals, lease, asked, answered: true })
+    }
+
+    fn period(&self) -> Duration {
+        renewal_period(self.lease.ttl())
+    }
+
+    /// When it is to be asked again: later than it is [`silent`](Stream::silent), so that one answer at a time is owed.
+    fn next(&self) -> Moment {
+        self.asked + self.period()
+    }
+
+    /// From when on it counts as silent.
+    fn silent(&self) -> Moment {
+        if self.answered { Moment::NEVER } else { self.asked + self.period() / 2 }
+    }
+
+    async fn ask(&mut self) -> Answer<()> {
+        (self.asked, self.answered) = (self.lease.clock().now(), false);
+        self.lease.awaiting(self.next());
+        self.renewals.send().await
+    }
+
+    /// Waits for the answer.
+    async fn answered(&mut self) -> Answer<()> {
+        match self.renewals.answered().await? {
+            Some(Duration::ZERO) => Err(Failure::LeaseGone),
+            Some(ttl) => {
+                self.answered = true;
+                self.lease.proven_until(valid_until(self.asked, ttl.min(self.lease.ttl())));
+                Ok(())
+            }
+            None => Err(Error::new(ErrorKind::Unavailable, "the stream of renewals ended").into()),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The client's lease: renewed through members that fall silent, and opened anew whoever asks for it.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{config, etcdctl, proxied, server, soon, until_keys};
+use futures_util::FutureExt;
+use futures_util::future::{join_all, select_all};
+use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_conformance::servers::Server;
+use latchwork_core::{Coordinator, Hold, LostReason, connect};
+
+/// The id of the lease on which the only node of a mutex hangs.
+async fn lease_of(server: &Server, key: &str) -> i64 {
+    let node = until_keys(server, &format!("latchwork/mutex/{key}/"), 1).await.remove(0);
+    let id = node.rsplit('/').next().unwrap().split('-').next().unwrap();
+    i64::from_str_radix(id, 16).unwrap()
+}
+
+/// Ends the lease of a client, and waits until a renewal has told it so.
+async fn revoke(server: &Server, client: &Coordinator) {
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    let id = lease_of(server, "a").await;
+    etcdctl(server, &["lease", "revoke", &format!("{id:x}")]).await;
+    assert_eq!(soon(client.lease().until_lost()).await, LostReason::Revoked);
+    assert!(!hold.is_held());
+}
+
+/// As a renewal names it (a varint).
+fn on_the_wire(lease: i64) -> Vec<u8> {
+    let mut rest = lease.cast_unsigned();
+    let mut bytes = Vec::new();
+    while rest >= 0x80 {
+        bytes.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    bytes.push(rest as u8);
+    bytes
+}
+
+/// Which member a stream is opened with is left to chance, so that the silent one comes up again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_falls_silent_costs_no_lease_while_others_answer() {
+    let server = Arc::new(server().await);
+    let each = (0..8).map(|number| {
+        let server = Arc::clone(&server);
+        async move {
+            let mut proxies = Vec::new();
+            for _ in 0..3 {
+                proxies.push(Proxy::start(server.addr()).await.unwrap());
+            }
+            let mut config = config(&server, "ttl=5s");
+            config.hosts = proxies.iter().map(|proxy| proxy.addr().to_string()).collect();
+            let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
+            let key = number.to_string();
+            let hold = client.mutex(key.as_str()).unwrap().acquire().await.unwrap();
+            let id = on_the_wire(lease_of(&server, &key).await);
+            let renewals = proxies.iter().map(|proxy| {
+                let id = id.clone();
+                let mut renewal =
+                    proxy.request(move |chunk| chunk.windows(id.len()).any(|window| window == id));
+                async move { renewal.fired().await }.boxed()
+            });
+            let (renewal, silent, _) = soon(select_all(renewals)).await;
+            renewal.unwrap();
+            proxies[silent].hold(Direction::ToServer);
+            proxies[silent].hold(Direction::ToClient);
+            let lease = client.lease();
+            lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
+            hold.check().is_ok()
+        }
+    });
+    assert_eq!(join_all(each).await, [true; 8], "who holds still");
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_polled_no_more_keeps_no_other_from_the_next_lease() {
+    let server = server().await;
+    let (proxy, client) = proxied(&server, "ttl=2s&request_timeout=1s").await;
+    revoke(&server, &client).await;
+    proxy.hold(Direction::ToServer);
+    let (first, second) = (client.mutex("b").unwrap(), client.mutex("c").unwrap());
+    let mut unpolled = Box::pin(first.acquire());
+    assert!((&mut unpolled).now_or_never().is_none(), "it asks for a lease");
+    proxy.resume();
+    soon(second.acquire()).await.unwrap().release().await.unwrap();
+    soon(unpolled).await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn acquires_that_end_too_soon_get_on_with_the_next_lease() {
+    let server = server().await;
+    let (proxy, client) = proxied(&server, "ttl=2s").await;
+    let lease = client.lease();
+    revoke(&server, &client).await;
+    proxy.delay(Direction::ToServer, Duration::from_millis(300));
+    let mutex = client.mutex("b").unwrap();
+    let opened = async {
+        while client.lease().same_as(&lease) {
+            mutex.acquire_within(Duration::from_millis(100)).await.map(drop).unwrap_err();
+        }
+    };
+    soon(opened).await;
+    proxy.resume();
+    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
+}
