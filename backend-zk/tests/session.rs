@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{
-    address, admitted, backend, config, coordinator, holds, join, own_server, server, soon, stranger,
-    try_backend,
+    address, admitted, backend, config, coordinator, holds, join, one_proxied, own_server, server, soon,
+    stranger, try_backend, waiting,
 };
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{Close, Join, Joined, LeaseState, Page};
+use latchwork_core::contracts::{Backend, Close, Join, Joined, LeaseState, Page};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::recipes::Permit;
 use latchwork_core::{Config, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason};
@@ -388,6 +388,51 @@ async fn a_session_cut_off_is_lost_before_another_is_admitted_and_a_new_one_is_o
     again.release().await.unwrap();
     cut_off.close().await.unwrap();
     other.close().await.unwrap();
+}
+
+/// A wait that somebody keeps in a `select!`, and has turned away from, say.
+async fn a_session_ends_though_a_request_of_it_is_not_polled(end: impl AsyncFnOnce(&dyn Backend)) {
+    let own = own_server().await;
+    let mut config = config(own.addr());
+    config.ttl = Duration::from_secs(2);
+    config.request_timeout = Duration::from_millis(500);
+    let (proxy, [client, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    admitted(client.join(&join(&queue, Exclusive)).await);
+    let next = waiting(other.join(&join(&queue, Exclusive)).await);
+
+    let mut answered = proxy.hold_reply_to(|chunk| holds(chunk, CREATE2));
+    let elsewhere = join(&address(&config, Kind::Mutex, "b"), Exclusive);
+    let mut request = client.join(&elsewhere);
+    tokio::select! {
+        biased;
+        joined = &mut request => panic!("its answer is held back: {joined:?}"),
+        fired = soon(answered.fired()) => fired.unwrap(),
+    }
+    proxy.resume();
+    assert_eq!(sessions(&own).await, 2);
+    end(&*client).await;
+    soon(next.admitted()).await.unwrap();
+    soon(async { while sessions(&own).await > 1 {} }).await;
+    soon(request).await.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_session_ends_on_the_server_though_a_request_of_it_is_not_polled() {
+    a_session_ends_though_a_request_of_it_is_not_polled(async |client| {
+        let lease = client.lease();
+        lease.clock().jump(lease.ttl());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_session_ends_on_the_server_though_a_request_of_it_is_not_polled() {
+    a_session_ends_though_a_request_of_it_is_not_polled(async |client| {
+        let error = client.close(Close::Orderly).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Unavailable, "it was not told");
+    })
+    .await;
 }
 
 /// Whoever asks for the new session may do so on a runtime that is gone soon after.

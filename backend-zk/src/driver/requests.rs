@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use zookeeper_client::{Client, CreateMode, Error as Answer, SessionState};
+use zookeeper_client::{Client, CreateMode, Error as Answer};
 
 use super::watch::Watch;
 use super::{Driver, Result};
@@ -296,13 +296,13 @@ impl Driver {
     {
         let timeout = tokio::time::sleep(self.request_timeout);
         tokio::pin!(timeout);
-        let client = self.client()?;
-        if client.state() != SessionState::SyncConnected {
+        if !self.is_connected() {
             tokio::select! {
                 connected = self.connected() => connected?,
                 () = &mut timeout => return Err(Fault::Unsent),
             }
         }
+        let client = self.client()?;
         tokio::select! {
             biased;
             answer = send(client) => Ok(answer?),
