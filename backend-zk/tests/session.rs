@@ -190,10 +190,8 @@ fn connects(proxy: &Proxy) -> (Arc<Connects>, Event) {
     let connects = Arc::new(Connects::default());
     let heard = Arc::clone(&connects);
     let hear = proxy.request(move |chunk| {
-        // Length, version of the protocol, last transaction seen, timeout, session.
-        if let (Some(&[0, 0, 0, 44 | 45, 0, 0, 0, 0]), Some(session)) =
-            (chunk.first_chunk(), chunk.get(20..28))
-        {
+        // Behind that: last transaction seen, timeout, session.
+        if let (true, Some(session)) = (opens_a_session(chunk), chunk.get(20..28)) {
             let session = i64::from_be_bytes(session.try_into().unwrap());
             let length = 4 + usize::from(chunk[3]);
             heard.lock().unwrap().insert(session, chunk[..length].to_vec());
@@ -433,6 +431,86 @@ async fn a_closed_session_ends_on_the_server_though_a_request_of_it_is_not_polle
         assert_eq!(*error.kind(), ErrorKind::Unavailable, "it was not told");
     })
     .await;
+}
+
+/// The request that opens a session: length, version of the protocol.
+fn opens_a_session(chunk: &[u8]) -> bool {
+    matches!(chunk.first_chunk(), Some(&[0, 0, 0, 44 | 45, 0, 0, 0, 0]))
+}
+
+/// A client that has lost its session, behind a proxy that keeps back the answer to the next one's opening.
+async fn about_to_open(server: &Server) -> (Proxy, Event, Config, Arc<dyn Backend>) {
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let mut config = through(&proxy).await;
+    // Nothing expires while these tests last.
+    config.ttl = Duration::from_secs(60);
+    let client = backend(&config).await;
+    client.lease().clock().jump(config.ttl);
+    let opened = proxy.hold_reply_to(opens_a_session);
+    (proxy, opened, config, client)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_that_opens_a_session_and_is_not_polled_keeps_no_other_from_it() {
+    let (proxy, mut opened, config, client) = about_to_open(server().await).await;
+    let joins = ["a", "b"].map(|key| join(&address(&config, Kind::Mutex, key), Exclusive));
+    let mut first = client.join(&joins[0]);
+    tokio::select! {
+        biased;
+        joined = &mut first => panic!("there is no session: {joined:?}"),
+        fired = soon(opened.fired()) => fired.unwrap(),
+    }
+    proxy.resume();
+    admitted(soon(client.join(&joins[1])).await);
+    admitted(soon(first).await);
+    client.close(Close::Orderly).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_being_opened_is_given_back_when_its_client_ends_meanwhile() {
+    let own = own_server().await;
+    for closed in [true, false] {
+        let (proxy, mut opened, config, client) = about_to_open(&own).await;
+        let elsewhere = join(&address(&config, Kind::Mutex, "a"), Exclusive);
+        tokio::select! {
+            joined = client.join(&elsewhere) => panic!("there is no session: {joined:?}"),
+            fired = soon(opened.fired()) => fired.unwrap(),
+        }
+        if closed {
+            soon(client.close(Close::Orderly)).await.unwrap();
+            assert_eq!(*client.join(&elsewhere).await.unwrap_err().kind(), ErrorKind::Closed);
+        }
+        drop(client);
+        proxy.resume();
+        soon(async { while sessions(&own).await > 0 {} }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joins_that_give_up_before_a_session_is_open_get_it_between_them() {
+    let own = own_server().await;
+    let proxy = Proxy::start(own.addr()).await.unwrap();
+    let config = through(&proxy).await;
+    let client = backend(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    // Warm, so that a join is one trip.
+    admitted(client.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+    let trip = Duration::from_millis(200);
+    proxy.delay(Direction::ToServer, trip);
+    let lease = client.lease();
+    lease.clock().jump(lease.ttl());
+    let joined = soon(async {
+        loop {
+            let request = join(&queue, Exclusive);
+            // A session takes four trips, and the end of the old one another.
+            if let Ok(joined) = tokio::time::timeout(trip * 5 / 2, client.join(&request)).await {
+                break joined;
+            }
+        }
+    });
+    joined.await.unwrap();
+    assert_eq!(sessions(&own).await, 1, "none was left half open");
+    client.close(Close::Orderly).await.unwrap();
 }
 
 /// Whoever asks for the new session may do so on a runtime that is gone soon after.
