@@ -65,7 +65,8 @@ impl Driver {
         // Whole milliseconds on the wire: rounded up, or a server would seem to grant less than asked.
         let millis = settings.ttl.as_nanos().div_ceil(1_000_000);
         let ask = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
-        let mut connector = Client::connector().with_session_timeout(ask);
+        let mut connector =
+            Client::connector().with_session_timeout(ask).with_connection_timeout(settings.host_timeout());
         if let Some(login) = &settings.login {
             connector = connector.with_auth("digest", login.0.as_bytes());
         }

@@ -5,6 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{config, own_server, put, server, stranger, try_backend};
+use futures_util::future::join_all;
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::contracts::Close;
 use latchwork_core::{Config, ErrorKind};
@@ -53,6 +54,21 @@ async fn a_dead_host_beside_a_live_one_does_no_harm() {
     let mut config = config(server().await.addr());
     config.hosts.insert(0, dead);
     try_backend(&config).await.unwrap().close(Close::Orderly).await.unwrap();
+}
+
+/// As one that has lost its power: the kernel takes the connection, nobody answers.
+#[tokio::test]
+async fn a_silent_host_beside_a_live_one_does_no_harm() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = config(server().await.addr());
+    config.hosts.insert(0, silent.local_addr().unwrap().to_string());
+    config.ttl = Duration::from_secs(30);
+    config.connect_timeout = Duration::from_secs(5);
+    // They are tried in any order.
+    let connects = (0..8).map(|_| try_backend(&config));
+    for connected in join_all(connects).await {
+        connected.unwrap().close(Close::Orderly).await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ use tokio::task::JoinSet;
 const ALL: Page = Page { after: 0, most: 100 };
 /// ZooKeeper's number of the request that makes a node and answers its stat.
 const CREATE2: i32 = 15;
+/// And of the one that writes a node: here a proof of contact.
+const SET_DATA: i32 = 5;
 
 async fn through(proxy: &Proxy) -> Config {
     config(&proxy.addr().to_string())
@@ -338,6 +341,43 @@ async fn a_mutex_survives_a_cut_that_is_shorter_than_its_lease() {
     soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
     guard.release().await.unwrap();
     coordinator.close().await.unwrap();
+}
+
+/// As where it loses its power, or a network its way.
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_outlive_that_the_host_in_use_falls_silent_beside_another() {
+    // Several, since hosts are tried in any order, the silent one too.
+    const CLIENTS: usize = 6;
+    let addr = server().await.addr();
+    let [first, other] = [Proxy::start(addr).await.unwrap(), Proxy::start(addr).await.unwrap()];
+    let mut config = config(addr);
+    config.hosts = [&first, &other].map(|proxy| proxy.addr().to_string()).into();
+    other.refuse();
+    let proofs = AtomicUsize::new(0);
+    let mut due = first
+        .request(move |chunk| holds(chunk, SET_DATA) && proofs.fetch_add(1, Ordering::Relaxed) == CLIENTS);
+    let held = join_all((0..CLIENTS).map(async |number| {
+        let client = coordinator(&config).await;
+        let hold = soon(client.mutex(number.to_string()).unwrap().acquire()).await.unwrap();
+        (client, hold)
+    }));
+    let held = held.await;
+    other.resume();
+    // The second of one of them: what the deadline counts from is as old as it gets.
+    soon(due.fired()).await.unwrap();
+    first.hold(Direction::ToServer);
+    first.hold(Direction::ToClient);
+    join_all(held.iter().map(async |(client, hold)| {
+        let lease = client.lease();
+        soon(lease.changed(LeaseState::Live)).await;
+        assert_eq!(soon(lease.changed(LeaseState::Suspended)).await, LeaseState::Live);
+        hold.check().unwrap();
+    }))
+    .await;
+    first.resume();
+    for (client, _) in held {
+        client.close().await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
