@@ -186,6 +186,38 @@ async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
     assert_eq!(sessions(&own).await, 1, "that of the stranger");
 }
 
+/// The further session is opened for all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_needs_a_further_session_and_is_not_polled_keeps_no_other_from_it() {
+    let mut config = config(server().await.addr());
+    // Nobody looks while this test lasts.
+    config.ttl = Duration::from_secs(60);
+    let (proxy, [client, holder]) = one_proxied(&config).await;
+    // Of paths as long as they get, so that there is no room for many.
+    let enter = async |number: usize| {
+        let queue = address(&config, Kind::Mutex, format!("{number:0>3}{}", "/".repeat(252)));
+        let ahead = admitted(holder.join(&join(&queue, Exclusive)).await);
+        let node = waiting(client.join(&join(&queue, Exclusive)).await);
+        (ahead, Box::pin(async move { node.admitted().await }))
+    };
+    let opened = proxy.hold_reply_to(opens_a_session);
+    let mut waits = JoinSet::new();
+    soon(async {
+        while !opened.has_fired() {
+            waits.spawn(enter(waits.len()).await.1);
+        }
+    })
+    .await;
+    let [(_, mut unpolled), (ahead, mut polled)] = [enter(998).await, enter(999).await];
+    assert!((&mut unpolled).now_or_never().is_none());
+    assert!((&mut polled).now_or_never().is_none());
+    proxy.resume();
+    ahead.leave().await.unwrap();
+    soon(polled).await.unwrap();
+    drop(unpolled);
+    client.close(Close::Orderly).await.unwrap();
+}
+
 type Connects = Mutex<HashMap<i64, Vec<u8>>>;
 
 /// What each session says when it comes back, while the event is kept: its id and password are in it.
