@@ -231,14 +231,15 @@ async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Resu
     let paths: Vec<_> = directories.map(|name| format!("/{}/{name}", settings.namespace)).collect();
     let chroot = settings.chroot.as_deref().unwrap_or_default();
     let found = driver.read_all(&paths).await;
-    let found =
-        found.map_err(|fault| fault.error(&format!("read the namespace {chroot}/{}", settings.namespace)))?;
+    let found = found.map_err(|fault| {
+        fault.error_without_trace(&format!("read the namespace {chroot}/{}", settings.namespace))
+    })?;
     for (path, _) in paths.iter().zip(found).filter(|(_, found)| found.is_none()) {
         let made = driver.make_path(path, Mode::Persistent).await;
-        made.map_err(|fault| fault.error(&format!("create {chroot}{path}")))?;
+        made.map_err(|fault| fault.error_without_trace(&format!("create {chroot}{path}")))?;
     }
     let made = driver.create(member, settings.label.as_bytes(), Mode::Ephemeral).await;
-    let stat = made.map_err(|fault| fault.error(&format!("create {chroot}{member}")))?;
+    let stat = made.map_err(|fault| fault.error_without_trace(&format!("create {chroot}{member}")))?;
     Ok(stat.ctime)
 }
 

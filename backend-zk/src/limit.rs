@@ -101,7 +101,7 @@ pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u
     match session.driver.sync_read(&path).await {
         Ok(data) => parse(&data).map(Some),
         Err(Fault::NoNode) => Ok(None),
-        Err(fault) => Err(fault.error("read the stored limit")),
+        Err(fault) => Err(fault.error_without_trace("read the stored limit")),
     }
 }
 

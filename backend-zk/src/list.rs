@@ -20,7 +20,7 @@ const CHUNK: usize = 256;
 /// the page only.
 pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Result<Vec<Entry>> {
     let site = Site::of(address)?;
-    let fail = |fault: Fault| fault.error("list a queue");
+    let fail = |fault: Fault| fault.error_without_trace("list a queue");
     let driver = &session.driver;
     let children = match driver.children(&site.path).await {
         Ok(children) => children,

@@ -29,6 +29,9 @@ const ALL: Page = Page { after: 0, most: 100 };
 const CREATE2: i32 = 15;
 /// And of the one that writes a node: here a proof of contact.
 const SET_DATA: i32 = 5;
+/// And of those that read a node, and that list one.
+const READ: i32 = 4;
+const LIST: i32 = 8;
 
 async fn through(proxy: &Proxy) -> Config {
     config(&proxy.addr().to_string())
@@ -356,6 +359,23 @@ async fn a_create_whose_reply_was_lost_is_taken_back_when_it_is_abandoned() {
     assert!(backend.list(&queue, ALL).await.unwrap().is_empty());
     // Harmless to repeat.
     backend.abandon(&request).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_read_whose_reply_was_lost_is_unavailable() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let config = through(&proxy).await;
+    let backend = backend(&config).await;
+    let queue = address(&config, Kind::Semaphore, "a");
+    for (wanted, lists) in [(LIST, true), (READ, false)] {
+        let mut cut = proxy.drop_reply_to(move |chunk| holds(chunk, wanted));
+        let error = match lists {
+            true => backend.list(&queue, ALL).await.unwrap_err(),
+            false => backend.limit(&queue).await.unwrap_err(),
+        };
+        assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        soon(cut.fired()).await.unwrap();
+    }
 }
 
 #[tokio::test]
