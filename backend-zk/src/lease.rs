@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::config::{CLIENTS, LIMITS, Settings, ttl_refused};
-use crate::driver::{Connected, Driver, Mode};
+use crate::driver::{Connected, Driver, Mode, Stat};
 use crate::error::Fault;
 use crate::guard::{Guards, watch_over};
 use crate::history::History;
@@ -200,7 +200,7 @@ async fn contact(session: &Session, mut proof: ContactProof, member: &str) {
         lease.awaiting(sent + period);
         let written = match driver.write_until_lost(member, label).await {
             // Removed by somebody: made again, which is a write as good as any.
-            Err(Fault::NoNode) => driver.create(member, label, Mode::Ephemeral).await,
+            Err(Fault::NoNode) => make_again(driver, member, label).await,
             written => written,
         };
         match written {
@@ -221,6 +221,18 @@ async fn contact(session: &Session, mut proof: ContactProof, member: &str) {
             }
         }
         lease.tick();
+    }
+}
+
+/// Makes this client's node again, and its directory where that was removed too.
+async fn make_again(driver: &Driver, member: &str, label: &[u8]) -> std::result::Result<Stat, Fault> {
+    match driver.create(member, label, Mode::Ephemeral).await {
+        Err(Fault::NoNode) => {
+            let directory = member.rsplit_once('/').map_or("", |(directory, _)| directory);
+            driver.make_path(directory, Mode::Persistent).await?;
+            driver.create(member, label, Mode::Ephemeral).await
+        }
+        made => made,
     }
 }
 

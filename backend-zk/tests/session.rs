@@ -670,6 +670,15 @@ async fn a_joins_request_is_unavailable_while_it_is_cut_off_and_closed_after_the
 
 #[tokio::test]
 async fn a_clients_node_that_was_deleted_is_made_again_by_its_next_proof() {
+    made_again_by_the_next_proof(false).await;
+}
+
+#[tokio::test]
+async fn a_clients_node_whose_directory_was_deleted_too_is_made_again_by_its_next_proof() {
+    made_again_by_the_next_proof(true).await;
+}
+
+async fn made_again_by_the_next_proof(with_its_directory: bool) {
     let addr = server().await.addr();
     let mut config = config(addr);
     config.ttl = Duration::from_secs(2);
@@ -677,9 +686,14 @@ async fn a_clients_node_that_was_deleted_is_made_again_by_its_next_proof() {
     let stranger = stranger(addr).await;
     let clients = format!("/{}/client", config.namespace);
     let names = stranger.list_children(&clients).await.unwrap();
-    stranger.delete(&format!("{clients}/{}", names[0]), None).await.unwrap();
+    let mut deletion = stranger.new_multi_writer();
+    deletion.add_delete(&format!("{clients}/{}", names[0]), None).unwrap();
+    if with_its_directory {
+        deletion.add_delete(&clients, None).unwrap();
+    }
+    deletion.commit().await.unwrap();
     soon(async {
-        while stranger.list_children(&clients).await.unwrap() != names {
+        while stranger.list_children(&clients).await.ok().as_ref() != Some(&names) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
