@@ -20,7 +20,7 @@ use crate::config::Settings;
 use crate::error::Fault;
 use crate::tasks::Tasks;
 
-pub(crate) use requests::{Joined, Joining, Mode, Stat};
+pub(crate) use requests::{Joined, Joining, Look, Mode, Stat};
 use watch::Burden;
 pub(crate) use watch::{Event, Share, Watch};
 
