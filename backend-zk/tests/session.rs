@@ -18,7 +18,7 @@ use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{Backend, Close, Join, Joined, LeaseState, Page};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::recipes::Permit;
-use latchwork_core::{Config, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason};
+use latchwork_core::{Config, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason, encode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -189,6 +189,11 @@ async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
     assert_eq!(sessions(&own).await, 1, "that of the stranger");
 }
 
+/// Of which there is room for few.
+fn long_key(number: usize) -> String {
+    format!("{number:0>3}{}", "/".repeat(252))
+}
+
 /// The further session is opened for all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_that_needs_a_further_session_and_is_not_polled_keeps_no_other_from_it() {
@@ -196,9 +201,8 @@ async fn a_wait_that_needs_a_further_session_and_is_not_polled_keeps_no_other_fr
     // Nobody looks while this test lasts.
     config.ttl = Duration::from_secs(60);
     let (proxy, [client, holder]) = one_proxied(&config).await;
-    // Of paths as long as they get, so that there is no room for many.
     let enter = async |number: usize| {
-        let queue = address(&config, Kind::Mutex, format!("{number:0>3}{}", "/".repeat(252)));
+        let queue = address(&config, Kind::Mutex, long_key(number));
         let ahead = admitted(holder.join(&join(&queue, Exclusive)).await);
         let node = waiting(client.join(&join(&queue, Exclusive)).await);
         (ahead, Box::pin(async move { node.admitted().await }))
@@ -253,12 +257,17 @@ async fn end_session(addr: &str, connect: &[u8]) {
 
 /// How many sessions there are on a server.
 async fn sessions(server: &Server) -> u64 {
+    count(server, "zk_global_sessions").await
+}
+
+/// What a server counts of this.
+async fn count(server: &Server, of: &str) -> u64 {
     let mut stream = TcpStream::connect(server.addr()).await.unwrap();
     stream.write_all(b"mntr").await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
-    let sessions = answer.lines().find_map(|line| line.strip_prefix("zk_global_sessions"));
-    sessions.expect("mntr tells of sessions").trim().parse().unwrap()
+    let told = answer.lines().find_map(|line| line.strip_prefix(of));
+    told.expect("mntr tells of it").trim().parse().unwrap()
 }
 
 /// A client with permits on so many semaphores that there is no room to watch them all; and another one.
@@ -322,6 +331,47 @@ async fn room_for_watches_comes_back_with_what_is_released() {
     assert_eq!(told.reason(), LostReason::Revoked);
     client.close().await.unwrap();
     other.close().await.unwrap();
+}
+
+/// More than the client crate can tell a server again would cost the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_whose_watch_told_of_a_change_is_watched_again_only_where_there_is_room() {
+    let own = own_server().await;
+    let mut config = config(own.addr());
+    // Nobody looks while this test lasts.
+    config.ttl = Duration::from_secs(60);
+    let (client, other) = (backend(&config).await, backend(&config).await);
+    let enter = async |backend: &Arc<dyn Backend>, number: usize| {
+        let queue = address(&config, Kind::Mutex, long_key(number));
+        backend.join(&join(&queue, Exclusive)).await
+    };
+    // Most of what is for holds, and most of all that there is.
+    let (holds, waits) = (0..60, 60..140);
+    let mut held = Vec::new();
+    for number in holds.clone() {
+        held.push(admitted(enter(&client, number).await));
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut waiters = JoinSet::new();
+    for number in waits {
+        admitted(enter(&other, number).await);
+        let node = waiting(enter(&client, number).await);
+        waiters.spawn(async move { node.admitted().await });
+    }
+    // By now all are watched.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = count(&own, "zk_watch_count").await;
+    let stranger = stranger(own.addr()).await;
+    for number in holds {
+        let queue = format!("/{}/mutex/{}", config.namespace, encode(&long_key(number)));
+        let node = stranger.list_children(&queue).await.unwrap().remove(0);
+        stranger.set_data(&format!("{queue}/{node}"), b"changed", None).await.unwrap();
+    }
+    // And by now again.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(count(&own, "zk_watch_count").await, before - 60);
+    assert!(held.iter().all(|node| node.state().lost().is_none()));
+    client.close(Close::Orderly).await.unwrap();
 }
 
 #[tokio::test]
