@@ -11,7 +11,7 @@ use latchwork_core::{
 };
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, watch};
 
 use crate::config::Settings;
 use crate::lease::Session;
@@ -50,14 +50,18 @@ impl Connector for ZooKeeperConnector {
 /// A client of a ZooKeeper ensemble: one session at a time that its nodes hang on, and where it waits in hundreds of queues at
 /// once further ones that watch.
 pub struct ZooKeeperBackend {
+    shared: Arc<Shared>,
+    closed: OnceCell<Result<()>>,
+}
+
+struct Shared {
     settings: Arc<Settings>,
     names: Arc<Names>,
     runtime: Handle,
     current: Mutex<Arc<Session>>,
-    // One session is opened at a time, however many joins ask for it.
-    opening: tokio::sync::Mutex<()>,
+    // The opening that is under way or was last. One session is opened at a time, however many joins ask for it.
+    opening: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
     closing: AtomicBool,
-    closed: OnceCell<Result<()>>,
 }
 
 impl ZooKeeperBackend {
@@ -89,17 +93,54 @@ impl ZooKeeperBackend {
             Session::open(&settings, &names, &runtime).await
         };
         let session = in_time(&settings, opened).await?;
-        Ok(Self {
+        let shared = Shared {
             settings,
             names,
             runtime,
             current: Mutex::new(session),
-            opening: tokio::sync::Mutex::default(),
+            opening: Mutex::default(),
             closing: AtomicBool::new(false),
-            closed: OnceCell::new(),
-        })
+        };
+        Ok(Self { shared: Arc::new(shared), closed: OnceCell::new() })
     }
 
+    fn current(&self) -> Arc<Session> {
+        self.shared.current()
+    }
+
+    /// The session to work on: the current one, or a new one when that is lost (LEASE-REOPEN).
+    async fn session(&self) -> Result<Arc<Session>> {
+        if let Some(session) = self.shared.live()? {
+            return Ok(session);
+        }
+        if let Some(mut opening) = self.shared.opening()? {
+            let answer = match opening.wait_for(Option::is_some).await {
+                Ok(answer) => answer.clone(),
+                Err(_) => None,
+            };
+            answer.unwrap_or_else(|| {
+                let why = "the opening of a session came to no end: its task died, or its runtime";
+                Err(Error::new(ErrorKind::Unavailable, why))
+            })?;
+        }
+        // Where that is lost by now, the request says so.
+        Ok(self.current())
+    }
+
+    async fn close_in_order(&self) -> Result<()> {
+        let session = self.current();
+        session.give_back(LostReason::Closed);
+        if session.closed_within(self.shared.settings.request_timeout).await {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Unavailable,
+            "the server did not confirm the end of the session; it expires by itself",
+        ))
+    }
+}
+
+impl Shared {
     fn current(&self) -> Arc<Session> {
         Arc::clone(&self.current.lock())
     }
@@ -112,18 +153,24 @@ impl ZooKeeperBackend {
         Ok(session.lease().lost().is_none().then_some(session))
     }
 
-    /// The session to work on: the current one, or a new one when that is lost (LEASE-REOPEN).
-    async fn session(&self) -> Result<Arc<Session>> {
-        if let Some(session) = self.live()? {
-            return Ok(session);
+    /// The opening to wait for, begun here unless one is under way; `None` when there is a session. In a task of its own: one
+    /// who gives up does not undo it, and leaves no half of a session behind, and one whom nobody polls keeps nobody else from it.
+    fn opening(self: &Arc<Self>) -> Result<Option<watch::Receiver<Option<Result<()>>>>> {
+        let mut opening = self.opening.lock();
+        if self.live()?.is_some() {
+            return Ok(None);
         }
-        // One at a time; whoever waits for one that fails asks once more, but does not wait for all before it.
-        let Ok(_turn) = tokio::time::timeout(self.settings.request_timeout, self.opening.lock()).await else {
-            return Err(Error::new(ErrorKind::Unavailable, "no session was opened in time"));
-        };
-        if let Some(session) = self.live()? {
-            return Ok(session);
+        if let Some(under_way) = opening.as_ref().filter(|answer| answer.has_changed().is_ok()) {
+            return Ok(Some(under_way.clone()));
         }
+        let (sender, receiver) = watch::channel(None);
+        let shared = Arc::clone(self);
+        self.runtime.spawn(async move { sender.send_replace(Some(shared.reopen().await)) });
+        *opening = Some(receiver.clone());
+        Ok(Some(receiver))
+    }
+
+    async fn reopen(&self) -> Result<()> {
         let old = self.current();
         old.give_back(LostReason::Expired);
         if old.driver.is_connected() {
@@ -133,25 +180,13 @@ impl ZooKeeperBackend {
         let fresh =
             in_time(&self.settings, Session::open(&self.settings, &self.names, &self.runtime)).await?;
         let mut current = self.current.lock();
-        // Looked at under the lock that `close` takes behind the flag: one of the two sees the other.
+        // Looked at under the lock that an end takes behind the flag: one of the two sees the other.
         if self.closing.load(Ordering::Acquire) {
             fresh.give_back(LostReason::Closed);
             return Err(Error::closed());
         }
-        *current = Arc::clone(&fresh);
-        Ok(fresh)
-    }
-
-    async fn close_in_order(&self) -> Result<()> {
-        let session = self.current();
-        session.give_back(LostReason::Closed);
-        if session.closed_within(self.settings.request_timeout).await {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::Unavailable,
-            "the server did not confirm the end of the session; it expires by itself",
-        ))
+        *current = fresh;
+        Ok(())
     }
 }
 
@@ -220,7 +255,7 @@ impl Backend for ZooKeeperBackend {
     }
 
     async fn close(&self, how: Close) -> Result<()> {
-        self.closing.store(true, Ordering::Release);
+        self.shared.closing.store(true, Ordering::Release);
         match how {
             Close::Orderly => self.closed.get_or_init(|| self.close_in_order()).await.clone(),
             Close::Abrupt => {
@@ -233,16 +268,17 @@ impl Backend for ZooKeeperBackend {
 
 impl Drop for ZooKeeperBackend {
     fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Release);
         // After an abrupt end there is nothing to give back any more, and this does nothing.
-        self.current.get_mut().give_back(LostReason::Closed);
+        self.current().give_back(LostReason::Closed);
     }
 }
 
 impl fmt::Debug for ZooKeeperBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ZooKeeperBackend")
-            .field("hosts", &self.settings.hosts)
-            .field("session", &*self.current.lock())
+            .field("hosts", &self.shared.settings.hosts)
+            .field("session", &self.current())
             .finish_non_exhaustive()
     }
 }

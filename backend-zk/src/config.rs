@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::decide::contact_period;
+use latchwork_core::decide::{contact_period, margin};
 use latchwork_core::{Address, Clock, Config, Error, ErrorKind, Result, encode};
 
 /// ZooKeeper's client port.
 const PORT: u16 = 2181;
+
+/// What a server that is up may be silent for.
+const A_PAUSE: Duration = Duration::from_millis(500);
 
 /// A client's settings, checked.
 #[derive(Debug)]
@@ -97,6 +100,20 @@ impl Settings {
                 self.tick
             ),
         ))
+    }
+
+    /// After how long a silence the client crate turns to another host, if there is one, and how long it tries one: the same to
+    /// it. It tries them in any order, those too that were silent a moment ago. So, while a majority serves, one in use that falls
+    /// silent and all others that are down come before one that answers: they are to cost no hold, however old its last
+    /// proof, and no connect. As long again is left for the work itself.
+    pub(crate) fn host_timeout(&self) -> Duration {
+        let most = self.ttl * 2 / 5;
+        if self.hosts.len() == 1 {
+            return most;
+        }
+        let parts = u32::try_from(self.hosts.len() / 2 + 2).unwrap_or(u32::MAX);
+        let left = self.ttl.saturating_sub(margin(self.ttl) + contact_period(self.ttl, self.tick) * 2);
+        (left.min(self.connect_timeout) / parts).max(A_PAUSE).min(most)
     }
 
     /// The path of a queue's directory.
@@ -204,6 +221,24 @@ mod tests {
             assert_eq!(*refused.kind(), ErrorKind::Misconfigured, "{ttl}");
         }
         assert!(period("zookeeper://h?tick=500ms", 1000).is_ok());
+    }
+
+    #[test]
+    fn silent_hosts_leave_time_for_one_that_answers() {
+        for (url, millis) in [
+            // Nobody to turn to: the crate's own choice.
+            ("zookeeper://a", 4000),
+            // Two of them, and as long again, in the five seconds between a proof that is due and the deadline.
+            ("zookeeper://a,b,c", 1666),
+            ("zookeeper://a,b,c,d,e", 1250),
+            // And in the time for connecting.
+            ("zookeeper://a,b,c?ttl=30s", 1666),
+            ("zookeeper://a,b,c?ttl=30s&connect_timeout=12s", 4000),
+            ("zookeeper://a,b,c?ttl=4s", 500),
+            ("zookeeper://a,b,c?ttl=1s&tick=100ms", 400),
+        ] {
+            assert_eq!(settings(url).unwrap().host_timeout().as_millis(), millis, "{url}");
+        }
     }
 
     #[test]

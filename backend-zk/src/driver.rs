@@ -20,7 +20,7 @@ use crate::config::Settings;
 use crate::error::Fault;
 use crate::tasks::Tasks;
 
-pub(crate) use requests::{Joined, Joining, Mode, Stat};
+pub(crate) use requests::{Joined, Joining, Look, Mode, Stat};
 use watch::Burden;
 pub(crate) use watch::{Event, Share, Watch};
 
@@ -33,13 +33,12 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(crate) struct Driver {
     // Taken when the session is given back: the crate closes a session when its last handle goes.
     client: Mutex<Option<Arc<Client>>>,
-    tasks: Tasks,
+    tasks: Arc<Tasks>,
     state: zookeeper_client::StateWatcher,
     session: i64,
     lease: Lease,
     request_timeout: Duration,
     acls: Acls<'static>,
-    killed: tokio::sync::watch::Sender<bool>,
     burden: Arc<Burden>,
     // Of a session beside the nodes' own: before it watches, or its server might not know yet what was listed there.
     sync_first: bool,
@@ -62,11 +61,12 @@ impl Driver {
         runtime: &Handle,
         beside: Option<&Lease>,
     ) -> Result<Connected> {
-        let tasks = Tasks::on(runtime);
+        let tasks = Arc::new(Tasks::on(runtime));
         // Whole milliseconds on the wire: rounded up, or a server would seem to grant less than asked.
         let millis = settings.ttl.as_nanos().div_ceil(1_000_000);
         let ask = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
-        let mut connector = Client::connector().with_session_timeout(ask);
+        let mut connector =
+            Client::connector().with_session_timeout(ask).with_connection_timeout(settings.host_timeout());
         if let Some(login) = &settings.login {
             connector = connector.with_auth("digest", login.0.as_bytes());
         }
@@ -85,7 +85,6 @@ impl Driver {
             lease,
             request_timeout: settings.request_timeout,
             acls,
-            killed: tokio::sync::watch::Sender::new(false),
             burden: Arc::default(),
             sync_first: beside.is_some(),
             chroot_len: settings.chroot.as_deref().map_or(0, str::len),
@@ -136,9 +135,9 @@ impl Driver {
         self.connected().await
     }
 
-    /// Whether [`kill`](Self::kill) ended it: the lease runs out by itself then.
+    /// Whether its connection was cut: by [`kill`](Self::kill), where the lease runs out by itself, or behind its end.
     pub(crate) fn is_killed(&self) -> bool {
-        *self.killed.borrow()
+        *self.tasks.aborted.borrow()
     }
 
     /// Suspends the lease whenever the connection is lost; returns when the session is over.
@@ -154,9 +153,23 @@ impl Driver {
     }
 
     /// Gives the session back: the server removes all that hangs on it as soon as it can be told. Requests
-    /// under way hold the client until they see that the lease is lost, so that is to be ended before.
+    /// under way hold the client until they see that the lease is lost, so that is to be ended before. One that
+    /// nobody polls any more holds it without end, and the crate keeps the session alive for it: the connection is
+    /// cut then, and the server lets the session expire.
     pub(crate) fn give_back(&self) {
-        self.client.lock().take();
+        let Some(client) = self.client.lock().take() else { return };
+        let held = Arc::downgrade(&client);
+        drop(client);
+        if held.strong_count() == 0 {
+            return;
+        }
+        let (tasks, timeout) = (Arc::clone(&self.tasks), self.request_timeout);
+        self.tasks.runtime.spawn(async move {
+            tokio::time::sleep(timeout).await;
+            if held.strong_count() > 0 {
+                tasks.abort().await;
+            }
+        });
     }
 
     /// Waits until the server has confirmed that the session given back is closed.
@@ -170,7 +183,7 @@ impl Driver {
 
     /// Waits until no event comes any more: it is closed, has expired, or was killed.
     pub(crate) async fn silent(&self) {
-        let mut killed = self.killed.subscribe();
+        let mut killed = self.tasks.aborted.subscribe();
         tokio::select! {
             biased;
             _ = killed.wait_for(|killed| *killed) => {}
@@ -190,10 +203,9 @@ impl Driver {
 
     /// Cuts the connection and sends nothing more: the session is left to expire on the server.
     pub(crate) async fn kill(&self) {
-        self.killed.send_replace(true);
         // Ended before the last handle goes, or it would close the session on its way out.
         self.tasks.abort().await;
-        self.give_back();
+        self.client.lock().take();
     }
 
     fn client(&self) -> Result<Arc<Client>> {

@@ -3,6 +3,9 @@
 use latchwork_core::{Error, ErrorKind};
 use zookeeper_client::Error as Answer;
 
+/// ZooKeeper's code for an ephemeral node under a session of one server only, which it does not raise to one of the ensemble.
+const LOCAL_SESSION: i32 = -120;
+
 /// Why a request came to nothing, as far as a caller must tell it apart.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
@@ -39,6 +42,7 @@ impl From<Answer> for Fault {
             | Answer::MarshallingError
             | Answer::Unimplemented
             | Answer::ReconfigDisabled
+            | Answer::UnexpectedErrorCode(LOCAL_SESSION)
             | Answer::BadArguments(_) => Fault::Refused(answer),
             other => Fault::Unknown(Some(other)),
         }
@@ -48,6 +52,15 @@ impl From<Answer> for Fault {
 impl Fault {
     /// Our error, for what was being done. The cases that mean something there are to be handled before.
     pub(crate) fn error(self, what: &str) -> Error {
+        self.error_where(ErrorKind::Unknown, what)
+    }
+
+    /// The same, of what leaves nothing where it was carried out unheard: a read, or what goes with a session that nobody has.
+    pub(crate) fn error_without_trace(self, what: &str) -> Error {
+        self.error_where(ErrorKind::Unavailable, what)
+    }
+
+    fn error_where(self, unheard: ErrorKind, what: &str) -> Error {
         match self {
             Fault::Forbidden(answer) => Error::new(
                 ErrorKind::Forbidden { what: what.to_owned() },
@@ -56,14 +69,12 @@ impl Fault {
             .because(answer),
             Fault::Unsent => Error::new(ErrorKind::Unavailable, format!("not connected, could not {what}")),
             Fault::Unknown(None) => {
-                Error::new(ErrorKind::Unknown, format!("no answer in time to the request to {what}"))
+                Error::new(unheard, format!("no answer in time to the request to {what}"))
             }
             Fault::Unknown(Some(answer)) => {
-                Error::new(ErrorKind::Unknown, format!("no answer to the request to {what}")).because(answer)
+                Error::new(unheard, format!("no answer to the request to {what}")).because(answer)
             }
-            Fault::Gone => {
-                Error::new(ErrorKind::Unknown, format!("the session ended under a request to {what}"))
-            }
+            Fault::Gone => Error::new(unheard, format!("the session ended under a request to {what}")),
             Fault::NoNode => {
                 Error::new(ErrorKind::Unavailable, format!("could not {what}: a parent was removed"))
             }
@@ -79,5 +90,19 @@ impl Fault {
     /// Whether the same request may pass later.
     pub(crate) fn is_transient(&self) -> bool {
         matches!(self, Fault::Unsent | Fault::Unknown(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_with_local_sessions_refuses_is_not_to_be_asked_again() {
+        let fault = Fault::from(Answer::UnexpectedErrorCode(LOCAL_SESSION));
+        assert!(!fault.is_transient());
+        assert_eq!(*fault.error("create").kind(), ErrorKind::Misconfigured);
+        // That of a request that took too long, say.
+        assert!(Fault::from(Answer::UnexpectedErrorCode(-122)).is_transient());
     }
 }

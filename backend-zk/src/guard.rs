@@ -218,8 +218,23 @@ fn watch(node: Weak<ZkNode>, own: Result<Armed, Share>) -> impl Future<Output = 
                 // The lease tells of that.
                 Event::SessionOver => return,
             }
+            // The watch took its share with it, and others may have that by now.
+            match room_again(&node) {
+                Some(again) => room = Some(again),
+                None => return,
+            }
         }
     }
+}
+
+/// Room to watch an own node once more; `None` where it is looked at from now on, or is gone.
+fn room_again(node: &Weak<ZkNode>) -> Option<Share> {
+    let held = node.upgrade()?;
+    let room = held.session.driver.room_for(&held.path);
+    if room.is_none() {
+        held.session.guards.looked_at.lock().push(Looked { node: Weak::clone(node), limit: None });
+    }
+    room
 }
 
 /// Arms the watch on an own node; `None` where there is nothing more to watch.

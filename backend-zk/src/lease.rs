@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::config::{CLIENTS, LIMITS, Settings, ttl_refused};
-use crate::driver::{Connected, Driver, Mode};
+use crate::driver::{Connected, Driver, Mode, Stat};
 use crate::error::Fault;
 use crate::guard::{Guards, watch_over};
 use crate::history::History;
@@ -200,7 +200,7 @@ async fn contact(session: &Session, mut proof: ContactProof, member: &str) {
         lease.awaiting(sent + period);
         let written = match driver.write_until_lost(member, label).await {
             // Removed by somebody: made again, which is a write as good as any.
-            Err(Fault::NoNode) => driver.create(member, label, Mode::Ephemeral).await,
+            Err(Fault::NoNode) => make_again(driver, member, label).await,
             written => written,
         };
         match written {
@@ -224,6 +224,18 @@ async fn contact(session: &Session, mut proof: ContactProof, member: &str) {
     }
 }
 
+/// Makes this client's node again, and its directory where that was removed too.
+async fn make_again(driver: &Driver, member: &str, label: &[u8]) -> std::result::Result<Stat, Fault> {
+    match driver.create(member, label, Mode::Ephemeral).await {
+        Err(Fault::NoNode) => {
+            let directory = member.rsplit_once('/').map_or("", |(directory, _)| directory);
+            driver.make_path(directory, Mode::Persistent).await?;
+            driver.create(member, label, Mode::Ephemeral).await
+        }
+        made => made,
+    }
+}
+
 /// Makes the plain directories that are missing, and this client's own node. Answers the server's time.
 async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Result<i64> {
     let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election].map(Kind::as_str);
@@ -231,14 +243,15 @@ async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Resu
     let paths: Vec<_> = directories.map(|name| format!("/{}/{name}", settings.namespace)).collect();
     let chroot = settings.chroot.as_deref().unwrap_or_default();
     let found = driver.read_all(&paths).await;
-    let found =
-        found.map_err(|fault| fault.error(&format!("read the namespace {chroot}/{}", settings.namespace)))?;
+    let found = found.map_err(|fault| {
+        fault.error_without_trace(&format!("read the namespace {chroot}/{}", settings.namespace))
+    })?;
     for (path, _) in paths.iter().zip(found).filter(|(_, found)| found.is_none()) {
         let made = driver.make_path(path, Mode::Persistent).await;
-        made.map_err(|fault| fault.error(&format!("create {chroot}{path}")))?;
+        made.map_err(|fault| fault.error_without_trace(&format!("create {chroot}{path}")))?;
     }
     let made = driver.create(member, settings.label.as_bytes(), Mode::Ephemeral).await;
-    let stat = made.map_err(|fault| fault.error(&format!("create {chroot}{member}")))?;
+    let stat = made.map_err(|fault| fault.error_without_trace(&format!("create {chroot}{member}")))?;
     Ok(stat.ctime)
 }
 

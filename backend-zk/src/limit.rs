@@ -101,22 +101,21 @@ pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u
     match session.driver.sync_read(&path).await {
         Ok(data) => parse(&data).map(Some),
         Err(Fault::NoNode) => Ok(None),
-        Err(fault) => Err(fault.error("read the stored limit")),
+        Err(fault) => Err(fault.error_without_trace("read the stored limit")),
     }
 }
 
-/// The limit stored at `path`, `None` where there is none. To be read before the listing that it is to judge: whoever joins behind
-/// that listing reads it later, and so judges by the same limit, or by one that has whoever was admitted marked (RULES B6b). By
-/// a limit that is newer than its listing somebody could be admitted of whom neither the sums nor a mark tell those behind.
-pub(crate) async fn read_limit(
-    session: &Session,
-    path: Option<&str>,
+/// The stored limit as it was found; `None` where there is none, or none was asked for. To be read before the listing that it is to
+/// judge: whoever joins behind that listing reads it later, and so judges by the same limit, or by one that has whoever was admitted
+/// marked (RULES B6b). By a limit that is newer than its listing somebody could be admitted of whom neither the sums nor a mark tell
+/// those behind.
+pub(crate) fn read_limit(
+    found: Option<std::result::Result<(Vec<u8>, Stat), Fault>>,
 ) -> std::result::Result<Option<Limit>, Fault> {
-    let Some(path) = path else { return Ok(None) };
-    match session.driver.read(path).await {
-        Ok((data, stat)) => Ok(Some(Limit::read(&data, &stat))),
-        Err(Fault::NoNode) => Ok(None),
-        Err(fault) => Err(fault),
+    match found {
+        Some(Ok((data, stat))) => Ok(Some(Limit::read(&data, &stat))),
+        Some(Err(Fault::NoNode)) | None => Ok(None),
+        Some(Err(fault)) => Err(fault),
     }
 }
 

@@ -6,6 +6,7 @@ use latchwork_core::contracts::{Entry, Page};
 use latchwork_core::decide::admitted_prefix;
 use latchwork_core::{Address, Kind, Result};
 
+use crate::driver::Look;
 use crate::error::Fault;
 use crate::lease::Session;
 use crate::limit::read_limit;
@@ -20,15 +21,15 @@ const CHUNK: usize = 256;
 /// the page only.
 pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Result<Vec<Entry>> {
     let site = Site::of(address)?;
-    let fail = |fault: Fault| fault.error("list a queue");
+    let fail = |fault: Fault| fault.error_without_trace("list a queue");
     let driver = &session.driver;
-    let children = match driver.children(&site.path).await {
-        Ok(children) => children,
+    let Look { children, limit } = match driver.look(&site.path, site.limit.as_deref(), false).await {
+        Ok(look) => look,
         Err(Fault::NoNode) => return Ok(Vec::new()),
         Err(fault) => return Err(fail(fault)),
     };
     let queue = Queue::read(site.kind, children);
-    let limit = read_limit(session, site.limit.as_deref()).await.map_err(fail)?;
+    let limit = read_limit(limit).map_err(fail)?;
 
     // The order of names is the order of sequence numbers: the page's begin is found by halving. (Not so for a reader
     // that Curator turned from a writer, which says nothing of its former number.)

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use latchwork_core::Moment;
 use parking_lot::Mutex;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::watch;
 use zookeeper_client::Error as Answer;
 
 use crate::driver::{Driver, Share, Stat, Watch};
@@ -31,8 +31,16 @@ const A_BREAK: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Lookouts {
     posted: Mutex<Vec<Arc<Driver>>>,
-    // Held while one is posted. Not to be tried again before this.
-    posting: Arc<tokio::sync::Mutex<Option<Moment>>>,
+    posting: Mutex<Posting>,
+}
+
+/// One is posted at a time, for all who need it.
+#[derive(Debug, Default)]
+struct Posting {
+    /// That which is under way or was last: whether it has brought something, once it is over.
+    last: Option<watch::Receiver<Option<bool>>>,
+    /// Not to be tried again before this.
+    not_before: Option<Moment>,
 }
 
 /// Where something is to be watched, with room for it while it is armed: then it is counted by itself.
@@ -85,25 +93,40 @@ fn of_a_lookout(fault: Fault) -> Fault {
 impl Lookouts {
     /// One with room for so many bytes of paths. `None`: no session can be had, or that of the nodes is over.
     pub(crate) async fn post(&self, bytes: usize, session: &Arc<Session>) -> Option<(Arc<Driver>, Share)> {
-        if let Some(found) = self.find(bytes) {
-            return Some(found);
+        loop {
+            if let Some(found) = self.find(bytes) {
+                return Some(found);
+            }
+            let mut posting = self.posting(bytes, session)?;
+            let brought = tokio::select! {
+                biased;
+                _ = session.lease().until_lost() => false,
+                over = posting.wait_for(Option::is_some) => over.is_ok_and(|brought| *brought == Some(true)),
+            };
+            if !brought {
+                return None;
+            }
+            // To those who looked first, maybe.
         }
-        tokio::select! {
-            biased;
-            _ = session.lease().until_lost() => None,
-            posted = async {
-                let posting = Arc::clone(&self.posting).lock_owned().await;
-                if let Some(found) = self.find(bytes) {
-                    return Some(found);
-                }
-                if posting.is_some_and(|not_before| session.lease().clock().now() < not_before) {
-                    return None;
-                }
-                // In a task of its own, so that whoever gives up leaves no half of a session behind.
-                let _ = session.runtime.spawn(post_one(bytes, Arc::clone(session), posting)).await;
-                self.find(bytes)
-            } => posted,
+    }
+
+    /// The posting to wait for, begun here unless one is under way; `None` when it is not to be tried again yet. In a task of its
+    /// own: one who gives up leaves no half of a session behind, and one whom nobody polls keeps nobody else from it.
+    fn posting(&self, bytes: usize, session: &Arc<Session>) -> Option<watch::Receiver<Option<bool>>> {
+        let mut posting = self.posting.lock();
+        let under_way =
+            |last: &&watch::Receiver<Option<bool>>| last.has_changed().is_ok() && last.borrow().is_none();
+        if let Some(last) = posting.last.as_ref().filter(under_way) {
+            return Some(last.clone());
         }
+        if posting.not_before.is_some_and(|not_before| session.lease().clock().now() < not_before) {
+            return None;
+        }
+        let (sender, receiver) = watch::channel(None);
+        let poster = Arc::clone(session);
+        session.runtime.spawn(async move { sender.send_replace(Some(post_one(bytes, &poster).await)) });
+        posting.last = Some(receiver.clone());
+        Some(receiver)
     }
 
     fn find(&self, bytes: usize) -> Option<(Arc<Driver>, Share)> {
@@ -146,7 +169,8 @@ impl Lookouts {
 }
 
 /// Waits for those that are about to come back after a break of the connection, which may be all it takes, or opens another.
-async fn post_one(bytes: usize, session: Arc<Session>, mut not_before: OwnedMutexGuard<Option<Moment>>) {
+/// Answers whether there is one with room.
+async fn post_one(bytes: usize, session: &Session) -> bool {
     let (lease, settings) = (session.lease(), &session.settings);
     let away: Vec<_> =
         session.lookouts.posted.lock().iter().filter(|driver| !driver.is_connected()).cloned().collect();
@@ -156,21 +180,21 @@ async fn post_one(bytes: usize, session: Arc<Session>, mut not_before: OwnedMute
             let _ = driver.connected().await;
         }
     };
-    if !away.is_empty() {
-        // Where it takes longer, another is opened.
-        let _ = tokio::time::timeout(settings.request_timeout.min(A_BREAK), back).await;
-        if session.lookouts.find(bytes).is_some() {
-            return;
-        }
+    // Where it takes longer, another is opened.
+    let _ = tokio::time::timeout(settings.request_timeout.min(A_BREAK), back).await;
+    if session.lookouts.find(bytes).is_some() {
+        return true;
     }
     let opening = Driver::connect(settings, &session.runtime, Some(lease));
     match tokio::time::timeout(settings.request_timeout, opening).await {
         Ok(Ok(opened)) => {
             let mut posted = session.lookouts.posted.lock();
             // Looked at under the lock that an end takes behind the lease's (a kill behind its own): one of the two sees the other.
-            if lease.lost().is_none() && !session.driver.is_killed() {
+            let wanted = lease.lost().is_none() && !session.driver.is_killed();
+            if wanted {
                 posted.push(Arc::new(opened.driver));
             }
+            wanted
         }
         failed => {
             tracing::warn!(
@@ -178,7 +202,8 @@ async fn post_one(bytes: usize, session: Arc<Session>, mut not_before: OwnedMute
                 "no further session to watch from: this client waits in so many queues at once that a broken connection \
                  would cost it its session"
             );
-            *not_before = Some(lease.clock().now() + lease.ttl());
+            session.lookouts.posting.lock().not_before = Some(lease.clock().now() + lease.ttl());
+            false
         }
     }
 }

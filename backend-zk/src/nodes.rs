@@ -8,7 +8,7 @@ use latchwork_core::decide::chain::{Standing, standing};
 use latchwork_core::{Address, Error, ErrorKind, Kind, LostReason, Result};
 
 use crate::config::Settings;
-use crate::driver::{self, Joining, Mode, Stat, Watch};
+use crate::driver::{self, Joining, Look, Mode, Stat, Watch};
 use crate::error::Fault;
 use crate::history::{Birth, Expected};
 use crate::lease::Session;
@@ -208,15 +208,8 @@ async fn adopt(
         }
     }
     let Some((path, stat)) = kept else { return Ok(None) };
-    let limit = async {
-        match &site.limit {
-            Some(limit) => Some(session.driver.read(limit).await),
-            None => None,
-        }
-    };
-    // Sent in this order, in one trip.
-    let (limit, children) = tokio::join!(biased; limit, session.driver.children(&site.path));
-    Ok(Some(Made { path, stat, shown: Shown::Queue(children?), limit }))
+    let Look { children, limit } = session.driver.look(&site.path, site.limit.as_deref(), false).await?;
+    Ok(Some(Made { path, stat, shown: Shown::Queue(children), limit }))
 }
 
 /// The node alone, in the expectation that what is ahead of it is known then. Where it is not the queue is listed, in a trip

@@ -7,13 +7,16 @@ use std::pin::pin;
 use asyncs::task::{Spawn, Task, enter};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// Tasks of one session, on the runtime of its client, whoever opens it.
 #[derive(Debug)]
 pub(crate) struct Tasks {
-    runtime: Handle,
+    pub(crate) runtime: Handle,
     started: Mutex<Vec<JoinHandle<()>>>,
+    /// Whether they were aborted, or are about to be.
+    pub(crate) aborted: watch::Sender<bool>,
 }
 
 impl Spawn for Tasks {
@@ -24,7 +27,7 @@ impl Spawn for Tasks {
 
 impl Tasks {
     pub(crate) fn on(runtime: &Handle) -> Self {
-        Self { runtime: runtime.clone(), started: Mutex::default() }
+        Self { runtime: runtime.clone(), started: Mutex::default(), aborted: watch::Sender::default() }
     }
 
     /// Runs `work` so that the tasks which it starts are kept here.
@@ -39,6 +42,7 @@ impl Tasks {
 
     /// Ends the tasks, and waits until they have ended.
     pub(crate) async fn abort(&self) {
+        self.aborted.send_replace(true);
         let tasks = std::mem::take(&mut *self.started.lock());
         for task in &tasks {
             task.abort();

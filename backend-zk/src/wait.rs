@@ -32,7 +32,7 @@ use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Standing, standing};
 use latchwork_core::{Error, ErrorKind, Kind, Moment, Result};
 
-use crate::driver::Event;
+use crate::driver::{Event, Look};
 use crate::error::Fault;
 use crate::limit::{Limit, read_limit};
 use crate::lookouts::Place;
@@ -206,23 +206,14 @@ impl ZkNode {
 
     /// Lists; behind a `sync` where the server may lag behind one that was heard.
     async fn look(&self, behind: bool) -> std::result::Result<View, Fault> {
-        let driver = &self.session.driver;
-        let sync = async { if behind { driver.sync(self.queue()).await } else { Ok(()) } };
-        // Sent in this order, in one trip.
-        let (synced, limit, children) = tokio::join!(
-            biased;
-            sync,
-            read_limit(&self.session, self.limit.as_deref()),
-            driver.children(self.queue())
-        );
-        synced?;
-        let children = children?;
+        let look = self.session.driver.look(self.queue(), self.limit.as_deref(), behind);
+        let Look { children, limit } = look.await?;
         // Half of what it takes to be far, or a queue of about that length would be now this and now that.
         if children.len() <= FAR_FROM_HEAD / 2 {
             self.session.history.forget_neighbour(self.queue());
         }
         let queue = self.read_queue(children);
-        Ok(View { queue, limit: limit?.unwrap_or_default() })
+        Ok(View { queue, limit: read_limit(limit)?.unwrap_or_default() })
     }
 
     /// What counts for this node of a listing: whether somebody follows is asked for permits only (RULES B6).

@@ -4,12 +4,18 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{config, own_server, put, server, stranger, try_backend};
+use common::{config, holds, own_server, put, server, soon, stranger, try_backend};
+use futures_util::future::join_all;
+use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::contracts::Close;
 use latchwork_core::{Config, ErrorKind};
 use tokio::net::TcpListener;
 use zookeeper_client::{Acls, Client, CreateMode};
+
+/// ZooKeeper's numbers of the requests that read a node, and that make one.
+const READ: i32 = 4;
+const CREATE2: i32 = 15;
 
 async fn kind(config: &Config) -> ErrorKind {
     match try_backend(config).await {
@@ -53,6 +59,31 @@ async fn a_dead_host_beside_a_live_one_does_no_harm() {
     let mut config = config(server().await.addr());
     config.hosts.insert(0, dead);
     try_backend(&config).await.unwrap().close(Close::Orderly).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connect_whose_replies_are_lost_is_unavailable() {
+    for wanted in [READ, CREATE2] {
+        let proxy = Proxy::start(server().await.addr()).await.unwrap();
+        let mut cut = proxy.drop_reply_to(move |chunk| holds(chunk, wanted));
+        assert_eq!(kind(&config(&proxy.addr().to_string())).await, ErrorKind::Unavailable);
+        soon(cut.fired()).await.unwrap();
+    }
+}
+
+/// As one that has lost its power: the kernel takes the connection, nobody answers.
+#[tokio::test]
+async fn a_silent_host_beside_a_live_one_does_no_harm() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut config = config(server().await.addr());
+    config.hosts.insert(0, silent.local_addr().unwrap().to_string());
+    config.ttl = Duration::from_secs(30);
+    config.connect_timeout = Duration::from_secs(5);
+    // They are tried in any order.
+    let connects = (0..8).map(|_| try_backend(&config));
+    for connected in join_all(connects).await {
+        connected.unwrap().close(Close::Orderly).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -117,7 +148,7 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
     assert_eq!(clients(&orderly).await, 0);
     assert_eq!(clients(&abrupt).await, 1, "the server still counts on it");
     // The granted session, a tick for its expiry, and as much for a busy machine.
-    common::soon(async {
+    soon(async {
         while clients(&abrupt).await > 0 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -129,7 +160,7 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
 #[tokio::test]
 async fn a_dropped_coordinator_is_closed_at_once_however_long_its_session() {
     let addr = server().await.addr();
-    let proxy = latchwork_conformance::proxy::Proxy::start(addr).await.unwrap();
+    let proxy = Proxy::start(addr).await.unwrap();
     let mut config = config(&proxy.addr().to_string());
     config.ttl = Duration::from_secs(60);
     let stranger = stranger(addr).await;

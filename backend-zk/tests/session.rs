@@ -3,21 +3,22 @@
 mod common;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{
-    address, admitted, backend, config, coordinator, holds, join, own_server, server, soon, stranger,
-    try_backend,
+    address, admitted, backend, config, coordinator, holds, join, one_proxied, own_server, server, soon,
+    stranger, try_backend, waiting,
 };
 use futures_util::future::{BoxFuture, join_all};
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{Close, Join, Joined, LeaseState, Page};
+use latchwork_core::contracts::{Backend, Close, Join, Joined, LeaseState, Page};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::recipes::Permit;
-use latchwork_core::{Config, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason};
+use latchwork_core::{Config, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason, encode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -26,6 +27,11 @@ use tokio::task::JoinSet;
 const ALL: Page = Page { after: 0, most: 100 };
 /// ZooKeeper's number of the request that makes a node and answers its stat.
 const CREATE2: i32 = 15;
+/// And of the one that writes a node: here a proof of contact.
+const SET_DATA: i32 = 5;
+/// And of those that read a node, and that list one.
+const READ: i32 = 4;
+const LIST: i32 = 8;
 
 async fn through(proxy: &Proxy) -> Config {
     config(&proxy.addr().to_string())
@@ -183,6 +189,42 @@ async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
     assert_eq!(sessions(&own).await, 1, "that of the stranger");
 }
 
+/// Of which there is room for few.
+fn long_key(number: usize) -> String {
+    format!("{number:0>3}{}", "/".repeat(252))
+}
+
+/// The further session is opened for all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_needs_a_further_session_and_is_not_polled_keeps_no_other_from_it() {
+    let mut config = config(server().await.addr());
+    // Nobody looks while this test lasts.
+    config.ttl = Duration::from_secs(60);
+    let (proxy, [client, holder]) = one_proxied(&config).await;
+    let enter = async |number: usize| {
+        let queue = address(&config, Kind::Mutex, long_key(number));
+        let ahead = admitted(holder.join(&join(&queue, Exclusive)).await);
+        let node = waiting(client.join(&join(&queue, Exclusive)).await);
+        (ahead, Box::pin(async move { node.admitted().await }))
+    };
+    let opened = proxy.hold_reply_to(opens_a_session);
+    let mut waits = JoinSet::new();
+    soon(async {
+        while !opened.has_fired() {
+            waits.spawn(enter(waits.len()).await.1);
+        }
+    })
+    .await;
+    let [(_, mut unpolled), (ahead, mut polled)] = [enter(998).await, enter(999).await];
+    assert!((&mut unpolled).now_or_never().is_none());
+    assert!((&mut polled).now_or_never().is_none());
+    proxy.resume();
+    ahead.leave().await.unwrap();
+    soon(polled).await.unwrap();
+    drop(unpolled);
+    client.close(Close::Orderly).await.unwrap();
+}
+
 type Connects = Mutex<HashMap<i64, Vec<u8>>>;
 
 /// What each session says when it comes back, while the event is kept: its id and password are in it.
@@ -190,10 +232,8 @@ fn connects(proxy: &Proxy) -> (Arc<Connects>, Event) {
     let connects = Arc::new(Connects::default());
     let heard = Arc::clone(&connects);
     let hear = proxy.request(move |chunk| {
-        // Length, version of the protocol, last transaction seen, timeout, session.
-        if let (Some(&[0, 0, 0, 44 | 45, 0, 0, 0, 0]), Some(session)) =
-            (chunk.first_chunk(), chunk.get(20..28))
-        {
+        // Behind that: last transaction seen, timeout, session.
+        if let (true, Some(session)) = (opens_a_session(chunk), chunk.get(20..28)) {
             let session = i64::from_be_bytes(session.try_into().unwrap());
             let length = 4 + usize::from(chunk[3]);
             heard.lock().unwrap().insert(session, chunk[..length].to_vec());
@@ -217,12 +257,17 @@ async fn end_session(addr: &str, connect: &[u8]) {
 
 /// How many sessions there are on a server.
 async fn sessions(server: &Server) -> u64 {
+    count(server, "zk_global_sessions").await
+}
+
+/// What a server counts of this.
+async fn count(server: &Server, of: &str) -> u64 {
     let mut stream = TcpStream::connect(server.addr()).await.unwrap();
     stream.write_all(b"mntr").await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
-    let sessions = answer.lines().find_map(|line| line.strip_prefix("zk_global_sessions"));
-    sessions.expect("mntr tells of sessions").trim().parse().unwrap()
+    let told = answer.lines().find_map(|line| line.strip_prefix(of));
+    told.expect("mntr tells of it").trim().parse().unwrap()
 }
 
 /// A client with permits on so many semaphores that there is no room to watch them all; and another one.
@@ -288,6 +333,47 @@ async fn room_for_watches_comes_back_with_what_is_released() {
     other.close().await.unwrap();
 }
 
+/// More than the client crate can tell a server again would cost the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_whose_watch_told_of_a_change_is_watched_again_only_where_there_is_room() {
+    let own = own_server().await;
+    let mut config = config(own.addr());
+    // Nobody looks while this test lasts.
+    config.ttl = Duration::from_secs(60);
+    let (client, other) = (backend(&config).await, backend(&config).await);
+    let enter = async |backend: &Arc<dyn Backend>, number: usize| {
+        let queue = address(&config, Kind::Mutex, long_key(number));
+        backend.join(&join(&queue, Exclusive)).await
+    };
+    // Most of what is for holds, and most of all that there is.
+    let (holds, waits) = (0..60, 60..140);
+    let mut held = Vec::new();
+    for number in holds.clone() {
+        held.push(admitted(enter(&client, number).await));
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut waiters = JoinSet::new();
+    for number in waits {
+        admitted(enter(&other, number).await);
+        let node = waiting(enter(&client, number).await);
+        waiters.spawn(async move { node.admitted().await });
+    }
+    // By now all are watched.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = count(&own, "zk_watch_count").await;
+    let stranger = stranger(own.addr()).await;
+    for number in holds {
+        let queue = format!("/{}/mutex/{}", config.namespace, encode(&long_key(number)));
+        let node = stranger.list_children(&queue).await.unwrap().remove(0);
+        stranger.set_data(&format!("{queue}/{node}"), b"changed", None).await.unwrap();
+    }
+    // And by now again.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(count(&own, "zk_watch_count").await, before - 60);
+    assert!(held.iter().all(|node| node.state().lost().is_none()));
+    client.close(Close::Orderly).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_create_whose_reply_was_lost_is_adopted_and_makes_no_second_node() {
     let proxy = Proxy::start(server().await.addr()).await.unwrap();
@@ -326,6 +412,23 @@ async fn a_create_whose_reply_was_lost_is_taken_back_when_it_is_abandoned() {
 }
 
 #[tokio::test]
+async fn a_read_whose_reply_was_lost_is_unavailable() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let config = through(&proxy).await;
+    let backend = backend(&config).await;
+    let queue = address(&config, Kind::Semaphore, "a");
+    for (wanted, lists) in [(LIST, true), (READ, false)] {
+        let mut cut = proxy.drop_reply_to(move |chunk| holds(chunk, wanted));
+        let error = match lists {
+            true => backend.list(&queue, ALL).await.unwrap_err(),
+            false => backend.limit(&queue).await.unwrap_err(),
+        };
+        assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        soon(cut.fired()).await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_mutex_survives_a_cut_that_is_shorter_than_its_lease() {
     let proxy = Proxy::start(server().await.addr()).await.unwrap();
     let config = through(&proxy).await;
@@ -340,6 +443,43 @@ async fn a_mutex_survives_a_cut_that_is_shorter_than_its_lease() {
     soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
     guard.release().await.unwrap();
     coordinator.close().await.unwrap();
+}
+
+/// As where it loses its power, or a network its way.
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_outlive_that_the_host_in_use_falls_silent_beside_another() {
+    // Several, since hosts are tried in any order, the silent one too.
+    const CLIENTS: usize = 6;
+    let addr = server().await.addr();
+    let [first, other] = [Proxy::start(addr).await.unwrap(), Proxy::start(addr).await.unwrap()];
+    let mut config = config(addr);
+    config.hosts = [&first, &other].map(|proxy| proxy.addr().to_string()).into();
+    other.refuse();
+    let proofs = AtomicUsize::new(0);
+    let mut due = first
+        .request(move |chunk| holds(chunk, SET_DATA) && proofs.fetch_add(1, Ordering::Relaxed) == CLIENTS);
+    let held = join_all((0..CLIENTS).map(async |number| {
+        let client = coordinator(&config).await;
+        let hold = soon(client.mutex(number.to_string()).unwrap().acquire()).await.unwrap();
+        (client, hold)
+    }));
+    let held = held.await;
+    other.resume();
+    // The second of one of them: what the deadline counts from is as old as it gets.
+    soon(due.fired()).await.unwrap();
+    first.hold(Direction::ToServer);
+    first.hold(Direction::ToClient);
+    join_all(held.iter().map(async |(client, hold)| {
+        let lease = client.lease();
+        soon(lease.changed(LeaseState::Live)).await;
+        assert_eq!(soon(lease.changed(LeaseState::Suspended)).await, LeaseState::Live);
+        hold.check().unwrap();
+    }))
+    .await;
+    first.resume();
+    for (client, _) in held {
+        client.close().await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -388,6 +528,131 @@ async fn a_session_cut_off_is_lost_before_another_is_admitted_and_a_new_one_is_o
     again.release().await.unwrap();
     cut_off.close().await.unwrap();
     other.close().await.unwrap();
+}
+
+/// A wait that somebody keeps in a `select!`, and has turned away from, say.
+async fn a_session_ends_though_a_request_of_it_is_not_polled(end: impl AsyncFnOnce(&dyn Backend)) {
+    let own = own_server().await;
+    let mut config = config(own.addr());
+    config.ttl = Duration::from_secs(2);
+    config.request_timeout = Duration::from_millis(500);
+    let (proxy, [client, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    admitted(client.join(&join(&queue, Exclusive)).await);
+    let next = waiting(other.join(&join(&queue, Exclusive)).await);
+
+    let mut answered = proxy.hold_reply_to(|chunk| holds(chunk, CREATE2));
+    let elsewhere = join(&address(&config, Kind::Mutex, "b"), Exclusive);
+    let mut request = client.join(&elsewhere);
+    tokio::select! {
+        biased;
+        joined = &mut request => panic!("its answer is held back: {joined:?}"),
+        fired = soon(answered.fired()) => fired.unwrap(),
+    }
+    proxy.resume();
+    assert_eq!(sessions(&own).await, 2);
+    end(&*client).await;
+    soon(next.admitted()).await.unwrap();
+    soon(async { while sessions(&own).await > 1 {} }).await;
+    soon(request).await.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_session_ends_on_the_server_though_a_request_of_it_is_not_polled() {
+    a_session_ends_though_a_request_of_it_is_not_polled(async |client| {
+        let lease = client.lease();
+        lease.clock().jump(lease.ttl());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_session_ends_on_the_server_though_a_request_of_it_is_not_polled() {
+    a_session_ends_though_a_request_of_it_is_not_polled(async |client| {
+        let error = client.close(Close::Orderly).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Unavailable, "it was not told");
+    })
+    .await;
+}
+
+/// The request that opens a session: length, version of the protocol.
+fn opens_a_session(chunk: &[u8]) -> bool {
+    matches!(chunk.first_chunk(), Some(&[0, 0, 0, 44 | 45, 0, 0, 0, 0]))
+}
+
+/// A client that has lost its session, behind a proxy that keeps back the answer to the next one's opening.
+async fn about_to_open(server: &Server) -> (Proxy, Event, Config, Arc<dyn Backend>) {
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let mut config = through(&proxy).await;
+    // Nothing expires while these tests last.
+    config.ttl = Duration::from_secs(60);
+    let client = backend(&config).await;
+    client.lease().clock().jump(config.ttl);
+    let opened = proxy.hold_reply_to(opens_a_session);
+    (proxy, opened, config, client)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_that_opens_a_session_and_is_not_polled_keeps_no_other_from_it() {
+    let (proxy, mut opened, config, client) = about_to_open(server().await).await;
+    let joins = ["a", "b"].map(|key| join(&address(&config, Kind::Mutex, key), Exclusive));
+    let mut first = client.join(&joins[0]);
+    tokio::select! {
+        biased;
+        joined = &mut first => panic!("there is no session: {joined:?}"),
+        fired = soon(opened.fired()) => fired.unwrap(),
+    }
+    proxy.resume();
+    admitted(soon(client.join(&joins[1])).await);
+    admitted(soon(first).await);
+    client.close(Close::Orderly).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_being_opened_is_given_back_when_its_client_ends_meanwhile() {
+    let own = own_server().await;
+    for closed in [true, false] {
+        let (proxy, mut opened, config, client) = about_to_open(&own).await;
+        let elsewhere = join(&address(&config, Kind::Mutex, "a"), Exclusive);
+        tokio::select! {
+            joined = client.join(&elsewhere) => panic!("there is no session: {joined:?}"),
+            fired = soon(opened.fired()) => fired.unwrap(),
+        }
+        if closed {
+            soon(client.close(Close::Orderly)).await.unwrap();
+            assert_eq!(*client.join(&elsewhere).await.unwrap_err().kind(), ErrorKind::Closed);
+        }
+        drop(client);
+        proxy.resume();
+        soon(async { while sessions(&own).await > 0 {} }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joins_that_give_up_before_a_session_is_open_get_it_between_them() {
+    let own = own_server().await;
+    let proxy = Proxy::start(own.addr()).await.unwrap();
+    let config = through(&proxy).await;
+    let client = backend(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    // Warm, so that a join is one trip.
+    admitted(client.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+    let trip = Duration::from_millis(200);
+    proxy.delay(Direction::ToServer, trip);
+    let lease = client.lease();
+    lease.clock().jump(lease.ttl());
+    let joined = soon(async {
+        loop {
+            let request = join(&queue, Exclusive);
+            // A session takes four trips, and the end of the old one another.
+            if let Ok(joined) = tokio::time::timeout(trip * 5 / 2, client.join(&request)).await {
+                break joined;
+            }
+        }
+    });
+    joined.await.unwrap();
+    assert_eq!(sessions(&own).await, 1, "none was left half open");
+    client.close(Close::Orderly).await.unwrap();
 }
 
 /// Whoever asks for the new session may do so on a runtime that is gone soon after.
@@ -455,6 +720,15 @@ async fn a_joins_request_is_unavailable_while_it_is_cut_off_and_closed_after_the
 
 #[tokio::test]
 async fn a_clients_node_that_was_deleted_is_made_again_by_its_next_proof() {
+    made_again_by_the_next_proof(false).await;
+}
+
+#[tokio::test]
+async fn a_clients_node_whose_directory_was_deleted_too_is_made_again_by_its_next_proof() {
+    made_again_by_the_next_proof(true).await;
+}
+
+async fn made_again_by_the_next_proof(with_its_directory: bool) {
     let addr = server().await.addr();
     let mut config = config(addr);
     config.ttl = Duration::from_secs(2);
@@ -462,9 +736,14 @@ async fn a_clients_node_that_was_deleted_is_made_again_by_its_next_proof() {
     let stranger = stranger(addr).await;
     let clients = format!("/{}/client", config.namespace);
     let names = stranger.list_children(&clients).await.unwrap();
-    stranger.delete(&format!("{clients}/{}", names[0]), None).await.unwrap();
+    let mut deletion = stranger.new_multi_writer();
+    deletion.add_delete(&format!("{clients}/{}", names[0]), None).unwrap();
+    if with_its_directory {
+        deletion.add_delete(&clients, None).unwrap();
+    }
+    deletion.commit().await.unwrap();
     soon(async {
-        while stranger.list_children(&clients).await.unwrap() != names {
+        while stranger.list_children(&clients).await.ok().as_ref() != Some(&names) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })

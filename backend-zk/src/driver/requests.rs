@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use zookeeper_client::{Client, CreateMode, Error as Answer, SessionState};
+use zookeeper_client::{Client, CreateMode, Error as Answer};
 
 use super::watch::Watch;
 use super::{Driver, Result};
@@ -62,6 +62,14 @@ pub(crate) struct Joined {
     /// The full path and stat of the node that was made.
     pub(crate) created: Result<(String, Stat)>,
     pub(crate) children: Result<Vec<String>>,
+    /// The stored limit's data and stat, when it was asked for.
+    pub(crate) limit: Option<Result<(Vec<u8>, Stat)>>,
+}
+
+/// The replies to a look at a queue, which are one round trip.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) children: Vec<String>,
     /// The stored limit's data and stat, when it was asked for.
     pub(crate) limit: Option<Result<(Vec<u8>, Stat)>>,
 }
@@ -129,12 +137,7 @@ impl Driver {
                     (Err(answer), _) => Err(answer.into()),
                 },
                 children: children.await.map_err(Fault::from),
-                limit: match limit {
-                    Some(limit) => {
-                        Some(limit.await.map(|(data, stat)| (data, stat.into())).map_err(Fault::from))
-                    }
-                    None => None,
-                },
+                limit: found(limit).await,
             })
         })
         .await
@@ -168,6 +171,23 @@ impl Driver {
         Ok((format!("{path}{}", created.1), created.0.into(), watched))
     }
 
+    /// Lists a queue, and reads its stored limit before (see [`read_limit`](crate::limit::read_limit)), in one trip. Behind a
+    /// `sync`, where that is wanted, all shows that the leader had committed when that came there.
+    pub(crate) async fn look(&self, queue: &str, limit: Option<&str>, sync: bool) -> Result<Look> {
+        self.request(|client| async move {
+            // All are called, and so queued, before the first is awaited.
+            let synced = sync.then(|| client.sync(queue));
+            let limit = limit.map(|limit| client.get_data(limit));
+            let children = client.list_children(queue);
+            if let Some(synced) = synced {
+                synced.await?;
+            }
+            let limit = found(limit).await;
+            Ok(Look { children: children.await?, limit })
+        })
+        .await
+    }
+
     pub(crate) async fn children(&self, path: &str) -> Result<Vec<String>> {
         self.request(|client| async move { client.list_children(path).await }).await
     }
@@ -181,11 +201,6 @@ impl Driver {
             })
             .await?;
         Ok((children, self.armed(path, watcher)))
-    }
-
-    /// All that the leader had committed when this came there shows in what is asked behind it.
-    pub(crate) async fn sync(&self, path: &str) -> Result<()> {
-        self.request(|client| async move { client.sync(path).await }).await
     }
 
     /// Lists behind a `sync`: all that the leader had committed when it came there shows (RULES B8).
@@ -296,13 +311,13 @@ impl Driver {
     {
         let timeout = tokio::time::sleep(self.request_timeout);
         tokio::pin!(timeout);
-        let client = self.client()?;
-        if client.state() != SessionState::SyncConnected {
+        if !self.is_connected() {
             tokio::select! {
                 connected = self.connected() => connected?,
                 () = &mut timeout => return Err(Fault::Unsent),
             }
         }
+        let client = self.client()?;
         tokio::select! {
             biased;
             answer = send(client) => Ok(answer?),
@@ -310,6 +325,14 @@ impl Driver {
             () = &mut timeout => Err(Fault::Unknown(None)),
         }
     }
+}
+
+/// What a read answers, where one was asked for.
+async fn found<F>(read: Option<F>) -> Option<Result<(Vec<u8>, Stat)>>
+where
+    F: Future<Output = std::result::Result<(Vec<u8>, zookeeper_client::Stat), Answer>>,
+{
+    Some(read?.await.map(|(data, stat)| (data, stat.into())).map_err(Fault::from))
 }
 
 /// Asks, behind a `sync` in the same trip where that is wanted.

@@ -82,7 +82,7 @@ impl Driver {
         let bytes = self.weight_of(path);
         self.burden.0.fetch_add(bytes, Ordering::Relaxed);
         let share = Share { of: Arc::clone(&self.burden), bytes };
-        Watch { watcher, killed: self.killed.subscribe(), share }
+        Watch { watcher, killed: self.tasks.aborted.subscribe(), share }
     }
 
     /// Whether it watches nothing, and nothing is about to be.
