@@ -39,6 +39,17 @@ pub(crate) struct Request {
     pub(crate) on_queue: Option<OnQueue>,
 }
 
+impl Request {
+    /// When it gives up on a server that does not answer: after one TTL where it has no deadline of its own; with one, that is
+    /// what it waits for.
+    fn give_up(&self, clock: &Clock, backend: &Arc<dyn Backend>) -> Moment {
+        match self.deadline {
+            Moment::NEVER => clock.now() + backend.lease().ttl(),
+            _ => Moment::NEVER,
+        }
+    }
+}
+
 /// A call for when an acquisition has joined a queue and others are before it.
 #[derive(Clone)]
 pub(crate) struct OnQueue(Arc<dyn Fn() + Send + Sync>);
@@ -134,12 +145,18 @@ async fn acquire_now(
     clock: &Clock,
     obstacle: &Obstacle,
 ) -> Result<Option<Arc<dyn Node>>> {
-    departures.settled(&request.queue).await;
+    let mut give_up = request.give_up(clock, backend);
+    // Behind what has no answer it may join all the same: it stands behind that then.
+    tokio::select! {
+        biased;
+        () = departures.settled(&request.queue) => {}
+        () = clock.sleep_until(give_up) => {}
+    }
     // The first new attempt is due at once. More in a row mean that no lease holds: they are paced.
     let (mut pause, mut pauses) = (Duration::ZERO, retries());
     loop {
         let mut attempt = Attempt::new(backend, departures, request, clock, obstacle);
-        match attempt.run(request).await? {
+        match attempt.run(request, give_up).await? {
             Outcome::Refused => return Ok(None),
             Outcome::Admitted(node) => {
                 attempt.keep();
@@ -153,6 +170,7 @@ async fn acquire_now(
         }
         clock.sleep_until(clock.now() + pause).await;
         pause = pauses.next();
+        give_up = request.give_up(clock, backend);
     }
 }
 
@@ -218,8 +236,8 @@ impl<'a> Attempt<'a> {
     }
 
     /// Joins and waits, until it is over. What it admits is the caller's to [`keep`](Attempt::keep).
-    async fn run(&mut self, request: &Request) -> Result<Outcome> {
-        let (sent, admitted) = match self.join(request.deadline).await? {
+    async fn run(&mut self, request: &Request, give_up: Moment) -> Result<Outcome> {
+        let (sent, admitted) = match self.join(give_up).await? {
             Progress::Refused => return Ok(Outcome::Refused),
             Progress::Again => return Ok(Outcome::Again),
             Progress::Node { sent, admitted } => (sent, admitted),
@@ -254,12 +272,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Joins, and joins again under the same id while the outcome is unknown or the server unreachable.
-    /// Without a deadline of its own it gives up after one TTL without an answer; with one, that is what it waits for.
-    async fn join(&mut self, deadline: Moment) -> Result<Progress> {
-        let give_up = match deadline {
-            Moment::NEVER => self.clock.now() + self.backend.lease().ttl(),
-            _ => Moment::NEVER,
-        };
+    async fn join(&mut self, give_up: Moment) -> Result<Progress> {
         let mut pauses = retries();
         loop {
             self.left = Left::Unknown;

@@ -54,7 +54,7 @@ impl Coordinator {
         config: &Config,
         connector: Option<Arc<dyn Connector>>,
     ) -> Self {
-        let departures = Departures::start(Arc::clone(&backend));
+        let departures = Departures::start(Arc::clone(&backend), config.request_timeout);
         let label = config.label.as_deref().map_or_else(default_label, Arc::from);
         let inner = Inner {
             backend,
@@ -141,7 +141,8 @@ impl Coordinator {
 
     /// Gives everything back: departures that are under way, then every node and the lease. Holds are lost as `Closed`;
     /// later calls answer `Closed`. First it waits until the least time of every hold under
-    /// [`hold_at_least`](crate::recipes::Acquire::hold_at_least) is over; then it is bounded by twice the request timeout,
+    /// [`hold_at_least`](crate::recipes::Acquire::hold_at_least) is over that there is at the call (one that begins meanwhile is cut
+    /// short); then it is bounded by twice the request timeout,
     /// within which a server that cannot be reached is asked again.
     ///
     /// # Errors

@@ -2,11 +2,12 @@
 //! the background, again and again until it is confirmed or its lease is lost (NODE-CANCEL, NODE-LEAVE-OWN). What the server
 //! refuses is reported at once, nobody waits for it, and it is tried on all the same, seldom.
 //!
-//! A join waits until this client's own departures from that queue are settled (RULES A18), so that
-//! `drop(guard)` and then `try_acquire` by the same client succeeds on every backend. A node that is kept for a least time
+//! A join waits until this client's own departures from that queue are settled that were pending when it came (RULES A18), so
+//! that `drop(guard)` and then `try_acquire` by the same client succeeds on every backend. Who departs after it is not its
+//! matter: where many of one client come and go there may always be one. A node that is kept for a least time
 //! (`hold_at_least`) departs when that is over, and is nobody's departure before: a join meets it in the queue.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -27,8 +28,8 @@ use crate::pauses::Pauses;
 pub(crate) enum Departure {
     /// A node that is known.
     Leave(Address, Arc<dyn Node>),
-    /// A writer's node of which a reader's remains.
-    Downgrade(Address, Arc<dyn Node>),
+    /// A writer's node of which a reader's remains: `at_once`, or when the node's least time is over.
+    Downgrade { queue: Address, node: Arc<dyn Node>, at_once: bool },
     /// An attempt whose outcome is unknown, and the instant after which its lease has taken it anyway.
     Abandon(Join, Moment),
 }
@@ -36,7 +37,7 @@ pub(crate) enum Departure {
 impl Departure {
     fn queue(&self) -> &Address {
         match self {
-            Departure::Leave(queue, _) | Departure::Downgrade(queue, _) => queue,
+            Departure::Leave(queue, _) | Departure::Downgrade { queue, .. } => queue,
             Departure::Abandon(join, _) => &join.queue,
         }
     }
@@ -45,7 +46,7 @@ impl Departure {
     fn is_moot(&self, now: Moment) -> bool {
         match self {
             // The margin and more have passed on the server too when our own deadline lies a TTL behind.
-            Departure::Leave(_, node) | Departure::Downgrade(_, node) => {
+            Departure::Leave(_, node) | Departure::Downgrade { node, .. } => {
                 let lease = node.state().lease();
                 now >= lease.deadline() + lease.ttl()
             }
@@ -56,7 +57,7 @@ impl Departure {
     async fn carry_out(&self, backend: &dyn Backend) -> Result<()> {
         match self {
             Departure::Leave(_, node) => node.leave().await,
-            Departure::Downgrade(_, node) => node.downgrade().await,
+            Departure::Downgrade { node, .. } => node.downgrade().await,
             Departure::Abandon(join, _) => backend.abandon(join).await,
         }
     }
@@ -64,8 +65,8 @@ impl Departure {
     /// The node that is not to be given back yet.
     fn kept(&self) -> Option<Arc<dyn Node>> {
         match self {
-            Departure::Leave(_, node) | Departure::Downgrade(_, node) if node.state().is_kept() => {
-                Some(Arc::clone(node))
+            Departure::Leave(_, node) | Departure::Downgrade { node, at_once: false, .. } => {
+                node.state().is_kept().then(|| Arc::clone(node))
             }
             _ => None,
         }
@@ -76,7 +77,7 @@ impl fmt::Debug for Departure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Departure::Leave(queue, node) => write!(f, "Leave({queue:?}, {node:?})"),
-            Departure::Downgrade(queue, node) => write!(f, "Downgrade({queue:?}, {node:?})"),
+            Departure::Downgrade { queue, node, .. } => write!(f, "Downgrade({queue:?}, {node:?})"),
             Departure::Abandon(join, _) => write!(f, "Abandon({:?}, {})", join.queue, join.id),
         }
     }
@@ -95,13 +96,14 @@ pub(crate) struct Departures {
 struct Underway {
     departure: Departure,
     pending: Arc<Pending>,
-    counted: bool,
+    // Since it counts.
+    number: Option<u64>,
 }
 
 impl Underway {
     fn new(departure: Departure, pending: Arc<Pending>) -> Self {
         let kept = departure.kept().is_some();
-        let mut underway = Self { departure, pending, counted: false };
+        let mut underway = Self { departure, pending, number: None };
         if !kept {
             underway.count();
         }
@@ -109,8 +111,8 @@ impl Underway {
     }
 
     fn count(&mut self) {
-        if !std::mem::replace(&mut self.counted, true) {
-            *self.pending.queues.lock().entry(self.departure.queue().clone()).or_default() += 1;
+        if self.number.is_none() {
+            self.number = Some(self.pending.numbers.lock().add(self.departure.queue()));
         }
     }
 
@@ -125,8 +127,8 @@ impl Underway {
 
 impl Drop for Underway {
     fn drop(&mut self) {
-        if self.counted {
-            self.pending.done(self.departure.queue());
+        if let Some(number) = self.number {
+            self.pending.done(self.departure.queue(), number);
         }
     }
 }
@@ -142,19 +144,56 @@ async fn kept_out(node: &dyn Node) {
 
 #[derive(Debug, Default)]
 struct Pending {
-    queues: Mutex<HashMap<Address, usize>>,
+    numbers: Mutex<Numbers>,
     settled: Notify,
     // Nodes with a least time, held or let go: what an orderly close waits for.
     kept: Mutex<Vec<Weak<dyn Node>>>,
 }
 
+/// The pending departures, numbered as they came.
+#[derive(Debug, Default)]
+struct Numbers {
+    next: u64,
+    all: BTreeSet<u64>,
+    queues: HashMap<Address, BTreeSet<u64>>,
+}
+
+impl Numbers {
+    fn add(&mut self, queue: &Address) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.all.insert(number);
+        self.queues.entry(queue.clone()).or_default().insert(number);
+        number
+    }
+
+    fn remove(&mut self, queue: &Address, number: u64) {
+        self.all.remove(&number);
+        if let Some(numbers) = self.queues.get_mut(queue) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.queues.remove(queue);
+            }
+        }
+    }
+
+    /// The one that has been pending for the longest: of a queue, or at all.
+    fn first(&self, queue: Option<&Address>) -> Option<u64> {
+        let numbers = match queue {
+            Some(queue) => self.queues.get(queue)?,
+            None => &self.all,
+        };
+        numbers.first().copied()
+    }
+}
+
 impl Departures {
     /// Starts the background task on the current runtime.
-    pub(crate) fn start(backend: Arc<dyn Backend>) -> Self {
+    pub(crate) fn start(backend: Arc<dyn Backend>, request_timeout: Duration) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         let pending = Arc::new(Pending::default());
         let runtime = Handle::current();
-        runtime.spawn(work(backend, receiver));
+        runtime.spawn(work(backend, receiver, request_timeout));
         Self { sender, pending, runtime }
     }
 
@@ -179,42 +218,38 @@ impl Departures {
         kept.push(Arc::downgrade(node));
     }
 
-    /// Waits until the least time of every hold is over.
+    /// Waits until the least time of every hold is over that there is now. (Others may begin meanwhile, without end.)
     pub(crate) async fn kept_out(&self) {
-        loop {
-            let next = {
-                let mut kept = self.pending.kept.lock();
-                kept.retain(|node| {
-                    node.upgrade().is_some_and(|node| node.state().is_kept() && node.state().lost().is_none())
-                });
-                // It stays in the list: whoever closes beside waits for it too.
-                kept.first().and_then(Weak::upgrade)
-            };
-            let Some(node) = next else { return };
+        let kept: Vec<_> = self.pending.kept.lock().iter().filter_map(Weak::upgrade).collect();
+        for node in kept {
             kept_out(&*node).await;
         }
     }
 
-    /// Waits until no departure from `queue` is pending.
+    /// Waits until no departure from `queue` is pending that is pending now.
     pub(crate) async fn settled(&self, queue: &Address) {
-        self.wait(|queues| !queues.contains_key(queue)).await;
+        self.wait(Some(queue)).await;
     }
 
-    /// Waits until no departure at all is pending.
+    /// Waits until no departure at all is pending that is pending now.
     pub(crate) async fn all_settled(&self) {
-        self.wait(HashMap::is_empty).await;
+        self.wait(None).await;
     }
 
-    async fn wait(&self, done: impl Fn(&HashMap<Address, usize>) -> bool) {
-        // What nearly always holds costs one look.
-        if done(&self.pending.queues.lock()) {
-            return;
-        }
+    async fn wait(&self, queue: Option<&Address>) {
+        let later = {
+            let numbers = self.pending.numbers.lock();
+            // What nearly always holds costs one look.
+            if numbers.first(queue).is_none() {
+                return;
+            }
+            numbers.next
+        };
         loop {
             let notified = self.pending.settled.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
-            if done(&self.pending.queues.lock()) {
+            if self.pending.numbers.lock().first(queue).is_none_or(|first| first >= later) {
                 return;
             }
             notified.await;
@@ -223,20 +258,17 @@ impl Departures {
 }
 
 impl Pending {
-    fn done(&self, queue: &Address) {
-        let mut queues = self.queues.lock();
-        if let Some(count) = queues.get_mut(queue) {
-            *count -= 1;
-            if *count == 0 {
-                queues.remove(queue);
-            }
-        }
-        drop(queues);
+    fn done(&self, queue: &Address, number: u64) {
+        self.numbers.lock().remove(queue, number);
         self.settled.notify_waiters();
     }
 }
 
-async fn work(backend: Arc<dyn Backend>, mut receiver: mpsc::UnboundedReceiver<Underway>) {
+async fn work(
+    backend: Arc<dyn Backend>,
+    mut receiver: mpsc::UnboundedReceiver<Underway>,
+    request_timeout: Duration,
+) {
     let (mut running, mut refused) = (JoinSet::new(), JoinSet::new());
     loop {
         tokio::select! {
@@ -246,7 +278,7 @@ async fn work(backend: Arc<dyn Backend>, mut receiver: mpsc::UnboundedReceiver<U
                 let backend = Arc::clone(&backend);
                 running.spawn(async move {
                     underway.due().await;
-                    let outcome = settle(&*backend, &underway.departure).await;
+                    let outcome = settle(&*backend, &underway.departure, request_timeout).await;
                     let refused = outcome.as_ref().is_err_and(|error| !is_over(error));
                     if let Departure::Leave(_, node) = &underway.departure {
                         node.state().depart(outcome);
@@ -300,10 +332,17 @@ pub(crate) fn is_over(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Lost { .. } | ErrorKind::NotHeld | ErrorKind::Closed)
 }
 
-/// Carries a departure out, again and again: until it is confirmed, refused, or moot.
-pub(crate) async fn settle(backend: &dyn Backend, departure: &Departure) -> Result<()> {
+/// Carries a departure out, again and again: until it is confirmed, refused, or moot. The pauses are short beside the time that a try
+/// has, which may wait for it.
+pub(crate) async fn settle(
+    backend: &dyn Backend,
+    departure: &Departure,
+    request_timeout: Duration,
+) -> Result<()> {
     let clock = backend.lease().clock().clone();
-    let mut pauses = Pauses::new(Duration::from_millis(20), Duration::from_secs(1));
+    let first = Duration::from_millis(20);
+    // With their jitter up to half of that time.
+    let mut pauses = Pauses::new(first, (request_timeout / 4).clamp(first, Duration::from_secs(1)));
     while let Err(error) = departure.carry_out(backend).await {
         if !error.is_retryable() {
             tracing::debug!(?departure, %error, "a departure was refused");

@@ -52,9 +52,10 @@ pub trait Hold: fmt::Debug + Send + Sync {
         self.tenure().check()
     }
 
-    /// The state by the clock at this call: `Suspended` while the coordinator does not answer and the deadline has not come.
+    /// The state by the clock at this call: `Suspended` while the coordinator does not answer and the deadline has not come;
+    /// `Lost`, with the reason `Released`, after a release.
     fn state(&self) -> LeaseState {
-        self.tenure().node.state().state()
+        self.tenure().state().unwrap_or(LeaseState::Lost(LostReason::Released))
     }
 
     /// A stream of states, from now until it is lost or released: for those who pause writes while `Suspended`.

@@ -254,10 +254,10 @@ impl Holding {
         }
         self.tenure.check()?;
         let lease = self.tenure.node.state().lease();
-        let (turn, turning) = (self.turn(), Turning { holding: self, over: false });
+        let (turn, turning) = (self.turn(true), Turning { holding: self, over: false });
         tokio::select! {
             biased;
-            turned = settle(&**self.coordinator.backend(), &turn) => {
+            turned = settle(&**self.coordinator.backend(), &turn, self.coordinator.request_timeout()) => {
                 match &turned {
                     Ok(()) => turning.confirm(),
                     Err(error) if is_over(error) => turning.over(),
@@ -274,11 +274,12 @@ impl Holding {
 
     /// As [`downgrade`](Holding::downgrade), in the background, and not before its least time is over.
     pub(crate) fn downgrade_later(&self) {
-        self.coordinator.departures().push(self.turn());
+        self.coordinator.departures().push(self.turn(false));
     }
 
-    fn turn(&self) -> Departure {
-        Departure::Downgrade(self.tenure.queue.clone(), Arc::clone(&self.tenure.node))
+    fn turn(&self, at_once: bool) -> Departure {
+        let Tenure { queue, node, .. } = &*self.tenure;
+        Departure::Downgrade { queue: queue.clone(), node: Arc::clone(node), at_once }
     }
 }
 
@@ -303,7 +304,7 @@ impl Drop for Turning<'_> {
     fn drop(&mut self) {
         // Once is enough, however often it is asked for.
         if !self.over && !self.holding.turns.swap(true, Ordering::AcqRel) {
-            self.holding.downgrade_later();
+            self.holding.coordinator.departures().push(self.holding.turn(true));
         }
     }
 }

@@ -86,6 +86,16 @@ impl Shared {
             _ = self.pending.until_lost() => return Err(Error::closed()),
             answer = connect_in_time(&*self.connector, &self.config) => answer?,
         };
+        if backend.lease().clock().is_tokio() != self.pending.clock().is_tokio() {
+            // Instants that were told before would be others to it.
+            if let Err(error) = backend.close(Close::Orderly).await {
+                tracing::debug!(%error, "connected on another clock; its lease runs out");
+            }
+            return Err(Error::new(
+                ErrorKind::Misconfigured,
+                "the store was made, on another clock, behind the lazy connect: make it before",
+            ));
+        }
         let closed = {
             let _first = self.connecting.lock();
             let closed = self.pending.lost().is_some() || self.connected.set(Arc::clone(&backend)).is_err();

@@ -338,6 +338,73 @@ async fn what_a_full_server_refused_to_turn_is_a_readers_when_it_has_space() {
     }
 }
 
+/// Its least time keeps a writer's place from others' writers, not from the readers that it lets in itself.
+#[tokio::test(start_paused = true)]
+async fn a_downgrade_that_was_refused_is_not_put_off_to_the_end_of_a_least_time() {
+    let coordinator = faulty(Leave::FullUntil(tokio::time::Instant::now() + Duration::from_secs(3)));
+    let lock = coordinator.rwlock("a").expect("a good key");
+    let kept = Acquire::new().hold_at_least(Duration::from_secs(3600));
+    let writer = lock.write_with(kept).await.expect("acquired");
+    writer.downgrade().await.expect_err("full");
+    let minute = Acquire::new().within(Duration::from_secs(60));
+    let other = lock.read_with(minute).await;
+    assert!(other.is_ok(), "{:?}", other.err());
+}
+
+/// Who shares a lock with many of its own would never come to it.
+#[tokio::test(start_paused = true)]
+async fn a_newcomer_waits_for_what_left_before_it_and_not_for_what_leaves_after() {
+    let (coordinator, link) = connected();
+    let lock = coordinator.rwlock("a").expect("a good key");
+    let mut guards = Vec::new();
+    for _ in 0..200 {
+        guards.push(lock.read().await.expect("acquired"));
+    }
+    link.delay(Duration::from_millis(200));
+    let leaving = tokio::spawn(async move {
+        for guard in guards {
+            drop(guard);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    tokio::task::yield_now().await;
+    let tried = lock.try_read().await;
+    assert!(matches!(tried, Ok(Some(_))), "{tried:?}");
+    assert!(!leaving.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_behind_a_leave_that_nobody_answers_gives_up_in_time_too() {
+    let (coordinator, link) = connected();
+    let mutex = coordinator.mutex("a").expect("a good key");
+    let guard = mutex.acquire().await.expect("acquired");
+    link.cut();
+    drop(guard);
+    let started = tokio::time::Instant::now();
+    let error = mutex.acquire().await.expect_err("cut off");
+    assert_eq!(error.kind(), &ErrorKind::Unavailable);
+    let ttl = coordinator.lease().ttl();
+    assert!(started.elapsed() < ttl + ttl / 2, "{:?}", started.elapsed());
+}
+
+/// The leave is not in a long pause then, which the try would have to wait out.
+#[tokio::test(start_paused = true)]
+async fn a_try_behind_a_leave_is_answered_when_the_server_is_back() {
+    let mut config = config();
+    config.request_timeout = Duration::from_secs(1);
+    let (coordinator, link) = Memory::new(Clock::tokio()).connect(&config).expect("connected");
+    let mutex = coordinator.mutex("a").expect("a good key");
+    for round in 0..20 {
+        let guard = mutex.acquire().await.expect("acquired");
+        link.cut();
+        drop(guard);
+        tokio::time::sleep(Duration::from_millis(5000 + 37 * round)).await;
+        link.heal();
+        let tried = mutex.try_acquire().await;
+        assert!(matches!(tried, Ok(Some(_))), "round {round}: {tried:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_has_left_already_is_not_asked_for_again_and_what_is_refused_is() {
     for (leave, goes_on) in [(Leave::NotHeld, false), (Leave::Forbidden, true)] {

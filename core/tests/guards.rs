@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
+use latchwork_core::contracts::LeaseState;
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Clock, Config, Coordinator, ErrorKind, Fenced, Hold, LostReason, Owner, Release};
@@ -67,6 +68,40 @@ async fn two_closes_both_wait_for_what_is_kept() {
     let again = tokio::time::timeout(Duration::from_millis(100), one.close()).await;
     let taken = two.mutex("a").unwrap().try_acquire().await.unwrap();
     assert!(again.is_err() && taken.is_none(), "{again:?}: given back after 0.2 s of 5: {taken:?}");
+}
+
+/// One of the two always is, since both come back for another time.
+#[tokio::test(start_paused = true)]
+async fn a_close_waits_for_what_is_kept_then_and_not_for_what_comes_after() {
+    let store = Memory::new(Clock::tokio());
+    let (one, _) = connected(&store);
+    for (key, after) in [("a", 0), ("b", 5)] {
+        let mutex = one.mutex(key).unwrap();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(after)).await;
+            while let Ok(guard) =
+                mutex.acquire_with(Acquire::new().hold_at_least(Duration::from_secs(10))).await
+            {
+                guard.release().await.unwrap();
+            }
+        });
+    }
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let closed = tokio::time::timeout(Duration::from_secs(12), one.close()).await;
+    assert!(matches!(closed, Ok(Ok(()))), "{closed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_state_of_what_was_released_is_not_live() {
+    let store = Memory::new(Clock::tokio());
+    let (one, _) = connected(&store);
+    let (lock, owner) = (one.reentrant_mutex("a").unwrap(), Owner::new("o"));
+    let (outer, inner) = (lock.acquire_as(&owner).await.unwrap(), lock.acquire_as(&owner).await.unwrap());
+    inner.release().await.unwrap();
+    let released = LeaseState::Lost(LostReason::Released);
+    assert_eq!((outer.state(), inner.state()), (LeaseState::Live, released));
+    outer.release().await.unwrap();
+    assert_eq!(outer.state(), released);
 }
 
 #[tokio::test(start_paused = true)]

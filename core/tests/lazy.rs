@@ -209,3 +209,13 @@ async fn a_service_that_connects_lazily_is_tested_on_the_paused_clock_of_its_sto
     tokio::time::sleep(hour + Duration::from_millis(1)).await;
     assert_eq!(guard.check().expect_err("its end has come").lost_reason(), Some(LostReason::MaxHold));
 }
+
+/// What was told before the store is known would mean another instant to it.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_made_behind_the_lazy_connect_must_be_on_the_same_clock() {
+    let config = Config::from_url("memory://made-after-the-lazy-connect").expect("a good URL");
+    let coordinator = connect_lazy(&[memory::connector()], &config).expect("no I/O");
+    let _store = Memory::named("made-after-the-lazy-connect", Clock::tokio()).expect("a new store");
+    let error = coordinator.mutex("a").expect("no I/O").acquire().await.expect_err("two clocks");
+    assert_eq!(error.kind(), &ErrorKind::Misconfigured, "{error}");
+}

@@ -51,6 +51,17 @@ fn a_fixed_end_is_told_though_the_runtime_of_the_acquire_is_not_driven() {
 }
 
 #[test]
+fn an_acquire_does_not_wait_for_ever_for_a_leave_on_a_runtime_that_is_not_driven() {
+    let [kept, passing] = runtimes();
+    let (client, _link) =
+        passing.block_on(async { Memory::new(Clock::system()).connect(&config()).expect("connected") });
+    let mutex = client.mutex("a").expect("a good key");
+    drop(kept.block_on(mutex.acquire()).expect("acquired"));
+    let answer = kept.block_on(async { timeout(PATIENCE, mutex.acquire()).await });
+    assert!(answer.is_ok(), "no answer, and no error");
+}
+
+#[test]
 fn a_lease_that_is_opened_anew_outlives_the_runtime_of_whoever_asked_for_it() {
     let [kept, passing] = runtimes();
     let store = Memory::new(Clock::system());

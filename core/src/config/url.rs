@@ -68,6 +68,17 @@ impl Config {
         if let Some(password) = url.password() {
             config.password = Some(Secret(decode("password", password)?));
         }
+        // A form would take it for a space, and who writes the same into a table for itself: two names for one lock.
+        if let Some(pair) = url.query().unwrap_or_default().split('&').find(|pair| pair.contains('+')) {
+            let argument = if pair.starts_with("namespace=") {
+                "namespace"
+            } else if pair.starts_with("label=") {
+                "label"
+            } else {
+                "url"
+            };
+            return Err(Error::invalid(argument, "has a + in it: write %2B, or %20 for a space"));
+        }
         let mut given = HashSet::new();
         for (option, value) in url.query_pairs() {
             if !given.insert(option.clone()) {
@@ -184,6 +195,8 @@ mod tests {
     fn bad_urls_name_what_is_wrong() {
         for (url, argument) in [
             ("redis", "url"),
+            ("redis://h?namespace=a+b", "namespace"),
+            ("redis://h?ttl=3s&label=a+b", "label"),
             ("://h", "url"),
             (" redis://h", "url"),
             ("redis://h\n", "url"),

@@ -57,7 +57,8 @@ impl Acquire {
     /// milliseconds on one host is not run again by a host whose clock is a second late. `release()` answers at once, and
     /// the node departs when the time is over; [`close`](Coordinator::close) waits for that. So long no reader comes in
     /// either behind an owner's writer that is released while the owner reads on; a
-    /// [`downgrade`](super::WriteGuard::downgrade) lets them in at once.
+    /// [`downgrade`](super::WriteGuard::downgrade) lets them in at once. Where [`max_hold`](Acquire::max_hold) ends sooner, which
+    /// counts from the send of the join, that goes before.
     ///
     /// It binds this client as long as its lease lasts. When the process ends before, the server frees the node
     /// within a TTL, or at once where the client was closed by
