@@ -3,6 +3,7 @@
 mod tables;
 
 use super::line::Line;
+use super::recipe::Recipe;
 use super::stats::Spread;
 
 /// The lines of all rounds.
@@ -49,13 +50,24 @@ impl Summary {
         Spread::of(self.all(measure, key).filter_map(of))
     }
 
-    /// p50 of a peer divided by that of what was sent raw in the same round.
+    /// p50 of the mutex divided by that of what was sent raw in the same round. Other recipes are measured in a job without it.
     fn ratio(&self, key: Key<'_>, raw: &str) -> Option<Spread> {
+        if key.1 != Recipe::Mutex.peer() {
+            return None;
+        }
         let ratio = |line: &Line| {
             let beside = self.all("M1", (key.0, raw, key.2)).find(|other| other.round == line.round)?;
             Some(line.p50? / beside.p50?)
         };
         Spread::of(self.all("M1", key).filter_map(ratio))
+    }
+
+    /// Whether the server has counted the same requests of a peer, of each name, and of what was sent raw, in every round.
+    fn asks_the_same(&self, key: Key<'_>, raw: &str) -> bool {
+        let asked = |peer| self.all("M4", (key.0, peer, "uncontended"));
+        let mut ours = asked(key.1).peekable();
+        ours.peek().is_some()
+            && ours.all(|line| asked(raw).any(|other| other.round == line.round && line.asks_as(other)))
     }
 }
 
@@ -79,17 +91,51 @@ mod tests {
         Line { p50: Some(p50), round: Some(round), ..line }
     }
 
+    fn asked(peer: &str, round: usize, by_name: &[(&str, f64)]) -> Line {
+        let line = Line::new("redis", peer, "M4", "uncontended", "server requests/acquisition");
+        let detail = by_name.iter().map(|(name, figure)| ((*name).to_owned(), *figure)).collect();
+        let sent = by_name.iter().map(|(_, figure)| figure).sum();
+        Line { value: Some(sent), detail, round: Some(round), ..line }
+    }
+
+    /// Three rounds of the mutex, another recipe and what is sent raw, which asks for these in the last round.
+    fn rounds(raw_asks: &[(&str, f64)]) -> Summary {
+        let (ours, alike) = ([("evalsha", 2.0)], [("evalsha", 2.0), ("ping", 0.01)]);
+        let mut summary = Summary::default();
+        for (round, p50, raw) in [(0, 10.0, 10.0), (1, 60.0, 50.0), (2, 130.0, 100.0)] {
+            summary.add([line("latchwork-mutex", round, p50), asked("latchwork-mutex", round, &ours)]);
+            summary.add([line("latchwork-rw-write", round, p50), asked("latchwork-rw-write", round, &ours)]);
+            let raw_asks = if round == 2 { raw_asks } else { &alike };
+            summary.add([line(SAME, round, raw), asked(SAME, round, raw_asks)]);
+        }
+        summary
+    }
+
     #[test]
     fn a_ratio_is_taken_within_its_round_and_judged_by_the_median() {
-        let mut summary = Summary::default();
-        for (round, ours, raw) in [(0, 10.0, 10.0), (1, 60.0, 50.0), (2, 130.0, 100.0)] {
-            summary.add([line("latchwork-mutex", round, ours), line(SAME, round, raw)]);
-        }
+        let summary = rounds(&[("evalsha", 2.01)]);
         let ratio = summary.ratio(("redis", "latchwork-mutex", "1 task"), SAME).unwrap();
         assert_eq!((ratio.min, ratio.median, ratio.max), (1.0, 1.2, 1.3));
         let shown = summary.to_string();
         assert!(shown.contains("1.20 [1.00..1.30]") && shown.contains("1.1: MISSED"), "{shown}");
         assert!(summary.is_good());
+    }
+
+    #[test]
+    fn only_the_mutex_has_a_ratio() {
+        let summary = rounds(&[("evalsha", 2.0)]);
+        assert_eq!(summary.ratio(("redis", "latchwork-rw-write", "1 task"), SAME), None);
+        assert_eq!(summary.ratio(("redis", SAME, "1 task"), SAME), None);
+        assert_eq!(summary.to_string().matches("1.20").count(), 1);
+    }
+
+    #[test]
+    fn against_other_requests_nothing_is_judged() {
+        for other in [&[("evalsha", 3.0)][..], &[("evalsha", 1.0), ("del", 1.0)], &[]] {
+            let shown = rounds(other).to_string();
+            assert!(shown.contains("1.20 [1.00..1.30]") && shown.contains("not judged"), "{shown}");
+            assert!(!shown.contains("MISSED"), "{shown}");
+        }
     }
 
     #[test]
