@@ -84,8 +84,9 @@ fn every_measure_prints_its_rows_as_json() {
 
 #[test]
 fn the_tables_show_each_measure_over_the_rounds() {
-    let (good, printed, _) = bench(&["--rounds", "2", "--contenders", "2"]);
+    let (good, printed, told) = bench(&["--rounds", "2", "--held-rounds", "2", "--contenders", "2"]);
     assert!(good, "{printed}");
+    assert!(told.contains("M5 20 held, round 2 of 2"), "{told}");
     for row in ["latchwork-mutex", "(again)", "W=2", "90/10", "1..3 of 5", "20 held"] {
         assert!(printed.contains(row), "no {row} in\n{printed}");
     }
