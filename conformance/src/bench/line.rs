@@ -43,6 +43,9 @@ pub struct Line {
     /// Redis commands run inside scripts, per acquisition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_script: Option<f64>,
+    /// Microseconds of Redis' one thread, per acquisition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_us: Option<f64>,
     /// gRPC messages that etcd received, per acquisition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub msgs: Option<f64>,

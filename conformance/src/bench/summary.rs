@@ -76,7 +76,7 @@ fn keys_place(lines: &[Line], server: &str) -> Option<usize> {
 }
 
 /// Grants per second that came from another contender.
-fn handed_on(line: &Line) -> Option<f64> {
+pub(super) fn handed_on(line: &Line) -> Option<f64> {
     let n = line.n.filter(|n| *n > 0)? as f64;
     Some(line.value? * (1.0 - line.self_regrants? as f64 / n))
 }
@@ -135,6 +135,32 @@ mod tests {
             let shown = rounds(other).to_string();
             assert!(shown.contains("1.20 [1.00..1.30]") && shown.contains("not judged"), "{shown}");
             assert!(!shown.contains("MISSED"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn a_hand_offs_requests_and_the_longest_wait_stand_beside_what_they_may_be() {
+        for (server, peer, asked, shown) in [
+            ("redis", "latchwork-mutex", 2.003, "2: met"),
+            ("redis", "latchwork-mutex", 3.0, "2: MISSED"),
+            ("zookeeper", "latchwork-mutex", 4.003, "4: met"),
+            ("zookeeper", "latchwork-semaphore", 5.003, "5: met"),
+            ("etcd", "latchwork-rw-write", 4.0, "3: MISSED"),
+        ] {
+            let line = |measure| Line::new(server, peer, measure, "W=16", "");
+            let mut summary = Summary::default();
+            // Sixteen turns take 8 ms; the longest wait was of 12.
+            summary.add([
+                Line { value: Some(2000.0), n: Some(100), ..line("M3_grants") },
+                Line { p50: Some(8000.0), max: Some(12_000.0), ..line("M3_wait") },
+                Line { value: Some(asked), ..line("M4") },
+            ]);
+            let printed = summary.to_string();
+            assert!(
+                printed.contains(shown) && printed.contains("8.0/12.0,"),
+                "{server} {peer} in\n{printed}"
+            );
+            assert!(printed.contains(" 1.5 "), "no 1.5 turns of all in\n{printed}");
         }
     }
 
