@@ -5,6 +5,7 @@
 //! cargo run --example cron_on_many_hosts -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 
+use std::error::Error as _;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -56,7 +57,8 @@ async fn try_for(host: &Coordinator, key: &str) -> Result<Option<MutexGuard>> {
         // Some backends (ZooKeeper) may refuse all of several tries at one instant, and nobody would run the job. In line
         // somebody is first, and the others give up long before the tick is free again.
         None if !host.capabilities().clean_try => match lock.acquire_with(taken().within(TAKEN / 4)).await {
-            Err(error) if error.kind() == &ErrorKind::Timeout => Ok(None),
+            // One with a source tells of an outage: then nobody may have this tick.
+            Err(error) if error.kind() == &ErrorKind::Timeout && error.source().is_none() => Ok(None),
             acquired => acquired.map(Some),
         },
         tried => Ok(tried),

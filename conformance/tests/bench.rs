@@ -1,8 +1,18 @@
-//! The benchmark on memory, quickly: what it prints is there, and parses.
+//! The benchmark, quickly: on memory what it prints is there, and parses; on each server it measures, and what it sends raw is
+//! what ours sends.
 
 use std::process::Command;
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+use std::{sync::Arc, time::Duration};
 
 use latchwork_conformance::bench::Line;
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+use latchwork_conformance::{
+    bench::{Bench, Measure, Plan, Recipe, Summary, Target},
+    servers::{Kind, Options, Server},
+};
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+use latchwork_core::Connector;
 
 fn bench(args: &[&str]) -> (bool, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_latchwork-conformance"));
@@ -74,8 +84,9 @@ fn every_measure_prints_its_rows_as_json() {
 
 #[test]
 fn the_tables_show_each_measure_over_the_rounds() {
-    let (good, printed, _) = bench(&["--rounds", "2", "--contenders", "2"]);
+    let (good, printed, told) = bench(&["--rounds", "2", "--held-rounds", "2", "--contenders", "2"]);
     assert!(good, "{printed}");
+    assert!(told.contains("M5 20 held, round 2 of 2"), "{told}");
     for row in ["latchwork-mutex", "(again)", "W=2", "90/10", "1..3 of 5", "20 held"] {
         assert!(printed.contains(row), "no {row} in\n{printed}");
     }
@@ -85,4 +96,51 @@ fn the_tables_show_each_measure_over_the_rounds() {
 fn an_unknown_measure_is_refused_by_its_name() {
     let (good, printed, complaints) = bench(&["--measures", "M9"]);
     assert!(!good && printed.is_empty() && complaints.contains("M9"));
+}
+
+/// One short round of M1 and M3 on a server of our own: others' requests would be counted too.
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
+    let server = Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
+    let target = Target::on(server, None, vec![connector]).await.unwrap();
+    let moment = Duration::from_millis(100);
+    let (contenders, held) = (vec![2], Vec::new());
+    let plan = Plan { time: moment, warm: moment, contenders, held, held_time: moment, raw: true };
+    let bench = Bench { targets: vec![target], plan };
+    let (mut lines, mut summary) = (Vec::new(), Summary::default());
+    for job in bench.jobs(&[Measure::Uncontended, Measure::Handoff], &[Recipe::Mutex]) {
+        lines.extend(bench.play(&job).await);
+    }
+    summary.add(lines.iter().cloned());
+    assert!(summary.is_good(), "{summary}");
+
+    let of = |peer: &str, measure: &str, param: &str| -> &Line {
+        let named = |line: &&Line| line.peer == peer && line.measure == measure && line.param == param;
+        lines.iter().find(named).unwrap_or_else(|| panic!("no row {peer} {measure} {param} in\n{summary}"))
+    };
+    for peer in ["latchwork-mutex", "raw-same"] {
+        assert!(of(peer, "M1", "1 task").p50 > Some(0.0));
+    }
+    let [ours, raw] = ["latchwork-mutex", "raw-same"].map(|peer| of(peer, "M4", "uncontended"));
+    assert!(ours.asks_as(raw), "{:?} {:?}, raw {:?} {:?}", ours.value, ours.detail, raw.value, raw.detail);
+    assert!(of("latchwork-mutex", "M3_grants", "W=2").n > Some(0));
+    assert!(of("latchwork-mutex", "M4", "W=2").value > Some(0.0));
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_raw_on_redis_is_what_a_mutex_sends() {
+    plays_on(Kind::Redis, latchwork_redis::connector()).await;
+}
+
+#[cfg(feature = "zookeeper")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_raw_on_zookeeper_is_what_a_mutex_sends() {
+    plays_on(Kind::Zookeeper, latchwork_zookeeper::connector()).await;
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_raw_on_etcd_is_what_a_mutex_sends() {
+    plays_on(Kind::Etcd, latchwork_etcd::connector()).await;
 }

@@ -48,7 +48,8 @@ pub enum ErrorKind {
         /// The argument's name, as the documentation has it.
         name: &'static str,
     },
-    /// The deadline passed first; nothing stays on the server.
+    /// The deadline passed first: behind others, or, where there is a source, while that was in the way. Nothing stays on the server
+    /// that its lease does not take.
     Timeout,
     /// The hold, or the place in the queue, is lost: stop the guarded work, then acquire anew.
     Lost {

@@ -1,5 +1,6 @@
 //! What guards promise where one owner has several, where a least time keeps them, and at the end of a downgrade.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,6 +132,20 @@ async fn a_try_answers_within_the_request_timeout() {
     let from = tokio::time::Instant::now();
     let tried = lock.try_acquire_as(&owner).await;
     assert!(from.elapsed() < Duration::from_millis(2100), "{tried:?} after {:?}", from.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_passed_in_an_outage_has_a_source_and_behind_a_holder_none() {
+    let store = Memory::new(Clock::tokio());
+    let ((one, _), (two, link)) = (connected(&store), connected(&store));
+    let held = one.mutex("a").unwrap().acquire().await.unwrap();
+    let mutex = two.mutex("a").unwrap();
+    let busy = mutex.acquire_within(Duration::from_secs(1)).await.unwrap_err();
+    assert!(busy.kind() == &ErrorKind::Timeout && busy.source().is_none(), "{busy}");
+    held.release().await.unwrap();
+    link.cut();
+    let outage = mutex.acquire_within(Duration::from_secs(1)).await.unwrap_err();
+    assert!(outage.kind() == &ErrorKind::Timeout && outage.source().is_some(), "{outage}");
 }
 
 #[tokio::test(start_paused = true)]

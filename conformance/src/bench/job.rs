@@ -39,7 +39,7 @@ enum Task {
 }
 
 impl Bench {
-    /// What there is to do in a round. Thousands of locks are held once, whatever the rounds: see [`Job::held`].
+    /// What there is to do in a round. Thousands of locks are held in rounds of their own: see [`Job::held`].
     pub fn jobs(&self, measures: &[Measure], recipes: &[Recipe]) -> Vec<Job> {
         let mut jobs = Vec::new();
         for target in 0..self.targets.len() {
@@ -95,8 +95,8 @@ impl Bench {
 }
 
 impl Job {
-    /// The number of locks that it holds, if that is what it does. It is done once and in a process of its own, so
-    /// that no other measurement's memory and work are counted.
+    /// The number of locks that it holds, if that is what it does. It is done in a process of its own, so
+    /// that no other measurement's memory and work are counted, and takes too long to be done as often as others.
     pub fn held(&self) -> Option<usize> {
         match self.task {
             Task::Held(count) => Some(count),

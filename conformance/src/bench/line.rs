@@ -43,6 +43,9 @@ pub struct Line {
     /// Redis commands run inside scripts, per acquisition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_script: Option<f64>,
+    /// Microseconds of Redis' one thread, per acquisition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_us: Option<f64>,
     /// gRPC messages that etcd received, per acquisition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub msgs: Option<f64>,
@@ -87,6 +90,17 @@ impl Line {
     pub(super) fn timed(self, timings: &Timings) -> Self {
         let (p50, p99, max) = (timings.percentile(50.0), timings.percentile(99.0), timings.max());
         Self { p50, p99, max, n: Some(timings.count()), ..self }
+    }
+
+    /// Whether so many requests were counted here as there, and so many of each name where the server tells those apart.
+    pub fn asks_as(&self, other: &Line) -> bool {
+        // A renewal may come in between, or a look at the counters be counted.
+        const STRAY: f64 = 0.1;
+        let near = |one: f64, two: f64| (one - two).abs() < STRAY;
+        let named = |line: &Line, name: &str| line.detail.get(name).copied().unwrap_or(0.0);
+        let mut names = self.detail.keys().chain(other.detail.keys());
+        self.value.zip(other.value).is_some_and(|(one, two)| near(one, two))
+            && names.all(|name| near(named(self, name), named(other, name)))
     }
 
     /// Whether it tells of something that must not be.

@@ -26,7 +26,7 @@ mod uncontended;
 
 pub use job::{Bench, Job};
 pub use line::Line;
-pub use picture::hand_offs;
+pub use picture::{beside_raw, hand_offs};
 pub use plan::{Measure, Plan};
 pub use recipe::Recipe;
 pub use summary::Summary;

@@ -9,18 +9,24 @@ use plotters::prelude::*;
 
 use super::Result;
 use super::line::Line;
+use super::recipe::Recipe;
 use super::stats::Spread;
+use super::summary::handed_on;
 
 /// Peers that try again and again: the releaser takes the lock again, and nobody waits its turn.
 const POLLING: &[&str] = &["distributed-lock", "redis-py-lock", "redsync", "rslock"];
 /// How many contend, and the colours of their dots.
 const CONTENDERS: [(usize, RGBColor); 3] =
     [(2, RGBColor(42, 120, 142)), (16, RGBColor(122, 81, 149)), (128, RGBColor(239, 86, 117))];
+const SERVERS: [&str; 3] = ["redis", "zookeeper", "etcd"];
 const OURS: RGBColor = RGBColor(232, 240, 250);
 const WIDTH: u32 = 900;
 const ROW: u32 = 20;
 /// Above and below the rows of a server.
 const FRAME: u32 = 84;
+
+/// Hand-offs a second, of the best of the raw peers' at the same number of contenders.
+const RAW_BUDGET: f64 = 0.5;
 
 /// One row: a peer, and its hand-offs a second by the number of contenders (the median of the rounds).
 struct Row {
@@ -33,7 +39,7 @@ struct Row {
 /// # Errors
 /// When there is no such line, or the file cannot be written.
 pub fn hand_offs(lines: &[Line], file: &Path) -> Result<()> {
-    let servers: Vec<_> = ["redis", "zookeeper", "etcd"]
+    let servers: Vec<_> = SERVERS
         .into_iter()
         .map(|server| (server, rows(lines, server)))
         .filter(|(_, rows)| !rows.is_empty())
@@ -53,6 +59,29 @@ pub fn hand_offs(lines: &[Line], file: &Path) -> Result<()> {
     }
     root.present()?;
     Ok(())
+}
+
+/// How the mutex' hand-offs stand beside those of the best raw peer, a line for each server and number of contenders, and whether
+/// that is within the budget.
+pub fn beside_raw(lines: &[Line]) -> Vec<String> {
+    let mut told = Vec::new();
+    for server in SERVERS {
+        let rows = rows(lines, server);
+        for (contenders, _) in CONTENDERS {
+            let of = |row: &Row| row.by_contenders.get(&contenders).copied();
+            let ours = rows.iter().find(|row| row.peer == Recipe::Mutex.peer()).and_then(of);
+            let raw = rows.iter().filter(|row| row.peer.starts_with("raw-"));
+            let best =
+                raw.filter_map(|row| Some((of(row)?, &row.peer))).max_by(|one, two| one.0.total_cmp(&two.0));
+            let Some((ours, (best, peer))) = ours.zip(best) else { continue };
+            let ratio = ours / best;
+            let word = if ratio >= RAW_BUDGET { "met" } else { "MISSED" };
+            told.push(format!(
+                "{server} W={contenders}: {ours:.0} hand-offs/s, {ratio:.2} x {peer} ({RAW_BUDGET}: {word})"
+            ));
+        }
+    }
+    told
 }
 
 fn rows(lines: &[Line], server: &str) -> Vec<Row> {
@@ -86,12 +115,6 @@ fn rows(lines: &[Line], server: &str) -> Vec<Row> {
     let key = |row: &Row| row.by_contenders.get(&16).copied().unwrap_or(0.0);
     rows.sort_by(|one, other| key(one).partial_cmp(&key(other)).unwrap_or(Ordering::Equal));
     rows
-}
-
-/// Grants a second to another contender than the one that held before.
-fn handed_on(line: &Line) -> Option<f64> {
-    let (granted, again) = (line.n? as f64, line.self_regrants? as f64);
-    (granted > 0.0).then(|| line.value.map(|grants| grants * (1.0 - again / granted)))?
 }
 
 fn draw(panel: &DrawingArea<SVGBackend<'_>, Shift>, server: &str, rows: &[Row]) -> Result<()> {
@@ -188,6 +211,23 @@ mod tests {
         let told: Vec<_> = rows.iter().map(|row| (row.peer.as_str(), row.by_contenders[&16])).collect();
         assert_eq!(told.iter().map(|(peer, _)| *peer).collect::<Vec<_>>(), ["rslock", "latchwork-mutex"]);
         assert!((told[0].1 - 100.0).abs() < 1e-9 && (told[1].1 - 700.0).abs() < 1e-9, "{told:?}");
+    }
+
+    #[test]
+    fn the_mutex_is_judged_beside_the_best_raw_peer_at_each_number_of_contenders() {
+        let lines = [
+            line("latchwork-mutex-redis", "W=2", 500.0, 0),
+            line("latchwork-mutex-redis", "W=16", 400.0, 0),
+            line("raw-redis", "W=2", 1000.0, 0),
+            line("raw-redis", "W=16", 1000.0, 0),
+            line("raw-slower", "W=16", 500.0, 0),
+            line("rslock", "W=128", 500.0, 0),
+        ];
+        let expected = [
+            "redis W=2: 500 hand-offs/s, 0.50 x raw-redis (0.5: met)",
+            "redis W=16: 400 hand-offs/s, 0.40 x raw-redis (0.5: MISSED)",
+        ];
+        assert_eq!(beside_raw(&lines), expected);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(super) struct Counted {
     sent: f64,
     /// Redis: commands run inside scripts.
     in_script: Option<f64>,
+    /// Redis: microseconds of its one thread, spent on the requests of clients.
+    busy: Option<f64>,
     /// etcd: messages received, also on open streams.
     messages: Option<f64>,
     by_name: BTreeMap<String, f64>,
@@ -96,13 +98,13 @@ impl Counted {
             "client|setinfo",
             "wait",
         ];
-        let mut counted = Self { in_script: Some(0.0), ..Self::default() };
+        let mut counted = Self { in_script: Some(0.0), busy: Some(0.0), ..Self::default() };
         for line in info.lines() {
             let fields = line.strip_prefix("cmdstat_").and_then(|rest| rest.split_once(":calls="));
             let Some((name, rest)) = fields else { continue };
-            let Some(calls) = rest.split(',').next().and_then(|calls| calls.parse::<f64>().ok()) else {
-                continue;
-            };
+            let mut fields = rest.split(',');
+            let Some(calls) = fields.next().and_then(|calls| calls.parse::<f64>().ok()) else { continue };
+            let micros = fields.find_map(|field| field.strip_prefix("usec=")?.parse::<f64>().ok());
             if name == "info" {
                 // Our own look.
                 continue;
@@ -110,6 +112,8 @@ impl Counted {
             counted.by_name.insert(name.to_owned(), calls);
             if SENT.contains(&name) {
                 counted.sent += calls;
+                // A script's time has that of its commands in it.
+                counted.busy = counted.busy.zip(micros).map(|(busy, micros)| busy + micros);
             } else if let Some(in_script) = &mut counted.in_script {
                 *in_script += calls;
             }
@@ -155,6 +159,7 @@ impl Counted {
         Counted {
             sent: self.sent - before.sent,
             in_script: less(self.in_script, before.in_script),
+            busy: less(self.busy, before.busy),
             messages: less(self.messages, before.messages),
             by_name: self.by_name.iter().filter_map(difference).collect(),
         }
@@ -165,6 +170,7 @@ impl Counted {
         Counted {
             sent: self.sent / by,
             in_script: self.in_script.map(|commands| commands / by),
+            busy: self.busy.map(|micros| micros / by),
             messages: self.messages.map(|messages| messages / by),
             by_name: self.by_name.into_iter().map(|(name, calls)| (name, rounded(calls))).collect(),
         }
@@ -179,8 +185,9 @@ impl Counted {
     ) -> Option<Line> {
         let (before, after) = before.zip(after).filter(|_| n > 0)?;
         let each = after.since(&before).divided(n as f64);
-        let Counted { sent, in_script, messages, by_name } = each;
-        Some(Line { value: Some(sent), in_script, msgs: messages, detail: by_name, n: Some(n), ..line })
+        let Counted { sent, in_script, busy, messages, by_name } = each;
+        let line = Line { value: Some(sent), in_script, server_us: busy, msgs: messages, ..line };
+        Some(Line { detail: by_name, n: Some(n), ..line })
     }
 
     /// Requests per second: all that the server carried out, those inside scripts too.
@@ -191,7 +198,7 @@ impl Counted {
         seconds: f64,
     ) -> Line {
         let Some((before, after)) = before.zip(after) else { return line };
-        let Counted { sent, in_script, messages, by_name } = after.since(&before).divided(seconds);
+        let Counted { sent, in_script, messages, by_name, .. } = after.since(&before).divided(seconds);
         Line {
             value: Some(sent + in_script.unwrap_or(0.0)),
             msgs_per_s: messages,
@@ -219,12 +226,15 @@ mod tests {
     #[test]
     fn redis_commands_inside_scripts_are_told_from_those_that_were_sent() {
         let info = |evalsha: u32, hset: u32| {
+            let micros = 40 * evalsha;
             format!(
-                "# Commandstats\r\ncmdstat_evalsha:calls={evalsha},usec=5\r\ncmdstat_hset:calls={hset},usec=1\r\ncmdstat_info:calls=9,usec=2\r\n"
+                "# Commandstats\r\ncmdstat_evalsha:calls={evalsha},usec={micros},usec_per_call=40.00\r\n\
+                 cmdstat_hset:calls={hset},usec={hset}\r\ncmdstat_info:calls=9,usec=2\r\n"
             )
         };
         let line = figures(Counted::of_redis(&info(5, 0)), Counted::of_redis(&info(25, 60)));
         assert_eq!((line.value, line.in_script, line.detail["hset"]), (Some(2.0), Some(6.0), 6.0));
+        assert_eq!(line.server_us, Some(80.0), "a script's time has that of its commands in it");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::Result;
 use super::requests::Counter;
 use crate::servers::Server;
 
-/// All keys are below this: a run leaves the same few behind, however often it is repeated.
+/// All keys are below this, or below names that begin so: a run leaves the same few behind, however often it is repeated.
 pub(super) const NAMESPACE: &str = "latchwork-bench";
 
 /// A coordinator under measure, and how to look at its server from outside.

@@ -28,6 +28,9 @@ pub(super) struct BenchArgs {
     /// How often everything but M5 is measured, in turns [default: 10; with --json 1].
     #[arg(long)]
     rounds: Option<usize>,
+    /// How often M5 is measured, after everything else.
+    #[arg(long, default_value = "1")]
+    held_rounds: usize,
     /// Seconds that each measurement of a round lasts.
     #[arg(long, env = "BENCH_SECS", default_value = "0.5", value_parser = seconds)]
     secs: Duration,
@@ -73,18 +76,18 @@ impl BenchArgs {
         };
         let bench = Bench { targets, plan };
         let jobs = bench.jobs(&self.measures(), &self.recipes());
-        let (once, each): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.held().is_some());
+        let (held, each): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.held().is_some());
         let rounds = self.rounds.unwrap_or(if self.json { 1 } else { 10 });
-        let all = (0..rounds).flat_map(|round| each.iter().map(move |job| (round, job)));
-        let all: Vec<_> = all.chain(once.iter().map(|job| (0, job))).collect();
+        let all: Vec<_> = in_turns(rounds, &each).chain(in_turns(self.held_rounds, &held)).collect();
         if all.is_empty() {
             return Err("nothing to measure".into());
         }
 
-        let progress = Progress::new(all.len(), rounds, self.alone);
+        let progress = Progress::new(all.len(), self.alone);
         let mut summary = Summary::default();
         for (round, job) in all {
-            progress.tell(bench.targets[job.target].name(), round, job);
+            let of = if job.held().is_some() { self.held_rounds } else { rounds };
+            progress.tell(bench.targets[job.target].name(), round, of, job);
             let lines = match job.held() {
                 Some(count) if !self.alone => self.in_a_process(&bench, job, count).await,
                 _ => bench.play(job).await,
@@ -185,6 +188,11 @@ impl BenchArgs {
     }
 }
 
+/// All jobs of a round, and then those of the next.
+fn in_turns(rounds: usize, jobs: &[Job]) -> impl Iterator<Item = (usize, &Job)> {
+    (0..rounds).flat_map(move |round| jobs.iter().map(move |job| (round, job)))
+}
+
 /// Set for a process that measures alone: its server's URL. In the environment and not an argument, since it may hold a password.
 const ALONE: &str = "LATCHWORK_BENCH_ALONE";
 
@@ -244,23 +252,22 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// A bar on a terminal, else a line for each measurement.
 struct Progress {
     bar: ProgressBar,
-    rounds: usize,
     silent: bool,
 }
 
 impl Progress {
-    fn new(jobs: usize, rounds: usize, silent: bool) -> Self {
+    fn new(jobs: usize, silent: bool) -> Self {
         let bar = if silent { ProgressBar::hidden() } else { ProgressBar::new(jobs as u64) };
         if let Ok(style) =
             ProgressStyle::with_template("{wide_bar} {pos}/{len} {elapsed} of {duration}  {msg}")
         {
             bar.set_style(style);
         }
-        Self { bar, rounds, silent: silent || io::stderr().is_terminal() }
+        Self { bar, silent: silent || io::stderr().is_terminal() }
     }
 
-    fn tell(&self, backend: &str, round: usize, job: &Job) {
-        let text = format!("{backend} {job}, round {} of {}", round + 1, self.rounds);
+    fn tell(&self, backend: &str, round: usize, of: usize, job: &Job) {
+        let text = format!("{backend} {job}, round {} of {of}", round + 1);
         if !self.silent {
             eprintln!("{text}");
         }

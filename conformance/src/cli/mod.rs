@@ -56,7 +56,7 @@ enum Command {
     /// Measures what the recipes cost, beside the same requests sent raw: a table with the budgets at its end.
     #[cfg(feature = "bench")]
     Bench(bench::BenchArgs),
-    /// Draws the hand-off figures of stored results as SVG.
+    /// Draws the hand-off figures of stored results as SVG, and says how the mutex' stand beside the raw ones.
     #[cfg(feature = "bench")]
     Picture(picture::PictureArgs),
     /// Starts servers, prints the lines that export their URLs, and keeps them until standard input ends.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use latchwork_conformance::bench::{Line, hand_offs};
+use latchwork_conformance::bench::{Line, beside_raw, hand_offs};
 
 use super::Outcome;
 
@@ -24,6 +24,10 @@ impl PictureArgs {
             let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
             lines.extend(text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()));
         }
-        hand_offs(&lines, &self.out).map_err(|error| error.to_string().into())
+        hand_offs(&lines, &self.out).map_err(|error| error.to_string())?;
+        for line in beside_raw(&lines) {
+            println!("{line}");
+        }
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! etcd: the transaction of a join, and the guarded delete.
+//! etcd: the transaction of a join, and a delete.
 
 use async_trait::async_trait;
 use etcd_client::{
@@ -9,7 +9,7 @@ use latchwork_core::contracts::NodeId;
 use super::{Pair, Result, SAME, Subject, Target};
 use crate::bench::target::NAMESPACE;
 
-/// In seconds. Not renewed, so that nothing else is sent.
+/// In seconds. Not renewed, so that nothing else is sent; revoked at the end.
 const TTL: i64 = 600;
 
 pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
@@ -37,11 +37,12 @@ pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
             TxnOp::get(format!("{NAMESPACE}-raw/mutex/m1/"), Some(range)),
         ])
         .or_else([TxnOp::get(key.as_str(), None), TxnOp::get(tombstone, None)]);
-    Ok(vec![Subject { peer: SAME, pair: Box::new(Same { client, key, join }) }])
+    Ok(vec![Subject { peer: SAME, pair: Box::new(Same { client, lease, key, join }) }])
 }
 
 struct Same {
     client: Client,
+    lease: i64,
     key: String,
     join: Txn,
 }
@@ -50,10 +51,16 @@ struct Same {
 impl Pair for Same {
     async fn once(&mut self) -> Result<()> {
         let joined = self.client.txn(self.join.clone()).await?;
-        let revision = joined.header().map_or(0, |header| header.revision());
-        let own = Compare::create_revision(self.key.as_str(), CompareOp::Equal, revision);
-        let leave = Txn::new().when([own]).and_then([TxnOp::delete(self.key.as_str(), None)]);
-        let left = self.client.txn(leave).await?;
-        if joined.succeeded() && left.succeeded() { Ok(()) } else { Err("the raw key was not ours".into()) }
+        let left = self.client.delete(self.key.as_str(), None).await?;
+        if joined.succeeded() && left.deleted() == 1 {
+            Ok(())
+        } else {
+            Err("the raw key was not ours".into())
+        }
+    }
+
+    async fn end(&mut self) -> Result<()> {
+        self.client.lease_revoke(self.lease).await?;
+        Ok(())
     }
 }

@@ -17,6 +17,11 @@ use super::target::Target;
 pub(super) trait Pair: Send {
     /// One acquire and release, confirmed by the server.
     async fn once(&mut self) -> Result<()>;
+
+    /// Gives back what would stay on the server.
+    async fn end(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// One of those that are timed side by side.
@@ -30,6 +35,8 @@ pub(super) struct Subject {
 pub(super) const SAME: &str = "raw-same";
 /// Redis: `SET NX PX`, and a script that compares and deletes.
 pub(super) const PLAIN: &str = "raw-plain";
+/// ZooKeeper: the same with the listing that a client needs which was not there a moment ago.
+pub(super) const LISTED: &str = "raw-listed";
 
 /// What is sent raw beside the mutex; nothing for the memory of this process.
 #[allow(clippy::unused_async, reason = "a build without servers has nothing to open")]

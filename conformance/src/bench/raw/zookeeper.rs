@@ -1,4 +1,4 @@
-//! ZooKeeper: a sequential ephemeral node and a listing, pipelined; a delete.
+//! ZooKeeper: a sequential ephemeral node and its delete; and the same with a listing, pipelined with the create.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use latchwork_core::contracts::NodeId;
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use super::{Pair, Result, SAME, Subject, Target};
+use super::{LISTED, Pair, Result, SAME, Subject, Target};
 use crate::bench::target::NAMESPACE;
 
 pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
@@ -15,29 +15,38 @@ pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
         connector = connector.with_auth("digest", format!("{user}:{}", password.expose()).as_bytes());
     }
     let client = connector.connect(target.addr().unwrap_or_default()).await?;
-    let queue = format!("/{NAMESPACE}-raw/m1");
-    client.mkdir(&queue, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
-    let node = format!("{queue}/_c_{}-lock-", NodeId::random().hyphenated());
-    Ok(vec![Subject { peer: SAME, pair: Box::new(Same { client, queue, node }) }])
+    let mut subjects = Vec::new();
+    for (peer, queue) in [(SAME, "m1"), (LISTED, "m1-listed")] {
+        let queue = format!("/{NAMESPACE}-raw/{queue}");
+        client.mkdir(&queue, &CreateMode::Persistent.with_acls(Acls::anyone_all())).await?;
+        let node = format!("{queue}/_c_{}-lock-", NodeId::random().hyphenated());
+        let pair = Box::new(Node { client: client.clone(), node, listed: (peer == LISTED).then_some(queue) });
+        subjects.push(Subject { peer, pair });
+    }
+    Ok(subjects)
 }
 
-struct Same {
+/// A node that is made and deleted.
+struct Node {
     client: Client,
-    queue: String,
     node: String,
+    /// The directory that is listed in the trip of the create.
+    listed: Option<String>,
 }
 
 #[async_trait]
-impl Pair for Same {
+impl Pair for Node {
     async fn once(&mut self) -> Result<()> {
         let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
         // Both are called, and so queued, before the first is awaited.
         let created = self.client.create(&self.node, b"raw", &options);
-        let children = self.client.list_children(&self.queue);
+        let children = self.listed.as_ref().map(|queue| self.client.list_children(queue));
         let (_, counter) = created.await?;
-        let children = children.await?;
-        if children.len() != 1 {
-            return Err(format!("the raw queue has {} nodes", children.len()).into());
+        if let Some(children) = children {
+            let children = children.await?;
+            if children.len() != 1 {
+                return Err(format!("the raw queue has {} nodes", children.len()).into());
+            }
         }
         Ok(self.client.delete(&format!("{}{counter}", self.node), None).await?)
     }
