@@ -86,9 +86,11 @@ async fn renew(
     Ok(stream)
 }
 
-/// The first stream that answers, of the one that fell silent and ever more new ones.
+/// The first stream that answers, of the one that fell silent and ever more new ones. What fails is one chance less, as long
+/// as there are others.
 async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Stream>) -> Answer<Stream> {
-    let lease = &session.lease;
+    let (lease, clock) = (&session.lease, session.lease.clock());
+    lease.awaiting(clock.now() + renewal_period(lease.ttl()));
     let mut first = JoinSet::new();
     if let Some(mut stream) = silent {
         first.spawn(async move { stream.answered().await.map(|()| stream) });
@@ -99,15 +101,23 @@ async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Stream>) -
             return Err(Error::lost(reason).into());
         }
         first.spawn(Stream::open(driver.clone(), Arc::clone(session)));
-        let again = lease.clock().now() + renewal_period(lease.ttl()) / CHANCES;
-        tokio::select! {
-            Some(stream) = first.join_next() => {
-                return stream.unwrap_or_else(|died| {
-                    Err(Error::new(ErrorKind::Unknown, "a renewal came to no end").because(died).into())
-                });
+        let again = clock.now() + renewal_period(lease.ttl()) / CHANCES;
+        loop {
+            tokio::select! {
+                Some(opened) = first.join_next() => {
+                    let opened = opened.unwrap_or_else(|died| {
+                        Err(Error::new(ErrorKind::Unknown, "a renewal came to no end").because(died).into())
+                    });
+                    match opened {
+                        Err(Failure::Full(error) | Failure::Other(error)) if !first.is_empty() => {
+                            tracing::debug!(%error, "one stream of renewals of several failed");
+                        }
+                        last => return last,
+                    }
+                }
+                () = clock.sleep_until(again) => break,
+                _ = lease.until_lost() => break,
             }
-            () = lease.clock().sleep_until(again) => {}
-            _ = lease.until_lost() => {}
         }
     }
 }
@@ -125,7 +135,6 @@ impl Stream {
     async fn open(driver: Driver, session: Arc<Session>) -> Answer<Self> {
         let lease = session.lease.clone();
         let asked = lease.clock().now();
-        lease.awaiting(asked + renewal_period(lease.ttl()));
         let renewals = driver.keep_alive(session.id).await?;
         lease.proven(asked);
         Ok(Self { renewals, lease, asked, answered: true })
@@ -135,9 +144,10 @@ impl Stream {
         renewal_period(self.lease.ttl())
     }
 
-    /// When it is to be asked again: later than it is [`silent`](Stream::silent), so that one answer at a time is owed.
+    /// When it is to be asked again: not while it owes an answer, which would count for the later question then. (By
+    /// its time it would be [`silent`](Stream::silent) before; but a task that stood still finds that both have passed.)
     fn next(&self) -> Moment {
-        self.asked + self.period()
+        if self.answered { self.asked + self.period() } else { Moment::NEVER }
     }
 
     /// From when on it counts as silent.
@@ -147,7 +157,7 @@ impl Stream {
 
     async fn ask(&mut self) -> Answer<()> {
         (self.asked, self.answered) = (self.lease.clock().now(), false);
-        self.lease.awaiting(self.next());
+        self.lease.awaiting(self.asked + self.period());
         self.renewals.send().await
     }
 
@@ -162,5 +172,38 @@ impl Stream {
             }
             None => Err(Error::new(ErrorKind::Unavailable, "the stream of renewals ended").into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latchwork_conformance::servers::{Kind, Options, Server};
+    use latchwork_core::Clock;
+
+    use super::*;
+    use crate::config::Settings;
+
+    /// The task stood still, beyond the instant at which it would have asked again.
+    #[tokio::test]
+    async fn an_answer_that_is_owed_never_counts_for_a_later_question() {
+        let server = Server::start(Kind::Etcd, Options::new()).await.unwrap();
+        let settings = Settings {
+            endpoints: vec![server.addr().to_owned()],
+            login: None,
+            request_timeout: Duration::from_secs(5),
+        };
+        let driver = Driver::connect(&settings).await.unwrap();
+        let (clock, opened) = (Clock::system(), Clock::system().now());
+        let (id, ttl) = driver.grant(Duration::from_secs(10)).await.unwrap();
+        let session = Arc::new(Session { id, lease: Lease::new(clock.clone(), ttl, opened) });
+        let mut stream = Stream::open(driver.clone(), Arc::clone(&session)).await.unwrap();
+        stream.ask().await.unwrap();
+        let asked = clock.now();
+        clock.jump(renewal_period(ttl) + Duration::from_millis(1));
+        assert!(stream.silent() <= clock.now() && clock.now() < stream.next());
+        stream.answered().await.unwrap();
+        assert!(session.lease.deadline() <= valid_until(asked, ttl), "proven at the send");
+        assert!(stream.next() <= clock.now(), "answered, it is due");
+        driver.revoke(id).await.unwrap();
     }
 }

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
 use crate::backoff::Backoff;
 use crate::driver::Driver;
@@ -70,9 +71,13 @@ impl Leases {
             return Ok(session);
         }
         let mut reopening = self.reopening();
-        let answer = match reopening.wait_for(Option::is_some).await {
-            Ok(answer) => answer.clone(),
-            Err(_) => None,
+        // Its runtime may be there and not be driven; and who comes later finds what takes longer.
+        let answer = match timeout(self.driver.request_timeout(), reopening.wait_for(Option::is_some)).await {
+            Ok(Ok(answer)) => answer.clone(),
+            Ok(Err(_)) => None,
+            Err(_) => {
+                return Err(Error::new(ErrorKind::Unavailable, "no lease was granted in time"));
+            }
         };
         answer.unwrap_or_else(|| {
             let why = "the opening of a lease came to no end: its task died, or its runtime";
@@ -195,7 +200,7 @@ pub(crate) async fn revoke_in_time(driver: &Driver, lease: i64) -> Result<()> {
         }
     };
     let within = driver.request_timeout();
-    let outcome = tokio::time::timeout(within, tries).await;
+    let outcome = timeout(within, tries).await;
     outcome.unwrap_or_else(|_| Err(last.unwrap_or_else(|| late(within).into()))).map_err(|error| {
         let what = "the lease could not be given back; it runs out by itself";
         Error::new(ErrorKind::Unavailable, what).because(error)

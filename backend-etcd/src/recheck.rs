@@ -26,13 +26,27 @@ pub(crate) async fn run(driver: Driver, watches: Arc<Watches>, lease: Lease) {
         held.retain(|own| own.state.sequence() <= before);
         before = newest;
         for some in held.chunks(TOGETHER) {
-            let mut backoff = Backoff::up_to(ttl);
-            while let Err(error) = look(&driver, &watches, some).await {
-                tracing::debug!(%error, "what is held could not be looked at");
-                if !error.is_retryable() {
-                    break;
+            if look_again_and_again(&driver, &watches, some).await.is_err() {
+                // One key that may not be read is not to hide the others.
+                for one in some.chunks(1) {
+                    let _ = look_again_and_again(&driver, &watches, one).await;
                 }
+            }
+        }
+    }
+}
+
+/// Looks until there is an answer, or a refusal.
+async fn look_again_and_again(driver: &Driver, watches: &Watches, held: &[Arc<Own>]) -> Result<(), Error> {
+    let mut backoff = Backoff::new();
+    loop {
+        match look(driver, watches, held).await {
+            Err(error) if error.is_retryable() => {
+                tracing::debug!(%error, "what is held could not be looked at yet");
                 backoff.pause().await;
+            }
+            answer => {
+                return answer.inspect_err(|error| tracing::debug!(%error, "refused a look at what is held"));
             }
         }
     }

@@ -37,8 +37,8 @@ pub(crate) struct Client {
     pub(crate) lease: ClientLease,
     /// The one that it was opened on: what goes on in the background is not to end with that of whoever happened to ask for it.
     pub(crate) runtime: Handle,
-    /// Held by whoever gives back what is lost.
-    pub(crate) giving_back: tokio::sync::Mutex<()>,
+    /// The giving back of what is lost that is under way, or was last.
+    pub(crate) giving_back: Mutex<Option<watch::Receiver<()>>>,
     closing: watch::Sender<bool>,
     // The answer of the one close that there is.
     closed: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
@@ -62,7 +62,7 @@ impl Client {
             inbox,
             lease,
             runtime: Handle::current(),
-            giving_back: tokio::sync::Mutex::default(),
+            giving_back: Mutex::default(),
             closing: watch::Sender::new(false),
             closed: Mutex::default(),
             warned: AtomicBool::new(false),

@@ -8,8 +8,7 @@ use latchwork_core::contracts::{Lease, LeaseState, NodeId};
 use latchwork_core::decide::{recheck, renewal_period};
 use latchwork_core::{Clock, Error, LostReason, Moment, Result};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use tokio::task::JoinHandle;
+use tokio::sync::{Notify, watch};
 
 use crate::client::{BURST, Client, LEAVES, farewell};
 use crate::clock_steps::ClockSteps;
@@ -275,10 +274,13 @@ impl Client {
             // Not what another gives back just now.
             let burst: Vec<_> = burst.iter().filter(|slot| slot.leave()).collect();
             let calls: Vec<_> = burst.iter().map(|slot| farewell(slot)).collect();
-            let mut silent = false;
+            let (mut silent, mut heard) = (false, false);
             for (slot, answer) in burst.iter().zip(self.driver.run_all(&calls, self.renewal_bound()).await) {
                 match answer.and_then(|(_, reply)| scripts::left(reply)) {
-                    Ok((_, flags)) => self.heed(flags, &slot.queue),
+                    Ok((_, flags)) => {
+                        heard = true;
+                        self.heed(flags, &slot.queue);
+                    }
                     Err(error) if error.is_retryable() => {
                         // The next round does, or the close.
                         slot.stay();
@@ -289,24 +291,33 @@ impl Client {
                 }
                 self.forget(slot);
             }
-            if silent {
+            if silent && !heard {
                 return;
             }
         }
     }
 
-    /// Gives back all that is lost, beside the renewals of what is not. One at a time: who asks meanwhile waits until
-    /// what the other has begun is done.
-    pub(crate) fn give_back_lost(self: &Arc<Self>) -> JoinHandle<()> {
+    /// Gives back all that is lost, beside the renewals of what is not; `None` when there is nothing. One at a time: who asks
+    /// meanwhile gets that one to wait for, which ends when its sender is gone.
+    pub(crate) fn give_back_lost(self: &Arc<Self>) -> Option<watch::Receiver<()>> {
+        let mut giving_back = self.giving_back.lock();
+        if let Some(under_way) = giving_back.as_ref().filter(|run| run.has_changed().is_ok()) {
+            return Some(under_way.clone());
+        }
+        let is_lost =
+            |slot: &Arc<Slot>| !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some());
+        let lost: Vec<_> = self.inbox.all().into_iter().filter(is_lost).collect();
+        if lost.is_empty() {
+            return None;
+        }
+        let (sender, receiver) = watch::channel(());
         let client = Arc::clone(self);
         self.until_closing(async move {
-            let _alone = client.giving_back.lock().await;
-            let is_lost = |slot: &Arc<Slot>| {
-                !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some())
-            };
-            let lost: Vec<_> = client.inbox.all().into_iter().filter(is_lost).collect();
             client.give_back(&lost).await;
-        })
+            drop(sender);
+        });
+        *giving_back = Some(receiver.clone());
+        Some(receiver)
     }
 
     pub(crate) fn give_back_later(self: &Arc<Self>, slot: &Arc<Slot>) {
@@ -315,7 +326,7 @@ impl Client {
     }
 
     /// The close does what is not done by then.
-    fn until_closing(&self, work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    fn until_closing(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut closing = self.closing();
         self.runtime.spawn(async move {
             tokio::select! {
@@ -323,7 +334,7 @@ impl Client {
                 _ = closing.wait_for(|closing| *closing) => {}
                 () = work => {}
             }
-        })
+        });
     }
 }
 

@@ -22,7 +22,15 @@ impl Client {
         queue.check(join.claim)?;
         if self.lease().lost() == Some(LostReason::Expired) {
             // A new lease does not wait behind the nodes of the old one (LEASE-REOPEN).
-            if tokio::time::timeout(self.request_timeout, self.give_back_lost()).await.is_err() {
+            let given_back = async {
+                // One that is under way may have begun before the last were lost.
+                for _ in 0..2 {
+                    let Some(mut run) = self.give_back_lost() else { return };
+                    // It never says anything but that it is over.
+                    let _ = run.changed().await;
+                }
+            };
+            if tokio::time::timeout(self.request_timeout, given_back).await.is_err() {
                 tracing::debug!("not all that was lost was given back in time yet");
             }
         }

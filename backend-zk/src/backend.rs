@@ -114,9 +114,13 @@ impl ZooKeeperBackend {
             return Ok(session);
         }
         if let Some(mut opening) = self.shared.opening()? {
-            let answer = match opening.wait_for(Option::is_some).await {
-                Ok(answer) => answer.clone(),
-                Err(_) => None,
+            // Its runtime may be there and not be driven.
+            let Settings { connect_timeout, request_timeout, .. } = *self.shared.settings;
+            let within = connect_timeout.saturating_add(request_timeout);
+            let answer = match tokio::time::timeout(within, opening.wait_for(Option::is_some)).await {
+                Ok(Ok(answer)) => answer.clone(),
+                Ok(Err(_)) => None,
+                Err(_) => return Err(Error::new(ErrorKind::Unavailable, "no session was opened in time")),
             };
             answer.unwrap_or_else(|| {
                 let why = "the opening of a session came to no end: its task died, or its runtime";
@@ -175,7 +179,7 @@ impl Shared {
         old.give_back(LostReason::Expired);
         if old.driver.is_connected() {
             // Our own old nodes are not to be in our way. Where it takes too long, they are, for a while.
-            let _ = tokio::time::timeout(self.settings.request_timeout, old.driver.closed()).await;
+            let _ = tokio::time::timeout(self.settings.request_timeout, old.driver.silent()).await;
         }
         let fresh =
             in_time(&self.settings, Session::open(&self.settings, &self.names, &self.runtime)).await?;

@@ -10,7 +10,7 @@ use latchwork_core::{Address, Clock, Config, Error, ErrorKind, Result, encode};
 const PORT: u16 = 2181;
 
 /// What a server that is up may be silent for.
-const A_PAUSE: Duration = Duration::from_millis(500);
+const A_PAUSE: Duration = Duration::from_secs(1);
 
 /// A client's settings, checked.
 #[derive(Debug)]
@@ -234,7 +234,7 @@ mod tests {
             // And in the time for connecting.
             ("zookeeper://a,b,c?ttl=30s", 1666),
             ("zookeeper://a,b,c?ttl=30s&connect_timeout=12s", 4000),
-            ("zookeeper://a,b,c?ttl=4s", 500),
+            ("zookeeper://a,b,c?ttl=4s", 1000),
             ("zookeeper://a,b,c?ttl=1s&tick=100ms", 400),
         ] {
             assert_eq!(settings(url).unwrap().host_timeout().as_millis(), millis, "{url}");

@@ -107,7 +107,7 @@ pub(crate) async fn watch_over(session: Arc<Session>) {
                     watched.extend(guards.take().into_iter().filter_map(|guard| guarded(guard, &session)));
                     due.set(guards.due());
                 }
-                Some(()) = watched.next() => {}
+                Some(_) = watched.next() => {}
             }
         }
     };
@@ -121,7 +121,7 @@ pub(crate) async fn watch_over(session: Arc<Session>) {
 
 /// Has a hold watched or looked at, and marks a holder of permits when the limit changes. Boxed where it is large and not
 /// always there: this future lives as long as the hold.
-fn guarded(guard: Guard, session: &Session) -> Option<impl Future<Output = ()> + Send + use<>> {
+fn guarded(guard: Guard, session: &Session) -> Option<impl Future<Output = Kept> + Send + use<>> {
     if guard.is_moot() {
         return None;
     }
@@ -145,10 +145,17 @@ fn guarded(guard: Guard, session: &Session) -> Option<impl Future<Output = ()> +
     let Some((limit, limit_room)) = limit else { return Some(Either::Left(watch)) };
     Some(Either::Right(Box::pin(async move {
         let mut watch = pin!(watch);
+        let mut mark = pin!(mark_when_limit_changes(node, limit, limit_room));
         tokio::select! {
             biased;
-            () = &mut watch => {}
-            () = mark_when_limit_changes(node, limit, limit_room) => watch.await,
+            kept = &mut watch => {
+                if kept == Kept::LookedAt {
+                    // The limit is watched all the same.
+                    mark.await;
+                }
+                kept
+            }
+            () = &mut mark => watch.await,
         }
     })))
 }
@@ -187,10 +194,19 @@ async fn look(mut looked: Looked) -> Option<Looked> {
     Some(looked)
 }
 
+/// What becomes of a node when its watch has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kept {
+    /// There was no room for another one.
+    LookedAt,
+    /// There is nothing more to be told.
+    No,
+}
+
 /// Watches a node, under whichever name it has, and tells its owner when somebody else removes it. Armed by a request
 /// of its own; a watch that the wait has armed is taken over.
 #[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice")]
-fn watch(node: Weak<ZkNode>, own: Result<Armed, Share>) -> impl Future<Output = ()> + Send {
+fn watch(node: Weak<ZkNode>, own: Result<Armed, Share>) -> impl Future<Output = Kept> + Send {
     async move {
         let (mut own, mut room) = own.map_or_else(|room| (None, Some(room)), |own| (Some(own), None));
         loop {
@@ -202,39 +218,34 @@ fn watch(node: Weak<ZkNode>, own: Result<Armed, Share>) -> impl Future<Output = 
                         drop(room.take());
                         watch.event_unless_silent().await
                     }
-                    None => return,
+                    None => return Kept::No,
                 },
             };
             match event {
                 Event::Deleted => {
-                    let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) else { return };
+                    let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) else {
+                        return Kept::No;
+                    };
                     if node.turn() == Turn::None {
-                        return node.removed();
+                        node.removed();
+                        return Kept::No;
                     }
                     // By its own downgrade, or not: the read that arms the next watch tells.
                 }
                 // Its data were written (a mark; a peer's wish for revocation): watched on.
                 Event::Changed => {}
                 // The lease tells of that.
-                Event::SessionOver => return,
+                Event::SessionOver => return Kept::No,
             }
             // The watch took its share with it, and others may have that by now.
-            match room_again(&node) {
-                Some(again) => room = Some(again),
-                None => return,
-            }
+            let Some(held) = node.upgrade() else { return Kept::No };
+            let Some(again) = held.session.driver.room_for(&held.path) else {
+                held.session.guards.looked_at.lock().push(Looked { node: Weak::clone(&node), limit: None });
+                return Kept::LookedAt;
+            };
+            room = Some(again);
         }
     }
-}
-
-/// Room to watch an own node once more; `None` where it is looked at from now on, or is gone.
-fn room_again(node: &Weak<ZkNode>) -> Option<Share> {
-    let held = node.upgrade()?;
-    let room = held.session.driver.room_for(&held.path);
-    if room.is_none() {
-        held.session.guards.looked_at.lock().push(Looked { node: Weak::clone(node), limit: None });
-    }
-    room
 }
 
 /// Arms the watch on an own node; `None` where there is nothing more to watch.

@@ -29,8 +29,9 @@
 //! * The server grants sessions of 2 to 20 ticks unless configured otherwise. More than was asked is used as granted;
 //!   less is an error. A tick above 2 s must be told (`tick=…`). A TTL of one and a half ticks or less is
 //!   refused, so a shorter tick must be told too where the TTL is 3 s or less.
-//! * Of several hosts, one that is silent for a share of the TTL and of the time for connecting (1.7 s by default) is left for
-//!   another: raise both where servers stand still for longer.
+//! * Of several hosts, one that is silent for a share of the TTL and of the time for connecting (1.7 s by default, 1 s at a
+//!   TTL of 6 s) is left for another, and a server may be silent as long as it waits for the commit of an own write: raise both
+//!   where servers stand still, or take to commit, for longer.
 //! * A reader that Curator turned from a writer does not tell its former number: it is listed under a new one, and pages
 //!   of a listing that end with it leave out those behind it.
 //! * No SASL, and no TLS yet.
