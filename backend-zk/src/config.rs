@@ -105,7 +105,8 @@ impl Settings {
     /// After how long a silence the client crate turns to another host, if there is one, and how long it tries one: the same to
     /// it. It tries them in any order, those too that were silent a moment ago. So, while a majority serves, one in use that falls
     /// silent and all others that are down come before one that answers: they are to cost no hold, however old its last
-    /// proof, and no connect. As long again is left for the work itself.
+    /// proof, and no connect. As long again is left for the work itself. (Where the TTL is below some four ticks there is no
+    /// such time, and a hold may be lost with its host: a server that is up is not to be left for every pause.)
     pub(crate) fn host_timeout(&self) -> Duration {
         let most = self.ttl * 2 / 5;
         if self.hosts.len() == 1 {

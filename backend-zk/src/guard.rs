@@ -107,7 +107,7 @@ pub(crate) async fn watch_over(session: Arc<Session>) {
                     watched.extend(guards.take().into_iter().filter_map(|guard| guarded(guard, &session)));
                     due.set(guards.due());
                 }
-                Some(_) = watched.next() => {}
+                Some(()) = watched.next() => {}
             }
         }
     };
@@ -121,7 +121,7 @@ pub(crate) async fn watch_over(session: Arc<Session>) {
 
 /// Has a hold watched or looked at, and marks a holder of permits when the limit changes. Boxed where it is large and not
 /// always there: this future lives as long as the hold.
-fn guarded(guard: Guard, session: &Session) -> Option<impl Future<Output = Kept> + Send + use<>> {
+fn guarded(guard: Guard, session: &Session) -> Option<impl Future<Output = ()> + Send + use<>> {
     if guard.is_moot() {
         return None;
     }
@@ -141,21 +141,14 @@ fn guarded(guard: Guard, session: &Session) -> Option<impl Future<Output = Kept>
         return None;
     };
     // One that the wait has armed is counted since.
-    let watch = watch(node.clone(), own.ok_or(room));
+    let watch = watch(node.clone(), own.ok_or(room), limit.as_ref().map(|(limit, _)| *limit));
     let Some((limit, limit_room)) = limit else { return Some(Either::Left(watch)) };
     Some(Either::Right(Box::pin(async move {
         let mut watch = pin!(watch);
-        let mut mark = pin!(mark_when_limit_changes(node, limit, limit_room));
         tokio::select! {
             biased;
-            kept = &mut watch => {
-                if kept == Kept::LookedAt {
-                    // The limit is watched all the same.
-                    mark.await;
-                }
-                kept
-            }
-            () = &mut mark => watch.await,
+            () = &mut watch => {}
+            () = mark_when_limit_changes(node, limit, limit_room) => watch.await,
         }
     })))
 }
@@ -194,19 +187,15 @@ async fn look(mut looked: Looked) -> Option<Looked> {
     Some(looked)
 }
 
-/// What becomes of a node when its watch has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kept {
-    /// There was no room for another one.
-    LookedAt,
-    /// There is nothing more to be told.
-    No,
-}
-
 /// Watches a node, under whichever name it has, and tells its owner when somebody else removes it. Armed by a request
-/// of its own; a watch that the wait has armed is taken over.
+/// of its own; a watch that the wait has armed is taken over. Where there is no room for another one it is looked at from then on, and
+/// `limit` with it.
 #[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice")]
-fn watch(node: Weak<ZkNode>, own: Result<Armed, Share>) -> impl Future<Output = Kept> + Send {
+fn watch(
+    node: Weak<ZkNode>,
+    own: Result<Armed, Share>,
+    limit: Option<Limit>,
+) -> impl Future<Output = ()> + Send {
     async move {
         let (mut own, mut room) = own.map_or_else(|room| (None, Some(room)), |own| (Some(own), None));
         loop {
@@ -218,30 +207,28 @@ fn watch(node: Weak<ZkNode>, own: Result<Armed, Share>) -> impl Future<Output = 
                         drop(room.take());
                         watch.event_unless_silent().await
                     }
-                    None => return Kept::No,
+                    None => return,
                 },
             };
             match event {
                 Event::Deleted => {
                     let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) else {
-                        return Kept::No;
+                        return;
                     };
                     if node.turn() == Turn::None {
-                        node.removed();
-                        return Kept::No;
+                        return node.removed();
                     }
                     // By its own downgrade, or not: the read that arms the next watch tells.
                 }
                 // Its data were written (a mark; a peer's wish for revocation): watched on.
                 Event::Changed => {}
                 // The lease tells of that.
-                Event::SessionOver => return Kept::No,
+                Event::SessionOver => return,
             }
             // The watch took its share with it, and others may have that by now.
-            let Some(held) = node.upgrade() else { return Kept::No };
+            let Some(held) = node.upgrade() else { return };
             let Some(again) = held.session.driver.room_for(&held.path) else {
-                held.session.guards.looked_at.lock().push(Looked { node: Weak::clone(&node), limit: None });
-                return Kept::LookedAt;
+                return held.session.guards.looked_at.lock().push(Looked { node: Weak::clone(&node), limit });
             };
             room = Some(again);
         }

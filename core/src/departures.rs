@@ -66,7 +66,9 @@ impl Departure {
     fn kept(&self) -> Option<Arc<dyn Node>> {
         match self {
             Departure::Leave(_, node) | Departure::Downgrade { node, at_once: false, .. } => {
-                node.state().is_kept().then(|| Arc::clone(node))
+                let state = node.state();
+                // What was lost, at a fixed end say, is kept no more.
+                (state.is_kept() && state.lost().is_none()).then(|| Arc::clone(node))
             }
             _ => None,
         }

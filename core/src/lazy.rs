@@ -42,9 +42,15 @@ impl Lazy {
 
     async fn backend(&self) -> Result<&Arc<dyn Backend>> {
         if let Some(mut connecting) = self.0.connecting()? {
-            let answer = match connecting.wait_for(Option::is_some).await {
-                Ok(answer) => answer.clone(),
-                Err(_) => None,
+            // Its runtime may be there and not be driven.
+            let Config { connect_timeout, request_timeout, .. } = self.0.config;
+            let within = connect_timeout.saturating_add(request_timeout);
+            let answer = match tokio::time::timeout(within, connecting.wait_for(Option::is_some)).await {
+                Ok(Ok(answer)) => answer.clone(),
+                Ok(Err(_)) => None,
+                Err(_) => {
+                    return Err(Error::new(ErrorKind::Unavailable, "the connecting took too long"));
+                }
             };
             answer.unwrap_or_else(|| {
                 Err(Error::new(

@@ -373,6 +373,24 @@ async fn a_newcomer_waits_for_what_left_before_it_and_not_for_what_leaves_after(
     assert!(!leaving.is_finished());
 }
 
+/// The end counts from the send and the least time from the answer: nothing is kept that is lost.
+#[tokio::test(start_paused = true)]
+async fn a_try_behind_a_hold_that_ended_before_its_least_time_waits_for_its_leave() {
+    let (coordinator, link) = connected();
+    let mutex = coordinator.mutex("a").expect("a good key");
+    let second = Duration::from_secs(1);
+    link.delay(second / 3);
+    let guard = mutex.acquire_with(Acquire::new().max_hold(second).hold_at_least(second)).await;
+    let guard = guard.expect("acquired");
+    link.delay(Duration::ZERO);
+    while guard.is_held() {
+        coordinator.lease().clock().jump(second / 100);
+    }
+    drop(guard);
+    let tried = mutex.try_acquire().await;
+    assert!(matches!(tried, Ok(Some(_))), "{tried:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_acquire_behind_a_leave_that_nobody_answers_gives_up_in_time_too() {
     let (coordinator, link) = connected();

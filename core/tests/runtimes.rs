@@ -62,6 +62,19 @@ fn an_acquire_does_not_wait_for_ever_for_a_leave_on_a_runtime_that_is_not_driven
 }
 
 #[test]
+fn an_acquire_does_not_wait_for_ever_for_a_lazy_connect_on_a_runtime_that_is_not_driven() {
+    let [kept, passing] = runtimes();
+    let mut config = Config::from_url("memory://lazy-on-a-runtime-that-is-not-driven").expect("a good URL");
+    config.ttl = TTL;
+    let connectors = [latchwork_core::memory::connector()];
+    let client = passing.block_on(async { connect_lazy(&connectors, &config).expect("no I/O") });
+    let mutex = client.mutex("a").expect("no I/O");
+    let answer = kept.block_on(async { timeout(PATIENCE, mutex.acquire()).await });
+    let error = answer.expect("no answer, and no error").expect_err("nobody connects");
+    assert_eq!(error.kind(), &ErrorKind::Unavailable);
+}
+
+#[test]
 fn a_lease_that_is_opened_anew_outlives_the_runtime_of_whoever_asked_for_it() {
     let [kept, passing] = runtimes();
     let store = Memory::new(Clock::system());
