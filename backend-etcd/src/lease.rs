@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use latchwork_core::contracts::Lease;
+use latchwork_core::contracts::{Lease, SingleFlight};
 use latchwork_core::{Clock, Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -24,9 +23,6 @@ pub(crate) struct Session {
     pub(crate) lease: Lease,
 }
 
-/// The answer of an opening, for all who ask.
-type Opening = watch::Receiver<Option<Result<Arc<Session>>>>;
-
 /// The client's present session, and the way to the next one.
 #[derive(Debug)]
 pub(crate) struct Leases {
@@ -36,8 +32,7 @@ pub(crate) struct Leases {
     /// The client's: what goes on in the background is not to end with the runtime of whoever happened to ask for it.
     pub(crate) runtime: Handle,
     current: Mutex<(Arc<Session>, AbortHandle)>,
-    // The opening of a new one that is under way or was last (LEASE-REOPEN).
-    reopening: Mutex<Option<Opening>>,
+    reopening: SingleFlight<Result<Arc<Session>>>,
     closed: AtomicBool,
 }
 
@@ -53,7 +48,7 @@ impl Leases {
             ttl,
             runtime,
             current: Mutex::new((session, keeper)),
-            reopening: Mutex::default(),
+            reopening: SingleFlight::default(),
             closed: AtomicBool::new(false),
         })
     }
@@ -63,39 +58,14 @@ impl Leases {
         Arc::clone(&self.current.lock().0)
     }
 
-    /// A session that is not lost: the present one, or a new one. That is opened in a task of its own, which all who come
-    /// meanwhile wait for: so that an acquire that ends before does not undo it, and one that nobody polls keeps nobody
-    /// else from it.
+    /// A session that is not lost: the present one, or a new one (LEASE-REOPEN).
     pub(crate) async fn alive(self: &Arc<Self>) -> Result<Arc<Session>> {
         if let Some(session) = self.usable()? {
             return Ok(session);
         }
-        let mut reopening = self.reopening();
-        // Its runtime may be there and not be driven; and who comes later finds what takes longer.
-        let answer = match timeout(self.driver.request_timeout(), reopening.wait_for(Option::is_some)).await {
-            Ok(Ok(answer)) => answer.clone(),
-            Ok(Err(_)) => None,
-            Err(_) => {
-                return Err(Error::new(ErrorKind::Unavailable, "no lease was granted in time"));
-            }
-        };
-        answer.unwrap_or_else(|| {
-            let why = "the opening of a lease came to no end: its task died, or its runtime";
-            Err(Error::new(ErrorKind::Unavailable, why))
-        })
-    }
-
-    /// The opening to wait for, begun here unless one is under way.
-    fn reopening(self: &Arc<Self>) -> Opening {
-        let mut reopening = self.reopening.lock();
-        if let Some(under_way) = reopening.as_ref().filter(|answer| answer.has_changed().is_ok()) {
-            return under_way.clone();
-        }
-        let (sender, receiver) = watch::channel(None);
         let leases = Arc::clone(self);
-        self.runtime.spawn(async move { sender.send_replace(Some(leases.reopen().await)) });
-        *reopening = Some(receiver.clone());
-        receiver
+        let reopening = self.reopening.join(&self.runtime, || async move { leases.reopen().await });
+        reopening.landed_within(self.driver.request_timeout(), "the opening of a lease").await?
     }
 
     async fn reopen(&self) -> Result<Arc<Session>> {

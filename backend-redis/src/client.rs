@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use latchwork_core::contracts::{Close, Lease};
+use latchwork_core::contracts::{Close, Lease, SingleFlight};
 use latchwork_core::{Clock, Error, ErrorKind, LostReason, Moment, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -37,8 +37,7 @@ pub(crate) struct Client {
     pub(crate) lease: ClientLease,
     /// The one that it was opened on: what goes on in the background is not to end with that of whoever happened to ask for it.
     pub(crate) runtime: Handle,
-    /// The giving back of what is lost that is under way, or was last.
-    pub(crate) giving_back: Mutex<Option<watch::Receiver<()>>>,
+    pub(crate) giving_back: SingleFlight<()>,
     closing: watch::Sender<bool>,
     // The answer of the one close that there is.
     closed: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
@@ -62,7 +61,7 @@ impl Client {
             inbox,
             lease,
             runtime: Handle::current(),
-            giving_back: Mutex::default(),
+            giving_back: SingleFlight::default(),
             closing: watch::Sender::new(false),
             closed: Mutex::default(),
             warned: AtomicBool::new(false),

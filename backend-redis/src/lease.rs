@@ -8,9 +8,9 @@ use latchwork_core::contracts::{Lease, LeaseState, NodeId};
 use latchwork_core::decide::{recheck, renewal_period};
 use latchwork_core::{Clock, Error, LostReason, Moment, Result};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
-use crate::client::{BURST, Client, LEAVES, farewell};
+use crate::client::{BURST, Client};
 use crate::clock_steps::ClockSteps;
 use crate::inbox::Slot;
 use crate::layout::Queue;
@@ -265,76 +265,6 @@ impl Client {
         let now = self.clock.now();
         // The keeper's next round comes within a period; this timer is for what expires before it.
         recheck(now + 2 * renewal_period(self.ttl), now + ahead.max(SOONEST))
-    }
-
-    /// Gives back what is lost here but may live on there: else our own next acquire waits behind it for up to a
-    /// TTL (RULES C6). At worst it runs out by itself.
-    async fn give_back(self: &Arc<Self>, lost: &[Arc<Slot>]) {
-        for burst in lost.chunks(LEAVES) {
-            // Not what another gives back just now.
-            let burst: Vec<_> = burst.iter().filter(|slot| slot.leave()).collect();
-            let calls: Vec<_> = burst.iter().map(|slot| farewell(slot)).collect();
-            let (mut silent, mut heard) = (false, false);
-            for (slot, answer) in burst.iter().zip(self.driver.run_all(&calls, self.renewal_bound()).await) {
-                match answer.and_then(|(_, reply)| scripts::left(reply)) {
-                    Ok((_, flags)) => {
-                        heard = true;
-                        self.heed(flags, &slot.queue);
-                    }
-                    Err(error) if error.is_retryable() => {
-                        // The next round does, or the close.
-                        slot.stay();
-                        silent = true;
-                        continue;
-                    }
-                    Err(error) => tracing::debug!(%error, "a lost node was not given back; it runs out"),
-                }
-                self.forget(slot);
-            }
-            if silent && !heard {
-                return;
-            }
-        }
-    }
-
-    /// Gives back all that is lost, beside the renewals of what is not; `None` when there is nothing. One at a time: who asks
-    /// meanwhile gets that one to wait for, which ends when its sender is gone.
-    pub(crate) fn give_back_lost(self: &Arc<Self>) -> Option<watch::Receiver<()>> {
-        let mut giving_back = self.giving_back.lock();
-        if let Some(under_way) = giving_back.as_ref().filter(|run| run.has_changed().is_ok()) {
-            return Some(under_way.clone());
-        }
-        let is_lost =
-            |slot: &Arc<Slot>| !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some());
-        let lost: Vec<_> = self.inbox.all().into_iter().filter(is_lost).collect();
-        if lost.is_empty() {
-            return None;
-        }
-        let (sender, receiver) = watch::channel(());
-        let client = Arc::clone(self);
-        self.until_closing(async move {
-            client.give_back(&lost).await;
-            drop(sender);
-        });
-        *giving_back = Some(receiver.clone());
-        Some(receiver)
-    }
-
-    pub(crate) fn give_back_later(self: &Arc<Self>, slot: &Arc<Slot>) {
-        let (client, slot) = (Arc::clone(self), Arc::clone(slot));
-        self.until_closing(async move { client.give_back(std::slice::from_ref(&slot)).await });
-    }
-
-    /// The close does what is not done by then.
-    fn until_closing(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut closing = self.closing();
-        self.runtime.spawn(async move {
-            tokio::select! {
-                biased;
-                _ = closing.wait_for(|closing| *closing) => {}
-                () = work => {}
-            }
-        });
     }
 }
 

@@ -57,6 +57,7 @@ mod config;
 mod differential;
 mod driver;
 mod error;
+mod give_back;
 mod inbox;
 mod info;
 mod layout;

@@ -25,9 +25,8 @@ impl Client {
             let given_back = async {
                 // One that is under way may have begun before the last were lost.
                 for _ in 0..2 {
-                    let Some(mut run) = self.give_back_lost() else { return };
-                    // It never says anything but that it is over.
-                    let _ = run.changed().await;
+                    let Some(run) = self.give_back_lost() else { return };
+                    run.landed().await;
                 }
             };
             if tokio::time::timeout(self.request_timeout, given_back).await.is_err() {

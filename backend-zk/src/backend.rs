@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Close, Entry, Join, Joined, Lease, Names, Page, SequentialNodes};
+use latchwork_core::contracts::{
+    Backend, Close, Entry, Join, Joined, Lease, Names, Page, SequentialNodes, SingleFlight,
+};
 use latchwork_core::{
     Address, Capabilities, Config, Connector, Error, ErrorKind, Eviction, LostReason, Result,
 };
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{OnceCell, watch};
+use tokio::sync::OnceCell;
 
 use crate::config::Settings;
 use crate::lease::Session;
@@ -59,8 +61,7 @@ struct Shared {
     names: Arc<Names>,
     runtime: Handle,
     current: Mutex<Arc<Session>>,
-    // The opening that is under way or was last. One session is opened at a time, however many joins ask for it.
-    opening: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
+    opening: SingleFlight<Result<()>>,
     closing: AtomicBool,
 }
 
@@ -98,7 +99,7 @@ impl ZooKeeperBackend {
             names,
             runtime,
             current: Mutex::new(session),
-            opening: Mutex::default(),
+            opening: SingleFlight::default(),
             closing: AtomicBool::new(false),
         };
         Ok(Self { shared: Arc::new(shared), closed: OnceCell::new() })
@@ -113,20 +114,12 @@ impl ZooKeeperBackend {
         if let Some(session) = self.shared.live()? {
             return Ok(session);
         }
-        if let Some(mut opening) = self.shared.opening()? {
-            // Its runtime may be there and not be driven.
-            let Settings { connect_timeout, request_timeout, .. } = *self.shared.settings;
-            let within = connect_timeout.saturating_add(request_timeout);
-            let answer = match tokio::time::timeout(within, opening.wait_for(Option::is_some)).await {
-                Ok(Ok(answer)) => answer.clone(),
-                Ok(Err(_)) => None,
-                Err(_) => return Err(Error::new(ErrorKind::Unavailable, "no session was opened in time")),
-            };
-            answer.unwrap_or_else(|| {
-                let why = "the opening of a session came to no end: its task died, or its runtime";
-                Err(Error::new(ErrorKind::Unavailable, why))
-            })?;
-        }
+        let shared = &self.shared;
+        let opens = Arc::clone(shared);
+        let opening = shared.opening.join(&shared.runtime, || async move { opens.reopen().await });
+        let Settings { connect_timeout, request_timeout, .. } = *shared.settings;
+        let within = connect_timeout.saturating_add(request_timeout);
+        opening.landed_within(within, "the opening of a session").await??;
         // Where that is lost by now, the request says so.
         Ok(self.current())
     }
@@ -157,24 +150,10 @@ impl Shared {
         Ok(session.lease().lost().is_none().then_some(session))
     }
 
-    /// The opening to wait for, begun here unless one is under way; `None` when there is a session. In a task of its own: one
-    /// who gives up does not undo it, and leaves no half of a session behind, and one whom nobody polls keeps nobody else from it.
-    fn opening(self: &Arc<Self>) -> Result<Option<watch::Receiver<Option<Result<()>>>>> {
-        let mut opening = self.opening.lock();
-        if self.live()?.is_some() {
-            return Ok(None);
-        }
-        if let Some(under_way) = opening.as_ref().filter(|answer| answer.has_changed().is_ok()) {
-            return Ok(Some(under_way.clone()));
-        }
-        let (sender, receiver) = watch::channel(None);
-        let shared = Arc::clone(self);
-        self.runtime.spawn(async move { sender.send_replace(Some(shared.reopen().await)) });
-        *opening = Some(receiver.clone());
-        Ok(Some(receiver))
-    }
-
     async fn reopen(&self) -> Result<()> {
+        if self.live()?.is_some() {
+            return Ok(());
+        }
         let old = self.current();
         old.give_back(LostReason::Expired);
         if old.driver.is_connected() {

@@ -212,9 +212,7 @@ fn watch(
             };
             match event {
                 Event::Deleted => {
-                    let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) else {
-                        return;
-                    };
+                    let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) else { return };
                     if node.turn() == Turn::None {
                         return node.removed();
                     }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::Moment;
+use latchwork_core::contracts::{Flight, SingleFlight};
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use zookeeper_client::Error as Answer;
 
 use crate::driver::{Driver, Share, Stat, Watch};
@@ -31,16 +31,10 @@ const A_BREAK: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Lookouts {
     posted: Mutex<Vec<Arc<Driver>>>,
-    posting: Mutex<Posting>,
-}
-
-/// One is posted at a time, for all who need it.
-#[derive(Debug, Default)]
-struct Posting {
-    /// That which is under way or was last: whether it has brought something, once it is over.
-    last: Option<watch::Receiver<Option<bool>>>,
-    /// Not to be tried again before this.
-    not_before: Option<Moment>,
+    // One is posted at a time. Answers whether it has brought something.
+    posting: SingleFlight<bool>,
+    // Not to be tried again before this.
+    not_before: Mutex<Option<Moment>>,
 }
 
 /// Where something is to be watched, with room for it while it is armed: then it is counted by itself.
@@ -97,11 +91,11 @@ impl Lookouts {
             if let Some(found) = self.find(bytes) {
                 return Some(found);
             }
-            let mut posting = self.posting(bytes, session)?;
+            let posting = self.posting(bytes, session)?;
             let brought = tokio::select! {
                 biased;
                 _ = session.lease().until_lost() => false,
-                over = posting.wait_for(Option::is_some) => over.is_ok_and(|brought| *brought == Some(true)),
+                brought = posting.landed() => brought == Some(true),
             };
             if !brought {
                 return None;
@@ -110,23 +104,17 @@ impl Lookouts {
         }
     }
 
-    /// The posting to wait for, begun here unless one is under way; `None` when it is not to be tried again yet. In a task of its
-    /// own: one who gives up leaves no half of a session behind, and one whom nobody polls keeps nobody else from it.
-    fn posting(&self, bytes: usize, session: &Arc<Session>) -> Option<watch::Receiver<Option<bool>>> {
-        let mut posting = self.posting.lock();
-        let under_way =
-            |last: &&watch::Receiver<Option<bool>>| last.has_changed().is_ok() && last.borrow().is_none();
-        if let Some(last) = posting.last.as_ref().filter(under_way) {
-            return Some(last.clone());
+    /// The posting to wait for, begun here unless one is under way; `None` when it is not to be tried again yet.
+    fn posting(&self, bytes: usize, session: &Arc<Session>) -> Option<Flight<bool>> {
+        if let Some(under_way) = self.posting.under_way() {
+            return Some(under_way);
         }
-        if posting.not_before.is_some_and(|not_before| session.lease().clock().now() < not_before) {
+        let not_before = *self.not_before.lock();
+        if not_before.is_some_and(|not_before| session.lease().clock().now() < not_before) {
             return None;
         }
-        let (sender, receiver) = watch::channel(None);
         let poster = Arc::clone(session);
-        session.runtime.spawn(async move { sender.send_replace(Some(post_one(bytes, &poster).await)) });
-        posting.last = Some(receiver.clone());
-        Some(receiver)
+        Some(self.posting.join(&session.runtime, || async move { post_one(bytes, &poster).await }))
     }
 
     fn find(&self, bytes: usize) -> Option<(Arc<Driver>, Share)> {
@@ -202,7 +190,7 @@ async fn post_one(bytes: usize, session: &Session) -> bool {
                 "no further session to watch from: this client waits in so many queues at once that a broken connection \
                  would cost it its session"
             );
-            session.lookouts.posting.lock().not_before = Some(lease.clock().now() + lease.ttl());
+            *session.lookouts.not_before.lock() = Some(lease.clock().now() + lease.ttl());
             false
         }
     }

@@ -5,18 +5,16 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
 
 use crate::address::Address;
 use crate::capabilities::{Capabilities, Eviction};
 use crate::config::Config;
 use crate::connector::{Connector, connect_in_time};
-use crate::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, SequentialNodes};
+use crate::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, SequentialNodes, SingleFlight};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
-/// Connects in a task of its own, which all operations that come meanwhile wait for: so that an operation that ends
-/// before the connection stands (a short try) does not undo it, and one that nobody polls keeps nobody else from it. The
-/// task runs where the coordinator was made, as its backend will: whoever comes first may come on a runtime of the moment.
+/// Connects in a [single flight](SingleFlight): a short try that ends before the connection stands does not undo it. It runs where the
+/// coordinator was made, as its backend will: whoever comes first may come on a runtime of the moment.
 #[derive(Debug)]
 pub(crate) struct Lazy(Arc<Shared>);
 
@@ -28,65 +26,41 @@ struct Shared {
     connected: OnceLock<Arc<dyn Backend>>,
     // What `lease` answers until then, and which becomes its lease; lost when it is closed before.
     pending: Lease,
-    // The connecting that is under way or was last. Locked to connect, and to close: one comes first.
-    connecting: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
+    connecting: SingleFlight<Result<()>>,
+    // Locked when it is connected, and to close: one comes first.
+    first: Mutex<()>,
 }
 
 impl Lazy {
     pub(crate) fn new(connector: Arc<dyn Connector>, config: Config) -> Self {
         let pending = Lease::pending(connector.clock(&config), config.ttl);
-        let (connected, connecting) = (OnceLock::new(), Mutex::default());
+        let (connected, connecting, first) = (OnceLock::new(), SingleFlight::default(), Mutex::default());
         let runtime = Handle::current();
-        Self(Arc::new(Shared { connector, config, runtime, connected, pending, connecting }))
+        Self(Arc::new(Shared { connector, config, runtime, connected, pending, connecting, first }))
     }
 
     async fn backend(&self) -> Result<&Arc<dyn Backend>> {
-        if let Some(mut connecting) = self.0.connecting()? {
-            // Its runtime may be there and not be driven.
-            let Config { connect_timeout, request_timeout, .. } = self.0.config;
+        let shared = &self.0;
+        if shared.connected.get().is_none() {
+            if shared.pending.lost().is_some() {
+                return Err(Error::closed());
+            }
+            let connects = Arc::clone(shared);
+            let connecting =
+                shared.connecting.join(&shared.runtime, || async move { connects.connect().await });
+            let Config { connect_timeout, request_timeout, .. } = shared.config;
             let within = connect_timeout.saturating_add(request_timeout);
-            let answer = match tokio::time::timeout(within, connecting.wait_for(Option::is_some)).await {
-                Ok(Ok(answer)) => answer.clone(),
-                Ok(Err(_)) => None,
-                Err(_) => {
-                    return Err(Error::new(ErrorKind::Unavailable, "the connecting took too long"));
-                }
-            };
-            answer.unwrap_or_else(|| {
-                Err(Error::new(
-                    ErrorKind::Unavailable,
-                    "the connecting came to no end: its task died, or its runtime",
-                ))
-            })?;
+            connecting.landed_within(within, "the connecting").await??;
         }
-        Ok(self.0.connected.get().expect("set before the answer"))
+        Ok(shared.connected.get().expect("set before the answer"))
     }
 }
 
 impl Shared {
-    /// The connecting to wait for, begun here unless one is under way; `None` when it is connected.
-    fn connecting(self: &Arc<Self>) -> Result<Option<watch::Receiver<Option<Result<()>>>>> {
-        if self.connected.get().is_some() {
-            return Ok(None);
-        }
-        let mut connecting = self.connecting.lock();
-        if self.connected.get().is_some() {
-            return Ok(None);
-        }
-        if self.pending.lost().is_some() {
-            return Err(Error::closed());
-        }
-        if let Some(under_way) = connecting.as_ref().filter(|answer| answer.has_changed().is_ok()) {
-            return Ok(Some(under_way.clone()));
-        }
-        let (sender, receiver) = watch::channel(None);
-        let shared = Arc::clone(self);
-        self.runtime.spawn(async move { sender.send_replace(Some(shared.connect().await)) });
-        *connecting = Some(receiver.clone());
-        Ok(Some(receiver))
-    }
-
     async fn connect(&self) -> Result<()> {
+        if self.connected.get().is_some() {
+            return Ok(());
+        }
         let backend = tokio::select! {
             biased;
             _ = self.pending.until_lost() => return Err(Error::closed()),
@@ -103,7 +77,7 @@ impl Shared {
             ));
         }
         let closed = {
-            let _first = self.connecting.lock();
+            let _first = self.first.lock();
             let closed = self.pending.lost().is_some() || self.connected.set(Arc::clone(&backend)).is_err();
             if !closed {
                 self.pending.becomes(backend.lease());
@@ -181,7 +155,7 @@ impl Backend for Lazy {
 
     async fn close(&self, how: Close) -> Result<()> {
         {
-            let _first = self.0.connecting.lock();
+            let _first = self.0.first.lock();
             if self.0.connected.get().is_none() {
                 self.0.pending.end(LostReason::Closed);
             }

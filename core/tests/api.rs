@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use latchwork_core::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, LeaseState, Names, Node, NodeId, NodeState, Page, Patience,
-    SequentialNodes,
+    self, Backend, Close, Entry, Join, Joined, Lease, LeaseState, Names, Node, NodeId, NodeState, Page,
+    Patience, SequentialNodes,
 };
 use latchwork_core::decide::chain::{Listed, Standing};
 use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
@@ -22,9 +22,13 @@ use latchwork_core::recipes::{
 };
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold,
-    Kind, Loss, Lost, LostReason, Moment, Name, Owner, Release, Secret, Token, connect, memory,
+    Kind, Loss, Lost, LostReason, Moment, Name, Owner, Release, Result, Secret, Token, connect, memory,
 };
 use tokio::runtime::{Builder, Runtime};
+
+// Of any result.
+type SingleFlight = contracts::SingleFlight<Result<Lease>>;
+type Flight = contracts::Flight<Result<Lease>>;
 
 /// Public where it stands, and in no path that a user can name.
 const UNNAMEABLE: [&str; 1] = ["Tenure"];
@@ -54,7 +58,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Coordinator Config Secret Capabilities Eviction Address Name Kind Clock Moment
         Mutex MutexGuard ReentrantMutex ReentrantGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
         Acquire Token Release Loss Lost LostReason Error ErrorKind
-        Lease LeaseState Names NodeState NodeId Join Joined Entry Page Patience Close
+        Lease LeaseState Names NodeState NodeId Join Joined Entry Page Patience Close SingleFlight Flight
         Claim ContactProof Listed Standing Slot Ask Answer Queue
         Memory Link
     );

@@ -10,9 +10,11 @@ mod lease;
 mod names;
 mod node;
 mod nodes;
+mod single_flight;
 
 pub use backend::{Backend, Close};
 pub use lease::{Lease, LeaseState};
 pub use names::Names;
 pub use node::{Node, NodeState};
 pub use nodes::{Entry, Join, Joined, MAX_LABEL_BYTES, NodeId, Page, Patience, SequentialNodes};
+pub use single_flight::{Flight, SingleFlight};
