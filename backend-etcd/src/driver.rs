@@ -38,6 +38,16 @@ pub(crate) struct Driver {
     logged_in: Arc<AtomicU64>,
 }
 
+#[cfg(test)]
+impl Driver {
+    /// Of a server that a test has to itself.
+    pub(crate) async fn of(server: &latchwork_conformance::servers::Server) -> Self {
+        let endpoints = vec![server.addr().to_owned()];
+        let settings = Settings { endpoints, login: None, request_timeout: Duration::from_secs(5) };
+        Self::connect(&settings).await.expect("it is up")
+    }
+}
+
 impl Driver {
     /// Makes the channel, and logs in if a user is given. Connects to nothing else yet.
     pub(crate) async fn connect(settings: &Settings) -> Answer<Self> {

@@ -181,18 +181,12 @@ mod tests {
     use latchwork_core::Clock;
 
     use super::*;
-    use crate::config::Settings;
 
     /// The task stood still, beyond the instant at which it would have asked again.
     #[tokio::test]
     async fn an_answer_that_is_owed_never_counts_for_a_later_question() {
         let server = Server::start(Kind::Etcd, Options::new()).await.unwrap();
-        let settings = Settings {
-            endpoints: vec![server.addr().to_owned()],
-            login: None,
-            request_timeout: Duration::from_secs(5),
-        };
-        let driver = Driver::connect(&settings).await.unwrap();
+        let driver = Driver::of(&server).await;
         let (clock, opened) = (Clock::system(), Clock::system().now());
         let (id, ttl) = driver.grant(Duration::from_secs(10)).await.unwrap();
         let session = Arc::new(Session { id, lease: Lease::new(clock.clone(), ttl, opened) });

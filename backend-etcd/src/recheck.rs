@@ -72,18 +72,12 @@ mod tests {
     use latchwork_core::{Clock, LostReason};
 
     use super::*;
-    use crate::config::Settings;
 
     /// There is no stream: nothing else can tell.
     #[tokio::test]
     async fn a_removal_that_no_event_told_is_told() {
         let server = Server::start(Kind::Etcd, Options::new().own()).await.unwrap();
-        let settings = Settings {
-            endpoints: vec![server.addr().to_owned()],
-            login: None,
-            request_timeout: Duration::from_secs(5),
-        };
-        let driver = Driver::connect(&settings).await.unwrap();
+        let driver = Driver::of(&server).await;
         let (watches, _commands) = Watches::new();
         // Only its pace counts.
         let pace = Lease::new(Clock::system(), Duration::from_millis(50), Clock::system().now());

@@ -141,18 +141,12 @@ mod tests {
     use latchwork_core::decide::queue::TOMBSTONE;
 
     use super::*;
-    use crate::config::Settings;
     use crate::terms::{Order, Range};
 
     #[tokio::test]
     async fn what_stood_long_enough_is_removed_and_then_there_is_nothing_to_do() {
         let server = Server::start(Kind::Etcd, Options::new().own()).await.unwrap();
-        let settings = Settings {
-            endpoints: vec![server.addr().to_owned()],
-            login: None,
-            request_timeout: Duration::from_secs(5),
-        };
-        let driver = Driver::connect(&settings).await.unwrap();
+        let driver = Driver::of(&server).await;
         let (lease, _) = driver.grant(Duration::from_secs(60)).await.unwrap();
         let tombstones = |stand| {
             Tombstones::new(driver.clone(), Layout::new("n"), Clock::system(), Handle::current(), stand)

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use latchwork_core::LostReason;
 
-use super::{Armed, Command, FEED_KEPT, Mine, Of, Own, State, Watches};
+use super::armed::{Armed, Mine, Of};
+use super::{Command, FEED_KEPT, Own, State, Watches};
 use crate::feed::{Feed, Seen};
 use crate::terms::{Ended, Notice, Only, Watch};
 

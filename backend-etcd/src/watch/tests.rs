@@ -1,5 +1,5 @@
 use latchwork_core::Clock;
-use latchwork_core::contracts::Lease;
+use latchwork_core::contracts::{Lease, NodeState};
 
 use super::*;
 use crate::terms::Notice;
