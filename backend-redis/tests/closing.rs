@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Instant;
 
-use common::{admitted, ask, client, own, queue, soon, waiting};
+use common::{admitted, ask, client, is_script, own, queue, says, soon, waiting};
 use futures_util::FutureExt;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::Server;
@@ -27,10 +27,6 @@ async fn proxied(server: &Server) -> (Proxy, Arc<dyn Backend>) {
 
 async fn standing(backend: &Arc<dyn Backend>, queue: &Address) -> usize {
     backend.list(queue, ALL).await.unwrap().len()
-}
-
-fn is_script(request: &[u8]) -> bool {
-    request.windows(7).any(|word| word == b"EVALSHA")
 }
 
 async fn closed_while_joining(drop_first: bool) {
@@ -108,9 +104,7 @@ async fn given_back_in_vain() -> (Server, Proxy, [Arc<dyn Backend>; 2], Arc<dyn 
     let mutex = queue(Kind::Mutex, "a");
     let join = ask(&mutex, Claim::Exclusive);
     let lost = admitted(&backend, &join).await;
-    let id = join.id.to_string();
-    let mut leave =
-        proxy.park_request(move |request| request.windows(id.len()).any(|word| word == id.as_bytes()));
+    let mut leave = proxy.park_request(says(&join.id.to_string()));
     lost.state().lease().clock().jump(backend.lease().ttl());
     // It looks at all its nodes when it is back.
     proxy.sever();

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Operator, connect, own, refused};
+use common::{Operator, connect, own, refused, says};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::{ErrorKind, Eviction};
@@ -56,7 +56,7 @@ async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
 async fn a_server_that_falls_silent_behind_the_log_in_is_unavailable() {
     let server = own(&[]).await;
     let proxy = Proxy::start(server.addr()).await.unwrap();
-    let silent = proxy.hold_reply_to(|request| request.windows(4).any(|word| word == b"PING"));
+    let silent = proxy.hold_reply_to(says("PING"));
     let error = refused(&format!("redis://{}?request_timeout=200ms", proxy.addr())).await;
     assert!(silent.has_fired());
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");

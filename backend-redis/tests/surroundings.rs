@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Operator, own, soon};
+use common::{Operator, is_script, own, says, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
@@ -340,8 +340,8 @@ async fn dialling_again_that_hangs_is_given_up_before_what_is_held_is_lost() {
     let options = "ttl=9s&connect_timeout=10m&request_timeout=10m";
     let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
-    let hung = proxy.hold_reply_to(|request| request.windows(5).any(|word| word == b"HELLO"));
-    let mut silent = proxy.hold_reply_to(|request| request.windows(7).any(|word| word == b"EVALSHA"));
+    let hung = proxy.hold_reply_to(says("HELLO"));
+    let mut silent = proxy.hold_reply_to(is_script);
     soon(silent.fired()).await.unwrap();
     let lease = client.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2 / 3).await;
@@ -359,7 +359,6 @@ async fn what_was_asked_on_a_connection_that_fell_silent_is_asked_again_on_the_n
     let options = format!("ttl={}&request_timeout=10m", common::SHORT);
     let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
     let mutex = client.mutex("a").unwrap();
-    let is_script = |request: &[u8]| request.windows(7).any(|word| word == b"EVALSHA");
     let hold = mutex.acquire().await.unwrap();
     let (ttl, mut left) = (client.lease().ttl(), proxy.hold_reply_to(is_script));
     let asked = Instant::now();

@@ -39,6 +39,16 @@ pub async fn client(server: &Server, ttl: &str) -> Arc<dyn Backend> {
     connect(&format!("{}?ttl={ttl}", server.url())).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Tells requests with this word in them.
+pub fn says(word: &str) -> impl Fn(&[u8]) -> bool + Send + 'static {
+    let word = word.as_bytes().to_vec();
+    move |request| request.windows(word.len()).any(|part| part == word)
+}
+
+pub fn is_script(request: &[u8]) -> bool {
+    says("EVALSHA")(request)
+}
+
 pub async fn refused(url: &str) -> Error {
     connect(url).await.expect_err("connected")
 }

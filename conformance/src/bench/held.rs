@@ -22,7 +22,9 @@ const AT_ONCE: usize = 64;
 pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
     let client = target.open_with(TTL).await?;
     // What a client needs once, however much it holds (buffers, pages of code), is no lock's.
-    drop(hold(&client, AT_ONCE, "warm").await?);
+    for warm in hold(&client, AT_ONCE, "warm").await? {
+        warm.release().await?;
+    }
     let empty = Cost::own();
     let started = Instant::now();
     let holds = hold(&client, count, "m5").await?;

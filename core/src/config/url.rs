@@ -70,12 +70,10 @@ impl Config {
         }
         // A form would take it for a space, and who writes the same into a table for itself: two names for one lock.
         if let Some(pair) = url.query().unwrap_or_default().split('&').find(|pair| pair.contains('+')) {
-            let argument = if pair.starts_with("namespace=") {
-                "namespace"
-            } else if pair.starts_with("label=") {
-                "label"
-            } else {
-                "url"
+            let argument = match pair.split_once('=') {
+                Some(("namespace", _)) => "namespace",
+                Some(("label", _)) => "label",
+                _ => "url",
             };
             return Err(Error::invalid(argument, "has a + in it: write %2B, or %20 for a space"));
         }
