@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tracing::Span;
 
 use crate::address::Address;
@@ -35,14 +34,13 @@ pub(crate) struct Holding {
 pub struct Tenure {
     pub(crate) queue: Address,
     pub(crate) node: Arc<dyn Node>,
-    // How the hold ended by its owner's hand, once it did.
+    // How the hold ended by its owner's hand, once it did. The node's state tells whoever waits for that.
     ended: OnceLock<Release>,
-    released: Notify,
 }
 
 impl Tenure {
     fn new(queue: Address, node: Arc<dyn Node>) -> Arc<Self> {
-        Arc::new(Self { queue, node, ended: OnceLock::new(), released: Notify::new() })
+        Arc::new(Self { queue, node, ended: OnceLock::new() })
     }
 
     /// Another guard's, on the same node.
@@ -88,17 +86,12 @@ impl Tenure {
     pub(crate) fn end(&self) -> bool {
         let release = self.node.state().lost().map_or(Release::Released, Release::AlreadyLost);
         let first = self.ended.set(release).is_ok();
-        self.released.notify_waiters();
+        self.node.state().nudge();
         first
     }
 
     pub(crate) async fn until_ended(&self) {
-        let notified = self.released.notified();
-        tokio::pin!(notified);
-        notified.as_mut().enable();
-        if self.ended.get().is_none() {
-            notified.await;
-        }
+        self.node.state().until(|| self.ended()).await;
     }
 }
 

@@ -53,14 +53,14 @@ impl NodeState {
         if self.lost().is_none() {
             let _ = self.gone.set(reason);
         }
-        self.changed.notify_waiters();
+        self.nudge();
     }
 
     /// Sets the instant at which the hold ends whatever the lease says (LEASE-FIXED). A backend that
     /// renews nodes one by one does not renew this one past it.
     pub fn end_at(&self, end: Moment) {
         self.fixed_end.fetch_min(end.as_nanos(), Ordering::AcqRel);
-        self.changed.notify_waiters();
+        self.nudge();
     }
 
     /// The instant at which the hold ends whatever the lease says; `Moment::NEVER` where none was asked for.
@@ -87,20 +87,31 @@ impl NodeState {
     /// Core: taking it back came to its end, confirmed or not. The first outcome stays.
     pub(crate) fn depart(&self, outcome: Result<()>) {
         let _ = self.departed.set(outcome);
-        self.changed.notify_waiters();
+        self.nudge();
     }
 
     /// Waits until its departure has an outcome.
     pub(crate) async fn departed(&self) -> Result<()> {
-        if let Some(outcome) = self.departed.get() {
-            return outcome.clone();
-        }
+        self.until(|| self.departed.get().cloned()).await
+    }
+
+    /// Core: something that is told here has changed. One bell for all that is told of a node: who holds thousands has
+    /// thousands of them.
+    pub(crate) fn nudge(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Core: waits until this is found, which whoever brings it about tells by a nudge.
+    pub(crate) async fn until<T>(&self, found: impl Fn() -> Option<T>) -> T {
         loop {
+            if let Some(found) = found() {
+                return found;
+            }
             let notified = self.changed.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
-            if let Some(outcome) = self.departed.get() {
-                return outcome.clone();
+            if let Some(found) = found() {
+                return found;
             }
             notified.await;
         }
