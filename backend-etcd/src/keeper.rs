@@ -102,22 +102,27 @@ async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Stream>) -
         }
         first.spawn(Stream::open(driver.clone(), Arc::clone(session)));
         let again = clock.now() + renewal_period(lease.ttl()) / CHANCES;
-        loop {
-            tokio::select! {
-                Some(opened) = first.join_next() => {
-                    let opened = opened.unwrap_or_else(|died| {
-                        Err(Error::new(ErrorKind::Unknown, "a renewal came to no end").because(died).into())
-                    });
-                    match opened {
-                        Err(Failure::Full(error) | Failure::Other(error)) if !first.is_empty() => {
-                            tracing::debug!(%error, "one stream of renewals of several failed");
-                        }
-                        last => return last,
-                    }
-                }
-                () = clock.sleep_until(again) => break,
-                _ = lease.until_lost() => break,
+        tokio::select! {
+            Some(opened) = first_of(&mut first) => return opened,
+            () = clock.sleep_until(again) => {}
+            _ = lease.until_lost() => {}
+        }
+    }
+}
+
+/// The first of them that opens, or is told that there is no lease; the last one's failure where all fail. `None`: there is none.
+///
+/// Cancel-safe: what has failed by then is out of it.
+async fn first_of<T: 'static>(streams: &mut JoinSet<Answer<T>>) -> Option<Answer<T>> {
+    loop {
+        let opened = streams.join_next().await?.unwrap_or_else(|died| {
+            Err(Error::new(ErrorKind::Unknown, "a renewal came to no end").because(died).into())
+        });
+        match opened {
+            Err(Failure::Full(error) | Failure::Other(error)) if !streams.is_empty() => {
+                tracing::debug!(%error, "one stream of renewals of several failed");
             }
+            last => return Some(last),
         }
     }
 }
@@ -177,10 +182,48 @@ impl Stream {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
     use latchwork_conformance::servers::{Kind, Options, Server};
     use latchwork_core::Clock;
+    use tokio::sync::oneshot;
 
     use super::*;
+
+    /// The answer that comes when it is sent.
+    fn stream(streams: &mut JoinSet<Answer<u32>>) -> oneshot::Sender<Answer<u32>> {
+        let (sender, receiver) = oneshot::channel();
+        streams.spawn(async move { receiver.await.expect("planted: it died") });
+        sender
+    }
+
+    fn failure() -> Answer<u32> {
+        Err(Error::new(ErrorKind::Unavailable, "it failed").into())
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_fails_beside_others_is_one_chance_less() {
+        let mut streams = JoinSet::new();
+        assert!(first_of(&mut streams).await.is_none());
+        let [one, another, third] = [(); 3].map(|()| stream(&mut streams));
+        one.send(failure()).unwrap();
+        drop(another);
+        while streams.len() > 1 {
+            assert!(first_of(&mut streams).now_or_never().is_none(), "there is one that may answer");
+            tokio::task::yield_now().await;
+        }
+        third.send(Ok(3)).unwrap();
+        assert_eq!(first_of(&mut streams).await.unwrap().ok(), Some(3));
+    }
+
+    #[tokio::test]
+    async fn that_there_is_no_lease_is_told_at_once_and_a_failure_by_the_last() {
+        let mut streams = JoinSet::new();
+        let [one, another] = [(); 2].map(|()| stream(&mut streams));
+        one.send(Err(Failure::LeaseGone)).unwrap();
+        assert!(matches!(first_of(&mut streams).await, Some(Err(Failure::LeaseGone))));
+        another.send(failure()).unwrap();
+        assert!(matches!(first_of(&mut streams).await, Some(Err(Failure::Other(_)))));
+    }
 
     /// The task stood still, beyond the instant at which it would have asked again.
     #[tokio::test]

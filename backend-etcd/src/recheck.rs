@@ -67,47 +67,102 @@ async fn look(driver: &Driver, watches: &Watches, held: &[Arc<Own>]) -> Result<(
 mod tests {
     use std::time::Duration;
 
+    use etcd_client::{Client, Permission};
     use latchwork_conformance::servers::{Kind, Options, Server};
     use latchwork_core::contracts::NodeState;
-    use latchwork_core::{Clock, LostReason};
+    use latchwork_core::{Clock, LostReason, Secret};
 
     use super::*;
+    use crate::config::Settings;
 
-    /// There is no stream: nothing else can tell.
+    /// A client's nodes on a server. There is no stream: nothing else can tell of them.
+    struct Held {
+        driver: Driver,
+        watches: Arc<Watches>,
+        lease: Lease,
+    }
+
+    impl Held {
+        async fn on(server: &Server) -> Self {
+            let clock = Clock::system();
+            let lease = Lease::new(clock.clone(), Duration::from_secs(3600), clock.now());
+            Self { driver: Driver::of(server).await, watches: Watches::new().0, lease }
+        }
+
+        async fn put(&self, key: &str) -> u64 {
+            let put = Step::Put { key: key.to_owned(), value: Vec::new(), lease: 0 };
+            self.driver.transact(Vec::new(), vec![put], Vec::new()).await.unwrap().revision
+        }
+
+        async fn hold(&self, key: &str) -> Arc<Own> {
+            let made = self.put(key).await;
+            let state = NodeState::new(self.lease.clone(), made);
+            let own = Arc::new(Own { key: key.as_bytes().into(), state, left: None });
+            self.watches.register(Arc::clone(&own));
+            self.watches.watch_own_from(&own, made);
+            own
+        }
+
+        /// Looks at them by this connection, until those are told that they were removed.
+        async fn until_told(&self, driver: Driver, removed: &[&Own]) {
+            let clock = Clock::system();
+            // Only its pace counts.
+            let pace = Lease::new(clock.clone(), Duration::from_millis(50), clock.now());
+            let looks = tokio::spawn(run(driver, Arc::clone(&self.watches), pace));
+            for removed in removed {
+                let told = tokio::time::timeout(Duration::from_secs(60), removed.state.until_lost());
+                assert_eq!(told.await.expect("it is told"), LostReason::Revoked);
+            }
+            looks.abort();
+        }
+    }
+
+    async fn server() -> Server {
+        Server::start(Kind::Etcd, Options::new().own()).await.unwrap()
+    }
+
     #[tokio::test]
     async fn a_removal_that_no_event_told_is_told() {
-        let server = Server::start(Kind::Etcd, Options::new().own()).await.unwrap();
-        let driver = Driver::of(&server).await;
-        let (watches, _commands) = Watches::new();
-        // Only its pace counts.
-        let pace = Lease::new(Clock::system(), Duration::from_millis(50), Clock::system().now());
-        let lease = Lease::new(Clock::system(), Duration::from_secs(3600), Clock::system().now());
+        let server = server().await;
+        let client = Held::on(&server).await;
         let mut held = Vec::new();
         // More than one request looks at.
         for number in 0..2 * TOGETHER {
-            let key = format!("q/{number}");
-            let put = Step::Put { key: key.clone(), value: Vec::new(), lease: 0 };
-            let made = driver.transact(Vec::new(), vec![put], Vec::new()).await.unwrap();
-            let state = NodeState::new(lease.clone(), made.revision);
-            let own = Arc::new(Own { key: key.into_bytes().into(), state, left: None });
-            watches.register(Arc::clone(&own));
-            watches.watch_own_from(&own, made.revision);
-            held.push(own);
+            held.push(client.hold(&format!("q/{number}")).await);
         }
-        let removed = [0, 3, 2 * TOGETHER - 1];
+        let removed = [0, 3, 2 * TOGETHER - 1].map(|number| &*held[number]);
         for removed in removed {
-            driver.delete(&held[removed].key).await.unwrap();
+            client.driver.delete(&removed.key).await.unwrap();
         }
         // Another's, of the same name.
-        let put = Step::Put { key: "q/3".to_owned(), value: Vec::new(), lease: 0 };
-        driver.transact(Vec::new(), vec![put], Vec::new()).await.unwrap();
-        let rechecks = tokio::spawn(run(driver, Arc::clone(&watches), pace));
-        for removed in removed {
-            let told = tokio::time::timeout(Duration::from_secs(60), held[removed].state.until_lost());
-            assert_eq!(told.await.expect("it is told"), LostReason::Revoked);
-        }
-        rechecks.abort();
-        assert_eq!(watches.held().len(), 2 * TOGETHER - 3, "and nobody else");
+        client.put("q/3").await;
+        client.until_told(client.driver.clone(), &removed).await;
+        assert_eq!(client.watches.held().len(), 2 * TOGETHER - 3, "and nobody else");
         assert_eq!(held.iter().filter(|own| own.state.lost().is_some()).count(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_key_that_may_not_be_read_hides_no_others() {
+        let server = server().await;
+        let client = Held::on(&server).await;
+        let (there, removed, forbidden) =
+            (client.hold("q/1").await, client.hold("q/2").await, client.hold("x/3").await);
+        client.driver.delete(&removed.key).await.unwrap();
+        let mut root = Client::connect([server.addr()], None).await.unwrap();
+        for (user, password) in [("root", "secret"), ("app", "hunter2")] {
+            root.user_add(user, password, None).await.unwrap();
+        }
+        root.role_add("locks").await.unwrap();
+        root.role_grant_permission("locks", Permission::read_write("q/").with_prefix()).await.unwrap();
+        root.user_grant_role("app", "locks").await.unwrap();
+        root.user_grant_role("root", "root").await.unwrap();
+        root.auth_enable().await.unwrap();
+        let settings = Settings {
+            endpoints: vec![server.addr().to_owned()],
+            login: Some(("app".to_owned(), Secret::new("hunter2"))),
+            request_timeout: Duration::from_secs(5),
+        };
+        client.until_told(Driver::connect(&settings).await.unwrap(), &[&removed]).await;
+        assert_eq!((there.state.lost(), forbidden.state.lost()), (None, None));
     }
 }
