@@ -66,7 +66,7 @@ end
 
 seq = math.max(now, q.last + 1)
 q.last = seq
-call('ZADD', q.seq, seq, id)
+call('ZADD', q.seq, written(q, seq), id)
 call('ZADD', q.exp, now + ttl, id)
 call('HSET', q.node, id, table.concat({ claim, ARGV[5], ARGV[6], q.t, ARGV[8], label }, ' '))
 -- Keys that were empty are new, and have no expiry yet.

@@ -16,10 +16,16 @@
 -- No operation loops over the queue: it looks at the nodes that it drops and at those it admits, at most BATCH of
 -- each, and says "more" when there may be others. Rare exceptions read it once, in repair() and what follows that, and clamp().
 
-local BATCH = 256
+local BATCH, UP_TO_BATCH = 256, '256'
 local MORE, UNTOLD = 1, 2
 -- How long a tombstone stands, in microseconds: that of the clients.
 local STAND = 600 * 1000000
+
+-- A number as text, which may be known: to write one out takes longer than many a command, and the server does it with each
+-- number that a command is given.
+local function written(q, n)
+  return q.text[n] or num(n)
+end
 
 -- A node's data: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label. Nothing for what is no node of ours.
 local function data(q, id)
@@ -121,7 +127,7 @@ local function tell(q, id, seq)
   local inbox = text and string.match(text, '^[xsp] %d+ %d+ %d+ (%S+) ')
   if inbox then
     local told = q.told[inbox] or {}
-    told[#told + 1] = id .. ' ' .. num(seq)
+    told[#told + 1] = id .. ' ' .. written(q, seq)
     q.told[inbox] = told
   end
 end
@@ -146,9 +152,10 @@ local function admit(q)
     return
   end
   if q.shape == 'x' then
-    local first = call('ZRANGE', q.seq, 0, 0, 'WITHSCORES')
+    local first = call('ZRANGE', q.seq, '0', '0', 'WITHSCORES')
     if first[1] and tonumber(first[2]) > q.front then
       q.front = tonumber(first[2])
+      q.text[q.front] = first[2]
       tell(q, first[1], q.front)
     end
   elseif q.shape == 'rw' then
@@ -230,8 +237,9 @@ end
 -- none; else the first write must be a command that the server lets through without memory, and so the whole script
 -- passes: ease() is one.
 local function open(shape, first, now, callers, grow)
+  local t = num(now)
   local q = {
-    shape = shape, now = now, t = num(now), callers = callers, told = {}, more = false, crowded = false,
+    shape = shape, now = now, t = t, text = { [now] = t }, callers = callers, told = {}, more = false, crowded = false,
     seq = KEYS[first], exp = KEYS[first + 1], node = KEYS[first + 2], meta = KEYS[first + 3],
   }
   if shape == 'p' then
@@ -271,7 +279,7 @@ local function open(shape, first, now, callers, grow)
   if q.unknown and not grow then
     q.left = now + STAND
   end
-  local dead = q.count > 0 and call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', BATCH) or {}
+  local dead = q.count > 0 and call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', UP_TO_BATCH) or {}
   if grow and (folded or changed or now < q.seen or #dead > 0 or q.untold) then
     -- What follows would pass without memory, and the join then not.
     call('HSET', q.meta, 'seen', q.t)
@@ -293,7 +301,7 @@ local function open(shape, first, now, callers, grow)
       ease(q)
     end
     clamp(q)
-    dead = call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', BATCH)
+    dead = call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', UP_TO_BATCH)
   end
   if #dead > 0 then
     drop(q, dead)
@@ -341,7 +349,7 @@ local function stands(q, id, seq)
     if q.shape == 'rw' and data(q, id) == 's' then
       before = q.extra
     end
-    local nearest = call('ZREVRANGEBYSCORE', before, '(' .. num(seq), '-inf', 'LIMIT', 0, 1)[1]
+    local nearest = call('ZREVRANGEBYSCORE', before, '(' .. written(q, seq), '-inf', 'LIMIT', '0', '1')[1]
     if not nearest then
       return 0
     end
@@ -368,7 +376,7 @@ local function note(q)
   local changes, n = { 'seen', q.t }, 2
   for field, before in pairs(q.read) do
     if q[field] ~= before then
-      changes[n + 1], changes[n + 2], n = field, q[field], n + 2
+      changes[n + 1], changes[n + 2], n = field, written(q, q[field]), n + 2
     end
   end
   if q.more ~= q.untold then
