@@ -197,7 +197,8 @@ async fn contact(session: &Session, mut proof: ContactProof, member: &str) {
             return;
         }
         let sent = clock.now();
-        lease.awaiting(sent + period);
+        // A short lease has not so much left: the silence is told before the loss all the same.
+        lease.awaiting(sent + period.min(lease.deadline().since(sent) / 2));
         let written = match driver.write_until_lost(member, label).await {
             // Removed by somebody: made again, which is a write as good as any.
             Err(Fault::NoNode) => make_again(driver, member, label).await,

@@ -52,6 +52,23 @@ async fn a_healthy_lease_of_three_seconds_lives_for_nine() {
     assert_eq!(lease.lost(), Some(LostReason::Closed));
 }
 
+/// Where a lease is short, less is left of it when a proof is asked for than the proof may take in good times.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silence_is_told_before_the_loss_where_a_lease_is_short() {
+    let server = server().await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let mut config = through(&proxy).await;
+    (config.ttl, config.tick) = (Duration::from_secs(6), Duration::from_secs(2));
+    let backend = backend(&config).await;
+    let lease = backend.lease();
+    // Shortly before the third proof, so that the connection is not given up for silent by the loss.
+    lease.clock().sleep_until(lease.opened() + Duration::from_millis(5800)).await;
+    proxy.hold(Direction::ToServer);
+    assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
+    assert_eq!(soon(lease.until_lost()).await, LostReason::Expired);
+    backend.close(Close::Abrupt).await.unwrap();
+}
+
 /// The client crate tells a server in one burst, on a new connection, all that it watches: in parts, of which the second
 /// would be taken for an answer to nothing. So many holds are watched in another way.
 #[tokio::test(flavor = "multi_thread")]
