@@ -104,7 +104,7 @@ pub(crate) async fn acquire(
 pub(crate) fn late(patience: Patience) -> Error {
     match patience {
         Patience::Wait => {
-            Error::new(ErrorKind::Timeout, "not acquired in time; its place in the queue is given back")
+            Error::new(ErrorKind::Timeout, "not acquired in time; its place in the queue is being given back")
         }
         Patience::Try => Error::new(ErrorKind::Unavailable, "no answer within the request timeout"),
     }

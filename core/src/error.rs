@@ -31,7 +31,9 @@ impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LostReason::Expired => "the lease expired",
-            LostReason::Revoked => "it was removed by another (operator, eviction or flush)",
+            LostReason::Revoked => {
+                "it was removed by another (operator, eviction or flush), or the server has forgotten it"
+            }
             LostReason::MaxHold => "its fixed end was reached",
             LostReason::Closed => "the coordinator was closed",
             LostReason::Released => "it was released",
@@ -210,14 +212,20 @@ impl fmt::Display for Error {
             ErrorKind::Closed => f.write_str("closed")?,
         }
         if !self.0.context.is_empty() {
-            write!(f, ": {}", self.0.context)?;
+            write!(f, ": {}", in_one_line(&self.0.context))?;
         }
         // The source is written too: most services log only the first line of an error.
         if let Some(source) = &self.0.source {
-            write!(f, " ({source})")?;
+            write!(f, " ({})", in_one_line(&source.to_string()))?;
         }
         Ok(())
     }
+}
+
+/// Other crates and servers say what they have to say in several.
+fn in_one_line(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    lines.join("; ")
 }
 
 /// The sentence of `Display`, since `main` and `unwrap` show this; the parts one by one with `{:#?}`.
@@ -295,5 +303,15 @@ mod tests {
         assert_eq!((error.to_string(), format!("{error:?}")), (sentence.to_owned(), sentence.to_owned()));
         let parts = format!("{error:#?}");
         assert!(parts.contains("kind: Unavailable") && parts.contains("\"connection refused\""), "{parts}");
+    }
+
+    #[test]
+    fn what_others_say_in_several_lines_is_said_in_one() {
+        let source = std::io::Error::other("Parse error at 1\nUnexpected `33`\n\n  Unexpected `60`\n");
+        let error = Error::new(ErrorKind::Unavailable, "no\nanswer").because(source);
+        assert_eq!(
+            error.to_string(),
+            "unavailable: no; answer (Parse error at 1; Unexpected `33`; Unexpected `60`)"
+        );
     }
 }

@@ -65,8 +65,8 @@ impl Mutex {
     /// polled keeps everybody else out.
     ///
     /// # Errors
-    /// `Unavailable`; `Lost` when the place in the queue was removed by another; `Forbidden`; `Conflict` when keys of another program
-    /// stand in its place; `Misconfigured`; `Closed`.
+    /// `Unavailable`; `Lost` when the place in the queue was removed by another, or forgotten by the server; `Forbidden`; `Conflict` when
+    /// keys of another program stand in its place; `Misconfigured`; `Closed`.
     ///
     /// # Cancel safety
     /// Cancel-safe: a dropped acquire leaves nothing in the queue; its node is gone in the background within a round trip. (On

@@ -56,8 +56,8 @@ impl RwLock {
     /// Waits until no writer is before it. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
     ///
     /// # Errors
-    /// `Unavailable`; `Lost` when the place in the queue was removed by another; `Forbidden`; `Conflict` when keys of another program
-    /// stand in its place; `Misconfigured`; `Closed`.
+    /// `Unavailable`; `Lost` when the place in the queue was removed by another, or forgotten by the server; `Forbidden`; `Conflict` when
+    /// keys of another program stand in its place; `Misconfigured`; `Closed`.
     ///
     /// # Cancel safety
     /// Cancel-safe: a dropped acquire leaves nothing in the queue.

@@ -54,7 +54,7 @@ impl Share {
                     (generation, acquiring.done(mode, holding))
                 }
                 Entered::Deadlock => {
-                    let why = "this owner reads, and would wait for itself: it must release first";
+                    let why = "this owner reads: it must release first, then write";
                     return Err(Error::new(ErrorKind::Deadlock, why));
                 }
                 // Where it waits for others, a try would too.
