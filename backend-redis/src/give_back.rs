@@ -16,13 +16,21 @@ impl Client {
         if let Some(under_way) = self.giving_back.under_way() {
             return Some(under_way);
         }
-        let is_lost =
-            |slot: &Arc<Slot>| !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some());
-        let lost: Vec<_> = self.inbox.all().into_iter().filter(is_lost).collect();
-        if lost.is_empty() {
+        if self.lost().is_empty() {
             return None;
         }
-        Some(self.giving_back.join(&self.runtime, || Arc::clone(self).give_back_until_closing(lost)))
+        let client = Arc::clone(self);
+        // Collected when it begins: one that another began meanwhile may have ended, and its list may be shorter.
+        Some(self.giving_back.join(&self.runtime, || async move {
+            let lost = client.lost();
+            client.give_back_until_closing(lost).await;
+        }))
+    }
+
+    fn lost(&self) -> Vec<Arc<Slot>> {
+        let is_lost =
+            |slot: &Arc<Slot>| !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some());
+        self.inbox.all().into_iter().filter(is_lost).collect()
     }
 
     pub(crate) fn give_back_later(self: &Arc<Self>, slot: &Arc<Slot>) {

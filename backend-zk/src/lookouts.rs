@@ -109,12 +109,19 @@ impl Lookouts {
         if let Some(under_way) = self.posting.under_way() {
             return Some(under_way);
         }
-        let not_before = *self.not_before.lock();
-        if not_before.is_some_and(|not_before| session.lease().clock().now() < not_before) {
+        if self.is_too_soon(session) {
             return None;
         }
         let poster = Arc::clone(session);
-        Some(self.posting.join(&session.runtime, || async move { post_one(bytes, &poster).await }))
+        // Looked at again: one that began meanwhile may have failed.
+        Some(self.posting.join(&session.runtime, || async move {
+            !poster.lookouts.is_too_soon(&poster) && post_one(bytes, &poster).await
+        }))
+    }
+
+    fn is_too_soon(&self, session: &Session) -> bool {
+        let not_before = *self.not_before.lock();
+        not_before.is_some_and(|not_before| session.lease().clock().now() < not_before)
     }
 
     fn find(&self, bytes: usize) -> Option<(Arc<Driver>, Share)> {

@@ -42,7 +42,8 @@ impl Lazy {
     async fn backend(&self) -> Result<&Arc<dyn Backend>> {
         let shared = &self.0;
         if shared.connected.get().is_none() {
-            if shared.pending.lost().is_some() {
+            // Looked at in this order: once it is connected, the stand-in is lost with the lease that it became.
+            if shared.pending.lost().is_some() && shared.connected.get().is_none() {
                 return Err(Error::closed());
             }
             let connects = Arc::clone(shared);
