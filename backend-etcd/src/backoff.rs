@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(20);
-const LONGEST: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST: Duration = Duration::from_secs(1);
 
 /// Pauses that double, from 20 ms to 1 s unless that is too long for what is waited for.
 #[derive(Debug)]

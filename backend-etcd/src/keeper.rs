@@ -13,7 +13,7 @@ use latchwork_core::{Error, ErrorKind, LostReason, Moment};
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, LONGEST};
 use crate::driver::{Driver, Renewals};
 use crate::error::{Answer, Failure};
 use crate::lease::{Session, give_back};
@@ -33,7 +33,8 @@ async fn keep(driver: Driver, session: Arc<Session>) {
         () = lease.clock().sleep_until(lease.opened() + renewal_period(lease.ttl())) => {}
         _ = lease.until_lost() => {}
     }
-    let mut backoff = Backoff::new();
+    // A lease may run out while it pauses.
+    let mut backoff = Backoff::up_to(LONGEST.min(lease.ttl() / 40));
     let mut silent = None;
     while lease.lost().is_none() {
         match renew(&driver, &session, silent.take(), &mut backoff).await {
