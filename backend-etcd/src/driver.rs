@@ -42,8 +42,15 @@ pub(crate) struct Driver {
 impl Driver {
     /// Of a server that a test has to itself.
     pub(crate) async fn of(server: &latchwork_conformance::servers::Server) -> Self {
+        Self::logged_in_to(server, None).await
+    }
+
+    pub(crate) async fn logged_in_to(
+        server: &latchwork_conformance::servers::Server,
+        login: Option<(String, latchwork_core::Secret)>,
+    ) -> Self {
         let endpoints = vec![server.addr().to_owned()];
-        let settings = Settings { endpoints, login: None, request_timeout: Duration::from_secs(5) };
+        let settings = Settings { endpoints, login, request_timeout: Duration::from_secs(5) };
         Self::connect(&settings).await.expect("it is up")
     }
 }

@@ -73,7 +73,6 @@ mod tests {
     use latchwork_core::{Clock, LostReason, Secret};
 
     use super::*;
-    use crate::config::Settings;
 
     /// A client's nodes on a server. There is no stream: nothing else can tell of them.
     struct Held {
@@ -157,12 +156,8 @@ mod tests {
         root.user_grant_role("app", "locks").await.unwrap();
         root.user_grant_role("root", "root").await.unwrap();
         root.auth_enable().await.unwrap();
-        let settings = Settings {
-            endpoints: vec![server.addr().to_owned()],
-            login: Some(("app".to_owned(), Secret::new("hunter2"))),
-            request_timeout: Duration::from_secs(5),
-        };
-        client.until_told(Driver::connect(&settings).await.unwrap(), &[&removed]).await;
+        let login = Some(("app".to_owned(), Secret::new("hunter2")));
+        client.until_told(Driver::logged_in_to(&server, login).await, &[&removed]).await;
         assert_eq!((there.state.lost(), forbidden.state.lost()), (None, None));
     }
 }

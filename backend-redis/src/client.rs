@@ -1,12 +1,11 @@
 //! What the parts of one client share: the connection, its nodes, and the end of both.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use latchwork_core::contracts::{Close, Lease, SingleFlight};
+use latchwork_core::contracts::{Close, Flight, Lease, SingleFlight};
 use latchwork_core::{Clock, Error, ErrorKind, LostReason, Moment, Result};
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -40,7 +39,7 @@ pub(crate) struct Client {
     pub(crate) giving_back: SingleFlight<()>,
     closing: watch::Sender<bool>,
     // The answer of the one close that there is.
-    closed: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
+    closed: OnceLock<Flight<Result<()>>>,
     warned: AtomicBool,
 }
 
@@ -63,7 +62,7 @@ impl Client {
             runtime: Handle::current(),
             giving_back: SingleFlight::default(),
             closing: watch::Sender::new(false),
-            closed: Mutex::default(),
+            closed: OnceLock::new(),
             warned: AtomicBool::new(false),
         }
     }
@@ -104,33 +103,18 @@ impl Client {
 
     /// Ends the client once; every caller gets the one answer.
     pub(crate) async fn close(self: &Arc<Self>, how: Close) -> Result<()> {
-        let mut answer = {
-            let mut closed = self.closed.lock();
-            match &*closed {
-                Some(answer) => answer.clone(),
-                None => {
-                    let (sender, answer) = watch::channel(None);
-                    *closed = Some(answer.clone());
-                    self.closing.send_replace(true);
-                    let client = Arc::clone(self);
-                    if how == Close::Abrupt {
-                        // Nothing may be sent from here on, not even by a task that runs beside us.
-                        client.driver.cut();
-                    }
-                    self.runtime.spawn(async move {
-                        let result = client.end(how).await;
-                        sender.send_replace(Some(result));
-                    });
-                    answer
-                }
+        let closed = self.closed.get_or_init(|| {
+            self.closing.send_replace(true);
+            let client = Arc::clone(self);
+            if how == Close::Abrupt {
+                // Nothing may be sent from here on, not even by a task that runs beside us.
+                client.driver.cut();
             }
-        };
-        match answer.wait_for(Option::is_some).await {
-            Ok(answer) => answer.clone().unwrap_or(Ok(())),
-            Err(_) => {
-                Err(Error::new(ErrorKind::Unavailable, "the runtime ended before the client was closed"))
-            }
-        }
+            Flight::begin(&self.runtime, async move { client.end(how).await })
+        });
+        closed.clone().landed().await.unwrap_or_else(|| {
+            Err(Error::new(ErrorKind::Unavailable, "the runtime ended before the client was closed"))
+        })
     }
 
     async fn end(&self, how: Close) -> Result<()> {

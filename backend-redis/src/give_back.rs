@@ -13,24 +13,13 @@ impl Client {
     /// Gives back all that is lost, beside the renewals of what is not; `None` when there is nothing. One at a time: who asks
     /// meanwhile gets that one to wait for.
     pub(crate) fn give_back_lost(self: &Arc<Self>) -> Option<Flight<()>> {
-        if let Some(under_way) = self.giving_back.under_way() {
-            return Some(under_way);
-        }
-        if self.lost().is_empty() {
-            return None;
-        }
-        let client = Arc::clone(self);
-        // Collected when it begins: one that another began meanwhile may have ended, and its list may be shorter.
-        Some(self.giving_back.join(&self.runtime, || async move {
-            let lost = client.lost();
-            client.give_back_until_closing(lost).await;
-        }))
-    }
-
-    fn lost(&self) -> Vec<Arc<Slot>> {
-        let is_lost =
-            |slot: &Arc<Slot>| !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some());
-        self.inbox.all().into_iter().filter(is_lost).collect()
+        self.giving_back.join_if(&self.runtime, || {
+            let is_lost = |slot: &Arc<Slot>| {
+                !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some())
+            };
+            let lost: Vec<_> = self.inbox.all().into_iter().filter(is_lost).collect();
+            (!lost.is_empty()).then(|| Arc::clone(self).give_back_until_closing(lost))
+        })
     }
 
     pub(crate) fn give_back_later(self: &Arc<Self>, slot: &Arc<Slot>) {

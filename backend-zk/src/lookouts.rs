@@ -106,22 +106,14 @@ impl Lookouts {
 
     /// The posting to wait for, begun here unless one is under way; `None` when it is not to be tried again yet.
     fn posting(&self, bytes: usize, session: &Arc<Session>) -> Option<Flight<bool>> {
-        if let Some(under_way) = self.posting.under_way() {
-            return Some(under_way);
-        }
-        if self.is_too_soon(session) {
-            return None;
-        }
-        let poster = Arc::clone(session);
-        // Looked at again: one that began meanwhile may have failed.
-        Some(self.posting.join(&session.runtime, || async move {
-            !poster.lookouts.is_too_soon(&poster) && post_one(bytes, &poster).await
-        }))
-    }
-
-    fn is_too_soon(&self, session: &Session) -> bool {
-        let not_before = *self.not_before.lock();
-        not_before.is_some_and(|not_before| session.lease().clock().now() < not_before)
+        self.posting.join_if(&session.runtime, || {
+            let not_before = *self.not_before.lock();
+            if not_before.is_some_and(|not_before| session.lease().clock().now() < not_before) {
+                return None;
+            }
+            let poster = Arc::clone(session);
+            Some(async move { post_one(bytes, &poster).await })
+        })
     }
 
     fn find(&self, bytes: usize) -> Option<(Arc<Driver>, Share)> {

@@ -27,19 +27,32 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let mut last = self.0.lock();
-        if let Some(under_way) = last.as_ref().filter(|flight| flight.is_under_way()) {
-            return under_way.clone();
-        }
-        let (sender, receiver) = watch::channel(None);
-        let work = work();
-        runtime.spawn(async move { sender.send_replace(Some(work.await)) });
-        last.insert(Flight(receiver)).clone()
+        self.join_if(runtime, || Some(work())).expect("under way, or begun")
     }
 
-    /// The work that is under way.
-    pub fn under_way(&self) -> Option<Flight<T>> {
-        self.0.lock().as_ref().filter(|flight| flight.is_under_way()).cloned()
+    /// The work that is under way; else this, if there is any. It is asked for when nothing is under way, and begun before
+    /// another can be.
+    pub fn join_if<F>(&self, runtime: &Handle, work: impl FnOnce() -> Option<F>) -> Option<Flight<T>>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let mut last = self.0.lock();
+        if let Some(under_way) = last.as_ref().filter(|flight| flight.is_under_way()) {
+            return Some(under_way.clone());
+        }
+        Some(last.insert(Flight::begin(runtime, work()?)).clone())
+    }
+}
+
+impl<T> Flight<T>
+where
+    T: Send + Sync + 'static,
+{
+    /// Work that is done once, on `runtime`.
+    pub fn begin(runtime: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
+        let (sender, receiver) = watch::channel(None);
+        runtime.spawn(async move { sender.send_replace(Some(work.await)) });
+        Self(receiver)
     }
 }
 
@@ -110,6 +123,10 @@ mod tests {
 
     use super::*;
 
+    fn under_way(flights: &SingleFlight<u32>) -> Option<Flight<u32>> {
+        flights.join_if(&Handle::current(), || None::<std::future::Pending<u32>>)
+    }
+
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
@@ -122,14 +139,14 @@ mod tests {
                 result
             })
         };
-        assert!(flights.under_way().is_none());
+        assert!(under_way(&flights).is_none());
         let first = join(1);
         // Given up, and dropped unpolled: it goes on.
         assert_eq!(join(2).landed().now_or_never(), None);
-        let also = flights.under_way().expect("it is under way");
+        let also = under_way(&flights).expect("it is under way");
         may_end.notify_one();
         assert_eq!((first.landed().await, also.landed().await), (Some(1), Some(1)));
-        assert!(flights.under_way().is_none());
+        assert!(under_way(&flights).is_none());
         may_end.notify_one();
         assert_eq!(join(3).landed_within(SECOND, "it").await.expect("in time"), 3);
     }
@@ -143,7 +160,7 @@ mod tests {
             (error.kind(), error.to_string().contains("the opening took too long")),
             (&ErrorKind::Unavailable, true)
         );
-        assert!(flights.under_way().is_some(), "it goes on");
+        assert!(under_way(&flights).is_some(), "it goes on");
         let flights = SingleFlight::<u32>::default();
         let died = flights.join(&Handle::current(), || async { panic!("planted") });
         let error = died.landed_within(SECOND, "the opening").await.expect_err("it died");
