@@ -7,6 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_core::{Address, Capabilities, Config, Connector, Coordinator, Result};
 
+use crate::proxy::EventLost;
+
 /// A fault or an outside hand that a case may ask for. A testbed answers "can you?" by
 /// [`Stage::can`], and the suite checks the answer: what it cannot do, it must refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -134,7 +136,10 @@ pub trait Link: Send + Sync {
 #[async_trait]
 pub trait Armed: Send {
     /// Waits until the request came (and, for a dropped reply, was carried out).
-    async fn caught(&mut self);
+    ///
+    /// # Errors
+    /// [`EventLost`] when its connection broke otherwise.
+    async fn caught(&mut self) -> std::result::Result<(), EventLost>;
 
     /// Delivers a parked request, and waits until the server has carried it out.
     async fn deliver(self: Box<Self>);

@@ -96,6 +96,7 @@ const PLAYED_ONCE: &[(&str, &str)] = &[
     ("node_gone_by_a_forced_release_makes_room", "of readers and of permits"),
     ("node_cancel_ten_thousand_at_random_instants", "plays all recipes itself"),
     ("node_cancel_every_future_at_every_await_point", "plays all recipes itself"),
+    ("mutex_in_a_storm", "one of three storms, each over one recipe"),
     ("node_wait_a_thousand_released_one_by_one", RECIPE),
     ("node_wait_readers_and_writers_released_one_by_one", RECIPE),
     ("node_wait_for_permits_released_one_by_one", RECIPE),

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use latchwork_conformance::proxy::EventLost;
 use latchwork_conformance::testbed::{Armed, Client, Fault, Link, Stage, Testbed};
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Result,
@@ -129,8 +130,9 @@ impl Link for TableLink {
 
 #[async_trait]
 impl Armed for TableLink {
-    async fn caught(&mut self) {
+    async fn caught(&mut self) -> std::result::Result<(), EventLost> {
         self.0.met().await;
+        Ok(())
     }
 
     async fn deliver(self: Box<Self>) {

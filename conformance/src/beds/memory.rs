@@ -11,6 +11,7 @@ use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Eviction, Result,
 };
 
+use crate::proxy::EventLost;
 use crate::testbed::{Armed, Client, Fault, Link, Stage, Testbed};
 
 /// What is done to a backend before the suite sees it: for deliberately broken ones.
@@ -182,8 +183,9 @@ impl Link for MemoryLink {
 
 #[async_trait]
 impl Armed for Dropped {
-    async fn caught(&mut self) {
+    async fn caught(&mut self) -> std::result::Result<(), EventLost> {
         self.0.reply_dropped().await;
+        Ok(())
     }
 
     async fn deliver(self: Box<Self>) {}
@@ -191,8 +193,9 @@ impl Armed for Dropped {
 
 #[async_trait]
 impl Armed for Parked {
-    async fn caught(&mut self) {
+    async fn caught(&mut self) -> std::result::Result<(), EventLost> {
         self.0.parked().await;
+        Ok(())
     }
 
     async fn deliver(self: Box<Self>) {

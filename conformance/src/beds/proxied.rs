@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_core::{Address, Capabilities, Config, Connector, Error, ErrorKind, Result, connect};
 
-use crate::proxy::{Direction, Event, Parked, Proxy};
+use crate::proxy::{Direction, Event, EventLost, Parked, Proxy};
 use crate::servers::Server;
 use crate::testbed::{Armed, Client, Fault, Link, Stage, Testbed};
 
@@ -244,8 +244,8 @@ struct ArmedPark(Parked);
 
 #[async_trait]
 impl Armed for ArmedEvent {
-    async fn caught(&mut self) {
-        self.0.fired().await.expect("the request came");
+    async fn caught(&mut self) -> std::result::Result<(), EventLost> {
+        self.0.fired().await
     }
 
     async fn deliver(self: Box<Self>) {}
@@ -253,8 +253,8 @@ impl Armed for ArmedEvent {
 
 #[async_trait]
 impl Armed for ArmedPark {
-    async fn caught(&mut self) {
-        self.0.caught().await.expect("the request came");
+    async fn caught(&mut self) -> std::result::Result<(), EventLost> {
+        self.0.caught().await
     }
 
     async fn deliver(self: Box<Self>) {

@@ -18,7 +18,7 @@ cases! {
             let mutex = scene.mutex(&client, key);
             async move { mutex.acquire().await }
         });
-        soon("the reply is dropped", dropped.caught()).await;
+        soon("the reply is dropped", dropped.caught()).await.expect("caught");
         let guard = soon("acquire", acquiring).await.expect("no panic").expect("acquired");
         let nodes = listing(&scene.mutex(&other, key)).await;
         assert_eq!(nodes.len(), 1, "{nodes:?}");
@@ -38,7 +38,7 @@ cases! {
             let mutex = scene.mutex(&client, key);
             async move { mutex.acquire().await }
         });
-        soon("the join is caught", parked.caught()).await;
+        soon("the join is caught", parked.caught()).await.expect("caught");
         acquiring.abort();
         let _cancelled = acquiring.await;
         // The clean-up of the cancelled attempt is over when this client can join again.
@@ -59,7 +59,7 @@ cases! {
             let mutex = scene.mutex(&client, key);
             async move { mutex.acquire().await }
         });
-        soon("the join is caught", parked.caught()).await;
+        soon("the join is caught", parked.caught()).await.expect("caught");
         let guard = soon("acquire", acquiring).await.expect("no panic").expect("acquired by a retry");
         assert_eq!(soon("release", guard.release()).await.expect("answered"), Release::Released);
         soon("the late join lands", parked.deliver()).await;
@@ -76,7 +76,7 @@ cases! {
         let waiter = queue_up(&scene.mutex(&other, key), 2).await;
         let mut dropped = client.link.drop_reply(key);
         assert_eq!(soon("release", guard.release()).await.expect("released"), Release::Released);
-        soon("the reply is dropped", dropped.caught()).await;
+        soon("the reply is dropped", dropped.caught()).await.expect("caught");
         let next = waiter.guard().await;
         assert!(try_acquire(&scene.mutex(&client, key)).await.is_none(), "the retried release removed the newer node");
         assert!(next.is_held());

@@ -67,7 +67,7 @@ cases! {
         let token = writer.token();
         let mut lost = one.link.drop_reply("a");
         let turning = tokio::spawn(writer.downgrade());
-        soon("the request", lost.caught()).await;
+        soon("the request", lost.caught()).await.expect("caught");
         let reader = soon("downgrade", turning).await.expect("no panic").expect("downgraded");
         let beside = soon("read", there.read()).await.expect("acquired");
         assert!(reader.is_held() && beside.is_held());

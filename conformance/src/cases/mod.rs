@@ -19,16 +19,22 @@ pub mod reentry;
 pub mod rwlock;
 pub mod semaphore;
 pub mod soak;
+pub mod storm;
 
 use crate::case::Case;
 
 /// The environment variable that adds the long tier when it is `1`.
 pub const LONG: &str = "LATCHWORK_LONG";
 
+/// Whether the long tier is played.
+pub(crate) fn is_long() -> bool {
+    std::env::var(LONG).is_ok_and(|value| value == "1")
+}
+
 /// Every case of the suite as it is played, in a fixed order: with every adapter if it is about what a mutex does, and the
 /// long tier's only when [`LONG`] says so.
 pub fn all() -> Vec<Case> {
-    let long = std::env::var(LONG).is_ok_and(|value| value == "1");
+    let long = is_long();
     let mut cases = [
         key::CASES,
         lease::CASES,
@@ -47,6 +53,7 @@ pub fn all() -> Vec<Case> {
         semaphore::CASES,
         limit::CASES,
         soak::CASES,
+        storm::CASES,
     ]
     .concat();
     cases.retain(|case| long || !case.long);

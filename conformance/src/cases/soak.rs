@@ -77,7 +77,7 @@ fn claims(kind: SoakKind) -> Vec<Claim> {
     }
 }
 
-fn judged(verdict: Result<(), String>) {
+pub(super) fn judged(verdict: Result<(), String>) {
     if let Err(why) = verdict {
         panic!("{why}");
     }

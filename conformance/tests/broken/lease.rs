@@ -48,6 +48,18 @@ pub(super) const CONTROLS: &[Control] = &[
         bed: |name| on_memory(name, States(too_long)),
     },
     Control {
+        name: "in_a_storm_holders_believe_too_long",
+        case: "mutex_in_a_storm",
+        beside: "mutex_is_fair",
+        bed: |name| on_memory(name, States(too_long)),
+    },
+    Control {
+        name: "in_a_storm_lost_holds_live_again",
+        case: "rwlock_in_a_storm",
+        beside: "mutex_is_fair",
+        bed: |name| on_memory(name, Revives),
+    },
+    Control {
         name: "a_late_reply_revives_a_lost_hold",
         case: "lease_deadline_loss_is_final",
         beside: "mutex_is_fair",

@@ -140,6 +140,12 @@ pub(super) const CONTROLS: &[Control] = &[
         bed: |name| on_memory(name, NoTombstone),
     },
     Control {
+        name: "in_a_storm_late_joins_make_ghosts",
+        case: "semaphore_in_a_storm",
+        beside: "mutex_is_fair",
+        bed: |name| on_memory(name, NoTombstone),
+    },
+    Control {
         name: "a_leave_after_a_retried_join_has_no_tombstone",
         case: "node_idempotent_a_late_join_after_the_release_makes_no_ghost",
         beside: "mutex_is_fair",
