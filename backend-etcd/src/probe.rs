@@ -14,6 +14,8 @@ const SETTINGS: u8 = 4;
 
 enum Seen {
     Http2,
+    /// It takes the connection and closes it: so does a proxy whose etcd is down.
+    HangsUp,
     Other(String),
 }
 
@@ -34,6 +36,10 @@ pub(crate) async fn find_server(hosts: &[String]) -> Result<()> {
             Ok(Seen::Other(saw)) => {
                 Error::new(ErrorKind::WrongServer { expected: "etcd", saw }, format!("at {host}"))
             }
+            Ok(Seen::HangsUp) => {
+                let what = format!("{host} hangs up: it is no etcd, or a proxy whose etcd is down");
+                Error::new(ErrorKind::Unavailable, what)
+            }
             Err(error) => Error::new(ErrorKind::Unavailable, format!("cannot reach {host}")).because(error),
         });
     }
@@ -52,7 +58,7 @@ async fn probe(host: &str) -> io::Result<Seen> {
         [] if exchange(host, b"srvr").await.is_ok_and(|answer| is_zookeeper(&answer)) => {
             Seen::Other("ZooKeeper".to_owned())
         }
-        [] => Seen::Other("a server that hangs up on HTTP/2".to_owned()),
+        [] => Seen::HangsUp,
         _ => Seen::Other("a server that does not speak HTTP/2".to_owned()),
     })
 }
@@ -105,7 +111,6 @@ mod tests {
             (vec![&b""[..], &b"Zookeeper version: 3.8.0"[..]], "ZooKeeper"),
             (vec![&b"HTTP/1.1 400 Bad Request\r\n"[..]], "HTTP/1"),
             (vec![&b"\x15\x03\x03\x00\x02\x02\x32\x00\x00"[..]], "TLS"),
-            (vec![&b""[..], &b""[..]], "hangs up"),
         ] {
             let error = find_server(&[server(greetings).await]).await.unwrap_err();
             match error.kind() {
@@ -113,6 +118,8 @@ mod tests {
                 _ => panic!("{error}"),
             }
         }
+        let error = find_server(&[server(vec![b"", b""]).await]).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
         find_server(&[server(vec![b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0@\0"]).await]).await.unwrap();
     }
 

@@ -5,6 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{config, server};
+use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::{Config, Coordinator, Error, ErrorKind, Hold, LostReason, Release, connect};
 use tokio::net::TcpListener;
@@ -37,6 +38,18 @@ async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
     let error = refused(&format!("etcd://{addr}")).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains(&addr.to_string()), "{error}");
+}
+
+/// As a proxy does, or a balancer, whose server is down: what is behind it may be an etcd.
+#[tokio::test]
+async fn one_that_hangs_up_is_unavailable() {
+    let server = Server::start(Kind::Etcd, Options::new().own()).await.unwrap();
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    server.kill().await.unwrap();
+    let error = refused(&format!("etcd://{}", proxy.addr())).await;
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    let text = error.to_string();
+    assert!(text.contains(&proxy.addr().to_string()) && text.contains("hangs up"), "{text}");
 }
 
 /// A server that asks for a log-in: `app` may use the namespace, `stranger` may log in.

@@ -16,7 +16,7 @@ use crate::error::Failure;
 use crate::inbox::Inbox;
 use crate::lease::{self, ClientLease};
 use crate::nudge;
-use crate::probe;
+use crate::probe::{self, Stranger};
 
 /// How soon a server that is still loading is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -78,16 +78,22 @@ impl RedisBackend {
 /// The error of a connect that failed, with the name of whoever answers there in Redis' place.
 async fn explain(settings: &Settings, failure: Failure) -> Error {
     let at = format!("{}:{}", settings.host, settings.port);
-    if !failure.answered
-        && let Some(saw) = probe::foreigner(&settings.host, settings.port).await
-    {
-        return Error::new(ErrorKind::WrongServer { expected: "redis", saw }, at).because(failure.error);
-    }
-    match failure.error.kind() {
-        ErrorKind::Unavailable | ErrorKind::Unknown => {
+    let seen = match failure.answered {
+        true => None,
+        false => probe::stranger(&settings.host, settings.port).await,
+    };
+    match (seen, failure.error.kind()) {
+        (Some(Stranger::Named(saw)), _) => {
+            Error::new(ErrorKind::WrongServer { expected: "redis", saw }, at).because(failure.error)
+        }
+        (Some(Stranger::HangsUp), _) => {
+            let what = format!("{at} hangs up: it is no Redis, or a proxy whose Redis is down");
+            Error::new(ErrorKind::Unavailable, what).because(failure.error)
+        }
+        (None, ErrorKind::Unavailable | ErrorKind::Unknown) => {
             Error::new(ErrorKind::Unavailable, format!("no Redis answers at {at}")).because(failure.error)
         }
-        _ => failure.error,
+        (None, _) => failure.error,
     }
 }
 

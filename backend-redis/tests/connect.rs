@@ -52,6 +52,18 @@ async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
     assert!(error.to_string().contains(&addr.to_string()), "{error}");
 }
 
+/// As a proxy does, or a balancer, whose server is down: what is behind it may be a Redis.
+#[tokio::test]
+async fn one_that_hangs_up_is_unavailable() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    server.kill().await.unwrap();
+    let error = refused(&format!("redis://{}", proxy.addr())).await;
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    let text = error.to_string();
+    assert!(text.contains(&proxy.addr().to_string()) && text.contains("hangs up"), "{text}");
+}
+
 #[tokio::test]
 async fn a_server_that_falls_silent_behind_the_log_in_is_unavailable() {
     let server = own(&[]).await;

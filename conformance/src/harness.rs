@@ -10,6 +10,7 @@ use latchwork_core::Connector;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Builder, Runtime};
 
+use crate::adapter::Adapter;
 use crate::beds::ServerBed;
 use crate::case::Case;
 use crate::cases;
@@ -151,12 +152,21 @@ pub enum Played {
 /// # Errors
 /// The message of the failed assertion.
 pub fn play(bed: &'static dyn Testbed, case: &Case) -> Result<Played, String> {
+    play_with(bed, case.adapter, async |scene| (case.play)(scene).await)
+}
+
+/// Plays what is no case of the suite, as [`play`] does.
+pub(crate) fn play_with(
+    bed: &'static dyn Testbed,
+    adapter: Adapter,
+    case: impl AsyncFnOnce(&Scene),
+) -> Result<Played, String> {
     let runtime = runtime(bed.is_paused());
     let played = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(async {
-            let scene = Scene::open(bed, case.adapter).await.map_err(|error| format!("no stage: {error}"))?;
+            let scene = Scene::open(bed, adapter).await.map_err(|error| format!("no stage: {error}"))?;
             let whole = async {
-                (case.play)(&scene).await;
+                case(&scene).await;
                 scene.end().await;
                 scene.assert_nothing_left().await;
                 scene.played()

@@ -14,7 +14,7 @@ pub use etcd::etcd_bed;
 #[cfg(feature = "redis")]
 pub use redis::redis_bed;
 #[cfg(feature = "zookeeper")]
-pub use zookeeper::zookeeper_bed;
+pub use zookeeper::{zookeeper_bed, zookeeper_ensemble_bed};
 
 pub use memory::{MemoryBed, Wrap};
 pub use proxied::{Admin, OpenAdmin, ServerBed};

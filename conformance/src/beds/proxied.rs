@@ -1,4 +1,4 @@
-//! A real server behind one fault proxy per client.
+//! A real server, or several of one ensemble, each behind one fault proxy per client.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
+use futures_util::future::{select_all, try_join_all};
 use latchwork_core::{Address, Capabilities, Config, Connector, Error, ErrorKind, Result, connect};
 
 use crate::proxy::{Direction, Event, EventLost, Parked, Proxy};
@@ -29,7 +31,7 @@ pub trait Admin: fmt::Debug + Send + Sync {
     async fn requests(&self) -> Result<u64>;
 }
 
-/// Opens an [`Admin`] of the server at this address, on the runtime of the case.
+/// Opens an [`Admin`] of the server at this address (of several: with commas between them), on the runtime of the case.
 pub type OpenAdmin = fn(addr: String) -> futures_util::future::BoxFuture<'static, Result<Box<dyn Admin>>>;
 
 /// A backend on a real server.
@@ -41,8 +43,8 @@ pub struct ServerBed {
     pub connector: Arc<dyn Connector>,
     /// What it is expected to promise.
     pub capabilities: Capabilities,
-    /// `host:port` of the server.
-    pub addr: String,
+    /// `host:port` of each of its servers.
+    pub hosts: Vec<String>,
     /// The configuration of a client, hosts apart.
     pub config: Config,
     /// LEASE-EXPIRY's bound beyond the TTL.
@@ -51,7 +53,7 @@ pub struct ServerBed {
     pub admin: OpenAdmin,
     /// What a name for `Address::exact` begins with.
     pub exact_prefix: &'static str,
-    // Ends when the run does.
+    // Ends when the run does; whoever has an ensemble ends it.
     server: tokio::sync::Mutex<Option<Server>>,
 }
 
@@ -68,7 +70,26 @@ impl ServerBed {
         exact_prefix: &'static str,
         admin: OpenAdmin,
     ) -> Result<Self> {
-        let config = Config::from_url(server.url())?;
+        let hosts = vec![server.addr().to_owned()];
+        let bed =
+            Self::over(server.url(), hosts, connector, capabilities, expiry_bound, exact_prefix, admin)?;
+        Ok(Self { server: tokio::sync::Mutex::new(Some(server)), ..bed })
+    }
+
+    /// A testbed on these `hosts`, which are one for their clients, and behind `url`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn over(
+        url: &str,
+        hosts: Vec<String>,
+        connector: Arc<dyn Connector>,
+        capabilities: Capabilities,
+        expiry_bound: Duration,
+        exact_prefix: &'static str,
+        admin: OpenAdmin,
+    ) -> Result<Self> {
+        let config = Config::from_url(url)?;
         if config.user.is_some() || config.password.is_some() || !["", "0"].contains(&config.path.as_str()) {
             return Err(Error::invalid(
                 "url",
@@ -79,12 +100,12 @@ impl ServerBed {
             name: connector.name(),
             connector,
             capabilities,
-            addr: server.addr().to_owned(),
+            hosts,
             config,
             expiry_bound,
             admin,
             exact_prefix,
-            server: tokio::sync::Mutex::new(Some(server)),
+            server: tokio::sync::Mutex::default(),
         })
     }
 }
@@ -104,8 +125,9 @@ impl Testbed for ServerBed {
         config.namespace = format!("t{}", &latchwork_core::contracts::NodeId::random().to_string()[..12]);
         Ok(Box::new(ServerStage {
             connector: Arc::clone(&self.connector),
-            admin: (self.admin)(self.addr.clone()).await?,
-            addr: self.addr.clone(),
+            admin: (self.admin)(self.hosts.join(",")).await?,
+            open_admin: self.admin,
+            hosts: self.hosts.clone(),
             config,
             expiry_bound: self.expiry_bound,
             exact_prefix: self.exact_prefix,
@@ -127,7 +149,8 @@ impl Testbed for ServerBed {
 struct ServerStage {
     connector: Arc<dyn Connector>,
     admin: Box<dyn Admin>,
-    addr: String,
+    open_admin: OpenAdmin,
+    hosts: Vec<String>,
     config: Config,
     expiry_bound: Duration,
     exact_prefix: &'static str,
@@ -155,21 +178,30 @@ impl Stage for ServerStage {
     }
 
     async fn client(&self, config: &Config) -> Result<Client> {
-        let proxy = Proxy::start(self.addr.clone())
+        let no_port = |error| Error::new(ErrorKind::Unavailable, "no port for a proxy").because(error);
+        let proxies: Vec<_> = try_join_all(self.hosts.iter().map(Proxy::start))
             .await
-            .map_err(|error| Error::new(ErrorKind::Unavailable, "no port for a proxy").because(error))?;
+            .map_err(no_port)?
+            .into_iter()
+            .map(Arc::new)
+            .collect();
+        self.proxies.lock().unwrap_or_else(PoisonError::into_inner).extend(proxies.iter().cloned());
         let mut config = config.clone();
-        let proxy = Arc::new(proxy);
-        self.proxies.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&proxy));
-        config.hosts = vec![proxy.addr().to_string()];
+        config.hosts = proxies.iter().map(|proxy| proxy.addr().to_string()).collect();
         let coordinator = connect(&[Arc::clone(&self.connector)], &config).await?;
-        Ok(Client { coordinator, link: Arc::new(ProxyLink(proxy)) })
+        Ok(Client { coordinator, link: Arc::new(ProxyLink(proxies)) })
     }
 
     async fn contents(&self) -> Result<Vec<String>> {
         let names: Vec<_> =
             (1..=self.last_name.load(Ordering::Acquire)).map(|number| self.exact(number)).collect();
-        self.admin.contents(&self.config.namespace, &names).await
+        match self.admin.contents(&self.config.namespace, &names).await {
+            // A server that was started again has hung up on the operator too.
+            Err(error) if error.is_retryable() => {
+                (self.open_admin)(self.hosts.join(",")).await?.contents(&self.config.namespace, &names).await
+            }
+            contents => contents,
+        }
     }
 
     async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
@@ -194,36 +226,37 @@ impl Stage for ServerStage {
 
     fn process_config(&self) -> Option<Config> {
         let mut config = self.config.clone();
-        config.hosts = vec![self.addr.clone()];
+        config.hosts = self.hosts.clone();
         Some(config)
     }
 }
 
-struct ProxyLink(Arc<Proxy>);
+/// The ways of one client to the servers.
+struct ProxyLink(Vec<Arc<Proxy>>);
 
 #[async_trait]
 impl Link for ProxyLink {
     fn cut(&self) {
-        self.0.cut();
+        self.0.iter().for_each(|proxy| proxy.cut());
     }
 
     fn heal(&self) {
-        self.0.resume();
+        self.0.iter().for_each(|proxy| proxy.resume());
     }
 
     fn drop_reply(&self, key: &str) -> Box<dyn Armed> {
-        let key = key.as_bytes().to_vec();
-        Box::new(ArmedEvent(self.0.drop_reply_to(move |chunk| names(chunk, &key))))
+        Box::new(ArmedEvents(self.0.iter().map(|proxy| proxy.drop_reply_to(names(key))).collect()))
     }
 
     fn park(&self, key: &str) -> Box<dyn Armed> {
-        let key = key.as_bytes().to_vec();
-        Box::new(ArmedPark(self.0.park_request(move |chunk| names(chunk, &key))))
+        Box::new(ArmedParks(self.0.iter().map(|proxy| proxy.park_request(names(key))).collect()))
     }
 
     fn delay(&self, delay: Duration) {
-        self.0.delay(Direction::ToServer, delay / 2);
-        self.0.delay(Direction::ToClient, delay / 2);
+        for proxy in &self.0 {
+            proxy.delay(Direction::ToServer, delay / 2);
+            proxy.delay(Direction::ToClient, delay / 2);
+        }
     }
 
     fn drop_wake(&self, _queue: &Address, _sequence: u64) -> bool {
@@ -235,32 +268,44 @@ impl Link for ProxyLink {
     }
 }
 
-fn names(chunk: &[u8], key: &[u8]) -> bool {
-    chunk.windows(key.len()).any(|window| window == key)
+fn names(key: &str) -> impl Fn(&[u8]) -> bool + Send + 'static {
+    let key = key.as_bytes().to_vec();
+    move |chunk| chunk.windows(key.len()).any(|window| window == key)
 }
 
-struct ArmedEvent(Event);
-struct ArmedPark(Parked);
+/// Armed on each way; the request takes one of them.
+struct ArmedEvents(Vec<Event>);
+struct ArmedParks(Vec<Parked>);
 
 #[async_trait]
-impl Armed for ArmedEvent {
+impl Armed for ArmedEvents {
     async fn caught(&mut self) -> std::result::Result<(), EventLost> {
-        self.0.fired().await
+        let (caught, ..) = select_all(self.0.iter_mut().map(|event| event.fired().boxed())).await;
+        caught
     }
 
     async fn deliver(self: Box<Self>) {}
 }
 
 #[async_trait]
-impl Armed for ArmedPark {
+impl Armed for ArmedParks {
     async fn caught(&mut self) -> std::result::Result<(), EventLost> {
-        self.0.caught().await
+        let (caught, way, _) = select_all(self.0.iter_mut().map(|parked| parked.caught().boxed())).await;
+        self.0.swap(0, way);
+        self.0.truncate(1);
+        caught
     }
 
-    async fn deliver(self: Box<Self>) {
+    async fn deliver(mut self: Box<Self>) {
+        if self.0.len() > 1 {
+            // Nobody has waited for it yet; what went wrong is told below.
+            let _ = self.caught().await;
+        }
         // A server that has closed that connection drops the request: then it never lands, which is safe too.
-        if let Err(error) = self.0.deliver().await {
-            eprintln!("a parked request was not delivered: {error}");
+        for parked in self.0 {
+            if let Err(error) = parked.deliver().await {
+                eprintln!("a parked request was not delivered: {error}");
+            }
         }
     }
 }

@@ -3,53 +3,81 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 use latchwork_core::{Address, Capabilities, Config, Error, ErrorKind, Eviction, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::proxied::{Admin, ServerBed};
-use crate::servers::{Clocks, Server};
+use crate::servers::{Clocks, Ensemble, Server};
 
 /// The testbed of a ZooKeeper server.
 ///
 /// # Errors
 /// `InvalidArgument` when the server's URL is none of ours.
 pub fn zookeeper_bed(server: Server) -> Result<ServerBed> {
-    let capabilities = Capabilities {
-        lease_per_node: false,
-        clean_try: false,
-        prompt_revocation: true,
-        minimum_outlives_close: false,
-        survives_failover: true,
-        exact_addresses: true,
-        eviction: Eviction::Never,
-    };
     let tick = match server.clocks() {
         Clocks::Fast => Clocks::Fast.zookeeper_tick(),
         Clocks::Default => Config::from_url(server.url())?.tick,
     };
-    // Sessions are expired in buckets of a tick, and the buckets are looked at every tick.
-    let expiry_bound = tick * 2;
     let mut bed = ServerBed::new(
         server,
         latchwork_zookeeper::connector(),
-        capabilities,
-        expiry_bound,
-        "/exact-",
-        |addr| {
-            Box::pin(async move {
-                let client = Client::connector()
-                    .with_session_timeout(Duration::from_secs(30))
-                    .connect(&addr)
-                    .await
-                    .map_err(unavailable)?;
-                Ok(Box::new(ZooKeeperAdmin { client, addr }) as Box<dyn Admin>)
-            })
-        },
+        CAPABILITIES,
+        expiry_bound(tick),
+        EXACT_PREFIX,
+        open_admin,
     )?;
     bed.config.tick = tick;
     Ok(bed)
+}
+
+/// The testbed of an ensemble, which is to outlive it.
+///
+/// # Errors
+/// None: its URL is one of ours.
+pub fn zookeeper_ensemble_bed(ensemble: &Ensemble) -> Result<ServerBed> {
+    let tick = Clocks::Fast.zookeeper_tick();
+    let mut bed = ServerBed::over(
+        &ensemble.url(),
+        (0..ensemble.size()).map(|server| ensemble.addr(server)).collect(),
+        latchwork_zookeeper::connector(),
+        CAPABILITIES,
+        expiry_bound(tick),
+        EXACT_PREFIX,
+        open_admin,
+    )?;
+    bed.config.tick = tick;
+    Ok(bed)
+}
+
+const CAPABILITIES: Capabilities = Capabilities {
+    lease_per_node: false,
+    clean_try: false,
+    prompt_revocation: true,
+    minimum_outlives_close: false,
+    survives_failover: true,
+    exact_addresses: true,
+    eviction: Eviction::Never,
+};
+
+const EXACT_PREFIX: &str = "/exact-";
+
+/// Sessions are expired in buckets of a tick, and the buckets are looked at every tick.
+fn expiry_bound(tick: Duration) -> Duration {
+    tick * 2
+}
+
+fn open_admin(addr: String) -> BoxFuture<'static, Result<Box<dyn Admin>>> {
+    Box::pin(async move {
+        let client = Client::connector()
+            .with_session_timeout(Duration::from_secs(30))
+            .connect(&addr)
+            .await
+            .map_err(unavailable)?;
+        Ok(Box::new(ZooKeeperAdmin { client, addr }) as Box<dyn Admin>)
+    })
 }
 
 struct ZooKeeperAdmin {
@@ -128,7 +156,7 @@ impl Admin for ZooKeeperAdmin {
 
     async fn requests(&self) -> Result<u64> {
         let answer = async {
-            let mut stream = TcpStream::connect(&self.addr).await?;
+            let mut stream = TcpStream::connect(self.addr.split(',').next().unwrap_or_default()).await?;
             stream.write_all(b"mntr").await?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await?;

@@ -27,7 +27,7 @@ use crate::case::Case;
 pub const LONG: &str = "LATCHWORK_LONG";
 
 /// Whether the long tier is played.
-pub(crate) fn is_long() -> bool {
+pub fn is_long() -> bool {
     std::env::var(LONG).is_ok_and(|value| value == "1")
 }
 

@@ -3,21 +3,27 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use latchwork_core::contracts::Page;
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Coordinator, Error, ErrorKind, Fenced, Hold, Kind, Result, Token};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Fenced, Hold, Kind, Result, Token};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::soak::judged;
 use super::{cancel::seed, is_long};
+use crate::adapter::Adapter;
+use crate::beds::ServerBed;
 use crate::case::cases;
-use crate::kit::{SHORT_TTL, Scene, queue_of, soon, until, within};
+use crate::harness::play_with;
+use crate::kit::{SHORT_TTL, Scene, queue_of, soon, within};
+use crate::servers::Server;
 use crate::soak::SoakKind;
 use crate::stint::{Stint, in_order_of_tokens, none_overlap};
 use crate::testbed::{Client, Link};
@@ -32,6 +38,7 @@ const LIMIT: u32 = 3;
 const PAUSED: Duration = Duration::from_secs(600);
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(6);
+const SECOND: Duration = Duration::from_secs(1);
 /// Who holds looks so often whether it does.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -40,29 +47,21 @@ cases! {
     /// random faults and crashes while 48 tasks of 12 clients contend and drop what they begin: none overlap, tokens rise, and all
     /// are served when it is over
     async fn mutex_in_a_storm(scene) {
-        for stints in storm(scene, SoakKind::Exclusive).await {
-            judged(in_order_of_tokens(&stints));
-            judged(none_overlap(&stints, LIMIT));
-        }
+        storm(scene, SoakKind::Exclusive, length(scene)).await;
     }
 
     "RWLOCK-EXCLUSION" =>
     /// random faults and crashes while 48 tasks of 12 clients read, write and downgrade: nobody beside a writer, writers and readers
     /// in the order of their tokens, and all are served when it is over
     async fn rwlock_in_a_storm(scene) {
-        for stints in storm(scene, SoakKind::ReadWrite).await {
-            judged(in_order_of_tokens(&stints));
-            judged(none_overlap(&stints, LIMIT));
-        }
+        storm(scene, SoakKind::ReadWrite, length(scene)).await;
     }
 
     "SEMAPHORE-LIMIT" =>
     /// random faults and crashes while 48 tasks of 12 clients take permits in all weights: never more than the limit, and all are
     /// served when it is over
     async fn semaphore_in_a_storm(scene) {
-        for stints in storm(scene, SoakKind::Permits { limit: LIMIT }).await {
-            judged(none_overlap(&stints, LIMIT));
-        }
+        storm(scene, SoakKind::Permits { limit: LIMIT }, length(scene)).await;
     }
 }
 
@@ -80,14 +79,23 @@ struct Storm {
     crashes: AtomicUsize,
 }
 
-async fn storm(scene: &Scene, kind: SoakKind) -> [Vec<Stint>; KEYS] {
-    let seed = seed(scene);
-    let first = scene.mortal().await;
-    let lasts = match (scene.bed.is_paused(), is_long()) {
+fn length(scene: &Scene) -> Duration {
+    match (scene.bed.is_paused(), is_long()) {
         (true, _) => PAUSED,
         (false, true) => LONG,
         (false, false) => SHORT,
-    };
+    }
+}
+
+/// A storm that lasts so long, and its verdict. For a test that lays faults of its own beside it: they are to end a few seconds
+/// before it does.
+///
+/// # Panics
+/// When two were inside at once, or out of the order of their tokens; when a node of a client that is idle stays, or somebody is
+/// not served once it is over; when it was no storm.
+pub async fn storm(scene: &Scene, kind: SoakKind, lasts: Duration) {
+    let seed = seed(scene);
+    let first = well(scene, &scene.config(SHORT_TTL)).await;
     let began = Instant::now();
     let storm = Arc::new(Storm {
         kind,
@@ -117,7 +125,8 @@ async fn storm(scene: &Scene, kind: SoakKind) -> [Vec<Stint>; KEYS] {
         }
         soon("the close", client.coordinator.close()).await.expect("closed");
     }
-    let stints = std::mem::take(&mut *storm.stints.lock().unwrap_or_else(PoisonError::into_inner));
+    let stints: [Vec<Stint>; KEYS] =
+        std::mem::take(&mut *storm.stints.lock().unwrap_or_else(PoisonError::into_inner));
     let count = |counter: &AtomicUsize| counter.load(Ordering::Acquire);
     let (lost, failed, given_up, crashes) =
         (count(&storm.lost), count(&storm.failed), count(&storm.given_up), count(&storm.crashes));
@@ -129,7 +138,70 @@ async fn storm(scene: &Scene, kind: SoakKind) -> [Vec<Stint>; KEYS] {
     assert!(holds > KEYS, "nobody got anything");
     // A short one may go by without.
     assert!(lasts == SHORT || lost.min(failed).min(given_up).min(crashes) > 0, "that was no storm");
-    stints
+    for stints in &stints {
+        judged(none_overlap(stints, LIMIT));
+        if !matches!(kind, SoakKind::Permits { .. }) {
+            // Permits are admitted in the order of their tokens too, but a light one may leave first.
+            judged(in_order_of_tokens(stints));
+        }
+    }
+}
+
+/// A storm on a testbed whose servers suffer besides, as `weather` has it. The two begin together, and the weather is to end some
+/// seconds before the storm does.
+///
+/// # Errors
+/// What the storm was found guilty of.
+pub fn play_beside(
+    bed: ServerBed,
+    kind: SoakKind,
+    lasts: Duration,
+    runtime: &Runtime,
+    weather: impl Future<Output = ()>,
+) -> std::result::Result<(), String> {
+    let bed: &'static ServerBed = Box::leak(Box::new(bed));
+    let playing =
+        thread::spawn(move || play_with(bed, Adapter::Mutex, async |scene| storm(scene, kind, lasts).await));
+    runtime.block_on(weather);
+    playing.join().expect("it catches panics").map(drop)
+}
+
+/// What a server suffers that keeps its data: it is killed and started again, and stopped and continued, at random.
+///
+/// # Panics
+/// When that cannot be done: it must be the process' own.
+pub async fn restarts_and_stalls(server: &Server, lasts: Duration) {
+    let mut chance = StdRng::seed_from_u64(rand::random());
+    let ends = Instant::now() + lasts;
+    let (mut restarts, mut stalls) = (0, 0);
+    while Instant::now() < ends {
+        pause(&mut chance, SECOND / 2..SECOND * 4).await;
+        if chance.random() {
+            server.kill().await.expect("killed");
+            pause(&mut chance, Duration::ZERO..SECOND * 2).await;
+            server.launch().await.expect("launched");
+            restarts += 1;
+        } else {
+            server.pause().await.expect("stopped");
+            pause(&mut chance, Duration::ZERO..SECOND * 4).await;
+            server.resume().await.expect("continued");
+            stalls += 1;
+        }
+    }
+    eprintln!("{restarts} restarts, {stalls} stalls");
+}
+
+/// A client whose link is well. Where faults lie between servers, it may have to try again.
+async fn well(scene: &Scene, config: &Config) -> Client {
+    let connecting = async {
+        loop {
+            match scene.stage.client(config).await {
+                Err(error) if error.is_retryable() => sleep(LOOK).await,
+                answer => return answer.expect("a client connects"),
+            }
+        }
+    };
+    soon("connect", connecting).await
 }
 
 impl Storm {
@@ -139,7 +211,7 @@ impl Storm {
         loop {
             let label = format!("client-{:x}", chance.random::<u64>());
             config.label = Some(label.clone());
-            let client = scene.client_with(&config).await;
+            let client = self::well(scene, &config).await;
             let ends = self.ends.min(Instant::now() + chance.random_range(self.ttl * 2..self.ttl * 10));
             let mut tasks = JoinSet::new();
             for _ in 0..TASKS {
@@ -165,8 +237,10 @@ impl Storm {
                 ended.expect("no panic");
             }
             // While its lease lives, which takes nothing back then.
-            until("nothing of a client that is idle stands in a queue", || {
-                self.is_nowhere(scene, well, &label)
+            soon("nothing of a client that is idle stands in a queue", async {
+                while !self.is_nowhere(scene, well, &label).await {
+                    sleep(LOOK).await;
+                }
             })
             .await;
             if Instant::now() >= self.ends {
