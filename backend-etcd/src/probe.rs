@@ -37,7 +37,9 @@ pub(crate) async fn find_server(hosts: &[String]) -> Result<()> {
                 Error::new(ErrorKind::WrongServer { expected: "etcd", saw }, format!("at {host}"))
             }
             Ok(Seen::HangsUp) => {
-                let what = format!("{host} hangs up: it is no etcd, or a proxy whose etcd is down");
+                let what = format!(
+                    "{host} hangs up: it is no etcd, or wants TLS (not supported yet), or is a proxy whose etcd is down"
+                );
                 Error::new(ErrorKind::Unavailable, what)
             }
             Err(error) => Error::new(ErrorKind::Unavailable, format!("cannot reach {host}")).because(error),

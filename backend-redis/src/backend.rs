@@ -87,7 +87,9 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
             Error::new(ErrorKind::WrongServer { expected: "redis", saw }, at).because(failure.error)
         }
         (Some(Stranger::HangsUp), _) => {
-            let what = format!("{at} hangs up: it is no Redis, or a proxy whose Redis is down");
+            let what = format!(
+                "{at} hangs up: it is no Redis, or wants TLS (not supported yet), or is a proxy whose Redis is down"
+            );
             Error::new(ErrorKind::Unavailable, what).because(failure.error)
         }
         (None, ErrorKind::Unavailable | ErrorKind::Unknown) => {

@@ -57,7 +57,7 @@ async fn greet_one(host: &str) -> Result<()> {
         false => judge(host, &answer),
         true => {
             let error = unavailable(
-                "hangs up: it is no ZooKeeper, or one that takes no more connections (maxClientCnxns), or a proxy whose ZooKeeper is down",
+                "hangs up: it is no ZooKeeper, or wants TLS (not supported yet), or takes no more connections (maxClientCnxns), or is a proxy whose ZooKeeper is down",
             );
             Err(match ended {
                 Err(cause) => error.because(cause),

@@ -31,7 +31,8 @@ pub fn monotonic() -> u64 {
 /// Who was inside at once, and when.
 pub fn none_overlap(stints: &[Stint], limit: u32) -> Result<(), String> {
     let mut entries: Vec<_> = stints.iter().collect();
-    entries.sort_unstable_by_key(|stint| stint.from);
+    // On a paused clock one may come and go in an instant, before the next.
+    entries.sort_unstable_by_key(|stint| (stint.from, stint.to));
     let mut inside: Vec<&Stint> = Vec::new();
     for entry in entries {
         // Who leaves at the instant at which another comes made room for it.

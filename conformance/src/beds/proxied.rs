@@ -185,10 +185,10 @@ impl Stage for ServerStage {
             .into_iter()
             .map(Arc::new)
             .collect();
-        self.proxies.lock().unwrap_or_else(PoisonError::into_inner).extend(proxies.iter().cloned());
         let mut config = config.clone();
         config.hosts = proxies.iter().map(|proxy| proxy.addr().to_string()).collect();
         let coordinator = connect(&[Arc::clone(&self.connector)], &config).await?;
+        self.proxies.lock().unwrap_or_else(PoisonError::into_inner).extend(proxies.iter().cloned());
         Ok(Client { coordinator, link: Arc::new(ProxyLink(proxies)) })
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use latchwork_core::contracts::Page;
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, Fenced, Hold, Kind, Result, Token};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Fenced, Hold, Kind, LostReason, Result, Token};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::runtime::Runtime;
@@ -37,8 +37,10 @@ const LIMIT: u32 = 3;
 /// How long it lasts on a paused clock; on a real one in the long tier, and else.
 const PAUSED: Duration = Duration::from_secs(600);
 const LONG: Duration = Duration::from_secs(60);
-const SHORT: Duration = Duration::from_secs(6);
+const SHORT: Duration = Duration::from_secs(12);
 const SECOND: Duration = Duration::from_secs(1);
+/// A client that was refused a connection tries again so soon.
+const AGAIN: Duration = Duration::from_millis(100);
 /// Who holds looks so often whether it does.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -90,6 +92,9 @@ fn length(scene: &Scene) -> Duration {
 /// A storm that lasts so long, and its verdict. For a test that lays faults of its own beside it: they are to end a few seconds
 /// before it does.
 ///
+/// # Cancel safety
+/// Cancel safe: dropped, it drops its clients.
+///
 /// # Panics
 /// When two were inside at once, or out of the order of their tokens; when a node of a client that is idle stays, or somebody is
 /// not served once it is over; when it was no storm.
@@ -110,9 +115,10 @@ pub async fn storm(scene: &Scene, kind: SoakKind, lasts: Duration) {
     });
     let lives = (0..CLIENTS).map(|number| {
         let chance = StdRng::seed_from_u64(seed.wrapping_add(number as u64));
-        storm.live_and_die(scene, &first, chance)
+        storm.live_and_die(scene, &first, chance, number % 3 == 0)
     });
     let last = futures_util::future::join_all(lives).await;
+    let holds = storm.judge();
     // Nothing that was sent before is under way any more.
     sleep(storm.ttl * 2).await;
     // It is over: whatever is left of it goes within a TTL, and all are served.
@@ -125,26 +131,17 @@ pub async fn storm(scene: &Scene, kind: SoakKind, lasts: Duration) {
         }
         soon("the close", client.coordinator.close()).await.expect("closed");
     }
-    let stints: [Vec<Stint>; KEYS] =
-        std::mem::take(&mut *storm.stints.lock().unwrap_or_else(PoisonError::into_inner));
     let count = |counter: &AtomicUsize| counter.load(Ordering::Acquire);
     let (lost, failed, given_up, crashes) =
         (count(&storm.lost), count(&storm.failed), count(&storm.given_up), count(&storm.crashes));
-    let holds: usize = stints.iter().map(Vec::len).sum();
     eprintln!(
         "{}, {kind:?}: {holds} holds, {lost} lost, {failed} requests failed, {given_up} given up, {crashes} crashes",
         scene.bed.name()
     );
     assert!(holds > KEYS, "nobody got anything");
-    // A short one may go by without.
-    assert!(lasts == SHORT || lost.min(failed).min(given_up).min(crashes) > 0, "that was no storm");
-    for stints in &stints {
-        judged(none_overlap(stints, LIMIT));
-        if !matches!(kind, SoakKind::Permits { .. }) {
-            // Permits are admitted in the order of their tokens too, but a light one may leave first.
-            judged(in_order_of_tokens(stints));
-        }
-    }
+    // Every third client crashes at least once; whether a hold is lost in a short storm is a matter of luck.
+    assert!(crashes >= CLIENTS / 3 && given_up > 0, "that was no storm");
+    assert!(lasts < LONG || lost.min(failed) > 0, "that was no storm");
 }
 
 /// A storm on a testbed whose servers suffer besides, as `weather` has it. The two begin together, and the weather is to end some
@@ -166,7 +163,11 @@ pub fn play_beside(
     playing.join().expect("it catches panics").map(drop)
 }
 
-/// What a server suffers that keeps its data: it is killed and started again, and stopped and continued, at random.
+/// What a server suffers that keeps its data: it is killed and started again, and stopped and continued, at random. It is well again
+/// a few seconds after `lasts` at most.
+///
+/// # Cancel safety
+/// Not cancel safe: it may leave the server dead or stopped.
 ///
 /// # Panics
 /// When that cannot be done: it must be the process' own.
@@ -176,14 +177,15 @@ pub async fn restarts_and_stalls(server: &Server, lasts: Duration) {
     let (mut restarts, mut stalls) = (0, 0);
     while Instant::now() < ends {
         pause(&mut chance, SECOND / 2..SECOND * 4).await;
+        let longest = ends.saturating_duration_since(Instant::now()).clamp(SECOND / 10, SECOND * 4);
         if chance.random() {
             server.kill().await.expect("killed");
-            pause(&mut chance, Duration::ZERO..SECOND * 2).await;
+            pause(&mut chance, Duration::ZERO..longest / 2).await;
             server.launch().await.expect("launched");
             restarts += 1;
         } else {
             server.pause().await.expect("stopped");
-            pause(&mut chance, Duration::ZERO..SECOND * 4).await;
+            pause(&mut chance, Duration::ZERO..longest).await;
             server.resume().await.expect("continued");
             stalls += 1;
         }
@@ -196,7 +198,7 @@ async fn well(scene: &Scene, config: &Config) -> Client {
     let connecting = async {
         loop {
             match scene.stage.client(config).await {
-                Err(error) if error.is_retryable() => sleep(LOOK).await,
+                Err(error) if error.is_retryable() => sleep(AGAIN).await,
                 answer => return answer.expect("a client connects"),
             }
         }
@@ -205,22 +207,44 @@ async fn well(scene: &Scene, config: &Config) -> Client {
 }
 
 impl Storm {
+    /// The verdict on all that was held, and how often that was.
+    fn judge(&self) -> usize {
+        let stints = std::mem::take(&mut *self.stints.lock().unwrap_or_else(PoisonError::into_inner));
+        for stints in &stints {
+            judged(none_overlap(stints, LIMIT));
+            if !matches!(self.kind, SoakKind::Permits { .. }) {
+                // Permits are admitted in the order of their tokens too, but a light one may leave first.
+                judged(in_order_of_tokens(stints));
+            }
+        }
+        stints.iter().map(Vec::len).sum()
+    }
+
     /// One client after the other, each for a while, looked at by one whose link is well. Answers the last.
-    async fn live_and_die(self: &Arc<Self>, scene: &Scene, well: &Client, mut chance: StdRng) -> Client {
+    async fn live_and_die(
+        self: &Arc<Self>,
+        scene: &Scene,
+        well: &Client,
+        mut chance: StdRng,
+        mut crashes: bool,
+    ) -> Client {
         let mut config = scene.config(SHORT_TTL);
+        let longest = (self.ttl * 10).min((self.ends - self.began) * 2 / 3);
         loop {
             let label = format!("client-{:x}", chance.random::<u64>());
             config.label = Some(label.clone());
             let client = self::well(scene, &config).await;
-            let ends = self.ends.min(Instant::now() + chance.random_range(self.ttl * 2..self.ttl * 10));
+            let ends = self.ends.min(Instant::now() + chance.random_range(self.ttl..longest));
             let mut tasks = JoinSet::new();
             for _ in 0..TASKS {
                 let (storm, coordinator) = (Arc::clone(self), client.coordinator.clone());
                 let chance = StdRng::seed_from_u64(chance.random());
                 tasks.spawn(async move { storm.contend(&coordinator, chance, ends).await });
             }
-            self.weather(&*client.link, &mut chance, ends).await;
-            if ends < self.ends && chance.random_ratio(1, 2) {
+            let weather = StdRng::seed_from_u64(chance.random());
+            crashes |= chance.random_ratio(1, 2);
+            self.weather(&*client.link, weather, ends).await;
+            if ends < self.ends && std::mem::take(&mut crashes) {
                 // As in a crash: it can say nothing any more, and never comes back.
                 client.link.cut();
                 self.crashes.fetch_add(1, Ordering::AcqRel);
@@ -272,10 +296,10 @@ impl Storm {
     }
 
     /// What the link suffers, one thing after the other, to the end; then it is well.
-    async fn weather(&self, link: &dyn Link, chance: &mut StdRng, ends: Instant) {
-        let ttl = self.ttl;
+    async fn weather(&self, link: &dyn Link, mut chance: StdRng, ends: Instant) {
+        let (ttl, chance) = (self.ttl, &mut chance);
         while Instant::now() < ends {
-            pause(chance, Duration::ZERO..ttl).await;
+            pause(chance, Duration::ZERO..ttl / 2).await;
             match chance.random_range(0..6) {
                 // The connection breaks: for a moment, or longer.
                 0 => {
@@ -335,11 +359,14 @@ impl Storm {
         }
     }
 
+    /// Nobody removes anything here, and the servers keep what they have acknowledged: a loss is told by the deadline, or it is one
+    /// that the server had no right to.
     fn expected(&self, error: &Error) {
-        let of_faults = matches!(
-            error.kind(),
-            ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Lost { .. } | ErrorKind::Timeout
-        );
+        let of_faults = match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout => true,
+            ErrorKind::Lost { reason } => *reason == LostReason::Expired,
+            _ => false,
+        };
         assert!(of_faults, "{error}");
         self.failed.fetch_add(1, Ordering::AcqRel);
     }
@@ -428,7 +455,8 @@ impl Storm {
         let mut noted = None;
         loop {
             let to = self.now();
-            if hold.check().is_err() {
+            if let Err(error) = hold.check() {
+                self.expected(&error);
                 self.lost.fetch_add(1, Ordering::AcqRel);
                 return;
             }

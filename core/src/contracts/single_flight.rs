@@ -31,7 +31,7 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
     }
 
     /// The work that is under way; else this, if there is any. It is asked for when nothing is under way, and begun before
-    /// another can be.
+    /// another can be: under the lock of this flight, which it must not ask itself.
     pub fn join_if<F>(&self, runtime: &Handle, work: impl FnOnce() -> Option<F>) -> Option<Flight<T>>
     where
         F: Future<Output = T> + Send + 'static,
