@@ -73,7 +73,12 @@ impl ServerBed {
         let hosts = vec![server.addr().to_owned()];
         let bed =
             Self::over(server.url(), hosts, connector, capabilities, expiry_bound, exact_prefix, admin)?;
-        Ok(Self { server: tokio::sync::Mutex::new(Some(server)), ..bed })
+        Ok(bed.keeping(server))
+    }
+
+    /// Its server, which ends with it.
+    pub(super) fn keeping(self, server: Server) -> Self {
+        Self { server: tokio::sync::Mutex::new(Some(server)), ..self }
     }
 
     /// A testbed on these `hosts`, which are one for their clients, and behind `url`.

@@ -21,31 +21,28 @@ pub fn zookeeper_bed(server: Server) -> Result<ServerBed> {
         Clocks::Fast => Clocks::Fast.zookeeper_tick(),
         Clocks::Default => Config::from_url(server.url())?.tick,
     };
-    let mut bed = ServerBed::new(
-        server,
-        latchwork_zookeeper::connector(),
-        CAPABILITIES,
-        expiry_bound(tick),
-        EXACT_PREFIX,
-        open_admin,
-    )?;
-    bed.config.tick = tick;
-    Ok(bed)
+    Ok(over(server.url(), vec![server.addr().to_owned()], tick)?.keeping(server))
 }
 
 /// The testbed of an ensemble, which is to outlive it.
 ///
 /// # Errors
-/// None: its URL is one of ours.
+/// `InvalidArgument` when its URL is none of ours.
 pub fn zookeeper_ensemble_bed(ensemble: &Ensemble) -> Result<ServerBed> {
-    let tick = Clocks::Fast.zookeeper_tick();
+    let hosts = (0..ensemble.size()).map(|server| ensemble.addr(server)).collect();
+    over(&ensemble.url(), hosts, Clocks::Fast.zookeeper_tick())
+}
+
+fn over(url: &str, hosts: Vec<String>, tick: Duration) -> Result<ServerBed> {
+    // Sessions are expired in buckets of a tick, and the buckets are looked at every tick.
+    let expiry_bound = tick * 2;
     let mut bed = ServerBed::over(
-        &ensemble.url(),
-        (0..ensemble.size()).map(|server| ensemble.addr(server)).collect(),
+        url,
+        hosts,
         latchwork_zookeeper::connector(),
         CAPABILITIES,
-        expiry_bound(tick),
-        EXACT_PREFIX,
+        expiry_bound,
+        "/exact-",
         open_admin,
     )?;
     bed.config.tick = tick;
@@ -61,13 +58,6 @@ const CAPABILITIES: Capabilities = Capabilities {
     exact_addresses: true,
     eviction: Eviction::Never,
 };
-
-const EXACT_PREFIX: &str = "/exact-";
-
-/// Sessions are expired in buckets of a tick, and the buckets are looked at every tick.
-fn expiry_bound(tick: Duration) -> Duration {
-    tick * 2
-}
 
 fn open_admin(addr: String) -> BoxFuture<'static, Result<Box<dyn Admin>>> {
     Box::pin(async move {
