@@ -1,23 +1,17 @@
 //! A storm over a server that is killed and started again, and stands still, at random.
 
-use std::time::Duration;
-
 use latchwork_conformance::beds::etcd_bed;
-use latchwork_conformance::cases::{is_long, storm};
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_conformance::soak::SoakKind;
+use latchwork_conformance::weather::{restarts_and_stalls, storm_beside};
 use tokio::runtime::Runtime;
-
-/// How long the storm goes on when the server is well again.
-const AFTERMATH: Duration = Duration::from_secs(10);
 
 #[test]
 fn nobody_holds_beside_another_while_the_server_is_killed_and_stands_still() {
-    let lasts = Duration::from_secs(if is_long() { 60 } else { 12 });
     let runtime = Runtime::new().unwrap();
     let options = Options::new().own();
     let server = runtime.block_on(Server::start(Kind::Etcd, options)).unwrap();
     let bed = etcd_bed(Server::at(Kind::Etcd, server.url(), server.clocks())).unwrap();
-    let weather = storm::restarts_and_stalls(&server, lasts);
-    storm::play_beside(bed, SoakKind::ReadWrite, lasts + AFTERMATH, &runtime, weather).unwrap();
+    let weather = |lasts| restarts_and_stalls(&server, lasts);
+    storm_beside(bed, SoakKind::ReadWrite, &runtime, weather).unwrap();
 }

@@ -19,32 +19,29 @@ pub(crate) enum Stranger {
 
 /// `None` when it is a Redis, or nobody answers.
 pub(crate) async fn stranger(host: &str, port: u16) -> Option<Stranger> {
-    let answer = ask(host, port, b"PING\r\n").await;
-    match &answer {
-        // A Redis answers +PONG, or an error such as -NOAUTH.
-        Ok(text) if text.starts_with('+') || text.starts_with('-') => return None,
-        // Silent, or not there: a Redis may be frozen.
-        Err(_) => return None,
-        Ok(_) => {}
+    // Silent, or not there: a Redis may be frozen.
+    let answer = ask(host, port, b"PING\r\n").await.ok()?;
+    // A Redis answers +PONG, or an error such as -NOAUTH.
+    if answer.starts_with('+') || answer.starts_with('-') {
+        return None;
     }
+    let named = |name: &str| Some(Stranger::Named(name.to_owned()));
     let zookeeper = ask(host, port, b"ruok").await;
     if zookeeper.is_ok_and(|text| text.starts_with("imok") || text.contains("whitelist")) {
-        return Some(Stranger::Named("ZooKeeper".to_owned()));
+        return named("ZooKeeper");
     }
     let version = ask(host, port, b"GET /version HTTP/1.0\r\n\r\n").await.unwrap_or_default();
     if version.contains("etcdserver") {
-        return Some(Stranger::Named("etcd".to_owned()));
+        return named("etcd");
     }
     if version.starts_with("HTTP/") {
-        return Some(Stranger::Named("an HTTP server".to_owned()));
+        return named("an HTTP server");
     }
-    match answer {
-        Ok(text) if !text.is_empty() => {
-            let shown: String = text.chars().take(40).collect();
-            Some(Stranger::Named(format!("a server that answers {shown:?} to PING")))
-        }
-        _ => Some(Stranger::HangsUp),
+    if answer.is_empty() {
+        return Some(Stranger::HangsUp);
     }
+    let shown: String = answer.chars().take(40).collect();
+    named(&format!("a server that answers {shown:?} to PING"))
 }
 
 /// What it answers; nothing, where it hangs up.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use common::{config, own_server};
 use futures_util::future::join_all;
 use latchwork_conformance::Adapter;
+use latchwork_conformance::cases::is_long;
 use latchwork_conformance::contender::{Event, Order};
 use latchwork_conformance::soak::{Soak, SoakKind};
 use latchwork_conformance::stint::{Stint, in_order_of_tokens, none_overlap};
@@ -35,8 +36,7 @@ fn main() -> ExitCode {
     if let Some(code) = latchwork_conformance::contender_main(&[latchwork_zookeeper::connector()]) {
         return code;
     }
-    let long = std::env::var(latchwork_conformance::cases::LONG).is_ok_and(|value| value == "1");
-    let size = if long { Size { processes: 4, seconds: 30 } } else { Size { processes: 2, seconds: 5 } };
+    let size = if is_long() { Size { processes: 4, seconds: 30 } } else { Size { processes: 2, seconds: 5 } };
     let mut arguments = Arguments::from_args();
     // Each has many processes of its own.
     arguments.test_threads = Some(1);

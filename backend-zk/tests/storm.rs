@@ -3,27 +3,24 @@
 use std::time::Duration;
 
 use latchwork_conformance::beds::zookeeper_ensemble_bed;
-use latchwork_conformance::cases::{is_long, storm};
 use latchwork_conformance::servers::Ensemble;
 use latchwork_conformance::soak::SoakKind;
+use latchwork_conformance::weather::storm_beside;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
-/// How long the storm goes on when the servers are well again.
-const AFTERMATH: Duration = Duration::from_secs(10);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// `ensemble.rs` has the control: a client that believes a follower which is cut off.
 #[test]
 fn nobody_holds_beside_another_while_servers_are_cut_off_and_killed() {
-    let lasts = Duration::from_secs(if is_long() { 60 } else { 12 });
     let runtime = Runtime::new().unwrap();
     let ensemble = runtime.block_on(Ensemble::zookeeper(3)).unwrap();
     let bed = zookeeper_ensemble_bed(&ensemble).unwrap();
-    let weather = weather(&ensemble, lasts);
-    storm::play_beside(bed, SoakKind::Exclusive, lasts + AFTERMATH, &runtime, weather).unwrap();
+    let weather = |lasts| weather(&ensemble, lasts);
+    storm_beside(bed, SoakKind::Exclusive, &runtime, weather).unwrap();
 }
 
 /// What the servers suffer, one thing after the other, for so long; then they are well.

@@ -31,6 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What is cleaned up must be within this: less than [`LONG_TTL`], so that the end of a lease hides nothing that stayed.
 const CLEAN_UP: Duration = Duration::from_secs(8);
 
+/// The environment variable that repeats the random choices of a run that printed it.
+pub(crate) const SEED: &str = "LATCHWORK_SEED";
+
 /// Where a case plays: its stage, and the testbed behind it.
 pub struct Scene {
     /// The testbed.
@@ -131,6 +134,16 @@ impl Scene {
 
     pub(crate) async fn client_with(&self, config: &Config) -> Client {
         within(PATIENCE, "connect", self.stage.client(config)).await.expect("a client connects")
+    }
+
+    /// What the random choices of a case begin with; it says so.
+    pub(crate) fn seed(&self) -> u64 {
+        let seed = match std::env::var(SEED) {
+            Ok(seed) => seed.parse().unwrap_or_else(|_| panic!("{SEED} is a number, not {seed:?}")),
+            Err(_) => rand::random(),
+        };
+        eprintln!("{}: {SEED}={seed}", self.bed.name());
+        seed
     }
 
     /// Answers whether the stage can lay a fault. Where it cannot, checks that it refuses.

@@ -21,6 +21,7 @@ pub mod servers;
 pub mod soak;
 pub mod stint;
 pub mod testbed;
+pub mod weather;
 
 pub use adapter::Adapter;
 pub use case::Case;

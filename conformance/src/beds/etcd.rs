@@ -27,12 +27,22 @@ pub fn etcd_bed(server: Server) -> Result<ServerBed> {
     };
     // Leases are scanned every half second; a second for the revocation to be applied.
     let expiry_bound = Duration::from_millis(1500);
-    ServerBed::new(server, latchwork_etcd::connector(), capabilities, expiry_bound, "exact-", |addr| {
-        Box::pin(async move {
-            let client = Client::connect([format!("http://{addr}")], None).await.map_err(unavailable)?;
-            Ok(Box::new(EtcdAdmin { client, addr }) as Box<dyn Admin>)
-        })
-    })
+    let hosts = vec![server.addr().to_owned()];
+    let bed = ServerBed::new(
+        server.url(),
+        hosts,
+        latchwork_etcd::connector(),
+        capabilities,
+        expiry_bound,
+        "exact-",
+        |addr| {
+            Box::pin(async move {
+                let client = Client::connect([format!("http://{addr}")], None).await.map_err(unavailable)?;
+                Ok(Box::new(EtcdAdmin { client, addr }) as Box<dyn Admin>)
+            })
+        },
+    )?;
+    Ok(bed.keeping(server))
 }
 
 struct EtcdAdmin {

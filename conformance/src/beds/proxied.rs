@@ -58,34 +58,11 @@ pub struct ServerBed {
 }
 
 impl ServerBed {
-    /// A testbed on `server`, of the kind that `connector` connects to.
+    /// A testbed on these `hosts`, which are one for their clients, behind a `url` of the kind that `connector` connects to.
     ///
     /// # Errors
-    /// `InvalidArgument` when the server's URL is none of ours, or has a login, or a path other than Redis' database 0.
+    /// `InvalidArgument` when the URL is none of ours, or has a login, or a path other than Redis' database 0.
     pub fn new(
-        server: Server,
-        connector: Arc<dyn Connector>,
-        capabilities: Capabilities,
-        expiry_bound: Duration,
-        exact_prefix: &'static str,
-        admin: OpenAdmin,
-    ) -> Result<Self> {
-        let hosts = vec![server.addr().to_owned()];
-        let bed =
-            Self::over(server.url(), hosts, connector, capabilities, expiry_bound, exact_prefix, admin)?;
-        Ok(bed.keeping(server))
-    }
-
-    /// Its server, which ends with it.
-    pub(super) fn keeping(self, server: Server) -> Self {
-        Self { server: tokio::sync::Mutex::new(Some(server)), ..self }
-    }
-
-    /// A testbed on these `hosts`, which are one for their clients, and behind `url`.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn over(
         url: &str,
         hosts: Vec<String>,
         connector: Arc<dyn Connector>,
@@ -112,6 +89,11 @@ impl ServerBed {
             exact_prefix,
             server: tokio::sync::Mutex::default(),
         })
+    }
+
+    /// With its server, which ends with it.
+    pub fn keeping(self, server: Server) -> Self {
+        Self { server: tokio::sync::Mutex::new(Some(server)), ..self }
     }
 }
 

@@ -29,18 +29,30 @@ pub fn redis_bed(server: Server) -> Result<ServerBed> {
     };
     // Every script drops what has expired, and a waiter looks when what it waits for expires (RULES A13).
     let expiry_bound = Duration::from_millis(100);
-    ServerBed::new(server, latchwork_redis::connector(), capabilities, expiry_bound, "exact-", |addr| {
-        Box::pin(async move {
-            let client = redis::Client::open(format!("redis://{addr}")).map_err(unavailable)?;
-            // The client crate's own timeouts are short: an operator waits for a busy machine.
-            let patient = AsyncConnectionConfig::new()
-                .set_connection_timeout(Some(PATIENCE))
-                .set_response_timeout(Some(PATIENCE));
-            let connection =
-                client.get_multiplexed_async_connection_with_config(&patient).await.map_err(unavailable)?;
-            Ok(Box::new(RedisAdmin(connection)) as Box<dyn Admin>)
-        })
-    })
+    let hosts = vec![server.addr().to_owned()];
+    let bed = ServerBed::new(
+        server.url(),
+        hosts,
+        latchwork_redis::connector(),
+        capabilities,
+        expiry_bound,
+        "exact-",
+        |addr| {
+            Box::pin(async move {
+                let client = redis::Client::open(format!("redis://{addr}")).map_err(unavailable)?;
+                // The client crate's own timeouts are short: an operator waits for a busy machine.
+                let patient = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(PATIENCE))
+                    .set_response_timeout(Some(PATIENCE));
+                let connection = client
+                    .get_multiplexed_async_connection_with_config(&patient)
+                    .await
+                    .map_err(unavailable)?;
+                Ok(Box::new(RedisAdmin(connection)) as Box<dyn Admin>)
+            })
+        },
+    )?;
+    Ok(bed.keeping(server))
 }
 
 #[derive(Debug)]

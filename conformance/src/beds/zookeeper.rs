@@ -36,7 +36,7 @@ pub fn zookeeper_ensemble_bed(ensemble: &Ensemble) -> Result<ServerBed> {
 fn over(url: &str, hosts: Vec<String>, tick: Duration) -> Result<ServerBed> {
     // Sessions are expired in buckets of a tick, and the buckets are looked at every tick.
     let expiry_bound = tick * 2;
-    let mut bed = ServerBed::over(
+    let mut bed = ServerBed::new(
         url,
         hosts,
         latchwork_zookeeper::connector(),

@@ -1,6 +1,5 @@
 //! NODE-CANCEL: futures of every recipe, dropped at random instants and at each of their await points.
 
-use std::env;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,11 +13,9 @@ use super::contender::{BOUND, Contender, Inside, all_locks};
 use super::futures::{Prepared, PublicFuture, Site, TABLE};
 use crate::case::cases;
 use crate::kit::{
-    QUIET_TTL, Scene, acquire, after_polls, after_polls_and_a_wake, listing, soon, until, within,
+    QUIET_TTL, SEED, acquire, after_polls, after_polls_and_a_wake, listing, soon, until, within,
 };
 
-/// The environment variable that repeats the random choices of a run that printed it.
-const SEED: &str = "LATCHWORK_SEED";
 /// So many acquisitions are dropped before they were over.
 const DROPS: usize = 10_000;
 // Many, so that most of what is dropped has been sent: a client's join waits until its own departures from a queue are settled.
@@ -30,7 +27,7 @@ cases! {
     /// 10,000 acquisitions of every recipe, dropped at random instants by contending clients and owners, let no two in together
     /// and leave no node and no stuck waiter
     async fn node_cancel_ten_thousand_at_random_instants(scene) {
-        let seed = seed(scene);
+        let seed = scene.seed();
         let mut clients = Vec::new();
         let mut config = scene.config(QUIET_TTL);
         // A try that a busy server keeps waiting is no finding.
@@ -103,16 +100,6 @@ cases! {
         let delayed = !scene.bed.is_paused() || points >= 5 * TABLE.len();
         assert!(delayed, "{points} await points in all: the delay is not there");
     }
-}
-
-/// What the random choices of a case begin with; it says so.
-pub(super) fn seed(scene: &Scene) -> u64 {
-    let seed = match env::var(SEED) {
-        Ok(seed) => seed.parse().unwrap_or_else(|_| panic!("{SEED} is a number, not {seed:?}")),
-        Err(_) => rand::random(),
-    };
-    eprintln!("{}: {SEED}={seed}", scene.bed.name());
-    seed
 }
 
 /// How a future is dropped.

@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use latchwork_core::contracts::Page;
@@ -12,18 +11,13 @@ use latchwork_core::recipes::Acquire;
 use latchwork_core::{Config, Coordinator, Error, ErrorKind, Fenced, Hold, Kind, LostReason, Result, Token};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::is_long;
 use super::soak::judged;
-use super::{cancel::seed, is_long};
-use crate::adapter::Adapter;
-use crate::beds::ServerBed;
 use crate::case::cases;
-use crate::harness::play_with;
 use crate::kit::{SHORT_TTL, Scene, queue_of, soon, within};
-use crate::servers::Server;
 use crate::soak::SoakKind;
 use crate::stint::{Stint, in_order_of_tokens, none_overlap};
 use crate::testbed::{Client, Link};
@@ -38,7 +32,6 @@ const LIMIT: u32 = 3;
 const PAUSED: Duration = Duration::from_secs(600);
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_secs(12);
-const SECOND: Duration = Duration::from_secs(1);
 /// A client that was refused a connection tries again so soon.
 const AGAIN: Duration = Duration::from_millis(100);
 /// Who holds looks so often whether it does.
@@ -89,17 +82,10 @@ fn length(scene: &Scene) -> Duration {
     }
 }
 
-/// A storm that lasts so long, and its verdict. For a test that lays faults of its own beside it: they are to end a few seconds
-/// before it does.
-///
-/// # Cancel safety
-/// Cancel safe: dropped, it drops its clients.
-///
-/// # Panics
-/// When two were inside at once, or out of the order of their tokens; when a node of a client that is idle stays, or somebody is
-/// not served once it is over; when it was no storm.
-pub async fn storm(scene: &Scene, kind: SoakKind, lasts: Duration) {
-    let seed = seed(scene);
+/// A storm that lasts so long, and its verdict: it panics when two were inside at once, or out of the order of their tokens; when a
+/// node of a client that is idle stays, or somebody is not served once it is over; when it was no storm.
+pub(crate) async fn storm(scene: &Scene, kind: SoakKind, lasts: Duration) {
+    let seed = scene.seed();
     let first = well(scene, &scene.config(SHORT_TTL)).await;
     let began = Instant::now();
     let storm = Arc::new(Storm {
@@ -142,55 +128,6 @@ pub async fn storm(scene: &Scene, kind: SoakKind, lasts: Duration) {
     // Every third client crashes at least once; whether a hold is lost in a short storm is a matter of luck.
     assert!(crashes >= CLIENTS / 3 && given_up > 0, "that was no storm");
     assert!(lasts < LONG || lost.min(failed) > 0, "that was no storm");
-}
-
-/// A storm on a testbed whose servers suffer besides, as `weather` has it. The two begin together, and the weather is to end some
-/// seconds before the storm does.
-///
-/// # Errors
-/// What the storm was found guilty of.
-pub fn play_beside(
-    bed: ServerBed,
-    kind: SoakKind,
-    lasts: Duration,
-    runtime: &Runtime,
-    weather: impl Future<Output = ()>,
-) -> std::result::Result<(), String> {
-    let bed: &'static ServerBed = Box::leak(Box::new(bed));
-    let playing =
-        thread::spawn(move || play_with(bed, Adapter::Mutex, async |scene| storm(scene, kind, lasts).await));
-    runtime.block_on(weather);
-    playing.join().expect("it catches panics").map(drop)
-}
-
-/// What a server suffers that keeps its data: it is killed and started again, and stopped and continued, at random. It is well again
-/// a few seconds after `lasts` at most.
-///
-/// # Cancel safety
-/// Not cancel safe: it may leave the server dead or stopped.
-///
-/// # Panics
-/// When that cannot be done: it must be the process' own.
-pub async fn restarts_and_stalls(server: &Server, lasts: Duration) {
-    let mut chance = StdRng::seed_from_u64(rand::random());
-    let ends = Instant::now() + lasts;
-    let (mut restarts, mut stalls) = (0, 0);
-    while Instant::now() < ends {
-        pause(&mut chance, SECOND / 2..SECOND * 4).await;
-        let longest = ends.saturating_duration_since(Instant::now()).clamp(SECOND / 10, SECOND * 4);
-        if chance.random() {
-            server.kill().await.expect("killed");
-            pause(&mut chance, Duration::ZERO..longest / 2).await;
-            server.launch().await.expect("launched");
-            restarts += 1;
-        } else {
-            server.pause().await.expect("stopped");
-            pause(&mut chance, Duration::ZERO..longest).await;
-            server.resume().await.expect("continued");
-            stalls += 1;
-        }
-    }
-    eprintln!("{restarts} restarts, {stalls} stalls");
 }
 
 /// A client whose link is well. Where faults lie between servers, it may have to try again.
@@ -287,10 +224,9 @@ impl Storm {
         for key in 0..KEYS {
             let queue = queue_of(scene, kind, &name(key));
             let listed = well.coordinator.backend().list(&queue, Page { after: 0, most: 1000 }).await;
-            if listed.is_ok_and(|entries| entries.iter().all(|entry| entry.label != label)) {
-                continue;
+            if !listed.is_ok_and(|entries| entries.iter().all(|entry| entry.label != label)) {
+                return false;
             }
-            return false;
         }
         true
     }
@@ -401,21 +337,15 @@ impl Storm {
         match self.kind {
             SoakKind::Exclusive => {
                 let mutex = coordinator.mutex(name)?;
-                let guard = match tries {
-                    true => mutex.try_acquire().await?,
-                    false => Some(mutex.acquire_with(options).await?),
-                };
-                let Some(guard) = guard else { return Ok(()) };
+                let had = had(tries, mutex.try_acquire(), mutex.acquire_with(options)).await?;
+                let Some(guard) = had else { return Ok(()) };
                 self.witness(key, &guard, Claim::Exclusive, guard.token(), work).await;
                 give_back(guard, releases).await
             }
             SoakKind::ReadWrite if chance.random_ratio(1, 3) => {
                 let lock = coordinator.rwlock(name)?;
-                let guard = match tries {
-                    true => lock.try_write().await?,
-                    false => Some(lock.write_with(options).await?),
-                };
-                let Some(guard) = guard else { return Ok(()) };
+                let had = had(tries, lock.try_write(), lock.write_with(options)).await?;
+                let Some(guard) = had else { return Ok(()) };
                 self.witness(key, &guard, Claim::Exclusive, guard.token(), work).await;
                 if chance.random() {
                     return give_back(guard, releases).await;
@@ -426,22 +356,17 @@ impl Storm {
             }
             SoakKind::ReadWrite => {
                 let lock = coordinator.rwlock(name)?;
-                let guard = match tries {
-                    true => lock.try_read().await?,
-                    false => Some(lock.read_with(options).await?),
-                };
-                let Some(guard) = guard else { return Ok(()) };
+                let had = had(tries, lock.try_read(), lock.read_with(options)).await?;
+                let Some(guard) = had else { return Ok(()) };
                 self.witness(key, &guard, Claim::Shared, guard.token(), work).await;
                 give_back(guard, releases).await
             }
             SoakKind::Permits { limit } => {
                 let (semaphore, weight) =
                     (coordinator.semaphore(name, limit)?, chance.random_range(1..=limit));
-                let permit = match tries {
-                    true => semaphore.try_acquire(weight).await?,
-                    false => Some(semaphore.acquire_with(weight, options).await?),
-                };
-                let Some(permit) = permit else { return Ok(()) };
+                let had = had(tries, semaphore.try_acquire(weight), semaphore.acquire_with(weight, options))
+                    .await?;
+                let Some(permit) = had else { return Ok(()) };
                 self.witness(key, &permit, Claim::Permits(weight), permit.token(), work).await;
                 give_back(permit, releases).await
             }
@@ -484,6 +409,15 @@ fn name(key: usize) -> String {
     format!("{KEY}-{key}")
 }
 
+/// By a try, or by waiting.
+async fn had<G>(
+    tries: bool,
+    trying: impl Future<Output = Result<Option<G>>>,
+    waiting: impl Future<Output = Result<G>>,
+) -> Result<Option<G>> {
+    if tries { trying.await } else { waiting.await.map(Some) }
+}
+
 /// By a release, or by dropping it.
 async fn give_back(hold: impl Hold, releases: bool) -> Result<()> {
     if releases {
@@ -492,6 +426,6 @@ async fn give_back(hold: impl Hold, releases: bool) -> Result<()> {
     Ok(())
 }
 
-async fn pause(chance: &mut StdRng, range: Range<Duration>) {
+pub(crate) async fn pause(chance: &mut StdRng, range: Range<Duration>) {
     sleep(chance.random_range(range)).await;
 }
