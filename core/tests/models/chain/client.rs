@@ -179,7 +179,7 @@ impl State {
         let view = &self.views[self.clients[index].view];
         let trusted = sole && model.trusts_sole(self.clients[index].claim);
         // Read first of the two: the own node.
-        if trusted && self.misses_own(model, index, self.clients[index].view) {
+        if self.misses_own(model, index, self.clients[index].view, trusted) {
             self.clients[index].phase = Phase::Out;
             return;
         }
@@ -203,10 +203,23 @@ impl State {
         };
     }
 
-    /// Whether its server shows that its own node is gone, if it watches that.
-    fn misses_own(&self, model: &Chain, index: usize, view: usize) -> bool {
+    /// Whether its server shows that its own node is gone, if it watches that: who may be admitted without listing again,
+    /// because nobody else is ahead or because it is told of a release.
+    fn misses_own(&self, model: &Chain, index: usize, view: usize, sole: bool) -> bool {
+        let watched = if sole {
+            !model.has(Fault::OwnUnwatched)
+        } else {
+            model.trusts_told() && !model.has(Fault::OwnUnwatchedBehindOthers)
+        };
         let own = self.clients[index].sequence;
-        !model.has(Fault::OwnUnwatched) && self.views[view].nodes.iter().all(|node| node.sequence != own)
+        watched && self.views[view].nodes.iter().all(|node| node.sequence != own)
+    }
+
+    /// Whether the node that it watches has been released, unheard of.
+    pub(super) fn missed_release(&self, index: usize) -> bool {
+        let client = &self.clients[index];
+        let Phase::Sleeping(Watch::Node { sequence, .. }) = client.phase else { return false };
+        self.views[client.view + 1..].iter().any(|view| view.told == Some(sequence))
     }
 
     /// The client's server shows one more change, and its watches report it.
@@ -230,13 +243,15 @@ impl State {
                 let deleted = after.is_none()
                     || (model.server == Server::ZooKeeper
                         && after.map(|n| n.claim) != before.map(|n| n.claim));
-                if moved && (after.is_none() || !model.has(Fault::WakeOnDeleteOnly)) {
+                let told = model.trusts_told() && self.views[new].told == Some(sequence);
+                if told || moved && (after.is_none() || !model.has(Fault::WakeOnDeleteOnly)) {
                     woken = true;
                     let admits = trusted || model.has(Fault::EventAdmits);
-                    next = if deleted && admits { Phase::Holding } else { Phase::Listing };
+                    // Who released had been admitted: all before it were gone.
+                    next = if told || deleted && admits { Phase::Holding } else { Phase::Listing };
                 }
                 // Its own node is watched too.
-                if trusted && self.misses_own(model, index, new) {
+                if self.misses_own(model, index, new, trusted) {
                     next = Phase::Out;
                 }
             }
@@ -269,7 +284,7 @@ impl State {
     pub(super) fn hold(&mut self, model: &Chain, index: usize) {
         let sequence = self.clients[index].sequence;
         self.clients[index].phase = Phase::Holding;
-        self.clients[index].entered = model.returns;
+        self.clients[index].entered = model.returns || model.tells;
         self.highest_token = self.highest_token.max(sequence);
         if !model.limits.is_empty() {
             return;
@@ -282,7 +297,7 @@ impl State {
         }
     }
 
-    pub(super) fn leave(&mut self, model: &Chain, index: usize) {
+    pub(super) fn leave(&mut self, model: &Chain, index: usize, told: bool) {
         let (by, client) = (self.attempt(index), self.clients[index]);
         let exclusive = model.claim(index, client.number) == Claim::Exclusive;
         if model.returns
@@ -314,7 +329,7 @@ impl State {
         } else if model.reuses && model.server == Server::Etcd && client.phase != Phase::Leaving {
             self.erase(model, by, client.name);
         } else {
-            self.delete(model, by, client.sequence);
+            self.delete(model, by, client.sequence, told);
         }
         if !client.name_burnt {
             self.clients[index].free_names |= 1 << client.name;
@@ -332,9 +347,16 @@ impl Chain {
     /// A departure admits without listing again a reader, whatever the only writer ahead turns into, and a writer only where
     /// a departure cannot be a downgrade.
     fn trusts_sole(&self, claim: Claim) -> bool {
-        self.has(Fault::SoleDespiteDowngrade)
-            || claim == Claim::Shared
-            || self.claims.iter().all(|&claim| claim == Claim::Exclusive) && self.downgrades == 0
+        self.has(Fault::SoleDespiteDowngrade) || claim == Claim::Shared || self.is_exclusive()
+    }
+
+    /// A release is told, and admits without listing again, where who released had been admitted alone.
+    pub(super) fn trusts_told(&self) -> bool {
+        self.tells && (self.is_exclusive() || self.has(Fault::ReaderTells))
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.claims.iter().all(|&claim| claim == Claim::Exclusive) && self.downgrades == 0
     }
 
     /// Core's decision, or a wrong one.
@@ -351,6 +373,7 @@ impl Chain {
             (Some(Fault::ReadersWatchPredecessor), Claim::Shared) => {
                 Standing::Behind { watch: own - 1, sole }
             }
+            (Some(Fault::ToldByTheLowest), Claim::Exclusive) => Standing::Behind { watch: 0, sole: own == 1 },
             (Some(Fault::PermitsWatchLowest), Claim::Permits(_)) => Standing::Behind { watch: 0, sole },
             (Some(Fault::PermitsWatchPredecessor), Claim::Permits(_)) => {
                 Standing::Behind { watch: own - 1, sole }

@@ -39,8 +39,9 @@ impl State {
                 self.unknowns += 1;
                 self.late.insert(Late::Mark(self.attempt(index), self.clients[index].sequence));
             }
-            Step::Leave(index) => self.leave(model, index),
-            Step::LeaveLate(index) => {
+            Step::Leave(index) => self.leave(model, index, false),
+            Step::Tell(index) => self.leave(model, index, true),
+            Step::LeaveLate(index) | Step::TellLate(index) => {
                 self.unknowns += 1;
                 let client = &mut self.clients[index];
                 client.phase = Phase::Leaving;
@@ -51,7 +52,10 @@ impl State {
                 }
                 // On ZooKeeper a path names one incarnation: in another directory its counter may come again, but not its name,
                 // which goes with a leave that has no answer.
-                let late = self.late_leave(model.reuses && model.server == Server::Etcd, index);
+                let late = match step {
+                    Step::TellLate(_) => Late::Tell(self.attempt(index), self.clients[index].sequence),
+                    _ => self.late_leave(model.reuses && model.server == Server::Etcd, index),
+                };
                 self.late.insert(late);
                 if model.has(Fault::NameFreedUnconfirmed) {
                     self.clients[index].idle();
@@ -61,7 +65,7 @@ impl State {
                 self.unknowns += 1;
                 let late = self.late_leave(model.has(Fault::SecondLeaveUnguarded), index);
                 self.late.insert(late);
-                self.leave(model, index);
+                self.leave(model, index, false);
             }
             Step::Land(late) => {
                 self.late.remove(&late);
@@ -87,6 +91,10 @@ impl State {
             }
             Step::Reconnect(index) => {
                 self.reconnects += 1;
+                if model.has(Fault::MissedReleaseAdmits) && self.missed_release(index) {
+                    self.clients[index].view = self.views.len() - 1;
+                    return self.hold(model, index);
+                }
                 // B4: list again.
                 self.clients[index].phase = if model.has(Fault::LostWatchIgnored) {
                     Phase::Sleeping(Watch::Nothing)
@@ -95,6 +103,10 @@ impl State {
                 };
             }
             Step::Downgrade(index) => self.downgrade(model, index),
+            Step::Write(index) => {
+                let sequence = self.clients[index].sequence;
+                self.change(model, |view| view.told = Some(sequence));
+            }
             Step::Remove(index) => {
                 self.removals += 1;
                 let sequence = self.clients[index].sequence;
@@ -117,9 +129,10 @@ impl State {
     /// The leader takes a change; a departure gets the bound on whom it may wake.
     pub(super) fn change(&mut self, model: &Chain, change: impl FnOnce(&mut View)) {
         let old = self.leader().clone();
-        let mut new = View { woken: 0, most_woken: u8::MAX, ..old.clone() };
+        let same = View { told: None, woken: 0, most_woken: u8::MAX, ..old.clone() };
+        let mut new = same.clone();
         change(&mut new);
-        if new == (View { woken: 0, most_woken: u8::MAX, ..old.clone() }) {
+        if new == same {
             return;
         }
         let here = |node: &Node| new.nodes.iter().any(|other| other.sequence == node.sequence);
@@ -146,6 +159,8 @@ impl State {
         }
         let oldest = self.clients.iter().map(|client| client.view).min().unwrap_or(last);
         self.views.drain(..oldest);
+        // Its events have been told, or nobody was there to hear them.
+        self.views[0].told = None;
         for client in &mut self.clients {
             client.view -= oldest;
         }
@@ -200,14 +215,18 @@ impl State {
     }
 
     /// NODE-LEAVE-OWN: that incarnation and nothing newer (B10).
-    pub(super) fn delete(&mut self, model: &Chain, by: Attempt, sequence: u8) {
+    pub(super) fn delete(&mut self, model: &Chain, by: Attempt, sequence: u8, told: bool) {
         let gone = |node: &Node| {
             node.sequence == sequence || (model.has(Fault::NamePerClient) && node.by.client == by.client)
         };
         if self.leader().nodes.iter().any(|node| gone(node) && node.by != by) {
             self.broken = Some(Broken::ForeignLeave);
         }
-        self.change(model, |view| view.nodes.retain(|node| !gone(node)));
+        let told = told && self.leader().nodes.iter().any(gone);
+        self.change(model, |view| {
+            view.nodes.retain(|node| !gone(node));
+            view.told = told.then_some(sequence);
+        });
     }
 
     /// A delete without a guard: whatever bears the name.
@@ -228,7 +247,8 @@ impl State {
     pub(super) fn land(&mut self, model: &Chain, late: Late) {
         match late {
             Late::Create(by, name) => drop(self.create(model, by, name)),
-            Late::Delete(by, sequence) => self.delete(model, by, sequence),
+            Late::Delete(by, sequence) => self.delete(model, by, sequence, false),
+            Late::Tell(by, sequence) => self.delete(model, by, sequence, true),
             Late::Erase(by, name) => self.erase(model, by, name),
             Late::Mark(by, sequence) => self.mark(model, by, sequence),
         }

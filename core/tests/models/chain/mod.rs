@@ -35,6 +35,18 @@ pub(crate) enum Fault {
     AbsenceAdmits,
     /// B2: who is admitted without listing again does not watch its own node.
     OwnUnwatched,
+    /// B2: the same, of those alone with others ahead, who count on being told of a release.
+    OwnUnwatchedBehindOthers,
+    /// B2: who abandons a waiting node tells of it as of a release.
+    AbandonedIsTold,
+    /// B2: a release admits who watches another node than its immediate predecessor, the lowest.
+    ToldByTheLowest,
+    /// B2: releases are told, and trusted, among readers too.
+    ReaderTells,
+    /// B2: a release is told by a write of the node, and somebody else writes it.
+    WriteIsTold,
+    /// B2, B4: a release that a lost connection kept back still admits, before what happened to the own node is told.
+    MissedReleaseAdmits,
     /// B2: a client's next node admits, though it is as far from the last one as one in another directory may be.
     DirectoryUnproved,
     /// B2: a client's next node admits, though its last one was behind others.
@@ -113,6 +125,8 @@ pub(crate) struct Chain {
     /// ZooKeeper: whoever comes back with the counter behind its own last one's is let in without a listing, and an empty
     /// directory may go, so that counters begin anew. Whatever a client claims first, it comes back to write.
     pub(crate) returns: bool,
+    /// ZooKeeper, where all claims are exclusive: who leaves an admitted node may tell so in the same transaction.
+    pub(crate) tells: bool,
     pub(crate) fault: Option<Fault>,
     /// What alone is judged; everything when there is no fault.
     pub(crate) only: Option<Broken>,
@@ -142,6 +156,8 @@ struct Birth {
 struct View {
     nodes: Vec<Node>,
     limit: u32,
+    /// The node that the step to this version released, if its watches tell so.
+    told: Option<u8>,
     woken: u8,
     most_woken: u8,
 }
@@ -191,6 +207,7 @@ struct Client {
     free_names: u32,
     sequence: u8,
     birth: Birth,
+    /// Its node was admitted. Known with `returns` or `tells` alone.
     entered: bool,
     /// Of its last node, which was admitted exclusively and has left.
     last_turn: Option<Birth>,
@@ -210,6 +227,8 @@ pub(crate) enum Late {
     Create(Attempt, u8),
     /// Of one incarnation.
     Delete(Attempt, u8),
+    /// The same, told as a release.
+    Tell(Attempt, u8),
     /// Of whatever bears the name.
     Erase(Attempt, u8),
     Mark(Attempt, u8),
@@ -251,6 +270,9 @@ pub(crate) enum Step {
     MarkLate(usize),
     Leave(usize),
     LeaveLate(usize),
+    /// A leave that is told as a release.
+    Tell(usize),
+    TellLate(usize),
     /// Two leaves at once: the other one is carried out later.
     LeaveTwice(usize),
     Land(Late),
@@ -259,6 +281,8 @@ pub(crate) enum Step {
     Expire(usize),
     Reconnect(usize),
     Downgrade(usize),
+    /// Somebody else writes the client's node: only with the fault that this is.
+    Write(usize),
     /// An operator removes the node of one that is not admitted.
     Remove(usize),
     /// The empty directory goes.

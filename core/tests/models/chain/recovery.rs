@@ -31,7 +31,8 @@ pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {
         let Some(holder) = state.clients.iter().position(|client| client.phase == Phase::Holding) else {
             break;
         };
-        state.step(model, Step::Leave(holder));
+        let told = model.trusts_told() && state.clients[holder].entered;
+        state.step(model, if told { Step::Tell(holder) } else { Step::Leave(holder) });
         state.forget_old_views();
     }
     let asleep = state.clients.iter().any(|client| matches!(client.phase, Phase::Sleeping(_)));

@@ -23,6 +23,7 @@ fn on(server: Server, claims: &[latchwork_core::decide::Claim]) -> Chain {
         removals: 0,
         reuses: false,
         returns: false,
+        tells: false,
         fault: None,
         only: None,
     }
@@ -69,6 +70,27 @@ fn b2_the_next_counter_admits_only_behind_an_own_turn_in_the_same_directory() {
     }
     let bounds = Chain { claims: vec![R, R], ..bounds };
     planted("b2 returns, readers", Fault::ReturnOfAReader, bounds, TwoHolders);
+}
+
+/// A release admits whoever was right behind it, with any number ahead at its listing: but only a release, told in order.
+#[test]
+fn b2_a_release_that_is_told_admits_its_immediate_follower_alone() {
+    let bounds = Chain { tells: true, ..on(ZooKeeper, &[W, W, W]) };
+    for fault in [Fault::AbandonedIsTold, Fault::ToldByTheLowest, Fault::WriteIsTold] {
+        planted("b2 told", fault, bounds.clone(), TwoHolders);
+    }
+    let readers = Chain { claims: vec![R, R, W], ..bounds.clone() };
+    planted("b2 told, readers", Fault::ReaderTells, readers, TwoHolders);
+    let bounds = Chain { removals: 1, ..bounds };
+    let unwatched = Fault::OwnUnwatchedBehindOthers;
+    planted("b2 told, own", unwatched, bounds.clone(), Believes);
+    let two = |fault, bounds| Chain { fault: Some(fault), only: Some(TwoHolders), ..bounds };
+    if long() {
+        assert_found("b2 told, own, two", two(unwatched, Chain { claims: vec![W; 4], ..bounds.clone() }));
+    }
+    let bounds = Chain { reconnects: 1, ..bounds };
+    planted("b2 told, missed", Fault::MissedReleaseAdmits, bounds.clone(), Believes);
+    assert_found("b2 told, missed, two", two(Fault::MissedReleaseAdmits, bounds));
 }
 
 #[test]
@@ -216,6 +238,18 @@ fn b_every_state_of_three_exclusive_clients() {
 }
 
 #[test]
+fn b_every_state_of_releases_that_are_told() {
+    let bounds = Chain { tells: true, ..on(ZooKeeper, &[W, W, W]) };
+    assert_sound("B told", Chain { failures: 1, removals: 1, reconnects: 1, ..bounds.clone() });
+    assert_sound("B told, unknown", Chain { unknowns: 1, removals: 1, ..bounds.clone() });
+    let two = Chain { claims: vec![W; 2], attempts: 2, unknowns: 2, ..bounds.clone() };
+    assert_sound("B told, names", Chain { reuses: true, ..two.clone() });
+    assert_sound("B told, returns", Chain { returns: true, unknowns: 1, removals: 1, ..two });
+    let removals = u8::from(long());
+    assert_sound("B told, four", Chain { claims: vec![W; 4], removals, ..bounds });
+}
+
+#[test]
 fn b_every_state_of_those_who_come_back() {
     let attempts = if long() { 3 } else { 2 };
     let bounds = Chain { attempts, returns: true, removals: 1, unknowns: 1, ..on(ZooKeeper, &[W, W]) };
@@ -265,6 +299,7 @@ fn b_long_walks() {
                 downgrades: if shared { 6 } else { 0 },
                 reuses: true,
                 returns: server == ZooKeeper && !permits,
+                tells: server == ZooKeeper,
                 ..on(server, &claims)
             };
             walk("B", &model, if long() { 600 } else { 300 }, 100_000);

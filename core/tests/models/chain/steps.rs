@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use latchwork_core::decide::Claim;
 use stateright::{Model, Property};
 
-use super::{Birth, Chain, Client, Phase, Server, State, Step, View, Watch};
+use super::{Birth, Chain, Client, Fault, Phase, Server, State, Step, View, Watch};
 use crate::explore::sound;
 
 impl Model for Chain {
@@ -14,7 +14,7 @@ impl Model for Chain {
 
     fn init_states(&self) -> Vec<State> {
         let clients = self.claims.iter().map(|&claim| Client::new(claim)).collect();
-        let view = View { nodes: Vec::new(), limit: self.limit, woken: 0, most_woken: u8::MAX };
+        let view = View { nodes: Vec::new(), limit: self.limit, told: None, woken: 0, most_woken: u8::MAX };
         vec![State {
             views: vec![view],
             clients,
@@ -115,12 +115,22 @@ impl Chain {
         if state.removals < self.removals && state.leader().admits(client.sequence) == Some(false) {
             steps.push(Step::Remove(index));
         }
+        if self.has(Fault::WriteIsTold) && state.leader().told.is_none() {
+            steps.push(Step::Write(index));
+        }
         steps.push(Step::Leave(index));
+        let tells = self.trusts_told() && (client.entered || self.has(Fault::AbandonedIsTold));
+        if tells {
+            steps.push(Step::Tell(index));
+        }
         let etcd = self.server == Server::Etcd;
         // The create of the node was answered, on ZooKeeper too: what is left of another is looked for.
         let made = !client.unknown && client.phase != Phase::Unknown;
-        if may_be_unknown && client.phase != Phase::Leaving && made && (etcd || self.reuses) {
+        if may_be_unknown && client.phase != Phase::Leaving && made && (etcd || self.reuses || self.tells) {
             steps.push(Step::LeaveLate(index));
+            if tells {
+                steps.push(Step::TellLate(index));
+            }
             if etcd && self.reuses {
                 steps.push(Step::LeaveTwice(index));
             }
