@@ -131,6 +131,11 @@ impl Settings {
         }
     }
 
+    /// The path by which the release of a mutex's node of this name is told.
+    pub(crate) fn released_path(&self, name: &str) -> String {
+        format!("/{}/{RELEASED}/{name}", self.namespace)
+    }
+
     /// The path of the plain node that stores a semaphore's limit: outside the queue's directory, which is a
     /// container and goes when it is empty.
     pub(crate) fn limit_path(address: &Address) -> String {
@@ -143,6 +148,8 @@ impl Settings {
 
 /// The directory of stored limits.
 pub(crate) const LIMITS: &str = "limits";
+/// The directory in which releases are told: empty.
+pub(crate) const RELEASED: &str = "released";
 /// The directory of clients.
 pub(crate) const CLIENTS: &str = "client";
 

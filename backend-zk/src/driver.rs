@@ -22,7 +22,7 @@ use crate::tasks::Tasks;
 
 pub(crate) use requests::{Joined, Joining, Look, Mode, Stat};
 use watch::Burden;
-pub(crate) use watch::{Event, Share, Watch};
+pub(crate) use watch::{Connection, Event, Share, Watch};
 
 type Result<T> = std::result::Result<T, Fault>;
 

@@ -219,7 +219,7 @@ fn watch(
                     // By its own downgrade, or not: the read that arms the next watch tells.
                 }
                 // Its data were written (a mark; a peer's wish for revocation): watched on.
-                Event::Changed => {}
+                Event::Created | Event::Changed => {}
                 // The lease tells of that.
                 Event::SessionOver => return,
             }
@@ -311,7 +311,7 @@ async fn mark_when_limit_changes(node: Weak<ZkNode>, limit: Limit, room: Share) 
         // Which has its own share from now on.
         drop(room);
         match watch.event().await {
-            Event::Changed | Event::Deleted => break,
+            Event::Created | Event::Changed | Event::Deleted => break,
             // The lease tells of that.
             Event::SessionOver => return,
         }

@@ -18,7 +18,7 @@ use latchwork_core::{Error, ErrorKind, Kind, LostReason, Moment, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use crate::config::{CLIENTS, LIMITS, Settings, ttl_refused};
+use crate::config::{CLIENTS, LIMITS, RELEASED, Settings, ttl_refused};
 use crate::driver::{Connected, Driver, Mode, Stat};
 use crate::error::Fault;
 use crate::guard::{Guards, watch_over};
@@ -240,7 +240,7 @@ async fn make_again(driver: &Driver, member: &str, label: &[u8]) -> std::result:
 /// Makes the plain directories that are missing, and this client's own node. Answers the server's time.
 async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Result<i64> {
     let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election].map(Kind::as_str);
-    let directories = kinds.into_iter().chain([LIMITS, CLIENTS]);
+    let directories = kinds.into_iter().chain([LIMITS, RELEASED, CLIENTS]);
     let paths: Vec<_> = directories.map(|name| format!("/{}/{name}", settings.namespace)).collect();
     let chroot = settings.chroot.as_deref().unwrap_or_default();
     let found = driver.read_all(&paths).await;

@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! `/<namespace>/<kind>/<key>/<node>`: namespace and kind are plain nodes, made at connect; the key's is a
+//! `/<namespace>/<kind>/<key>/<node>`: namespace and kind are plain nodes, made at connect (so are `client`, `limits` and `released`); the key's is a
 //! container, which the server removes when it is empty. Each client has an ephemeral node
 //! `/<namespace>/client/<id>` with its label. Nodes of mutexes and read/write locks are named as Curator
 //! names them, so that [`Address::exact`](latchwork_core::Address::exact) of a queue's path shares a lock with
@@ -13,11 +13,15 @@
 //!
 //! A join makes a sequential ephemeral node and lists the queue, pipelined: one round trip. On one connection the
 //! listing sees the own node, and so all that were made before it: it can only show too many ahead, never too few. Who
-//! stood far from the head twice behind the same one watches that one by its name instead, and lists when it has left. Who
+//! stood far from the head twice behind the same one watches that one by its name instead. Who
 //! comes back before anybody else has joined, as the counter behind its own last one's tells, is let in without a listing. The
 //! counter in the name orders the queue; the fencing token is the node's `czxid`, the ensemble's own transaction number,
 //! which goes on rising when an empty queue was removed and its counter began anew. A create whose reply was
 //! lost is looked for by its id behind a `sync`, and counts only if it hangs on this session.
+//!
+//! In a mutex a release is told, where several wait: it makes and deletes `/<namespace>/released/<node>` and deletes the node, in one
+//! transaction. Whoever stands right behind it watches for that node to come, and is admitted by the event, without a request; behind a
+//! mere deletion (a wait that was given up, a session that ended, somebody's hand) it lists.
 //!
 //! Nobody is admitted by a listing alone: the session may have expired at the leader, unseen by a server that lags. The
 //! lease's own deadline decides last; it counts from the contact *before* the last acknowledged write, since a

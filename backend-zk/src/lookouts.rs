@@ -8,8 +8,8 @@
 //! # Why that is safe
 //!
 //! What they tell means "list again", and the listing that admits is the node's own session's, like any other's (RULES B1,
-//! B2). The one exception, a deletion that admits, rests on the order of one connection's events, and two sessions have none
-//! between them: it is not made there. Nor do two servers lag alike, so the listing that follows comes behind a `sync`: else
+//! B2). The exceptions, events that admit, rest on the order of one connection's events, and two sessions have none
+//! between them: they are not made there. Nor do two servers lag alike, so the listing that follows comes behind a `sync`: else
 //! one that still shows what has left would be asked again and again.
 
 use std::sync::Arc;

@@ -21,7 +21,7 @@ use latchwork_core::decide::Claim;
 use latchwork_core::{Error, ErrorKind, Kind, LostReason, Result};
 use parking_lot::Mutex;
 
-use crate::driver::Stat;
+use crate::driver::{Connection, Stat};
 use crate::error::Fault;
 use crate::guard::{Guard, mark_admitted};
 use crate::history::Birth;
@@ -46,8 +46,8 @@ pub(crate) enum Turn {
 /// What its join knows of the queue: the first wait begins with it.
 pub(crate) enum First {
     View(Box<View>),
-    /// This path is ahead of it, and watched.
-    Behind(String, Armed),
+    /// This path is the one right ahead of it, and watched; on the connection as it was before, where that is the own session's.
+    Behind(String, Armed, Option<Connection>),
 }
 
 /// A node of this client.
@@ -69,6 +69,9 @@ pub(crate) struct ZkNode {
     turn: Mutex<Turn>,
     leaving: AtomicBool,
     entered: AtomicBool,
+    // Releases of its queue's nodes are told.
+    tells: bool,
+    crowded: AtomicBool,
     pub(crate) first: Mutex<Option<First>>,
     me: Weak<ZkNode>,
 }
@@ -96,6 +99,8 @@ impl ZkNode {
             turn: Mutex::new(Turn::None),
             leaving: AtomicBool::new(false),
             entered: AtomicBool::new(false),
+            tells: site.kind == Kind::Mutex && !join.queue.is_exact(),
+            crowded: AtomicBool::new(false),
             first: Mutex::default(),
             me: me.clone(),
         })
@@ -148,6 +153,16 @@ impl ZkNode {
 
     pub(crate) fn has_entered(&self) -> bool {
         self.entered.load(Ordering::Acquire)
+    }
+
+    /// By what the release of the node of this name in its queue is told.
+    pub(crate) fn released_path(&self, name: &str) -> Option<String> {
+        self.tells.then(|| self.session.settings.released_path(name))
+    }
+
+    /// Several were ahead of it, so that whoever follows may wait for more than its release, if that is not told.
+    pub(crate) fn crowded(&self) {
+        self.crowded.store(true, Ordering::Release);
     }
 
     pub(crate) fn is_leaving(&self) -> bool {
@@ -207,7 +222,19 @@ impl Node for ZkNode {
         let paths = self.paths(self.turn());
         // By the first leave only: one whose request has no answer takes the id with it.
         let id = self.frees_id.swap(false, Ordering::AcqRel).then(|| id_of(self.name())).flatten();
-        match self.session.driver.delete_all(&paths).await {
+        let driver = &self.session.driver;
+        let tells = self.has_entered() && self.crowded.load(Ordering::Acquire);
+        let told = match self.released_path(self.name()).filter(|_| tells) {
+            Some(told) => driver.tell_and_delete(&told, &self.path).await,
+            None => Ok(false),
+        };
+        let left = match told {
+            Ok(true) => Ok(()),
+            // Somebody has removed what it takes to tell, or the node.
+            Ok(false) => driver.delete_all(&paths).await,
+            Err(fault) => Err(fault),
+        };
+        match left {
             Ok(()) => {
                 self.left.store(true, Ordering::Release);
                 if let Some(id) = id {

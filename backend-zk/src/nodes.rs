@@ -8,7 +8,7 @@ use latchwork_core::decide::chain::{Standing, standing};
 use latchwork_core::{Address, Error, ErrorKind, Kind, LostReason, Result};
 
 use crate::config::Settings;
-use crate::driver::{self, Joining, Look, Mode, Stat, Watch};
+use crate::driver::{self, Connection, Joining, Look, Mode, Stat, Watch};
 use crate::error::Fault;
 use crate::history::{Birth, Expected};
 use crate::lease::Session;
@@ -77,8 +77,8 @@ async fn enter(session: &Arc<Session>, site: &Site, join: &Join) -> Result<Joine
             return Ok(Joined::Admitted(node));
         }
         Shown::Queue(children) => children,
-        Shown::Ahead(path, watch) => {
-            *node.first.lock() = Some(First::Behind(path, Box::pin(watch.event())));
+        Shown::Ahead(path, watch, connection) => {
+            *node.first.lock() = Some(First::Behind(path, Box::pin(watch.event()), connection));
             return Ok(Joined::Waiting(node));
         }
     };
@@ -149,8 +149,8 @@ enum Shown {
     /// That nobody is ahead of it.
     Nobody,
     Queue(Vec<String>),
-    /// This path only: it is ahead, and watched.
-    Ahead(String, Watch),
+    /// This path only: it is right ahead, and watched; on the connection as it was before, where that is the own session's.
+    Ahead(String, Watch, Option<Connection>),
 }
 
 /// The node of this attempt: an earlier request's, or a new one.
@@ -231,6 +231,8 @@ async fn create_alone(
     let weight = guess.as_deref().map(|guess| driver.weight_of(guess));
     let room = weight.and_then(|weight| driver.room_to_wait(weight));
     let guess = guess.filter(|_| room.is_some());
+    // Taken before anything is armed on it.
+    let connection = driver.connection();
     let made = driver.create_sequential(&site.node(prefix), join.label.as_bytes(), guess.as_deref()).await;
     drop(room);
     let (path, stat, watched) = match made {
@@ -254,15 +256,16 @@ async fn create_alone(
     let shown = match ahead {
         None => list().await,
         Some(ahead) => {
-            let watched = match watched.filter(|_| guess.as_ref() == Some(&ahead)) {
-                Some(watched) => watched,
+            let (watched, here) = match watched.filter(|_| guess.as_ref() == Some(&ahead)) {
+                Some(watched) => (watched, true),
                 None => {
                     let place = session.place([ahead.as_str()]).await;
-                    place.watch(&ahead).await.map(|(_, _, watch)| watch)
+                    (place.watch(&ahead).await.map(|(_, _, watch)| watch), place.is_here())
                 }
             };
+            let connection = here.then_some(connection);
             match watched {
-                Ok(watch) => Ok(Shown::Ahead(ahead, watch)),
+                Ok(watch) => Ok(Shown::Ahead(ahead, watch, connection)),
                 Err(Fault::NoNode) => {
                     history.forget_neighbour(&site.path);
                     list().await

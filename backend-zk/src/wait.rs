@@ -2,29 +2,37 @@
 //!
 //! # Why no wake-up is lost and nobody is admitted by mistake
 //!
-//! A watch event means "list again", never "admitted" (RULES B2), with one exception: where the last listing
-//! showed nobody ahead but the watched node, its deletion admits, and so does its absence when its watch is armed.
-//! To a reader those ahead are the writers, and that the only one turns reader admits it as well as if it left. Nobody
-//! can come in ahead, since counters only rise; the own node is watched first, on the same connection, whose answers and
-//! events come in the server's order, and are looked at in it, so that its removal would be seen first; the own deadline is
-//! compared last. The exception does not hold after a reconnect, which tells of all that was missed in any order (B4),
-//! nor for writers of a read/write lock: a writer that turns reader makes a node with its own counter, ahead of us.
+//! A watch event means "list again", never "admitted" (RULES B2), with two exceptions.
+//!
+//! * Where the last listing showed nobody ahead but the watched node, its deletion admits, and so does its absence when its
+//!   watch is armed. To a reader those ahead are the writers, and that the only one turns reader admits it as well as if it
+//!   left. It does not hold for writers of a read/write lock: a writer that turns reader makes a node with its own counter, ahead of us.
+//! * In a mutex a release by one behind which others wait for more than that makes and deletes a node of its own name in another directory,
+//!   before its node, in one transaction. Whoever stands right behind it watches for that one too, hears of it first, and is admitted,
+//!   however many were ahead: whoever releases was admitted, so that all before it are gone. Nothing else makes such a node: any
+//!   other end of a wait or hold is a mere deletion, and a wish of Curator's for revocation a mere change. Not at an exact address,
+//!   where those ahead may be others'.
+//!
+//! In both nobody can come in between or ahead, since counters only rise; the own node is watched too, on the same connection, whose
+//! answers and events come in the server's order, and are looked at in it, so that its removal would be seen first; the own
+//! deadline is compared last. Neither holds after a reconnect, which tells of all that was missed in any order (B4).
 //!
 //! Everywhere else the listing behind the event decides, and shows whether the own node is there (B1). The own node is
 //! watched then too, but for its owner's sake only, to hear at once that somebody has removed it; so a wait of
 //! usual length does without that request, and one for which the session has no room is told by its looks.
 //!
-//! A join may have watched the node right before its own, and not have listed: then its first wait ends like any other, and lists.
+//! A join may have watched the node right before its own, and not have listed: then its first wait lists unless it ends by a release.
 //!
 //! A watch is armed by a read: a node that left between the listing and the read is not there, so the
 //! queue is listed again (B3), but for that exception; what the read shows (a mark) counts like the listing, and
 //! another limit than the one that counted has it listed again. A wait looks again each three quarters of a TTL, in case the
 //! server or the network dropped the event.
 
+mod told;
+
 use std::collections::HashSet;
-use std::future::{self, Future, poll_fn};
+use std::future::{self, Future};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
@@ -40,6 +48,7 @@ use crate::names::Queue;
 use crate::node::{First, ZkNode};
 use crate::nodes::{View, overtaken};
 use crate::tags::is_admitted;
+use told::{Told, next_told};
 
 /// A watch that was armed, as the future of its event.
 pub(crate) type Armed = Pin<Box<dyn Future<Output = Event> + Send>>;
@@ -55,9 +64,12 @@ const WATCHED_ONE_BY_ONE: usize = 4;
 const FAR_FROM_HEAD: usize = 4;
 
 /// Why a wait for events ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Woken {
     /// What was watched is gone.
     Left,
+    /// It was held, and is released.
+    Released,
     /// Anything else: look again.
     Look,
 }
@@ -70,7 +82,7 @@ impl ZkNode {
         let own_due = self.state.lease().clock().now() + OWN_WATCHED_AFTER;
         let (mut view, mut ahead) = match self.first.lock().take() {
             Some(First::View(view)) => (Some(*view), None),
-            Some(First::Behind(path, watched)) => (None, Some((path, watched))),
+            Some(First::Behind(path, watched, connection)) => (None, Some((path, watched, connection))),
             None => (None, None),
         };
         let mut marked = HashSet::new();
@@ -86,9 +98,25 @@ impl ZkNode {
             if self.is_leaving() {
                 return Err(Error::new(ErrorKind::NotHeld, "it was left while it waited"));
             }
-            if let Some((path, watched)) = ahead.take() {
-                if let Err(fault) = self.until(&mut own, own_due, watched, Some(&path)).await {
-                    self.heal(fault).await?;
+            if let Some((path, watched, connection)) = ahead.take() {
+                self.crowded();
+                let told = match connection {
+                    Some(_) => self.arm_to_be_told(&mut own, &path).await,
+                    None => Ok(None),
+                };
+                let woken = match told {
+                    Ok(told) => self.until(&mut own, own_due, told, watched, Some(&path)).await,
+                    Err(fault) => Err(fault),
+                };
+                match woken {
+                    Ok(Woken::Released)
+                        if own.is_some()
+                            && connection.is_some_and(|mut connection| connection.has_lasted()) =>
+                    {
+                        return self.enter(false, own, Limit::default());
+                    }
+                    Ok(_) => {}
+                    Err(fault) => self.heal(fault).await?,
                 }
                 continue;
             }
@@ -124,15 +152,29 @@ impl ZkNode {
                     let may_be_alone = sole
                         && place.is_here()
                         && !(self.kind == Kind::RwLock && self.claim == Claim::Exclusive);
+                    let may_be_told = !sole && place.is_here();
+                    if !sole {
+                        self.crowded();
+                    }
                     let room = if may_be_alone { self.session.driver.room_for(&self.path) } else { None };
                     // Without room for both watches it lists again when its neighbour has left.
                     let alone = may_be_alone && (own.is_some() || room.is_some());
                     self.get_to_know(&queue, at);
                     // Taken before anything is armed on it.
                     let mut connection = self.session.driver.connection();
-                    let own_first = async { if alone { self.arm_own(&mut own).await } else { Ok(()) } };
+                    let own_first = async {
+                        if alone {
+                            self.arm_own(&mut own).await.map(|()| None)
+                        } else if may_be_told {
+                            self.arm_to_be_told(&mut own, &path).await
+                        } else {
+                            Ok(None)
+                        }
+                    };
                     let (own_armed, armed) = tokio::join!(biased; own_first, place.watch(&path));
                     drop((room, place));
+                    let mut told = None;
+                    let own_armed = own_armed.map(|armed| told = armed);
                     let watched: std::result::Result<Armed, Fault> = match own_armed.and(armed) {
                         Ok((data, _, _)) if self.is_permits() && is_admitted(&data) => {
                             marked.insert(name.clone());
@@ -149,12 +191,18 @@ impl ZkNode {
                     // It is as large as the queue: not kept while it waits.
                     drop(queue);
                     match watched {
-                        Ok(watched) => match self.until(&mut own, own_due, watched, Some(&path)).await {
-                            Ok(Woken::Left) if alone && own.is_some() && connection.has_lasted() => {
-                                return self.enter(false, own, limit);
+                        Ok(watched) => {
+                            match self.until(&mut own, own_due, told, watched, Some(&path)).await {
+                                Ok(woken @ (Woken::Left | Woken::Released))
+                                    if own.is_some()
+                                        && (alone || woken == Woken::Released)
+                                        && connection.has_lasted() =>
+                                {
+                                    return self.enter(false, own, limit);
+                                }
+                                woken => woken,
                             }
-                            woken => woken,
-                        },
+                        }
                         Err(fault) => Err(fault),
                     }
                 }
@@ -166,7 +214,7 @@ impl ZkNode {
                     match self.arm_head(&place, &paths, ahead, limit).await {
                         Ok(Ahead::Same(armed)) => {
                             drop((queue, paths, place));
-                            self.until(&mut own, own_due, armed, None).await
+                            self.until(&mut own, own_due, None, armed, None).await
                         }
                         Ok(Ahead::Moved(queue)) => {
                             view = Some(View { queue, limit });
@@ -236,6 +284,25 @@ impl ZkNode {
         Ok(())
     }
 
+    /// Arms the watches on the own node and for the release of the one at this path, in one trip, where there is room: without, it
+    /// lists when that one has left.
+    async fn arm_to_be_told(
+        &self,
+        own: &mut Option<Armed>,
+        path: &str,
+    ) -> std::result::Result<Option<Armed>, Fault> {
+        let driver = &self.session.driver;
+        let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+        let Some(told) = self.released_path(name) else { return Ok(None) };
+        let rooms = [driver.room_for(&self.path), driver.room_for(&told)];
+        if rooms.iter().any(Option::is_none) {
+            return Ok(None);
+        }
+        let (own_armed, told) = tokio::join!(biased; self.arm_own(own), driver.watch_for(&told));
+        own_armed?;
+        Ok(told?.map(|watch| Box::pin(watch.event()) as Armed))
+    }
+
     /// What a head waiter of permits watches: each node ahead, or the directory of many.
     fn paths_ahead(&self, queue: &Queue, ahead: usize) -> Vec<String> {
         if ahead > WATCHED_ONE_BY_ONE {
@@ -301,6 +368,7 @@ impl ZkNode {
         &self,
         own: &mut Option<Armed>,
         own_due: Moment,
+        mut told: Option<Armed>,
         mut watched: Armed,
         path: Option<&str>,
     ) -> std::result::Result<Woken, Fault> {
@@ -312,7 +380,7 @@ impl ZkNode {
             let unwatched = own.is_none() && !declined;
             tokio::select! {
                 biased;
-                told = next_told(own, &mut watched) => return Ok(match told {
+                news = next_told(own, &mut told, &mut watched) => return Ok(match news {
                     Told::Own(event) => {
                         *own = None;
                         if event == Event::Deleted {
@@ -320,8 +388,9 @@ impl ZkNode {
                         }
                         Woken::Look
                     }
+                    Told::Released(Event::Created) => Woken::Released,
                     Told::Watched(Event::Deleted) => Woken::Left,
-                    Told::Watched(_) => Woken::Look,
+                    Told::Released(_) | Told::Watched(_) => Woken::Look,
                 }),
                 () = clock.sleep_until(own_due), if unwatched => {
                     let Some(room) = self.session.driver.room_for(&self.path) else {
@@ -367,32 +436,6 @@ impl ZkNode {
     }
 }
 
-/// Whose event came.
-#[derive(Debug, PartialEq, Eq)]
-enum Told {
-    Own(Event),
-    Watched(Event),
-}
-
-/// The next event of the own node or of what else is watched, in the order in which the server sent them as far as it
-/// matters: that of the own node is never told behind one that came later.
-async fn next_told(own: &mut Option<Armed>, watched: &mut Armed) -> Told {
-    poll_fn(|context| {
-        let mut own_event = |context: &mut Context<'_>| match own {
-            Some(own) => own.as_mut().poll(context).map(Told::Own),
-            None => Poll::Pending,
-        };
-        if let Poll::Ready(told) = own_event(context) {
-            return Poll::Ready(told);
-        }
-        let event = ready!(watched.as_mut().poll(context));
-        // Both may have come since the first look, and then that of the own node came first.
-        let overtaken = own_event(context);
-        if overtaken.is_ready() { overtaken } else { Poll::Ready(Told::Watched(event)) }
-    })
-    .await
-}
-
 /// What arming the head's watches showed.
 enum Ahead {
     /// The same nodes are ahead; any of the watches ends the wait.
@@ -401,34 +444,4 @@ enum Ahead {
     Moved(Queue),
     /// Something is not what the listing said: list again.
     Changed,
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::FutureExt;
-    use tokio::sync::oneshot;
-
-    use super::*;
-
-    /// The events are dispatched by another task: they may come in the middle of a poll.
-    #[tokio::test]
-    async fn the_own_nodes_event_is_told_though_it_comes_with_the_others_behind_the_first_look() {
-        let (tell, told) = oneshot::channel();
-        let mut own: Option<Armed> = Some(Box::pin(told.map(|event| event.expect("told"))));
-        let mut tell = Some(tell);
-        let mut watched: Armed = Box::pin(poll_fn(move |_| {
-            tell.take().expect("polled once").send(Event::Deleted).expect("watched");
-            Poll::Ready(Event::Deleted)
-        }));
-        assert_eq!(next_told(&mut own, &mut watched).await, Told::Own(Event::Deleted));
-    }
-
-    #[tokio::test]
-    async fn what_is_watched_is_told_beside_an_own_node_of_which_there_is_no_news() {
-        let mut watched: Armed = Box::pin(future::ready(Event::Changed));
-        let mut own: Option<Armed> = Some(Box::pin(future::pending()));
-        assert_eq!(next_told(&mut own, &mut watched).await, Told::Watched(Event::Changed));
-        let mut watched: Armed = Box::pin(future::ready(Event::Deleted));
-        assert_eq!(next_told(&mut None, &mut watched).await, Told::Watched(Event::Deleted));
-    }
 }

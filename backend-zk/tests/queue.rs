@@ -76,6 +76,117 @@ async fn the_next_in_line_enters_at_once_but_lists_after_a_reconnect() {
     }
 }
 
+/// Where several wait a release is told: who stands right behind it enters without a request, whoever else was ahead. Where it cannot be
+/// told it lists.
+#[tokio::test]
+async fn a_release_admits_who_stands_right_behind_it_and_no_other_departure_does() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let ((proxy, [one, other]), stranger) = (one_proxied(&config).await, stranger(addr).await);
+    let told_in = format!("/{}/released", config.namespace);
+    for (key, gives_up, is_told) in [("a", false, true), ("b", true, false), ("c", false, false)] {
+        assert_eq!(stranger.list_children(&told_in).await.unwrap(), [""; 0]);
+        if key == "c" {
+            stranger.delete(&told_in, None).await.unwrap();
+        }
+        let queue = address(&config, Kind::Mutex, key);
+        let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+        let (first, last) = (
+            waiting(other.join(&join(&queue, Exclusive)).await),
+            waiting(other.join(&join(&queue, Exclusive)).await),
+        );
+        let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
+        let mut admission = pin!(waiter.admitted());
+        assert!(still_waits(&one, &queue, &mut admission).await);
+        let listed = proxy.request(|chunk| holds(chunk, LIST));
+        if gives_up {
+            last.leave().await.unwrap();
+            assert!(still_waits(&one, &queue, &mut admission).await);
+            assert!(listed.has_fired());
+            holder.leave().await.unwrap();
+            soon(first.admitted()).await.unwrap();
+            first.leave().await.unwrap();
+        } else {
+            holder.leave().await.unwrap();
+            for node in [first, last] {
+                soon(node.admitted()).await.unwrap();
+                node.leave().await.unwrap();
+            }
+        }
+        soon(admission).await.unwrap();
+        assert_eq!(listed.has_fired(), !is_told, "{key}");
+        waiter.leave().await.unwrap();
+        assert!(other.list(&queue, ALL).await.unwrap().is_empty());
+    }
+}
+
+/// It hears of its own removal first, on the same connection.
+#[tokio::test]
+async fn a_release_admits_nobody_whose_own_node_was_removed() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let (client, other, stranger) = (backend(&config).await, backend(&config).await, stranger(addr).await);
+    let queue = address(&config, Kind::Mutex, "a");
+    let directory = format!("/{}/mutex/a", config.namespace);
+    let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+    // The second of them had others ahead, so that its release is told.
+    let mut ahead = Vec::new();
+    for _ in 0..2 {
+        ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
+    }
+    let waiter = waiting(client.join(&join(&queue, Exclusive)).await);
+    let mut admission = pin!(waiter.admitted());
+    // The lists that it is polled beside are answered behind the watches that it arms; it would watch itself some time later anyhow.
+    let lists = async {
+        for _ in 0..5 {
+            client.list(&queue, ALL).await.unwrap();
+        }
+    };
+    tokio::select! {
+        biased;
+        done = &mut admission => panic!("it is not its turn: {done:?}"),
+        () = lists => {}
+    }
+    let names = stranger.list_children(&directory).await.unwrap();
+    let own = names.iter().max_by_key(|name| &name[name.len() - 10..]).unwrap();
+    stranger.delete(&format!("{directory}/{own}"), None).await.unwrap();
+    holder.leave().await.unwrap();
+    for node in ahead {
+        soon(node.admitted()).await.unwrap();
+        node.leave().await.unwrap();
+    }
+    let lost = soon(admission).await.unwrap_err();
+    assert_eq!(lost.lost_reason(), Some(LostReason::Revoked));
+}
+
+/// Curator asks a holder to release by writing its node's data.
+#[tokio::test]
+async fn who_is_asked_to_release_has_not_released() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let (client, other, stranger) = (backend(&config).await, backend(&config).await, stranger(addr).await);
+    let exact = format!("/{}-exact", config.namespace);
+    for (queue, directory) in [
+        (address(&config, Kind::Mutex, "a"), format!("/{}/mutex/a", config.namespace)),
+        (address(&config, Kind::Mutex, Address::exact(exact.as_str())), exact.clone()),
+    ] {
+        let holder = admitted(other.join(&join(&queue, Exclusive)).await);
+        let last = waiting(other.join(&join(&queue, Exclusive)).await);
+        let waiter = waiting(client.join(&join(&queue, Exclusive)).await);
+        let mut admission = pin!(waiter.admitted());
+        assert!(still_waits(&client, &queue, &mut admission).await);
+        for name in stranger.list_children(&directory).await.unwrap() {
+            stranger.set_data(&format!("{directory}/{name}"), b"__REVOKE__", None).await.unwrap();
+        }
+        assert!(still_waits(&client, &queue, &mut admission).await);
+        last.leave().await.unwrap();
+        assert!(still_waits(&client, &queue, &mut admission).await);
+        holder.leave().await.unwrap();
+        soon(admission).await.unwrap();
+        waiter.leave().await.unwrap();
+    }
+}
+
 /// Where the same clients take turns a waiter far from the head knows its neighbour by name.
 #[tokio::test]
 async fn who_waits_behind_the_same_neighbour_again_joins_without_listing_and_lists_when_that_leaves() {

@@ -258,6 +258,13 @@ impl Driver {
         Ok((data, stat.into(), self.armed(path, watcher)))
     }
 
+    /// Arms a watch for a node that is to come; `None` where it is there.
+    pub(crate) async fn watch_for(&self, path: &str) -> Result<Option<Watch>> {
+        let (stat, watcher) =
+            self.request(|client| async move { client.check_and_watch_stat(path).await }).await?;
+        Ok(stat.is_none().then(|| self.armed(path, watcher)))
+    }
+
     pub(crate) async fn write(&self, path: &str, data: &[u8]) -> Result<Stat> {
         Ok(self.request(|client| async move { client.set_data(path, data, None).await }).await?.into())
     }
@@ -288,6 +295,24 @@ impl Driver {
                 }
             }
             Ok(())
+        })
+        .await
+    }
+
+    /// Deletes a node, and makes and deletes another in the same transaction, so that whoever watches for that one is told first.
+    /// Answers whether it could be done.
+    pub(crate) async fn tell_and_delete(&self, told: &str, path: &str) -> Result<bool> {
+        let options = CreateMode::Persistent.with_acls(self.acls);
+        self.request(|client| async move {
+            let mut all = client.new_multi_writer();
+            all.add_create(told, b"", &options)?;
+            all.add_delete(told, None)?;
+            all.add_delete(path, None)?;
+            match all.commit().await.map_err(Answer::from) {
+                Ok(_) => Ok(true),
+                Err(Answer::NoNode | Answer::NodeExists) => Ok(false),
+                Err(answer) => Err(answer),
+            }
         })
         .await
     }

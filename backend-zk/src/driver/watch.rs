@@ -45,6 +45,7 @@ impl Drop for Share {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Deleted,
+    Created,
     /// Its data or its children changed.
     Changed,
     SessionOver,
@@ -135,6 +136,7 @@ impl Event {
     fn of<E>(event: Result<WatchedEvent, E>) -> Self {
         match event.map(|event| event.event_type) {
             Ok(EventType::NodeDeleted) => Event::Deleted,
+            Ok(EventType::NodeCreated) => Event::Created,
             Ok(EventType::Session) | Err(_) => Event::SessionOver,
             Ok(_) => Event::Changed,
         }

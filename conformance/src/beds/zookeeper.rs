@@ -105,7 +105,7 @@ impl Admin for ZooKeeperAdmin {
         for namespace in [namespace.to_owned(), format!("{namespace}-2")] {
             for kind in self.children(&format!("/{namespace}")).await? {
                 let kind = format!("/{namespace}/{kind}");
-                if kind.ends_with("/client") {
+                if ["/client", "/released"].iter().any(|own| kind.ends_with(own)) {
                     queues.push(kind);
                     continue;
                 }
