@@ -249,6 +249,13 @@ async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Resu
     })?;
     for (path, _) in paths.iter().zip(found).filter(|(_, found)| found.is_none()) {
         let made = driver.make_path(path, Mode::Persistent).await;
+        if path.ends_with(RELEASED) && matches!(made, Err(Fault::Forbidden(_))) {
+            tracing::warn!(
+                path,
+                "it may not be made: releases are not told, and whoever waits behind several lists"
+            );
+            continue;
+        }
         made.map_err(|fault| fault.error_without_trace(&format!("create {chroot}{path}")))?;
     }
     let made = driver.create(member, settings.label.as_bytes(), Mode::Ephemeral).await;

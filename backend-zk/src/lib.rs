@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! `/<namespace>/<kind>/<key>/<node>`: namespace and kind are plain nodes, made at connect (so are `client`, `limits` and `released`); the key's is a
+//! `/<namespace>/<kind>/<key>/<node>`: namespace and kind (and `client`, `limits`, `released`) are plain nodes, made at connect; the key's is a
 //! container, which the server removes when it is empty. Each client has an ephemeral node
 //! `/<namespace>/client/<id>` with its label. Nodes of mutexes and read/write locks are named as Curator
 //! names them, so that [`Address::exact`](latchwork_core::Address::exact) of a queue's path shares a lock with
@@ -19,9 +19,10 @@
 //! which goes on rising when an empty queue was removed and its counter began anew. A create whose reply was
 //! lost is looked for by its id behind a `sync`, and counts only if it hangs on this session.
 //!
-//! In a mutex a release is told, where several wait: it makes and deletes `/<namespace>/released/<node>` and deletes the node, in one
-//! transaction. Whoever stands right behind it watches for that node to come, and is admitted by the event, without a request; behind a
-//! mere deletion (a wait that was given up, a session that ended, somebody's hand) it lists.
+//! In a mutex who had several ahead while it waited tells its release: it makes and deletes `/<namespace>/released/<node>` and
+//! deletes the node, in one transaction. Whoever stands right behind it watches for that node to come, and is admitted by the
+//! event, without a request; behind a mere deletion (a wait that was given up, a session that ended, somebody's hand), and
+//! where that directory is missing or may not be written, it lists.
 //!
 //! Nobody is admitted by a listing alone: the session may have expired at the leader, unseen by a server that lags. The
 //! lease's own deadline decides last; it counts from the contact *before* the last acknowledged write, since a

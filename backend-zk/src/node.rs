@@ -230,9 +230,10 @@ impl Node for ZkNode {
         };
         let left = match told {
             Ok(true) => Ok(()),
-            // Somebody has removed what it takes to tell, or the node.
-            Ok(false) => driver.delete_all(&paths).await,
-            Err(fault) => Err(fault),
+            // What has no answer is asked again; it may have been carried out.
+            Err(fault) if fault.is_transient() || matches!(fault, Fault::Gone) => Err(fault),
+            // It was not there, or may not be told: it leaves all the same, and whoever follows lists.
+            Ok(false) | Err(_) => driver.delete_all(&paths).await,
         };
         match left {
             Ok(()) => {

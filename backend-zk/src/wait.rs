@@ -7,19 +7,20 @@
 //! * Where the last listing showed nobody ahead but the watched node, its deletion admits, and so does its absence when its
 //!   watch is armed. To a reader those ahead are the writers, and that the only one turns reader admits it as well as if it
 //!   left. It does not hold for writers of a read/write lock: a writer that turns reader makes a node with its own counter, ahead of us.
-//! * In a mutex a release by one behind which others wait for more than that makes and deletes a node of its own name in another directory,
-//!   before its node, in one transaction. Whoever stands right behind it watches for that one too, hears of it first, and is admitted,
-//!   however many were ahead: whoever releases was admitted, so that all before it are gone. Nothing else makes such a node: any
-//!   other end of a wait or hold is a mere deletion, and a wish of Curator's for revocation a mere change. Not at an exact address,
-//!   where those ahead may be others'.
+//! * In a mutex who had several ahead while it waited tells its release: it makes and deletes a node of its own name in another
+//!   directory, and deletes its node, in one transaction. Who stands right behind it, and behind others, watches for that one
+//!   too, hears of it first, and is admitted, however many were ahead: whoever releases was admitted, so that all before it are
+//!   gone. Nothing else makes such a node: any other end of a wait or hold is a mere deletion, and a wish of Curator's for
+//!   revocation a mere change. Not at an exact address, where those ahead may be others'.
 //!
 //! In both nobody can come in between or ahead, since counters only rise; the own node is watched too, on the same connection, whose
 //! answers and events come in the server's order, and are looked at in it, so that its removal would be seen first; the own
 //! deadline is compared last. Neither holds after a reconnect, which tells of all that was missed in any order (B4).
 //!
-//! Everywhere else the listing behind the event decides, and shows whether the own node is there (B1). The own node is
-//! watched then too, but for its owner's sake only, to hear at once that somebody has removed it; so a wait of
-//! usual length does without that request, and one for which the session has no room is told by its looks.
+//! Everywhere else (read/write locks and permits behind several, exact addresses) the listing behind the event decides, and
+//! shows whether the own node is there (B1). The own node is watched then too, but for its owner's sake only, to hear at
+//! once that somebody has removed it; so a wait of usual length does without that request, and one for which the session has
+//! no room is told by its looks.
 //!
 //! A join may have watched the node right before its own, and not have listed: then its first wait lists unless it ends by a release.
 //!
@@ -173,9 +174,11 @@ impl ZkNode {
                     };
                     let (own_armed, armed) = tokio::join!(biased; own_first, place.watch(&path));
                     drop((room, place));
-                    let mut told = None;
-                    let own_armed = own_armed.map(|armed| told = armed);
-                    let watched: std::result::Result<Armed, Fault> = match own_armed.and(armed) {
+                    let (told, armed) = match own_armed {
+                        Ok(told) => (told, armed),
+                        Err(fault) => (None, Err(fault)),
+                    };
+                    let watched: std::result::Result<Armed, Fault> = match armed {
                         Ok((data, _, _)) if self.is_permits() && is_admitted(&data) => {
                             marked.insert(name.clone());
                             view = Some(View { queue, limit });
@@ -294,8 +297,9 @@ impl ZkNode {
         let driver = &self.session.driver;
         let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
         let Some(told) = self.released_path(name) else { return Ok(None) };
-        let rooms = [driver.room_for(&self.path), driver.room_for(&told)];
-        if rooms.iter().any(Option::is_none) {
+        let rooms = [own.is_none().then_some(&*self.path), Some(told.as_str())];
+        let rooms: Option<Vec<_>> = rooms.into_iter().flatten().map(|path| driver.room_for(path)).collect();
+        if rooms.is_none() {
             return Ok(None);
         }
         let (own_armed, told) = tokio::join!(biased; self.arm_own(own), driver.watch_for(&told));
