@@ -127,6 +127,26 @@ async fn a_namespace_under_anothers_acl_is_forbidden_without_its_login() {
     try_backend(&config).await.unwrap().close(Close::Orderly).await.unwrap();
 }
 
+/// One that an administrator made for an earlier version, and in which clients may not create.
+#[tokio::test]
+async fn a_namespace_in_which_releases_may_not_be_told_serves_all_the_same() {
+    let addr = server().await.addr();
+    let (config, stranger) = (config(addr), stranger(addr).await);
+    let root = format!("/{}", config.namespace);
+    let mode = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    stranger.create(&root, b"", &mode).await.unwrap();
+    for name in ["mutex", "rwlock", "semaphore", "election", "limits", "client"] {
+        stranger.create(&format!("{root}/{name}"), b"", &mode).await.unwrap();
+    }
+    stranger.set_acl(&root, Acls::anyone_read().as_ref(), None).await.unwrap();
+    let coordinator = common::coordinator(&config).await;
+    let mutex = coordinator.mutex("a").unwrap();
+    let turn = || async { latchwork_core::Hold::release(&mutex.acquire().await.unwrap()).await.unwrap() };
+    soon(async { tokio::join!(turn(), turn(), turn(), turn()) }).await;
+    coordinator.close().await.unwrap();
+    assert_eq!(stranger.list_children(&root).await.unwrap().len(), 6);
+}
+
 #[tokio::test]
 async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
     let addr = server().await.addr();

@@ -4,16 +4,17 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{
     address, admitted, backend, config, coordinator, holds, join, one_proxied, put, server, soon,
     still_waits, stranger, waiting,
 };
-use latchwork_core::contracts::{Close, Join, Joined, Page, Patience};
+use latchwork_core::contracts::{Backend, Close, Join, Joined, Node, Page, Patience};
 use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::{Address, ErrorKind, Fenced, Hold, Kind, LostReason};
-use zookeeper_client::CreateMode;
+use zookeeper_client::{Acls, CreateMode};
 
 const ALL: Page = Page { after: 0, most: 100 };
 /// The requests that list, that read, that create, and that do several things.
@@ -77,6 +78,23 @@ async fn the_next_in_line_enters_at_once_but_lists_after_a_reconnect() {
     }
 }
 
+/// One that holds, and so many that wait behind it.
+async fn line_up(client: &Arc<dyn Backend>, queue: &Address, behind: usize) -> Vec<Arc<dyn Node>> {
+    let mut line = vec![admitted(client.join(&join(queue, Exclusive)).await)];
+    for _ in 0..behind {
+        line.push(waiting(client.join(&join(queue, Exclusive)).await));
+    }
+    line
+}
+
+/// All have their turns.
+async fn all_hold_and_release(line: Vec<Arc<dyn Node>>) {
+    for node in line {
+        soon(node.admitted()).await.unwrap();
+        node.leave().await.unwrap();
+    }
+}
+
 /// Where several wait a release is told: who stands right behind it enters without a request, whoever else was ahead. Where it cannot be
 /// told it lists.
 #[tokio::test]
@@ -86,36 +104,30 @@ async fn a_release_admits_who_stands_right_behind_it_and_no_other_departure_does
     let ((proxy, [one, other]), stranger) = (one_proxied(&config).await, stranger(addr).await);
     let told_in = format!("/{}/released", config.namespace);
     // Who had one ahead alone does not tell.
-    for (key, gives_up, lists) in [("a", false, false), ("b", true, true), ("c", false, true)] {
+    for (key, gives_up, lists) in
+        [("a", false, false), ("b", true, true), ("forbidden", false, true), ("gone", false, true)]
+    {
         assert_eq!(stranger.list_children(&told_in).await.unwrap(), [""; 0]);
-        if key == "c" {
-            stranger.delete(&told_in, None).await.unwrap();
+        match key {
+            "forbidden" => {
+                stranger.set_acl(&told_in, Acls::anyone_read().as_ref(), None).await.unwrap();
+            }
+            "gone" => stranger.delete(&told_in, None).await.unwrap(),
+            _ => {}
         }
         let queue = address(&config, Kind::Mutex, key);
-        let holder = admitted(other.join(&join(&queue, Exclusive)).await);
-        let (first, last) = (
-            waiting(other.join(&join(&queue, Exclusive)).await),
-            waiting(other.join(&join(&queue, Exclusive)).await),
-        );
+        let mut ahead = line_up(&other, &queue, 2).await;
         let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
         let mut admission = pin!(waiter.admitted());
         assert!(still_waits(&one, &queue, &mut admission).await);
         let mut listed = proxy.request(|chunk| holds(chunk, LIST));
         if gives_up {
-            last.leave().await.unwrap();
+            ahead.pop().unwrap().leave().await.unwrap();
             assert!(still_waits(&one, &queue, &mut admission).await);
             // What that listed does not count.
             listed = proxy.request(|chunk| holds(chunk, LIST));
-            holder.leave().await.unwrap();
-            soon(first.admitted()).await.unwrap();
-            first.leave().await.unwrap();
-        } else {
-            holder.leave().await.unwrap();
-            for node in [first, last] {
-                soon(node.admitted()).await.unwrap();
-                node.leave().await.unwrap();
-            }
         }
+        all_hold_and_release(ahead).await;
         soon(admission).await.unwrap();
         assert_eq!(listed.has_fired(), lists, "{key}");
         waiter.leave().await.unwrap();
@@ -131,12 +143,8 @@ async fn a_release_admits_nobody_whose_own_node_was_removed() {
     let ((proxy, [client, other]), stranger) = (one_proxied(&config).await, stranger(addr).await);
     let queue = address(&config, Kind::Mutex, "a");
     let directory = format!("/{}/mutex/a", config.namespace);
-    let holder = admitted(other.join(&join(&queue, Exclusive)).await);
-    // The second of them had others ahead, so that its release is told.
-    let mut ahead = Vec::new();
-    for _ in 0..2 {
-        ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
-    }
+    // The last of them had others ahead, so that its release is told.
+    let ahead = line_up(&other, &queue, 2).await;
     let waiter = waiting(client.join(&join(&queue, Exclusive)).await);
     let mut admission = pin!(waiter.admitted());
     // The lists that it is polled beside are answered behind the watches that it arms; it would watch itself some time later anyhow.
@@ -154,11 +162,7 @@ async fn a_release_admits_nobody_whose_own_node_was_removed() {
     let own = names.iter().max_by_key(|name| &name[name.len() - 10..]).unwrap();
     let listed = proxy.request(|chunk| holds(chunk, LIST));
     stranger.delete(&format!("{directory}/{own}"), None).await.unwrap();
-    holder.leave().await.unwrap();
-    for node in ahead {
-        soon(node.admitted()).await.unwrap();
-        node.leave().await.unwrap();
-    }
+    all_hold_and_release(ahead).await;
     let lost = soon(admission).await.unwrap_err();
     assert_eq!(lost.lost_reason(), Some(LostReason::Revoked));
     assert!(!listed.has_fired(), "it was told");
@@ -171,11 +175,7 @@ async fn a_release_that_is_told_after_a_reconnect_has_the_next_list() {
     let (proxy, [one, other]) = one_proxied(&config).await;
     for (key, severed) in [("a", false), ("b", true)] {
         let queue = address(&config, Kind::Mutex, key);
-        let holder = admitted(other.join(&join(&queue, Exclusive)).await);
-        let mut ahead = Vec::new();
-        for _ in 0..2 {
-            ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
-        }
+        let ahead = line_up(&other, &queue, 2).await;
         let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
         let mut admission = pin!(waiter.admitted());
         assert!(still_waits(&one, &queue, &mut admission).await);
@@ -184,11 +184,7 @@ async fn a_release_that_is_told_after_a_reconnect_has_the_next_list() {
             while one.list(&queue, ALL).await.is_err() {}
         }
         let listed = proxy.request(|chunk| holds(chunk, LIST));
-        holder.leave().await.unwrap();
-        for node in ahead {
-            soon(node.admitted()).await.unwrap();
-            node.leave().await.unwrap();
-        }
+        all_hold_and_release(ahead).await;
         soon(admission).await.unwrap();
         assert_eq!(listed.has_fired(), severed, "{key}");
         waiter.leave().await.unwrap();
@@ -257,10 +253,7 @@ async fn who_waits_behind_the_same_neighbour_again_joins_without_listing_and_lis
     let (proxy, [one, other]) = one_proxied(&config).await;
     for (key, is_there) in [("a", true), ("b", false)] {
         let queue = address(&config, Kind::Mutex, key);
-        let mut ahead = vec![admitted(other.join(&join(&queue, Exclusive)).await)];
-        for _ in 0..4 {
-            ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
-        }
+        let mut ahead = line_up(&other, &queue, 4).await;
         for round in 0..2 {
             let listed = proxy.request(|chunk| holds(chunk, LIST));
             let node = waiting(one.join(&join(&queue, Exclusive)).await);
@@ -308,11 +301,7 @@ async fn who_joins_behind_a_known_neighbour_is_admitted_by_its_release() {
     let config = config(server().await.addr());
     let (proxy, [one, other]) = one_proxied(&config).await;
     let queue = address(&config, Kind::Mutex, "a");
-    let holder = admitted(other.join(&join(&queue, Exclusive)).await);
-    let mut ahead = Vec::new();
-    for _ in 0..4 {
-        ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
-    }
+    let mut ahead = line_up(&other, &queue, 4).await;
     for _ in 0..2 {
         // Learned while it waits.
         let node = waiting(one.join(&join(&queue, Exclusive)).await);
@@ -328,11 +317,7 @@ async fn who_joins_behind_a_known_neighbour_is_admitted_by_its_release() {
     let mut admission = pin!(node.admitted());
     assert!(still_waits(&one, &queue, &mut admission).await);
     let listed = proxy.request(|chunk| holds(chunk, LIST));
-    holder.leave().await.unwrap();
-    for node in ahead {
-        soon(node.admitted()).await.unwrap();
-        node.leave().await.unwrap();
-    }
+    all_hold_and_release(ahead).await;
     soon(admission).await.unwrap();
     assert!(!listed.has_fired());
     node.leave().await.unwrap();
@@ -346,10 +331,7 @@ async fn a_neighbour_whose_number_is_guessed_is_watched_in_the_trip_of_the_creat
     let config = config(server().await.addr());
     let (proxy, [one, other]) = one_proxied(&config).await;
     let queue = address(&config, Kind::Mutex, "a");
-    let mut ahead = vec![admitted(other.join(&join(&queue, Exclusive)).await)];
-    for _ in 0..4 {
-        ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
-    }
+    let mut ahead = line_up(&other, &queue, 4).await;
     let mut join_behind_it = async |others: usize, guess: bool| {
         for _ in 0..others {
             // The neighbour takes its next turn, under its name.

@@ -143,7 +143,8 @@ mod tests {
         for (server, peer, asked, shown) in [
             ("redis", "latchwork-mutex", 2.003, "2: met"),
             ("redis", "latchwork-mutex", 3.0, "2: MISSED"),
-            ("zookeeper", "latchwork-mutex", 4.003, "4: met"),
+            ("zookeeper", "latchwork-mutex", 5.003, "5: met"),
+            ("zookeeper", "latchwork-rw-write", 4.003, "4: met"),
             ("zookeeper", "latchwork-semaphore", 5.003, "5: met"),
             ("etcd", "latchwork-rw-write", 4.0, "3: MISSED"),
         ] {

@@ -16,6 +16,7 @@ const SAME_BUDGET: f64 = 1.10;
 const PLAIN_BUDGET: f64 = 1.5;
 /// A hand-off's requests. On Redis a join and a leave, and none by the winner; else whoever waits has armed a watch, and the winner
 /// may look once: on ZooKeeper besides a create and a delete, on etcd besides a join and a leave, where a watch comes on an open stream.
+/// A mutex' winner on ZooKeeper looks no more: whoever waits has armed a watch on its own node and one for the release besides.
 const HANDOFF_BUDGETS: [(&str, f64); 3] = [("redis", 2.0), ("zookeeper", 4.0), ("etcd", 3.0)];
 /// So many more may be renewals, a look that is repeated after a while, or under way when they are counted.
 const BESIDE: f64 = 0.1;
@@ -150,7 +151,8 @@ impl Summary {
         };
         // A holder of permits marks that it is admitted where somebody follows; on Redis the server does.
         let marks = key.1 == Recipe::Semaphore.peer() && key.0 != "redis";
-        let budget = budget + f64::from(u8::from(marks));
+        let watches = key.1 == Recipe::Mutex.peer() && key.0 == "zookeeper";
+        let budget = budget + f64::from(u8::from(marks || watches));
         format!("{shown}\n{budget}: {}", verdict(asked.median <= budget + BESIDE))
     }
 
