@@ -19,10 +19,10 @@
 //! Where the same clients take turns and use their names again, a client's predecessor is the same one each time. It can
 //! be watched by its name then, and need not be looked for in a listing, which costs the more the longer the queue is.
 //!
-//! A node that is there and has the counter before ours is ahead of us, and nobody can come between. When its release is told we are admitted,
-//! and when it has left in another way the queue is listed as ever (RULES B2). Where it is not there the queue is listed at once: a wrong guess costs a
-//! request and two trips, and is not made again until the predecessor was the same twice. Where as many joined between the last
-//! turns, its counter can be guessed too, and it is watched in the trip of the create.
+//! A node that is there and has the counter before ours is ahead of us, and nobody can come between. When its release is told we
+//! are admitted, and when it has left in another way the queue is listed as ever (RULES B2). Where it is not there the queue is
+//! listed at once: a wrong guess costs a request and two trips, and is not made again until the predecessor was the same twice.
+//! Where as many joined between the last turns, its counter can be guessed too, and it is watched in the trip of the create.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 //!
 //! # Layout
 //!
-//! `/<namespace>/<kind>/<key>/<node>`: namespace and kind (and `client`, `limits`, `released`) are plain nodes, made at connect; the key's is a
-//! container, which the server removes when it is empty. Each client has an ephemeral node
+//! `/<namespace>/<kind>/<key>/<node>`: namespace and kind (and `client`, `limits`, `released`) are plain nodes, made at connect;
+//! the key's is a container, which the server removes when it is empty. Each client has an ephemeral node
 //! `/<namespace>/client/<id>` with its label. Nodes of mutexes and read/write locks are named as Curator
 //! names them, so that [`Address::exact`](latchwork_core::Address::exact) of a queue's path shares a lock with
 //! `InterProcessMutex` and `InterProcessReadWriteLock`. With a login (`user:password@`, the digest scheme) what is

@@ -224,8 +224,9 @@ impl Node for ZkNode {
         let id = self.frees_id.swap(false, Ordering::AcqRel).then(|| id_of(self.name())).flatten();
         let driver = &self.session.driver;
         let tells = self.has_entered() && self.crowded.load(Ordering::Acquire);
-        let told = match self.released_path(self.name()).filter(|_| tells) {
-            Some(told) => driver.tell_and_delete(&told, &self.path).await,
+        let released = if tells { self.released_path(self.name()) } else { None };
+        let told = match released {
+            Some(released) => driver.tell_and_delete(&released, &self.path).await,
             None => Ok(false),
         };
         let left = match told {

@@ -41,7 +41,7 @@ use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Standing, standing};
 use latchwork_core::{Error, ErrorKind, Kind, Moment, Result};
 
-use crate::driver::{Event, Look};
+use crate::driver::{Connection, Event, Look};
 use crate::error::Fault;
 use crate::limit::{Limit, read_limit};
 use crate::lookouts::Place;
@@ -81,7 +81,7 @@ impl ZkNode {
         // Held over the whole wait: whichever event comes first on the session is seen first.
         let mut own: Option<Armed> = None;
         let own_due = self.state.lease().clock().now() + OWN_WATCHED_AFTER;
-        let (mut view, mut ahead) = match self.first.lock().take() {
+        let (mut view, mut first) = match self.first.lock().take() {
             Some(First::View(view)) => (Some(*view), None),
             Some(First::Behind(path, watched, connection)) => (None, Some((path, watched, connection))),
             None => (None, None),
@@ -99,24 +99,22 @@ impl ZkNode {
             if self.is_leaving() {
                 return Err(Error::new(ErrorKind::NotHeld, "it was left while it waited"));
             }
-            if let Some((path, watched, connection)) = ahead.take() {
+            if let Some((path, watched, connection)) = first.take() {
                 self.crowded();
                 let told = match connection {
                     Some(_) => self.arm_to_be_told(&mut own, &path).await,
                     None => Ok(None),
                 };
-                let woken = match told {
-                    Ok(told) => self.until(&mut own, own_due, told, watched, Some(&path)).await,
+                let admitted = match told {
+                    Ok(told) => {
+                        let ahead = Neighbour { path, watched, told, connection, alone: false };
+                        self.behind(&mut own, own_due, ahead).await
+                    }
                     Err(fault) => Err(fault),
                 };
-                match woken {
-                    Ok(Woken::Released)
-                        if own.is_some()
-                            && connection.is_some_and(|mut connection| connection.has_lasted()) =>
-                    {
-                        return self.enter(false, own, Limit::default());
-                    }
-                    Ok(_) => {}
+                match admitted {
+                    Ok(true) => return self.enter(false, own, Limit::default()),
+                    Ok(false) => {}
                     Err(fault) => self.heal(fault).await?,
                 }
                 continue;
@@ -143,7 +141,7 @@ impl ZkNode {
                 self.removed_while_waiting();
                 continue;
             };
-            let woken = match standing(&queue.listed(|name| marked.contains(name)), at, limit.permits) {
+            let waited = match standing(&queue.listed(|name| marked.contains(name)), at, limit.permits) {
                 Standing::Admitted { mark } => return self.enter(mark, own, limit),
                 Standing::Behind { watch, sole } => {
                     let name = &queue.0[watch].name;
@@ -162,7 +160,7 @@ impl ZkNode {
                     let alone = may_be_alone && (own.is_some() || room.is_some());
                     self.get_to_know(&queue, at);
                     // Taken before anything is armed on it.
-                    let mut connection = self.session.driver.connection();
+                    let connection = place.is_here().then(|| self.session.driver.connection());
                     let own_first = async {
                         if alone {
                             self.arm_own(&mut own).await.map(|()| None)
@@ -195,15 +193,10 @@ impl ZkNode {
                     drop(queue);
                     match watched {
                         Ok(watched) => {
-                            match self.until(&mut own, own_due, told, watched, Some(&path)).await {
-                                Ok(woken @ (Woken::Left | Woken::Released))
-                                    if own.is_some()
-                                        && (alone || woken == Woken::Released)
-                                        && connection.has_lasted() =>
-                                {
-                                    return self.enter(false, own, limit);
-                                }
-                                woken => woken,
+                            let ahead = Neighbour { path, watched, told, connection, alone };
+                            match self.behind(&mut own, own_due, ahead).await {
+                                Ok(true) => return self.enter(false, own, limit),
+                                waited => waited.map(drop),
                             }
                         }
                         Err(fault) => Err(fault),
@@ -217,7 +210,7 @@ impl ZkNode {
                     match self.arm_head(&place, &paths, ahead, limit).await {
                         Ok(Ahead::Same(armed)) => {
                             drop((queue, paths, place));
-                            self.until(&mut own, own_due, None, armed, None).await
+                            self.until(&mut own, own_due, None, armed, None).await.map(drop)
                         }
                         Ok(Ahead::Moved(queue)) => {
                             view = Some(View { queue, limit });
@@ -228,7 +221,7 @@ impl ZkNode {
                     }
                 }
             };
-            match woken {
+            match waited {
                 // What was to be watched has left since the listing (RULES B3).
                 Ok(_) | Err(Fault::NoNode) => {}
                 Err(fault) => self.heal(fault).await?,
@@ -366,6 +359,19 @@ impl ZkNode {
         Ok(Ahead::Same(Box::pin(async move { any.await.0 })))
     }
 
+    /// Waits behind one node; answers whether its end admits. Else: look again.
+    async fn behind(
+        &self,
+        own: &mut Option<Armed>,
+        own_due: Moment,
+        ahead: Neighbour,
+    ) -> std::result::Result<bool, Fault> {
+        let Neighbour { path, watched, told, connection, alone } = ahead;
+        let woken = self.until(own, own_due, told, watched, Some(&path)).await?;
+        let admits = woken == Woken::Released || alone && woken == Woken::Left;
+        Ok(admits && own.is_some() && connection.is_some_and(|mut connection| connection.has_lasted()))
+    }
+
     /// Waits for an event of what is watched (at `path`, where that is one node), of the own node, for the loss of
     /// the lease, or for the re-check. The own node is watched from `own_due` on, if it is not yet.
     async fn until(
@@ -438,6 +444,18 @@ impl ZkNode {
         let error = overtaken(&self.session, fault, "wait");
         Err(self.state.lost().map_or(error, Error::lost))
     }
+}
+
+/// The node ahead that is waited for.
+struct Neighbour {
+    path: String,
+    watched: Armed,
+    /// Tells of its release.
+    told: Option<Armed>,
+    /// As it was before anything was armed on it; `None` where another session watches.
+    connection: Option<Connection>,
+    /// Nobody else is ahead, and the own node is watched.
+    alone: bool,
 }
 
 /// What arming the head's watches showed.

@@ -45,39 +45,6 @@ async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_remov
     coordinator.close().await.unwrap();
 }
 
-/// The events of one connection come in order, so that the last before it leaves the own node there; those that a new
-/// connection begins with may not.
-#[tokio::test]
-async fn the_next_in_line_enters_at_once_but_lists_after_a_reconnect() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
-    for (key, severed) in [("a", false), ("b", true)] {
-        let queue = address(&config, Kind::Mutex, key);
-        let holder = admitted(other.join(&join(&queue, Exclusive)).await);
-        let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
-        let mut admission = pin!(waiter.admitted());
-        // The lists that it is polled beside are answered behind the watches that it arms.
-        let lists = async {
-            for _ in 0..5 {
-                one.list(&queue, ALL).await.unwrap();
-            }
-            if severed {
-                proxy.sever();
-                while one.list(&queue, ALL).await.is_err() {}
-            }
-        };
-        tokio::select! {
-            biased;
-            done = &mut admission => panic!("it is not its turn: {done:?}"),
-            () = lists => {}
-        }
-        let listed = proxy.request(|chunk| holds(chunk, LIST));
-        holder.leave().await.unwrap();
-        soon(admission).await.unwrap();
-        assert_eq!(listed.has_fired(), severed, "{key}");
-    }
-}
-
 /// One that holds, and so many that wait behind it.
 async fn line_up(client: &Arc<dyn Backend>, queue: &Address, behind: usize) -> Vec<Arc<dyn Node>> {
     let mut line = vec![admitted(client.join(&join(queue, Exclusive)).await)];
@@ -92,6 +59,38 @@ async fn all_hold_and_release(line: Vec<Arc<dyn Node>>) {
     for node in line {
         soon(node.admitted()).await.unwrap();
         node.leave().await.unwrap();
+    }
+}
+
+/// The events of one connection come in order, so that the release before it, or the end of the last before it, leaves the own node
+/// there; those that a new connection begins with may not.
+#[tokio::test]
+async fn the_next_in_line_enters_at_once_but_lists_after_a_reconnect() {
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    for (key, behind, severed) in [("a", 0, false), ("b", 0, true), ("c", 2, false), ("d", 2, true)] {
+        let queue = address(&config, Kind::Mutex, key);
+        let ahead = line_up(&other, &queue, behind).await;
+        let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
+        let mut admission = pin!(waiter.admitted());
+        // Behind the watches that it arms.
+        assert!(still_waits(&one, &queue, &mut admission).await);
+        if severed {
+            let back = async {
+                proxy.sever();
+                while one.list(&queue, ALL).await.is_err() {}
+            };
+            tokio::select! {
+                biased;
+                done = &mut admission => panic!("it is not its turn: {done:?}"),
+                () = back => {}
+            }
+        }
+        let listed = proxy.request(|chunk| holds(chunk, LIST));
+        all_hold_and_release(ahead).await;
+        soon(admission).await.unwrap();
+        assert_eq!(listed.has_fired(), severed, "{key}");
+        waiter.leave().await.unwrap();
     }
 }
 
@@ -147,17 +146,7 @@ async fn a_release_admits_nobody_whose_own_node_was_removed() {
     let ahead = line_up(&other, &queue, 2).await;
     let waiter = waiting(client.join(&join(&queue, Exclusive)).await);
     let mut admission = pin!(waiter.admitted());
-    // The lists that it is polled beside are answered behind the watches that it arms; it would watch itself some time later anyhow.
-    let lists = async {
-        for _ in 0..5 {
-            client.list(&queue, ALL).await.unwrap();
-        }
-    };
-    tokio::select! {
-        biased;
-        done = &mut admission => panic!("it is not its turn: {done:?}"),
-        () = lists => {}
-    }
+    assert!(still_waits(&client, &queue, &mut admission).await);
     let names = stranger.list_children(&directory).await.unwrap();
     let own = names.iter().max_by_key(|name| &name[name.len() - 10..]).unwrap();
     let listed = proxy.request(|chunk| holds(chunk, LIST));
@@ -168,46 +157,20 @@ async fn a_release_admits_nobody_whose_own_node_was_removed() {
     assert!(!listed.has_fired(), "it was told");
 }
 
-/// The events of one connection come in order; those that a new connection begins with may not.
-#[tokio::test]
-async fn a_release_that_is_told_after_a_reconnect_has_the_next_list() {
-    let config = config(server().await.addr());
-    let (proxy, [one, other]) = one_proxied(&config).await;
-    for (key, severed) in [("a", false), ("b", true)] {
-        let queue = address(&config, Kind::Mutex, key);
-        let ahead = line_up(&other, &queue, 2).await;
-        let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
-        let mut admission = pin!(waiter.admitted());
-        assert!(still_waits(&one, &queue, &mut admission).await);
-        if severed {
-            proxy.sever();
-            while one.list(&queue, ALL).await.is_err() {}
-        }
-        let listed = proxy.request(|chunk| holds(chunk, LIST));
-        all_hold_and_release(ahead).await;
-        soon(admission).await.unwrap();
-        assert_eq!(listed.has_fired(), severed, "{key}");
-        waiter.leave().await.unwrap();
-    }
-}
-
 /// It may have been told: asked again, it finds nothing.
 #[tokio::test]
 async fn a_release_whose_answer_is_lost_is_asked_again() {
     let config = config(server().await.addr());
     let (proxy, [one, other]) = one_proxied(&config).await;
     let queue = address(&config, Kind::Mutex, "a");
-    let holder = admitted(other.join(&join(&queue, Exclusive)).await);
-    let first = waiting(other.join(&join(&queue, Exclusive)).await);
+    let ahead = line_up(&other, &queue, 1).await;
     let (told, last) = (
         waiting(one.join(&join(&queue, Exclusive)).await),
         waiting(other.join(&join(&queue, Exclusive)).await),
     );
     let mut admission = pin!(told.admitted());
     assert!(still_waits(&one, &queue, &mut admission).await);
-    holder.leave().await.unwrap();
-    soon(first.admitted()).await.unwrap();
-    first.leave().await.unwrap();
+    all_hold_and_release(ahead).await;
     soon(admission).await.unwrap();
     let mut lost = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
     assert_eq!(*told.leave().await.unwrap_err().kind(), ErrorKind::Unknown);
@@ -229,8 +192,7 @@ async fn who_is_asked_to_release_has_not_released() {
         (address(&config, Kind::Mutex, "a"), format!("/{}/mutex/a", config.namespace)),
         (address(&config, Kind::Mutex, Address::exact(exact.as_str())), exact.clone()),
     ] {
-        let holder = admitted(other.join(&join(&queue, Exclusive)).await);
-        let last = waiting(other.join(&join(&queue, Exclusive)).await);
+        let mut ahead = line_up(&other, &queue, 1).await;
         let waiter = waiting(client.join(&join(&queue, Exclusive)).await);
         let mut admission = pin!(waiter.admitted());
         assert!(still_waits(&client, &queue, &mut admission).await);
@@ -238,9 +200,9 @@ async fn who_is_asked_to_release_has_not_released() {
             stranger.set_data(&format!("{directory}/{name}"), b"__REVOKE__", None).await.unwrap();
         }
         assert!(still_waits(&client, &queue, &mut admission).await);
-        last.leave().await.unwrap();
+        ahead.pop().unwrap().leave().await.unwrap();
         assert!(still_waits(&client, &queue, &mut admission).await);
-        holder.leave().await.unwrap();
+        all_hold_and_release(ahead).await;
         soon(admission).await.unwrap();
         waiter.leave().await.unwrap();
     }
