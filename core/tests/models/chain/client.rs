@@ -22,6 +22,7 @@ impl Client {
             birth: Birth::default(),
             entered: false,
             last_turn: None,
+            turn: 0,
             claim,
             view: 0,
             owes_mark: false,
@@ -33,7 +34,7 @@ impl Client {
     /// Back to where nothing is known, so that equal situations are equal states.
     pub(super) fn idle(&mut self) {
         (self.phase, self.sequence, self.birth, self.entered) = (Phase::Idle, 0, Birth::default(), false);
-        (self.name, self.name_burnt) = (0, false);
+        (self.name, self.name_burnt, self.turn) = (0, false, 0);
         (self.owes_mark, self.unknown, self.phantom) = (false, false, false);
     }
 }
@@ -64,6 +65,9 @@ impl State {
                 let last = self.views.len() - 1;
                 let client = &mut self.clients[index];
                 (client.sequence, client.view, client.phase) = (sequence, last, Phase::Listing);
+                if !model.has(Fault::CountedBeforeTheJoin) {
+                    self.take_turn(model, index);
+                }
                 self.come_back(model, index);
             }
             None => self.clients[index].idle(),
@@ -284,7 +288,7 @@ impl State {
     pub(super) fn hold(&mut self, model: &Chain, index: usize) {
         let sequence = self.clients[index].sequence;
         self.clients[index].phase = Phase::Holding;
-        self.clients[index].entered = model.returns || model.tells;
+        self.clients[index].entered = model.returns || model.tells || model.counts;
         self.highest_token = self.highest_token.max(sequence);
         if !model.limits.is_empty() {
             return;
@@ -326,7 +330,7 @@ impl State {
                     self.change(model, |view| view.nodes.retain(|node| !found.contains(&node.sequence)));
                 }
             }
-        } else if model.reuses && model.server == Server::Etcd && client.phase != Phase::Leaving {
+        } else if model.reuses && model.server == Server::Etcd && client.phase != Phase::Leaving && !told {
             self.erase(model, by, client.name);
         } else {
             self.delete(model, by, client.sequence, told);

@@ -10,7 +10,12 @@ impl State {
         match step {
             Step::Join(index) => {
                 self.begin(model, index);
-                self.create_answered(model, index);
+                if model.has(Fault::CountedBeforeTheJoin) {
+                    self.take_turn(model, index);
+                    self.clients[index].phase = Phase::Unknown;
+                } else {
+                    self.create_answered(model, index);
+                }
             }
             Step::JoinUnknown(index, applied) => {
                 self.begin(model, index);
@@ -30,6 +35,8 @@ impl State {
             Step::Resolve(index) => self.resolve(model, index),
             Step::List(index) => self.list(model, index),
             Step::Arm(index) => self.arm(model, index),
+            Step::Prove(index) => self.prove(index),
+            Step::Proved(index) => self.proved(model, index),
             Step::Advance(index) => self.advance(model, index),
             Step::Mark(index) => {
                 self.clients[index].owes_mark = false;
@@ -74,8 +81,8 @@ impl State {
             Step::Deadline(index) => {
                 self.failures += 1;
                 self.clients[index].valid = false;
-                // Lost at once, by the clock; only a listing that is on its way is still processed.
-                if self.clients[index].phase != Phase::Listing {
+                // Lost at once, by the clock; only an answer that is on its way is still processed.
+                if !matches!(self.clients[index].phase, Phase::Listing | Phase::Proved) {
                     self.clients[index].phase = Phase::Out;
                 }
             }
@@ -117,6 +124,7 @@ impl State {
                 // It is removed, and made again by whoever comes first: at best in one transaction with that join.
                 self.next.counter = 0;
             }
+            Step::Reset => (self.counted, self.resets) = (0, self.resets + 1),
             Step::SetLimit => {
                 let limit = model.limits[self.changes];
                 self.changes += 1;
@@ -222,7 +230,11 @@ impl State {
         if self.leader().nodes.iter().any(|node| gone(node) && node.by != by) {
             self.broken = Some(Broken::ForeignLeave);
         }
-        let told = told && self.leader().nodes.iter().any(gone);
+        let there = self.leader().nodes.iter().any(gone);
+        if told {
+            self.count(model, by, there);
+        }
+        let told = told && there && model.tells;
         self.change(model, |view| {
             view.nodes.retain(|node| !gone(node));
             view.told = told.then_some(sequence);

@@ -2,6 +2,7 @@
 
 mod client;
 mod coordinator;
+mod count;
 mod judge;
 mod recovery;
 mod rules;
@@ -47,6 +48,20 @@ pub(crate) enum Fault {
     WriteIsTold,
     /// B2, B4: a release that a lost connection kept back still admits, before what happened to the own node is told.
     MissedReleaseAdmits,
+    /// B2: who abandons a waiting node counts it as a release.
+    AbandonIsCounted,
+    /// B2: a counted leave does not compare that the own node is still there, so that a second one counts again.
+    CountUnguarded,
+    /// B2: who is ahead, and what has been counted, is read in another request than the join's, before it.
+    CountedBeforeTheJoin,
+    /// B2: what had been counted before the join is not looked at.
+    CountOfEarlierTurn,
+    /// B2: who reads the count does not look at its own node.
+    CountWithoutOwnNode,
+    /// B2: who reads the count has looked at its own node before, in another request.
+    CountReadApart,
+    /// B1: who reads the count does not look at its own deadline behind the answer.
+    CountIgnoresDeadline,
     /// B2: a client's next node admits, though it is as far from the last one as one in another directory may be.
     DirectoryUnproved,
     /// B2: a client's next node admits, though its last one was behind others.
@@ -127,6 +142,10 @@ pub(crate) struct Chain {
     pub(crate) returns: bool,
     /// ZooKeeper, where all claims are exclusive: who leaves an admitted node may tell so in the same transaction.
     pub(crate) tells: bool,
+    /// etcd: who leaves an admitted node may count that in the same transaction, and who waits may go by the count.
+    pub(crate) counts: bool,
+    /// How often the count vanishes.
+    pub(crate) resets: u8,
     pub(crate) fault: Option<Fault>,
     /// What alone is judged; everything when there is no fault.
     pub(crate) only: Option<Broken>,
@@ -185,6 +204,8 @@ enum Phase {
         sole: bool,
     },
     Sleeping(Watch),
+    /// etcd: what it has read of the count admits it; the answer is on its way.
+    Proved,
     Holding,
     Leaving,
     /// The lease is over.
@@ -207,10 +228,12 @@ struct Client {
     free_names: u32,
     sequence: u8,
     birth: Birth,
-    /// Its node was admitted. Known with `returns` or `tells` alone.
+    /// Its node was admitted. Known with `returns`, `tells` or `counts` alone.
     entered: bool,
     /// Of its last node, which was admitted exclusively and has left.
     last_turn: Option<Birth>,
+    /// etcd: as much must have been counted.
+    turn: u8,
     claim: Claim,
     /// Which view its server shows, and its watches have reported.
     view: usize,
@@ -227,7 +250,7 @@ pub(crate) enum Late {
     Create(Attempt, u8),
     /// Of one incarnation.
     Delete(Attempt, u8),
-    /// The same, told as a release.
+    /// The same, told (on etcd counted) as a release.
     Tell(Attempt, u8),
     /// Of whatever bears the name.
     Erase(Attempt, u8),
@@ -242,6 +265,9 @@ pub(crate) struct State {
     late: BTreeSet<Late>,
     tombstones: BTreeSet<Attempt>,
     last: u8,
+    /// The version of the key that counts releases; zero where it is not there.
+    counted: u8,
+    resets: u8,
     /// What the next node's birth will be.
     next: Birth,
     collections: u8,
@@ -265,12 +291,15 @@ pub(crate) enum Step {
     Resolve(usize),
     List(usize),
     Arm(usize),
+    /// It reads the count, which admits it, and then processes the answer.
+    Prove(usize),
+    Proved(usize),
     Advance(usize),
     Mark(usize),
     MarkLate(usize),
     Leave(usize),
     LeaveLate(usize),
-    /// A leave that is told as a release.
+    /// A leave that is told (on etcd counted) as a release.
     Tell(usize),
     TellLate(usize),
     /// Two leaves at once: the other one is carried out later.
@@ -287,6 +316,8 @@ pub(crate) enum Step {
     Remove(usize),
     /// The empty directory goes.
     Collect,
+    /// The count vanishes.
+    Reset,
     SetLimit,
 }
 

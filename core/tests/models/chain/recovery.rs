@@ -12,7 +12,7 @@ pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {
     let mut state = state.clone();
     let mut steps = 0;
     loop {
-        while let Some(step) = state.due() {
+        while let Some(step) = state.due(model) {
             state.step(model, step);
             state.forget_old_views();
             steps += 1;
@@ -31,7 +31,7 @@ pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {
         let Some(holder) = state.clients.iter().position(|client| client.phase == Phase::Holding) else {
             break;
         };
-        let told = model.trusts_told() && state.clients[holder].entered;
+        let told = model.may_tell(&state.clients[holder]);
         state.step(model, if told { Step::Tell(holder) } else { Step::Leave(holder) });
         state.forget_old_views();
     }
@@ -41,7 +41,7 @@ pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {
 
 impl State {
     /// The next thing that happens when nothing fails and nobody releases.
-    fn due(&self) -> Option<Step> {
+    fn due(&self, model: &Chain) -> Option<Step> {
         if let Some(&late) = self.late.first() {
             return Some(Step::Land(late));
         }
@@ -54,9 +54,12 @@ impl State {
                 Phase::Unknown => Some(Step::Resolve(index)),
                 Phase::Leaving => Some(Step::Leave(index)),
                 Phase::Holding if client.owes_mark => Some(Step::Mark(index)),
+                Phase::Out if model.gives_back(client) => Some(Step::Leave(index)),
                 Phase::Idle | Phase::Out => None,
                 _ if client.view + 1 < self.views.len() => Some(Step::Advance(index)),
+                Phase::Listing if self.proves(model, index) => Some(Step::Prove(index)),
                 Phase::Listing => Some(Step::List(index)),
+                Phase::Proved => Some(Step::Proved(index)),
                 Phase::Arming { .. } => Some(Step::Arm(index)),
                 Phase::Holding | Phase::Sleeping(_) => None,
             }

@@ -24,6 +24,8 @@ fn on(server: Server, claims: &[latchwork_core::decide::Claim]) -> Chain {
         reuses: false,
         returns: false,
         tells: false,
+        counts: false,
+        resets: 0,
         fault: None,
         only: None,
     }
@@ -45,6 +47,13 @@ fn b1_on_etcd_a_listing_without_the_own_node_admits_a_phantom() {
 #[test]
 fn b1_on_zookeeper_the_own_node_in_a_listing_is_not_enough() {
     planted("b1 zookeeper", Fault::NoDeadline, Chain { failures: 1, ..on(ZooKeeper, &[W, W]) }, Believes);
+}
+
+/// The read shows the own node, but its answer may come when that is gone.
+#[test]
+fn b1_the_deadline_is_looked_at_behind_the_answer_that_tells_of_the_count() {
+    let bounds = Chain { counts: true, failures: 1, ..on(Etcd, &[W, W]) };
+    planted("b1 counted", Fault::CountIgnoresDeadline, bounds, Believes);
 }
 
 #[test]
@@ -91,6 +100,23 @@ fn b2_a_release_that_is_told_admits_its_immediate_follower_alone() {
     let bounds = Chain { reconnects: 1, ..bounds };
     planted("b2 told, missed", Fault::MissedReleaseAdmits, bounds.clone(), Believes);
     assert_found("b2 told, missed, two", two(Fault::MissedReleaseAdmits, bounds));
+}
+
+/// As many counted releases as nodes were ahead at the join have admitted who is still there: each took one of those away.
+#[test]
+fn b2_a_count_of_releases_admits_whose_turn_was_read_with_its_join() {
+    let bounds = Chain { counts: true, resets: 1, ..on(Etcd, &[W, W, W]) };
+    for fault in [Fault::AbandonIsCounted, Fault::CountedBeforeTheJoin, Fault::CountOfEarlierTurn] {
+        planted("b2 counted", fault, bounds.clone(), TwoHolders);
+    }
+    let twice = Chain { unknowns: 1, ..bounds.clone() };
+    planted("b2 counted, twice", Fault::CountUnguarded, twice, TwoHolders);
+    let removed = Chain { removals: 1, ..bounds };
+    for fault in [Fault::CountWithoutOwnNode, Fault::CountReadApart] {
+        planted("b2 counted, own", fault, removed.clone(), Believes);
+        let two = Chain { fault: Some(fault), only: Some(TwoHolders), ..removed.clone() };
+        assert_found("b2 counted, own, two", two);
+    }
 }
 
 #[test]
@@ -250,6 +276,25 @@ fn b_every_state_of_releases_that_are_told() {
 }
 
 #[test]
+fn b_every_state_of_releases_that_are_counted() {
+    let bounds = Chain { counts: true, resets: 1, ..on(Etcd, &[W, W, W]) };
+    assert_sound("B counted", Chain { failures: 1, removals: 1, reconnects: 1, ..bounds.clone() });
+    assert_sound("B counted, unknown", Chain { unknowns: 1, removals: 1, ..bounds.clone() });
+    let names = Chain { claims: vec![W; 2], attempts: 2, unknowns: 1, reuses: true, ..bounds.clone() };
+    assert_sound("B counted, names", Chain { failures: 1, ..names.clone() });
+    assert_sound("B counted, readers", Chain { claims: vec![W, R, W], downgrades: 1, ..bounds.clone() });
+    if long() {
+        assert_sound("B counted, two unknown", Chain { unknowns: 2, failures: 1, ..names });
+        let removals = 1;
+        assert_sound("B counted, all", Chain { unknowns: 1, failures: 1, removals, ..bounds.clone() });
+        assert_sound("B counted, again", Chain { attempts: 2, resets: 2, ..bounds.clone() });
+        assert_sound("B counted, four", Chain { claims: vec![W; 4], resets: 2, removals, ..bounds.clone() });
+        let readers = Chain { claims: vec![W, R, W, R], downgrades: 1, ..bounds };
+        assert_sound("B counted, four readers", readers);
+    }
+}
+
+#[test]
 fn b_every_state_of_those_who_come_back() {
     let attempts = if long() { 3 } else { 2 };
     let bounds = Chain { attempts, returns: true, removals: 1, unknowns: 1, ..on(ZooKeeper, &[W, W]) };
@@ -300,6 +345,9 @@ fn b_long_walks() {
                 reuses: true,
                 returns: server == ZooKeeper && !permits,
                 tells: server == ZooKeeper,
+                counts: server == Etcd && !permits,
+                resets: 5,
+                removals: if server == Etcd && !permits { 4 } else { 0 },
                 ..on(server, &claims)
             };
             walk("B", &model, if long() { 600 } else { 300 }, 100_000);

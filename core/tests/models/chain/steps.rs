@@ -21,6 +21,8 @@ impl Model for Chain {
             late: BTreeSet::new(),
             tombstones: BTreeSet::new(),
             last: 0,
+            counted: 0,
+            resets: 0,
             next: Birth::default(),
             collections: 0,
             changes: 0,
@@ -49,6 +51,9 @@ impl Model for Chain {
         if self.returns && state.collections == 0 && state.leader().nodes.is_empty() && state.next.counter > 0
         {
             steps.push(Step::Collect);
+        }
+        if state.resets < self.resets && state.counted > 0 {
+            steps.push(Step::Reset);
         }
         if state.changes < self.limits.len() {
             steps.push(Step::SetLimit);
@@ -109,8 +114,13 @@ impl Chain {
                     steps.push(Step::Downgrade(index));
                 }
             }
+            Phase::Proved => steps.push(Step::Proved(index)),
             Phase::Leaving => {}
+            Phase::Out if self.gives_back(client) => {}
             Phase::Out => return,
+        }
+        if matches!(client.phase, Phase::Listing | Phase::Sleeping(_)) && state.proves(self, index) {
+            steps.push(Step::Prove(index));
         }
         if state.removals < self.removals && state.leader().admits(client.sequence) == Some(false) {
             steps.push(Step::Remove(index));
@@ -119,7 +129,7 @@ impl Chain {
             steps.push(Step::Write(index));
         }
         steps.push(Step::Leave(index));
-        let tells = self.trusts_told() && (client.entered || self.has(Fault::AbandonedIsTold));
+        let tells = self.may_tell(client);
         if tells {
             steps.push(Step::Tell(index));
         }
