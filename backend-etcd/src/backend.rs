@@ -16,8 +16,8 @@ use crate::driver::Driver;
 use crate::error::Failure;
 use crate::keys::{Layout, Queue};
 use crate::lease::{Leases, revoke_in_time};
+use crate::leftovers::Leftovers;
 use crate::terms::{Entry, Guard, Order, Range, Step};
-use crate::tombstones::Tombstones;
 use crate::view::stored_limit;
 use crate::watch::Watches;
 use crate::{join, recheck, stream, view};
@@ -37,7 +37,7 @@ pub(crate) struct Client {
     pub(crate) leases: Arc<Leases>,
     pub(crate) watches: Arc<Watches>,
     pub(crate) names: Names,
-    pub(crate) tombstones: Arc<Tombstones>,
+    pub(crate) leftovers: Arc<Leftovers>,
     tasks: [AbortHandle; 2],
 }
 
@@ -48,7 +48,7 @@ impl EtcdBackend {
         let stream = tokio::spawn(stream::run(driver.clone(), Arc::clone(&watches), commands));
         let recheck = tokio::spawn(recheck::run(driver.clone(), Arc::clone(&watches), lease.clone()));
         let tasks = [stream.abort_handle(), recheck.abort_handle()];
-        let tombstones = Tombstones::new(
+        let leftovers = Leftovers::new(
             driver.clone(),
             layout.clone(),
             lease.clock().clone(),
@@ -56,7 +56,7 @@ impl EtcdBackend {
             TOMBSTONE,
         );
         let (leases, names) = (Arc::new(leases), Names::default());
-        let client = Client { driver, layout, leases, watches, names, tombstones, tasks };
+        let client = Client { driver, layout, leases, watches, names, leftovers, tasks };
         Self { client: Arc::new(client), closing: Mutex::default() }
     }
 
@@ -72,7 +72,7 @@ impl EtcdBackend {
 impl Client {
     fn stop(&self) {
         self.leases.stop();
-        self.tombstones.stop();
+        self.leftovers.stop();
         self.tasks.iter().for_each(AbortHandle::abort);
     }
 }
@@ -96,7 +96,8 @@ impl SequentialNodes for EtcdBackend {
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<contracts::Entry>> {
         let queue = self.queue(queue)?;
         // As a reader sees it: everything, with values.
-        let (view, limit) = view::read(&self.client.driver, &queue, Claim::Shared, Order::Oldest).await?;
+        let (view, limit) =
+            view::read(&self.client.driver, &queue, Claim::Shared, Order::Oldest, None).await?;
         let claims: Vec<_> = view.members.iter().map(|member| member.value.claim).collect();
         let marked = view.members.iter().rposition(|member| member.value.marked).map_or(0, |last| last + 1);
         let admitted = admitted_prefix(&claims, marked, limit.unwrap_or(0));

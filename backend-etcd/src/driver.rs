@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use crate::config::Settings;
 use crate::error::{Answer, Failure, as_read, is_older_than_the_roles, late};
-use crate::terms::{Ended, Entry, Found, Guard, Notice, Only, Order, Outcome, Range, Step, Watch};
+use crate::terms::{Change, Ended, Entry, Found, Guard, Notice, Only, Order, Outcome, Range, Step, Watch};
 
 /// How long a connection may be silent before it is asked for a sign of life. Servers hang up on clients that ask more
 /// often than every 5 s. A stuck renewal is noticed by its own period, which helps where there is another member to ask: on
@@ -310,12 +310,16 @@ fn notice(response: &WatchResponse) -> Notice {
     if response.created() {
         return Notice::Created { id, revision: header };
     }
-    let keys = response.events().iter().filter_map(|event| {
+    let changes = response.events().iter().filter_map(|event| {
         // Filters keep the other kind away.
         debug_assert!(matches!(event.event_type(), EventType::Put | EventType::Delete));
-        event.kv().map(|kv| (kv.key().to_vec(), revision(kv.mod_revision())))
+        event.kv().map(|kv| Change {
+            key: kv.key().to_vec(),
+            value: kv.value().to_vec(),
+            revision: revision(kv.mod_revision()),
+        })
     });
-    Notice::Changed { id, revision: header, keys: keys.collect() }
+    Notice::Changed { id, revision: header, changes: changes.collect() }
 }
 
 fn watch_options(watch: &Watch) -> WatchOptions {
@@ -349,7 +353,9 @@ fn operation(step: Step) -> TxnOp {
         // Lease 0 is no lease: the key stays.
         Step::Put { key, value, lease } => TxnOp::put(key, value, Some(PutOptions::new().with_lease(lease))),
         Step::Delete(key) => TxnOp::delete(key, None::<DeleteOptions>),
+        Step::DeleteAll(prefix) => TxnOp::delete(prefix, Some(DeleteOptions::new().with_prefix())),
         Step::Get(key) => TxnOp::get(key, None),
+        Step::Count(prefix) => TxnOp::get(prefix, Some(GetOptions::new().with_prefix().with_count_only())),
         Step::Range(range) => {
             let (prefix, options) = range_request(range);
             TxnOp::get(prefix, Some(options))
@@ -379,6 +385,7 @@ fn found(get: &etcd_client::GetResponse) -> Found {
         value: kv.value().to_vec(),
         created: revision(kv.create_revision()),
         modified: revision(kv.mod_revision()),
+        version: revision(kv.version()),
     });
     Found { entries: entries.collect(), more: get.more(), count: u64::try_from(get.count()).unwrap_or(0) }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Feed {
     departed: VecDeque<(u64, Vec<u8>)>,
     by_key: HashMap<Vec<u8>, Vec<SubscriberId>>,
     subscribers: HashMap<SubscriberId, Subscriber>,
+    // The server made the watch before what it starts with, so that nothing is told late.
+    prompt: bool,
     /// Since when nobody subscribes.
     pub(crate) idle_since: Option<Instant>,
     /// A look at its idleness is due some time.
@@ -102,9 +104,11 @@ impl Feed {
     /// The server made the watch: one without a start of its own sends what happens after `revision`. Whoever listed before that
     /// lists again.
     pub(crate) fn created(&mut self, revision: u64) {
-        if self.complete_after.is_some() {
+        if let Some(start) = self.complete_after {
+            self.prompt = revision <= start;
             return;
         }
+        self.prompt = true;
         self.complete_after = Some(revision);
         let early: Vec<_> = self
             .subscribers
@@ -134,6 +138,11 @@ impl Feed {
         if self.departed.len() > REMEMBERED {
             self.complete_after = self.departed.pop_front().map(|(at, _)| at);
         }
+    }
+
+    /// Whether every departure after this revision is told, and as promptly as a server tells what happens.
+    pub(crate) fn is_prompt_after(&self, revision: u64) -> bool {
+        self.prompt && self.complete_after.is_some_and(|start| start <= revision)
     }
 
     /// Whether this key is known to have left after that revision.

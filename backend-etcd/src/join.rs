@@ -2,7 +2,7 @@
 //!
 //! *Protocol.* A join is ONE transaction: IF neither the own key nor this attempt's tombstone exists THEN put the own key
 //! under the lease, and read its predecessor (or the queue, where claims differ, or who was the predecessor before, where that
-//! does not change); ELSE read both. The order of the queue, and the fencing token, is the key's create revision.
+//! does not change; and where it was far from the head before, the count of releases, and how many are ahead); ELSE read both. The order of the queue, and the fencing token, is the key's create revision.
 //!
 //! *Why it is safe.* A revision is given out once, so whoever joins later stands behind. The key's name holds the attempt's id,
 //! so that a repeated request makes no second node; a request that lands after its attempt was abandoned meets the tombstone
@@ -20,6 +20,7 @@ use latchwork_core::{Error, ErrorKind, LostReason, Result};
 
 use crate::backend::Client;
 use crate::cell::Cell;
+use crate::count::Turn;
 use crate::error::{Answer, Failure};
 use crate::keys::{NodeValue, Queue};
 use crate::lease::Session;
@@ -78,7 +79,7 @@ pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
         return Ok(());
     }
     let own = queue.node(session.id, client.names.of(join.id));
-    match client.tombstones.bury(session.id, join.id, own.as_bytes()).await {
+    match client.leftovers.bury(session.id, join.id, own.as_bytes()).await {
         Ok(()) => {
             client.names.settle(join.id);
             Ok(())
@@ -128,15 +129,25 @@ impl Attempt<'_> {
     async fn enter(&self) -> Answer<Joined> {
         let mut cell = Cell::expected(self.join);
         let neighbour = self.neighbour();
+        let counter = self.counter();
         for _ in 0..ROUNDS {
             let mut parts = self.parts(&cell);
             parts.then.push(match &neighbour {
                 Some(key) => Step::Get(key.to_vec()),
                 None => Step::Range(view::range(&self.queue, self.join.claim, Order::Newest)),
             });
+            if let Some(key) = &counter {
+                parts.then.push(Step::Get(key.clone().into_bytes()));
+                if neighbour.is_some() {
+                    parts.then.push(Step::Count(self.queue.prefix.clone()));
+                }
+            }
             let outcome = self.client.driver.transact(parts.guards, parts.then, parts.otherwise).await?;
             if outcome.held {
-                return self.entered(&outcome, neighbour.is_some()).await.map_err(after_the_put);
+                return self
+                    .entered(&outcome, neighbour.is_some(), counter.is_some())
+                    .await
+                    .map_err(after_the_put);
             }
             if let Some(joined) = self.found_again(&outcome).await? {
                 return Ok(joined);
@@ -179,7 +190,7 @@ impl Attempt<'_> {
             let last = outcome.reads.last().cloned().unwrap_or_default();
             let view = match View::new(&self.queue, outcome.revision, &last) {
                 Some(view) => view,
-                None => view::read(driver, &self.queue, Claim::Shared, Order::Oldest).await?.0,
+                None => view::read(driver, &self.queue, Claim::Shared, Order::Oldest, None).await?.0,
             };
             if !view.admits(self.join.claim, limit) {
                 return Ok(Joined::Refused);
@@ -224,9 +235,19 @@ impl Attempt<'_> {
         self.client.watches.neighbour(&self.queue.prefix).filter(|key| **key != *self.own.as_bytes())
     }
 
-    async fn entered(&self, outcome: &Outcome, neighbour: bool) -> Answer<Joined> {
-        let found = outcome.reads.last().cloned().unwrap_or_default();
-        let limit = if self.permits() { stored_limit(outcome.reads.first()) } else { None };
+    /// Where releases are counted, if its end is not in sight.
+    fn counter(&self) -> Option<String> {
+        self.queue.counter().filter(|_| self.client.watches.is_far_from_head(&self.queue.prefix))
+    }
+
+    async fn entered(&self, outcome: &Outcome, neighbour: bool, counted: bool) -> Answer<Joined> {
+        let mut reads = outcome.reads.iter();
+        let limit = if self.permits() { stored_limit(reads.next()) } else { None };
+        let found = reads.next().cloned().unwrap_or_default();
+        let turn = match reads.next() {
+            Some(counter) if counted => Turn::new(outcome.revision, reads.next().unwrap_or(&found), counter),
+            _ => None,
+        };
         if let (Claim::Permits(weight), Some(limit)) = (self.join.claim, limit)
             && weight > limit
         {
@@ -242,6 +263,7 @@ impl Attempt<'_> {
             Some(view) => view,
             None => self.look(outcome.revision).await?.0,
         };
+        let view = View { turn, ..view };
         Ok(self.made(outcome.revision, Some(view), limit, false))
     }
 
@@ -269,7 +291,7 @@ impl Attempt<'_> {
     }
 
     async fn look(&self, created: u64) -> Answer<(View, Option<u32>)> {
-        view::read(&self.client.driver, &self.queue, self.join.claim, Order::NewestUpTo(created)).await
+        view::read(&self.client.driver, &self.queue, self.join.claim, Order::NewestUpTo(created), None).await
     }
 
     /// The node that the server made: by this request, or `again` found.
@@ -291,8 +313,8 @@ impl Attempt<'_> {
         // The own lease's deadline counts too (RULES B1), and a removal that was seen already: `admitted` will say so.
         let in_time = node.check_lost().is_ok();
         match standing {
-            Some(Standing::Admitted { mark }) if in_time => node.settle(&self.queue, mark, revision),
-            None if view.is_none() && in_time => node.settle(&self.queue, false, revision),
+            Some(Standing::Admitted { mark }) if in_time => node.settle(&self.queue, mark, revision, None),
+            None if view.is_none() && in_time => node.settle(&self.queue, false, revision, None),
             _ => {
                 node.wait_in(self.queue.clone(), limit, view);
                 return Joined::Waiting(node);

@@ -5,6 +5,8 @@
 //! | `<ns>/<kind>/<key>/<lease hex>-<node id>` | a node: claim, label, join time, mark ([`NodeValue`]) |
 //! | `<name>/<lease hex>-<node id>` | the same at an exact address, beside `etcdctl lock`'s `<name>/<lease hex>` |
 //! | `<ns>/client/<lease hex>/left/<node id>` | a tombstone: this attempt was abandoned (RULES B9), for ten minutes |
+//! | `<ns>/client/released/mutex/<key>/count` | its version counts the releases of a queue that is long ([`Count`](crate::count::Count)), on the lease of who wrote it last |
+//! | `<ns>/client/released/mutex/<key>/<0 to 255>` | tells of the count, to who waits for one with this remainder |
 //! | `<ns>/limit/<kind>/<key>` | a semaphore's stored limit, decimal, without a lease |
 
 use std::sync::Arc;
@@ -14,6 +16,9 @@ use latchwork_core::contracts::NodeId;
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Error, Kind, Result, encode};
 use serde::{Deserialize, Serialize};
+
+/// How many keys tell of releases, in turns: a queue is rarely longer, so that each wakes one.
+const TICKETS: u64 = 256;
 
 /// The layout under one configured namespace.
 #[derive(Clone, Debug)]
@@ -31,6 +36,8 @@ pub(crate) struct Queue {
     pub(crate) kind: Kind,
     /// Where its limit is stored, if it is a queue of permits.
     pub(crate) limit: String,
+    /// The namespace in which its releases are counted, if they are.
+    counted: Option<Arc<str>>,
 }
 
 impl Layout {
@@ -51,6 +58,7 @@ impl Layout {
                 exact: false,
                 kind: address.kind(),
                 limit: format!("{namespace}/limit/{kind}/{coded}"),
+                counted: (address.kind() == Kind::Mutex).then(|| namespace.into()),
             }),
             None => {
                 let prefix = format!("{coded}/");
@@ -68,6 +76,7 @@ impl Layout {
                     exact: true,
                     kind: address.kind(),
                     limit: format!("{root}limit/exact/{kind}/{}", encode(coded)),
+                    counted: None,
                 })
             }
         }
@@ -94,6 +103,23 @@ impl Queue {
     /// so that the second waiter would hold at once (RULES B10).
     pub(crate) fn node(&self, lease: i64, id: NodeId) -> String {
         format!("{}{lease:x}-{id}", self.prefix)
+    }
+
+    /// What is stored of its releases begins with it, if they are counted.
+    pub(crate) fn released(&self) -> Option<String> {
+        let namespace = self.counted.as_ref()?;
+        let kind_and_key = self.prefix.strip_prefix(&**namespace)?;
+        Some(format!("{namespace}/client/released{kind_and_key}"))
+    }
+
+    /// The key whose version counts its releases.
+    pub(crate) fn counter(&self) -> Option<String> {
+        self.released().map(|released| released + "count")
+    }
+
+    /// Where it is told that so many releases were counted.
+    pub(crate) fn ticket(&self, releases: u64) -> Option<String> {
+        self.released().map(|released| format!("{released}{}", releases % TICKETS))
     }
 
     /// Whether an entry takes part in the queue. In our own layout what is not named like a node is

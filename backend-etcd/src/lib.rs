@@ -8,7 +8,8 @@
 //!
 //! # Why it is safe
 //! etcd is linearizable: a revision is given out once, and a listing shows every node that joined before it. A node is admitted
-//! only by a listing that holds itself, while the client's own deadline is ahead; the deadline counts from the send of the
+//! only by a listing that holds itself, or by a count of the releases since it joined (both are shown in `RULES.md`, B1 to B3), while the
+//! client's own deadline is ahead; the deadline counts from the send of the
 //! renewal that was answered, and is a margin shorter than the server's. A late request of an attempt that is over meets a
 //! tombstone, which stands for ten minutes.
 //!
@@ -24,6 +25,7 @@ mod backend;
 mod backoff;
 mod cell;
 mod config;
+mod count;
 mod driver;
 mod error;
 mod feed;
@@ -31,12 +33,13 @@ mod join;
 mod keeper;
 mod keys;
 mod lease;
+mod leftovers;
 mod nodes;
 mod probe;
 mod recheck;
 mod stream;
 mod terms;
-mod tombstones;
+mod ticket;
 mod view;
 mod wait;
 mod watch;

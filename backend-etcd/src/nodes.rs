@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use async_trait::async_trait;
 use latchwork_core::contracts::{Node, NodeId, NodeState};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Error, LostReason, Result};
+use latchwork_core::{Error, ErrorKind, LostReason, Result};
 use parking_lot::Mutex;
 
 use crate::backend::Client;
 use crate::backoff::Backoff;
+use crate::count::{Count, Turn};
 use crate::error::{Answer, Failure};
 use crate::keys::{NodeValue, Queue};
 use crate::lease::Session;
@@ -26,8 +27,40 @@ pub(crate) struct EtcdNode {
     pub(crate) value: NodeValue,
     lease: i64,
     name: Mutex<Name>,
-    // None once it is admitted.
-    waiting: Mutex<Option<Arc<Waiting>>>,
+    place: Mutex<Place>,
+}
+
+/// Whether it is admitted, and what it needs to know then.
+enum Place {
+    Waiting(Arc<Waiting>),
+    Admitted(Option<Box<Counted>>),
+}
+
+/// A hold whose release is counted.
+struct Counted {
+    queue: Queue,
+    // What was counted when it was admitted, where it is known.
+    before: Option<Count>,
+}
+
+impl Counted {
+    /// Counts the release in the transaction that deletes the node, if it is there, and tells who has its turn then.
+    async fn leave(self: Box<Self>, node: &EtcdNode) -> Answer<()> {
+        let count = self.before.map(Count::next);
+        let put = |key, value| Step::Put { key, value, lease: node.lease };
+        let mut steps = vec![Step::Delete(node.own.key.to_vec())];
+        steps.extend(self.queue.counter().map(|counter| put(counter, Vec::new())));
+        if let Some(count) = count {
+            let ticket = self.queue.ticket(count.releases);
+            steps.extend(ticket.map(|ticket| put(ticket, count.encode().into_bytes())));
+        }
+        let client = &node.client;
+        // Before it is sent: its answer may be lost.
+        client.leftovers.counts(&self.queue, None);
+        let outcome = client.driver.transact(vec![created(&node.own)], steps, Vec::new()).await?;
+        client.leftovers.counts(&self.queue, Some(outcome.revision));
+        Ok(())
+    }
 }
 
 /// What a waiter knows.
@@ -37,6 +70,10 @@ pub(crate) struct Waiting {
     pub(crate) limit: AtomicU32,
     /// It stands near the head.
     pub(crate) near: AtomicBool,
+    /// How to tell by a count that all ahead have left.
+    pub(crate) turn: Option<Turn>,
+    // It joined far from the head, where others count.
+    pub(crate) counts: bool,
     // What its join saw, for its first wait.
     view: Mutex<Option<View>>,
 }
@@ -81,25 +118,39 @@ impl EtcdNode {
             value: made.value,
             lease: made.session.id,
             name: Mutex::new(made.name),
-            waiting: Mutex::default(),
+            place: Mutex::new(Place::Admitted(None)),
         })
     }
 
     /// It is to wait for its admission, and begins with what its join saw.
     pub(crate) fn wait_in(&self, queue: Queue, limit: u32, view: Option<View>) {
-        let near = AtomicBool::new(view.as_ref().is_some_and(|view| view.near));
-        let waiting = Waiting { queue, limit: AtomicU32::new(limit), near, view: Mutex::new(view) };
-        *self.waiting.lock() = Some(Arc::new(waiting));
+        let turn = view.as_ref().and_then(|view| view.turn);
+        // Whoever knows its turn goes by it until the queue is short: where some count their releases and some do not, all list.
+        let near = view.as_ref().is_some_and(|view| if turn.is_some() { view.short } else { view.near });
+        let counts = view.is_some() && !near && queue.released().is_some();
+        let near = AtomicBool::new(near);
+        let limit = AtomicU32::new(limit);
+        let waiting = Waiting { queue, limit, near, turn, counts, view: Mutex::new(view) };
+        *self.place.lock() = Place::Waiting(Arc::new(waiting));
     }
 
     /// What it knows as a waiter; `None` when it is admitted.
     pub(crate) fn waiting(&self) -> Option<Arc<Waiting>> {
-        self.waiting.lock().clone()
+        match &*self.place.lock() {
+            Place::Waiting(waiting) => Some(Arc::clone(waiting)),
+            Place::Admitted(_) => None,
+        }
     }
 
     /// It is admitted, by what was seen of its queue at `revision`; `mark`: somebody follows who waits by its mark (RULES B6).
-    pub(crate) fn settle(&self, queue: &Queue, mark: bool, revision: u64) {
-        *self.waiting.lock() = None;
+    /// `count`: what was counted of its queue by then, where it is known.
+    pub(crate) fn settle(&self, queue: &Queue, mark: bool, revision: u64, count: Option<Count>) {
+        {
+            let mut place = self.place.lock();
+            let counts = matches!(&*place, Place::Waiting(waiting) if waiting.counts);
+            *place =
+                Place::Admitted(counts.then(|| Box::new(Counted { queue: queue.clone(), before: count })));
+        }
         self.client.watches.keep_watch(&self.own);
         if self.value.is_of_permits() {
             self.client.leases.runtime.spawn(hold_permits(
@@ -121,7 +172,7 @@ impl EtcdNode {
     async fn leave_by_name(&self) -> Answer<()> {
         let name = *self.name.lock();
         match name {
-            Name::Repeated(attempt) => self.client.tombstones.bury(self.lease, attempt, &self.own.key).await,
+            Name::Repeated(attempt) => self.client.leftovers.bury(self.lease, attempt, &self.own.key).await,
             Name::Lent(_) | Name::Left => {
                 let delete = Step::Delete(self.own.key.to_vec());
                 self.client
@@ -131,6 +182,33 @@ impl EtcdNode {
                     .map(drop)
             }
         }
+    }
+
+    /// The first leave: the name is nobody else's yet.
+    async fn leave_first(&self) -> Answer<()> {
+        let counted = match &mut *self.place.lock() {
+            Place::Admitted(counted) => counted.take(),
+            Place::Waiting(_) => None,
+        };
+        if let Some(counted) = counted {
+            match counted.leave(self).await {
+                // A full server takes deletions alone, and a narrow role may not count. Whoever follows lists.
+                Err(Failure::Full(_)) => {}
+                Err(Failure::Other(error)) if matches!(error.kind(), ErrorKind::Forbidden { .. }) => {}
+                left => return left,
+            }
+        }
+        self.client.driver.delete(&self.own.key).await
+    }
+
+    /// What is counted, if that says that all ahead have left, and this one is in its queue still.
+    pub(crate) async fn look_at_count(&self, queue: &Queue, turn: Turn) -> Answer<Option<Count>> {
+        let Some(counter) = queue.counter() else { return Ok(None) };
+        let steps = vec![Step::Get(self.own.key.to_vec()), Step::Get(counter.into_bytes())];
+        let outcome = self.client.driver.read(steps).await?;
+        let [own, counter] = &*outcome.reads else { return Ok(None) };
+        let is_there = own.entries.first().is_some_and(|own| own.created == self.own.state.sequence());
+        Ok(Count::read(counter).filter(|count| is_there && turn.has_come(*count)))
     }
 
     pub(crate) fn check_lost(&self) -> Result<()> {
@@ -206,7 +284,7 @@ impl Node for EtcdNode {
             }
         };
         let left = match lent {
-            Some(_) => self.client.driver.delete(&self.own.key).await,
+            Some(_) => self.leave_first().await,
             None => self.leave_by_name().await,
         };
         match left {

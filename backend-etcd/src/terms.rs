@@ -9,6 +9,8 @@ pub(crate) struct Entry {
     pub(crate) value: Vec<u8>,
     pub(crate) created: u64,
     pub(crate) modified: u64,
+    /// How often it was written since it was created: 1 at first.
+    pub(crate) version: u64,
 }
 
 /// What a read found.
@@ -37,10 +39,18 @@ pub(crate) enum Guard {
 /// What a transaction does.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    Put { key: String, value: Vec<u8>, lease: i64 },
+    Put {
+        key: String,
+        value: Vec<u8>,
+        lease: i64,
+    },
     // Keys that are read or removed may be others', and those need not be text.
     Delete(Vec<u8>),
+    /// All keys with the prefix.
+    DeleteAll(String),
     Get(Vec<u8>),
+    /// How many keys have the prefix.
+    Count(String),
     Range(Range),
 }
 
@@ -101,12 +111,21 @@ pub(crate) enum Only {
 pub(crate) enum Notice {
     /// Events after `revision` are sent, or after the watch's own start if that is later.
     Created { id: i64, revision: u64 },
-    /// Keys that changed, each with the revision of the change. None: all until `revision` was sent.
-    Changed { id: i64, revision: u64, keys: Vec<(Vec<u8>, u64)> },
+    /// What changed. Nothing: all until `revision` was sent.
+    Changed { id: i64, revision: u64, changes: Vec<Change> },
     /// The first start that is not answered yet is refused, in the server's words. Not all servers say which that is.
     Refused(String),
     /// The watch is over.
     Ended { id: i64, why: Ended },
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) key: Vec<u8>,
+    /// Empty where it was deleted.
+    pub(crate) value: Vec<u8>,
+    pub(crate) revision: u64,
 }
 
 /// Why the server ended a watch.

@@ -4,6 +4,7 @@ use latchwork_core::Kind;
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Listed, Standing, standing};
 
+use crate::count::{Count, Turn};
 use crate::driver::Driver;
 use crate::error::Answer;
 use crate::keys::{NodeValue, Queue};
@@ -27,6 +28,10 @@ pub(crate) struct View {
     pub(crate) near: bool,
     /// So few that it is not about to be long again.
     pub(crate) short: bool,
+    /// How to tell by a count that all ahead have left.
+    pub(crate) turn: Option<Turn>,
+    /// What was counted by then.
+    pub(crate) count: Option<Count>,
 }
 
 /// One entry of the queue that counts.
@@ -75,7 +80,7 @@ impl View {
         let hidden =
             if queue.is_one_by_one() { found.count.saturating_sub(found.entries.len() as u64) } else { 0 };
         let (near, short) = (found.count <= NEAR_HEAD, found.count <= NEAR_HEAD / 2);
-        Some(Self { revision, members, more: found.more, hidden, near, short })
+        Some(Self { revision, members, more: found.more, hidden, near, short, turn: None, count: None })
     }
 
     /// What a node knows that was made at this revision and looked at one key only; `None` when that is not there. Whoever is there
@@ -92,7 +97,16 @@ impl View {
             member(&other.key, other.created, other.modified),
             member(own.as_bytes(), revision, revision),
         ];
-        Some(Self { revision, members, more: true, hidden: 0, near: false, short: false })
+        Some(Self {
+            revision,
+            members,
+            more: true,
+            hidden: 0,
+            near: false,
+            short: false,
+            turn: None,
+            count: None,
+        })
     }
 
     /// Where the node with this key stands; `None` when it is not there (RULES B1).
@@ -120,30 +134,40 @@ impl View {
     }
 }
 
-/// Reads a view: one round trip, or two where foreign entries are in the way.
+/// Reads a view, and with it the limit of a semaphore, or this counter of a mutex: one round trip, or two where foreign entries are
+/// in the way.
 pub(crate) async fn read(
     driver: &Driver,
     queue: &Queue,
     claim: Claim,
     order: Order,
+    counter: Option<String>,
 ) -> Answer<(View, Option<u32>)> {
+    let is_semaphore = queue.kind == Kind::Semaphore;
+    let beside = if is_semaphore { Some(queue.limit.clone()) } else { counter };
     let mut range = range(queue, claim, order);
     loop {
-        let (found, revision, limit) = if queue.kind == Kind::Semaphore {
-            let steps = vec![Step::Range(range), Step::Get(queue.limit.clone().into())];
-            let outcome = driver.read(steps).await?;
-            let limit = stored_limit(outcome.reads.get(1));
-            (outcome.reads.into_iter().next().unwrap_or_default(), outcome.revision, limit)
-        } else {
-            let (found, revision) = driver.range(range).await?;
-            (found, revision, None)
+        let (found, revision, other) = match &beside {
+            Some(key) => {
+                let outcome = driver.read(vec![Step::Range(range), Step::Get(key.clone().into())]).await?;
+                let mut reads = outcome.reads.into_iter();
+                (reads.next().unwrap_or_default(), outcome.revision, reads.next())
+            }
+            None => {
+                let (found, revision) = driver.range(range).await?;
+                (found, revision, None)
+            }
         };
         if let Some(mut view) = View::new(queue, revision, &found) {
             if matches!(order, Order::NewestUpTo(_)) {
                 // The server counts those behind too.
                 view.hidden = 0;
             }
-            return Ok((view, limit));
+            let other = other.as_ref();
+            if !is_semaphore {
+                view.count = other.and_then(Count::read);
+            }
+            return Ok((view, if is_semaphore { stored_limit(other) } else { None }));
         }
         range = everything(queue);
     }
@@ -172,6 +196,7 @@ mod tests {
             value: Vec::new(),
             created: *created,
             modified: *created,
+            version: 1,
         });
         Found { entries: entries.collect(), more, count: keys.len() as u64 + u64::from(more) }
     }

@@ -2,28 +2,42 @@
 //!
 //! *Protocol.* Where a node stands is decided by core from a listing in which the own node must be. It watches what core names:
 //! its predecessor, the nearest earlier writer, or, at the head of a queue of permits, every node ahead and the limit. An
-//! event means "list again" (RULES B2), with one exception. Near the head an exclusive node knows all that are ahead, and the
+//! event means "list again" (RULES B2), with two exceptions. Near the head an exclusive node knows all that are ahead, and the
 //! queue's own watch, which is complete from the listing on, tells when the last of them has left. Nobody can come in
 //! ahead, since create revisions only grow; an earlier removal of the own node would have been told first, on that same watch, or,
 //! if that ran ahead of the join's answer, with that answer; and the own lease's deadline is looked at (RULES B1). So it is admitted
 //! without another look.
 //!
+//! Far from the head of a mutex' queue there is another: by a [`Count`] of releases it may know that its turn has come. It is told so
+//! ([`Ticket`]), and admitted without another look if its own node has been watched on the same stream since before its join; else it
+//! reads its node and the count, in one transaction. It watches its predecessor all the same: when that leaves and nothing is told with it, as
+//! somebody ahead has left in another way, it lists. The server tells one watch's events in order, but two watches' only as long as it
+//! is not behind with one of them: a waiter that somebody removes by hand just then may be admitted before it hears of that, as a holder may
+//! hold on before it does.
+//!
 //! *Why it ends.* Every wait ends by an event, the loss of the lease or of the node, or the re-check once a TTL that heals an
 //! event which the server or the network lost (NODE-NO-LOST-WAKE).
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::Standing;
 use latchwork_core::{Error, LostReason, Result};
 
 use crate::backoff::Backoff;
+use crate::count::Count;
 use crate::feed::{Seen, Until};
 use crate::keys::Queue;
 use crate::nodes::{EtcdNode, Waiting};
 use crate::terms::{Only, Order, Step};
+use crate::ticket::{Called, Ticket};
 use crate::view::{self, Member, View};
 use crate::watch::{LONG_WAIT, Subscription};
+
+/// How long a departure waits for the count that may be told with it before the queue is listed: the server tells what one transaction has
+/// changed one after the other, in any order, on watches of their own; and who was watched may not have been the last ahead.
+const BESIDE: Duration = Duration::from_millis(2);
 
 pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
     loop {
@@ -45,7 +59,7 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
                 if view.short {
                     node.client.watches.near_head(&queue.prefix);
                 }
-                node.settle(queue, mark, view.revision);
+                node.settle(queue, mark, view.revision, view.count);
             }
             Some(_) if matches!(claim, Claim::Permits(weight) if weight > limit) => {
                 return Err(claim.outweighs(limit));
@@ -54,9 +68,15 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
                 if sole {
                     waiting.near.store(true, Ordering::Release);
                 }
-                if behind(node, &waiting, &view, watch, sole).await == Woken::Next {
+                let admitted = match behind(node, &waiting, &view, watch, sole).await {
+                    Woken::Next => Some(None),
+                    Woken::Called(count) => Some(Some(count)),
+                    Woken::Count => counted(node, &waiting).await.map(Some),
+                    Woken::Look => None,
+                };
+                if let Some(count) = admitted {
                     node.check_lost()?;
-                    node.settle(queue, false, view.revision);
+                    node.settle(queue, false, view.revision, count);
                 }
             }
             Some(Standing::Head { ahead }) => at_head(node, queue, &view, ahead).await,
@@ -68,6 +88,10 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
 enum Woken {
     /// All that were ahead have left, and the own node had not been removed by then.
     Next,
+    /// The same, as a release was counted that tells so.
+    Called(Count),
+    /// A release was counted that tells so: the count and the own node are to be looked at.
+    Count,
     /// Something happened, or may have.
     Look,
 }
@@ -81,13 +105,19 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, view: &View, watch: usize, s
     let all = near && exclusive && !view.more;
     // Far from the head: how many will leave before the one that is watched does in its turn.
     let before_it = if near || !queue.is_one_by_one() { 0 } else { view.hidden + watch as u64 };
+    let mut ticket = None;
     let (mut departure, complete) = if near {
-        watches.near_head(&queue.prefix);
+        if waiting.counts {
+            watches.forget_neighbour(&queue.prefix);
+        } else {
+            watches.near_head(&queue.prefix);
+        }
         let ahead = if all { &view.members[..=watch] } else { std::slice::from_ref(target) };
         let keys = ahead.iter().map(|member| member.key.clone()).collect();
         (watches.departure(&queue.prefix, keys, Until::All, view.revision), true)
     } else {
         watches.far_from_head(&queue.prefix);
+        ticket = Ticket::draw(watches, waiting, &node.own, view.revision);
         watches.departure_in_turn(&queue.prefix, &target.key, exclusive, view.revision, before_it)
     };
     let mut out_of_turn = None;
@@ -99,8 +129,15 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, view: &View, watch: usize, s
         tokio::select! {
             biased;
             _ = node.own.state.until_lost() => return Woken::Look,
+            called = called(&mut ticket) => return called,
             seen = departure.seen() => {
-                return if seen == Seen::Event && near && (all || sole) { Woken::Next } else { Woken::Look };
+                return match seen {
+                    Seen::Event if near && (all || sole) => Woken::Next,
+                    Seen::Event if ticket.is_some() => {
+                        tokio::time::timeout(BESIDE, called(&mut ticket)).await.unwrap_or(Woken::Look)
+                    }
+                    _ => Woken::Look,
+                };
             }
             () = seen(&mut out_of_turn) => return Woken::Look,
             () = seen(&mut change) => return Woken::Look,
@@ -111,6 +148,24 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, view: &View, watch: usize, s
             // Beside the others: an event that comes while it is asked for is not kept waiting.
             () = &mut healed => return Woken::Look,
         }
+    }
+}
+
+async fn called(ticket: &mut Option<Ticket>) -> Woken {
+    let Some(ticket) = ticket else { return std::future::pending().await };
+    match ticket.called().await {
+        Called::Next(count) => Woken::Called(count),
+        Called::Maybe => Woken::Count,
+    }
+}
+
+/// What is counted, where that says that all ahead have left.
+async fn counted(node: &EtcdNode, waiting: &Waiting) -> Option<Count> {
+    let turn = waiting.turn?;
+    tokio::select! {
+        _ = node.own.state.until_lost() => None,
+        // What cannot be read is listed, which goes on trying.
+        count = node.look_at_count(&waiting.queue, turn) => count.ok().flatten(),
     }
 }
 
@@ -171,7 +226,8 @@ async fn look(node: &EtcdNode, waiting: &Waiting) -> Result<View> {
     let mut backoff = Backoff::new();
     loop {
         let order = Order::NewestUpTo(node.own.state.sequence());
-        let reading = view::read(&node.client.driver, &waiting.queue, node.value.claim, order);
+        let counter = waiting.queue.counter().filter(|_| waiting.counts);
+        let reading = view::read(&node.client.driver, &waiting.queue, node.value.claim, order, counter);
         let read = tokio::select! {
             reason = node.own.state.until_lost() => return Err(Error::lost(reason)),
             read = reading => read,

@@ -7,14 +7,15 @@
 //!   predecessor, each of which mostly leaves by a write of its own, that one hardly leaves in its turn within the `n` revisions after the
 //!   listing. A wait that is not over soon watches from the listing on too, should it leave out of its turn.
 //!   Where the predecessor was the same twice, the next join asks for [that one](Watches::neighbour) alone: the server need
-//!   not look at the whole queue. Whoever is there then is ahead, and when it has left the queue is listed, so a wrong guess costs
-//!   a request and admits nobody.
+//!   not look at the whole queue. Whoever is there then is ahead, and when it has left the queue is listed or the count of releases says who is next,
+//!   so a wrong guess costs a request and admits nobody. Who counts ([`Ticket`](crate::ticket::Ticket)) watches its own node too, and what is told.
 //! * *Own nodes* are watched from their admission on, so that one that is removed by another is told promptly (NODE-GONE), and
-//!   [looked at](crate::recheck) once a TTL. A waiter's is told by the feed, or by the re-check that ends every wait once a TTL.
+//!   [looked at](crate::recheck) once a TTL. A waiter's is told by a feed, or by the re-check that ends every wait once a TTL.
 //!
 //! When the stream ends, whoever waits lists again, and own nodes are watched anew (RULES B4).
 
 mod armed;
+mod far;
 mod served;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,8 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use armed::Own;
 use armed::{Armed, Mine, Of, Wait, queue_of};
+use far::Far;
+pub(crate) use far::Telling;
 
 use crate::feed::{Feed, Seen, SubscriberId, Until};
 use crate::terms::{Only, Watch};
@@ -65,19 +68,13 @@ struct State {
     armed: HashMap<i64, Armed>,
     // By the prefix of a queue, or the key of a node.
     feeds: HashMap<String, i64>,
-    // The last feed of one key, by its queue.
+    // The feed of the last predecessor far from the head, by its queue.
     far: HashMap<String, Far>,
     // By its key, with the server's watch (zero: not asked for yet).
     own: HashMap<Mine, i64>,
     // Each with one constant delay, so that the first is always the next.
     own_due: VecDeque<(Instant, Arc<Own>)>,
     feed_due: VecDeque<(Instant, i64)>,
-}
-
-struct Far {
-    feed: i64,
-    // Its key was watched before: it may be ahead again.
-    again: bool,
 }
 
 /// A wait for one event. Dropping it ends the wait.
@@ -138,64 +135,6 @@ impl Watches {
         Subscription { receiver, watches: Arc::clone(self), watch, subscriber }
     }
 
-    /// Waits, far from the head, for the departure of one key that was listed at revision `after`, and will leave at the
-    /// earliest `before_it` revisions later, if it leaves in its turn. Answers too whether it would be told of any other departure.
-    /// `may_come_again`: it is the predecessor of an exclusive node, and so may be that of the next.
-    pub(crate) fn departure_in_turn(
-        self: &Arc<Self>,
-        prefix: &str,
-        key: &[u8],
-        may_come_again: bool,
-        after: u64,
-        before_it: u64,
-    ) -> (Subscription, bool) {
-        let Ok(name) = std::str::from_utf8(key) else {
-            return (self.key(key.to_vec(), Only::Deletes, after), true);
-        };
-        let (sender, receiver) = oneshot::channel();
-        let mut state = self.state.lock();
-        let id = match state.feeds.get(name) {
-            // In a queue that goes round its names come again: such a watch is prompt, and costs no request.
-            Some(&id) => id,
-            None => {
-                let from = after + before_it;
-                let watch = state.watch(key.into(), false, from + 1, Only::Deletes);
-                let id = watch.id;
-                state.feeds.insert(name.to_owned(), id);
-                state.armed.insert(id, Armed::feed(watch, name, Feed::after(from)));
-                self.command(Command::Start(id));
-                id
-            }
-        };
-        let again = state.far.get(prefix).is_some_and(|last| last.feed == id);
-        let far = Far { feed: id, again: again && may_come_again };
-        if let Some(last) = state.far.insert(prefix.to_owned(), far).filter(|_| !again) {
-            self.drop_idle_feed(&mut state, last.feed);
-        }
-        state.last_subscriber += 1;
-        let subscriber = state.last_subscriber;
-        let mut complete = true;
-        if let Some(feed) = state.feed(id) {
-            let begins = feed.complete_after.map_or(after, |begins| begins.max(after));
-            complete = begins == after;
-            feed.subscribe(subscriber, vec![key.to_vec()], Until::All, begins, sender);
-        }
-        (Subscription { receiver, watches: Arc::clone(self), watch: id, subscriber }, complete)
-    }
-
-    /// Who will be the predecessor far from the head of this queue, if it is who it was the last two times. Watched already; told
-    /// to one who asks, and to the next when that one has waited for it: others of this client would be woken with it.
-    pub(crate) fn neighbour(&self, prefix: &str) -> Option<Arc<[u8]>> {
-        let mut state = self.state.lock();
-        let State { far, armed, .. } = &mut *state;
-        let far = far.get_mut(prefix).filter(|far| far.again)?;
-        let Armed::Wait(wait) = armed.get(&far.feed)? else { return None };
-        let Wait { watch, of: Of::Feed(_, feed) } = &**wait else { return None };
-        feed.idle_since?;
-        far.again = false;
-        Some(Arc::clone(&watch.key))
-    }
-
     /// Waits for the first event of one kind on one key after revision `after`: served promptly where that lies ahead of the
     /// server when it makes the watch, else from its next sync on.
     pub(crate) fn key(self: &Arc<Self>, key: Vec<u8>, only: Only, after: u64) -> Subscription {
@@ -208,28 +147,16 @@ impl Watches {
         Subscription { receiver, watches: Arc::clone(self), watch: id, subscriber: 0 }
     }
 
-    /// This client waits far from the head of this queue: a feed that nobody reads is not kept.
-    pub(crate) fn far_from_head(&self, prefix: &str) {
-        let mut state = self.state.lock();
-        if let Some(&id) = state.feeds.get(prefix) {
-            self.drop_idle_feed(&mut state, id);
-        }
-    }
-
-    /// This client waits near the head of this queue: who was its neighbour far from it is not worth asking for.
-    pub(crate) fn near_head(&self, prefix: &str) {
-        let mut state = self.state.lock();
-        if let Some(last) = state.far.remove(prefix) {
-            self.drop_idle_feed(&mut state, last.feed);
-        }
-    }
-
     /// A feed that sees an own node removed tells it so, until it is [forgotten](Watches::forget). What the queue's feed
     /// has seen before the join was answered counts too: later departures there are to mean that the node is still in it.
     pub(crate) fn register(&self, node: Arc<Own>) {
         let mut state = self.state.lock();
-        let feed = state.feeds.get(node.queue()).copied().and_then(|id| state.feed(id));
-        if feed.is_some_and(|feed| feed.has_seen_leave(&node.key, node.state.sequence())) {
+        let name = std::str::from_utf8(&node.key).unwrap_or_default();
+        let seen = [node.queue(), name].into_iter().any(|name| {
+            let feed = state.feeds.get(name).copied().and_then(|id| state.feed(id));
+            feed.is_some_and(|feed| feed.has_seen_leave(&node.key, node.state.sequence()))
+        });
+        if seen {
             node.state.gone(LostReason::Revoked);
             return;
         }
@@ -282,7 +209,7 @@ impl Watches {
                     }
                 }
             }
-            Some(Of::Key(_)) => {
+            Some(Of::Key(_) | Of::Told(_)) => {
                 state.armed.remove(&watch);
                 self.command(Command::Stop(watch));
             }
@@ -301,8 +228,18 @@ impl Watches {
         if let Some(Armed::Wait(wait)) = state.armed.remove(&id)
             && let Of::Feed(name, feed) = wait.of
         {
-            state.end_feed(id, &name, feed);
+            self.end_feed(state, id, &name, feed);
             self.command(Command::Stop(id));
+        }
+    }
+
+    fn end_feed(&self, state: &mut State, id: i64, name: &str, feed: Feed) {
+        feed.end();
+        state.feeds.remove(name);
+        if let Some(queue) = queue_of(name)
+            && state.far.get(queue).is_some_and(|far| far.feed == id)
+        {
+            state.far.remove(queue);
         }
     }
 
@@ -323,17 +260,7 @@ impl State {
     fn feed(&mut self, id: i64) -> Option<&mut Feed> {
         match self.waiting(id)? {
             Of::Feed(_, feed) => Some(feed),
-            Of::Key(_) => None,
-        }
-    }
-
-    fn end_feed(&mut self, id: i64, name: &str, feed: Feed) {
-        feed.end();
-        self.feeds.remove(name);
-        if let Some(queue) = queue_of(name)
-            && self.far.get(queue).is_some_and(|far| far.feed == id)
-        {
-            self.far.remove(queue);
+            Of::Key(_) | Of::Told(_) => None,
         }
     }
 

@@ -209,7 +209,7 @@ async fn one_that_leaves_a_long_queue_out_of_turn_is_not_waited_for() {
     soon(waiting).await.unwrap().unwrap();
     assert!(started.elapsed() < PROMPT, "{:?}", started.elapsed());
     last.leave().await.unwrap();
-    assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
+    assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ mod common;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use common::{ask, config, etcdctl, keys, soon};
+use common::{ask, config, etcdctl, join, keys, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
@@ -161,6 +161,31 @@ async fn a_full_server_lets_go_of_what_it_takes_no_tombstone_for() {
     held.leave().await.unwrap();
     client.backend().abandon(&unknown).await.unwrap();
     assert_eq!(keys(&server, "latchwork/client/").await.len(), 2, "their tombstones");
+    client.close().await.unwrap();
+}
+
+/// A release that would be counted, which is a write, is a deletion alone.
+#[tokio::test]
+async fn a_full_server_lets_go_of_a_hold_whose_release_it_cannot_count() {
+    let server = own(Options::new().args(["--quota-backend-bytes", "2000000"])).await;
+    let client = at(&config(&server, "")).await.unwrap();
+    let mut queue = Vec::new();
+    for _ in 0..19 {
+        queue.push(join(&client, Lock::Mutex, Claim::Exclusive, None).await.1);
+    }
+    let (last, counted) = (queue.pop().unwrap(), queue.pop().unwrap());
+    for node in queue {
+        node.leave().await.unwrap();
+    }
+    soon(counted.admitted()).await.unwrap();
+    counted.leave().await.unwrap();
+    let count = ["latchwork/client/released/mutex/a/count"];
+    assert_eq!(keys(&server, "latchwork/").await[..1], count);
+    soon(last.admitted()).await.unwrap();
+    fill(&server).await;
+    last.leave().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/").await, count);
+    make_space(&server).await;
     client.close().await.unwrap();
 }
 

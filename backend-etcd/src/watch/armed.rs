@@ -5,8 +5,9 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use latchwork_core::contracts::NodeState;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
+use crate::count::Count;
 use crate::feed::{Feed, Seen};
 use crate::terms::{Only, Watch};
 
@@ -55,6 +56,8 @@ pub(super) enum Of {
     // By its name among the feeds.
     Feed(String, Feed),
     Key(oneshot::Sender<Seen>),
+    // Of what is told of releases.
+    Told(mpsc::UnboundedSender<Count>),
 }
 
 impl Armed {

@@ -8,8 +8,9 @@ use latchwork_core::LostReason;
 
 use super::armed::{Armed, Mine, Of};
 use super::{Command, FEED_KEPT, Own, State, Watches};
+use crate::count::Count;
 use crate::feed::{Feed, Seen};
-use crate::terms::{Ended, Notice, Only, Watch};
+use crate::terms::{Change, Ended, Notice, Only, Watch};
 
 impl Watches {
     /// The watch that the server refused, if it is wanted.
@@ -38,7 +39,7 @@ impl Watches {
             }
             // Named by its place among the starts before it comes here.
             Notice::Refused(_) => {}
-            Notice::Changed { id, revision, keys } => self.changed(&mut state, id, revision, &keys),
+            Notice::Changed { id, revision, changes } => self.changed(&mut state, id, revision, &changes),
             Notice::Ended { id, why } => {
                 let armed = state.armed.remove(&id)?;
                 let key = armed.watch(id).key;
@@ -46,10 +47,11 @@ impl Watches {
                 match armed {
                     Armed::Own(node, _) => return Some(node),
                     Armed::Wait(wait) => match wait.of {
-                        Of::Feed(name, feed) => state.end_feed(id, &name, feed),
+                        Of::Feed(name, feed) => self.end_feed(&mut state, id, &name, feed),
                         Of::Key(sender) => {
                             let _ = sender.send(Seen::Look);
                         }
+                        Of::Told(_) => {}
                     },
                 }
             }
@@ -57,9 +59,9 @@ impl Watches {
         None
     }
 
-    fn changed(&self, state: &mut State, id: i64, revision: u64, keys: &[(Vec<u8>, u64)]) {
+    fn changed(&self, state: &mut State, id: i64, revision: u64, changes: &[Change]) {
         let Some(armed) = state.armed.get_mut(&id) else { return };
-        if keys.is_empty() {
+        if changes.is_empty() {
             // A sign that all up to here was sent: a new stream need not begin further back.
             let from = match armed {
                 Armed::Own(_, from) => from,
@@ -74,9 +76,9 @@ impl Watches {
         };
         if of_deletes {
             // Own nodes first: a waiter whose own node left before what it waits for must hear that first.
-            for (key, at) in keys {
+            for Change { key, revision, .. } in changes {
                 if let Some(node) = state.own(key)
-                    && *at > node.state.sequence()
+                    && *revision > node.state.sequence()
                 {
                     node.state.gone(LostReason::Revoked);
                     self.forget_in(state, key);
@@ -84,7 +86,15 @@ impl Watches {
             }
         }
         match state.waiting(id) {
-            Some(Of::Feed(_, feed)) => keys.iter().for_each(|(key, at)| feed.departed(key, *at)),
+            Some(Of::Feed(_, feed)) => {
+                changes.iter().for_each(|change| feed.departed(&change.key, change.revision));
+            }
+            Some(Of::Told(sender)) => {
+                for count in changes.iter().filter_map(|change| Count::parse(&change.value)) {
+                    // Nobody listens any more: its wait was dropped.
+                    let _ = sender.send(count);
+                }
+            }
             Some(Of::Key(_)) => {
                 if let Some(Armed::Wait(wait)) = state.armed.remove(&id)
                     && let Of::Key(sender) = wait.of
@@ -110,6 +120,7 @@ impl Watches {
                 Of::Key(sender) => {
                     let _ = sender.send(Seen::Look);
                 }
+                Of::Told(_) => {}
             }
         }
         state.resumed = state.last_id;

@@ -2,7 +2,7 @@ use latchwork_core::Clock;
 use latchwork_core::contracts::{Lease, NodeState};
 
 use super::*;
-use crate::terms::Notice;
+use crate::terms::{Change, Notice};
 
 fn own(key: &[u8], sequence: u64) -> Arc<Own> {
     let clock = Clock::system();
@@ -11,7 +11,11 @@ fn own(key: &[u8], sequence: u64) -> Arc<Own> {
 }
 
 fn leaves(watches: &Watches, key: &[u8], revision: u64) {
-    watches.apply(Notice::Changed { id: 1, revision, keys: vec![(key.to_vec(), revision)] });
+    watches.apply(Notice::Changed {
+        id: 1,
+        revision,
+        changes: vec![Change { key: key.to_vec(), value: Vec::new(), revision }],
+    });
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@
 //! its node and so much counted, all that were ahead have left: each release since has taken one of them away, for nobody is
 //! admitted behind who may not be, and a key that was made since counts what came since. What leaves otherwise makes it list.
 
-use super::{Attempt, Chain, Client, Fault, Phase, State};
+use super::{Attempt, Chain, Client, Fault, Phase, Server, State};
 
 impl State {
     /// With the join's answer. A node that is found again counts those ahead of it at that later revision.
@@ -66,8 +66,9 @@ impl Chain {
         (self.trusts_told() || self.counts) && (client.entered || waits) && !client.unknown
     }
 
-    /// Who has lost its hold or its node still gives back what may be there, or come (C6, B9).
+    /// Who has lost its hold or its node still gives back what may be there, or on etcd come late (C6, B9).
     pub(super) fn gives_back(&self, client: &Client) -> bool {
-        self.counts && client.alive && (client.entered || client.unknown) && !client.expired
+        let counted = self.counts && client.entered;
+        self.server == Server::Etcd && client.alive && (counted || client.unknown) && !client.expired
     }
 }

@@ -256,6 +256,8 @@ fn b_every_state_of_three_exclusive_clients() {
         let bounds = Chain { unknowns: 1, failures: 1, reconnects: 1, ..on(server, &[W, W, W]) };
         assert_sound("B exclusive", bounds);
         assert_sound("B removals", Chain { removals: 1, reconnects: 1, ..on(server, &[W, W, W]) });
+        let unknown = Chain { removals: 1, unknowns: 1, ..on(server, &[W, W, W]) };
+        assert_sound("B removals, unknown", unknown);
     }
     for server in [ZooKeeper, Etcd] {
         let bounds = Chain { attempts: 2, unknowns: 2, failures: 1, reuses: true, ..on(server, &[W, W]) };

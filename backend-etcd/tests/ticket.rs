@@ -1,0 +1,241 @@
+//! Releases that are counted, on a real etcd: whose turn it is is told so, far from the head, and nobody else.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{PATIENCE, client, etcdctl, join, keys, proxied, server, soon, still_waits, wait};
+use latchwork_conformance::proxy::{Event, Proxy};
+use latchwork_conformance::servers::Server;
+use latchwork_core::contracts::Node;
+use latchwork_core::decide::Claim;
+use latchwork_core::{Coordinator, ErrorKind, Hold, Kind, LostReason};
+use tokio::task::JoinHandle;
+
+/// More than stand near the head of a queue, so that whoever joins behind them is far from it.
+const NEAR: usize = 17;
+const COUNT: &str = "latchwork/client/released/mutex/a/count";
+
+/// A queue whose waiters count their releases, and a client that was far from its head twice: it knows its turn from its next join on, and
+/// hears of its own node's removal in order.
+struct Crowd {
+    server: Server,
+    proxy: Proxy,
+    others: Coordinator,
+    client: Coordinator,
+    /// The first of them is the next; none of them is near the head by its join.
+    ahead: Vec<Arc<dyn Node>>,
+}
+
+impl Crowd {
+    async fn new(ahead: usize) -> Self {
+        let server = server().await;
+        let others = client(&server, "").await;
+        let (proxy, client) = proxied(&server, "").await;
+        let (mut near, mut far) = (Vec::new(), Vec::new());
+        for _ in 0..NEAR {
+            near.push(place(&others).await);
+        }
+        for _ in 0..ahead {
+            far.push(place(&others).await);
+        }
+        let crowd = Self { server, proxy, others, client, ahead: far };
+        for _ in 0..2 {
+            let (node, mut waiting) = crowd.waits().await;
+            still_waits(&mut waiting).await;
+            waiting.abort();
+            assert!(waiting.await.unwrap_err().is_cancelled());
+            node.leave().await.unwrap();
+        }
+        // A new watch of its own node begins so many revisions later as nodes were ahead.
+        let elsewhere = crowd.others.mutex("elsewhere").unwrap();
+        for _ in 0..ahead + NEAR {
+            elsewhere.acquire().await.unwrap().release().await.unwrap();
+        }
+        for node in near {
+            node.leave().await.unwrap();
+        }
+        crowd
+    }
+
+    /// The client joins, and waits.
+    async fn waits(&self) -> (Arc<dyn Node>, JoinHandle<latchwork_core::Result<()>>) {
+        let node = place(&self.client).await;
+        let waiting = wait(&node);
+        (node, waiting)
+    }
+
+    /// Told when the client asks for the queue.
+    fn lists(&self) -> Event {
+        // The end of the range of all keys with the prefix.
+        self.asks("latchwork/mutex/a0")
+    }
+
+    /// Told when the client asks for a key.
+    fn asks(&self, key: &'static str) -> Event {
+        self.proxy.request(move |chunk| chunk.windows(key.len()).any(|window| window == key.as_bytes()))
+    }
+
+    /// All ahead, but for the last, hold in turn.
+    async fn all_but_the_last(&mut self) -> Arc<dyn Node> {
+        let last = self.ahead.pop().unwrap();
+        for node in self.ahead.drain(..) {
+            hold(&node).await;
+        }
+        last
+    }
+
+    async fn end(self) {
+        assert_eq!(keys(&self.server, "latchwork/mutex/").await, [""; 0]);
+        for client in [self.others, self.client] {
+            client.close().await.unwrap();
+        }
+        assert_eq!(keys(&self.server, "latchwork/").await, [""; 0]);
+    }
+}
+
+/// A place in the queue.
+async fn place(client: &Coordinator) -> Arc<dyn Node> {
+    join(client, Kind::Mutex, Claim::Exclusive, None).await.1
+}
+
+/// Waits for its turn, holds, and releases.
+async fn hold(node: &Arc<dyn Node>) {
+    soon(node.admitted()).await.unwrap();
+    node.leave().await.unwrap();
+}
+
+/// How many releases the server counts.
+async fn counted(server: &Server) -> u64 {
+    let fields = etcdctl(server, &["get", COUNT, "-w", "fields"]).await;
+    let version = fields.lines().find_map(|line| line.strip_prefix("\"Version\" : "));
+    version.map_or(0, |version| version.parse().unwrap())
+}
+
+#[tokio::test]
+async fn whose_turn_it_is_is_told_so_and_does_not_list() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    still_waits(&mut waiting).await;
+    // Its node's name is new, so that it looks whether that is still there.
+    let (next, mut waiting_too) = crowd.waits().await;
+    still_waits(&mut waiting_too).await;
+    let (lists, asks) = (crowd.lists(), crowd.asks(COUNT));
+    let last = crowd.all_but_the_last().await;
+    assert_eq!(counted(&crowd.server).await, 19);
+    still_waits(&mut waiting).await;
+    hold(&last).await;
+    soon(waiting).await.unwrap().unwrap();
+    assert!(!asks.has_fired(), "it asked for the count");
+    still_waits(&mut waiting_too).await;
+    node.leave().await.unwrap();
+    soon(waiting_too).await.unwrap().unwrap();
+    assert!(!lists.has_fired(), "one of them looked at the queue");
+    next.leave().await.unwrap();
+    assert_eq!(counted(&crowd.server).await, 22, "theirs are counted too");
+    crowd.end().await;
+}
+
+/// What leaves without having been admitted is not counted, nor is a hold whose node somebody else removed. Who waits lists, when its
+/// predecessor leaves, and is not let in before its turn.
+#[tokio::test]
+async fn a_count_that_falls_short_lets_nobody_in_early() {
+    for removed in [false, true] {
+        let mut crowd = Crowd::new(20).await;
+        let (node, mut waiting) = crowd.waits().await;
+        still_waits(&mut waiting).await;
+        let lists = crowd.lists();
+        let gone = crowd.ahead.remove(3);
+        if removed {
+            let first = crowd.ahead.remove(0);
+            soon(first.admitted()).await.unwrap();
+            etcdctl(&crowd.server, &["del", &oldest(&crowd.server).await]).await;
+            assert_eq!(soon(first.state().until_lost()).await, LostReason::Revoked);
+            first.leave().await.unwrap();
+            assert_eq!(counted(&crowd.server).await, 0, "it had no node to release");
+        }
+        gone.leave().await.unwrap();
+        assert_eq!(counted(&crowd.server).await, 0, "it never held");
+        let last = crowd.all_but_the_last().await;
+        still_waits(&mut waiting).await;
+        hold(&last).await;
+        soon(waiting).await.unwrap().unwrap();
+        assert!(lists.has_fired());
+        node.leave().await.unwrap();
+        crowd.end().await;
+    }
+}
+
+/// The count may go at any time, and begins anew.
+#[tokio::test]
+async fn a_count_that_vanishes_lets_nobody_in_early() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    still_waits(&mut waiting).await;
+    let last = crowd.ahead.pop().unwrap();
+    for (at, node) in crowd.ahead.drain(..).enumerate() {
+        if at == 10 {
+            etcdctl(&crowd.server, &["del", COUNT]).await;
+        }
+        hold(&node).await;
+    }
+    assert_eq!(counted(&crowd.server).await, 9);
+    still_waits(&mut waiting).await;
+    hold(&last).await;
+    soon(waiting).await.unwrap().unwrap();
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// A watch may not begin in what is compacted: who draws its ticket again, long after its join, does not ask for that.
+#[tokio::test]
+async fn a_ticket_that_is_drawn_late_does_not_begin_in_the_past() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    still_waits(&mut waiting).await;
+    let elsewhere = crowd.others.mutex("elsewhere").unwrap();
+    for _ in 0..20 {
+        elsewhere.acquire().await.unwrap().release().await.unwrap();
+    }
+    let fields = etcdctl(&crowd.server, &["get", COUNT, "-w", "fields"]).await;
+    let revision = fields.lines().find_map(|line| line.strip_prefix("\"Revision\" : ")).unwrap();
+    etcdctl(&crowd.server, &["compact", revision]).await;
+    // Its predecessor gives up.
+    let mut lists = crowd.lists();
+    crowd.ahead.pop().unwrap().leave().await.unwrap();
+    soon(lists.fired()).await.unwrap();
+    still_waits(&mut waiting).await;
+    let lists = crowd.lists();
+    still_waits(&mut waiting).await;
+    assert!(!lists.has_fired(), "it looks again and again");
+    for node in crowd.ahead.drain(..) {
+        hold(&node).await;
+    }
+    soon(waiting).await.unwrap().unwrap();
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// Its turn comes all the same, by the count; but its node is gone, and whoever is behind it is let in.
+#[tokio::test]
+async fn who_was_removed_is_not_let_in_by_the_count() {
+    let mut crowd = Crowd::new(20).await;
+    let before = keys(&crowd.server, "latchwork/mutex/a/").await;
+    let (node, mut waiting) = crowd.waits().await;
+    still_waits(&mut waiting).await;
+    let last = crowd.all_but_the_last().await;
+    let own = keys(&crowd.server, "latchwork/mutex/a/").await.into_iter().find(|key| !before.contains(key));
+    etcdctl(&crowd.server, &["del", &own.unwrap()]).await;
+    hold(&last).await;
+    let ended = tokio::time::timeout(PATIENCE, waiting).await.expect("it waits for ever").unwrap();
+    assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Lost { reason: LostReason::Revoked });
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// The key of the queue that was created first.
+async fn oldest(server: &Server) -> String {
+    let by_age = ["--sort-by=CREATE", "--order=ASCEND"];
+    let oldest = ["get", "--prefix", "--keys-only", "--limit=1", by_age[0], by_age[1], "latchwork/mutex/a/"];
+    etcdctl(server, &oldest).await.trim().to_owned()
+}
