@@ -240,6 +240,17 @@ mod tests {
     }
 
     #[test]
+    fn it_is_prompt_where_the_server_made_it_before_its_start() {
+        for (made_at, prompt) in [(12, true), (20, true), (21, false)] {
+            let mut feed = Feed::after(20);
+            assert!(!feed.is_prompt_after(20), "not made yet");
+            feed.created(made_at);
+            assert_eq!(feed.is_prompt_after(20), prompt, "{made_at}");
+            assert!(!feed.is_prompt_after(19), "it does not tell of what happened before");
+        }
+    }
+
+    #[test]
     fn what_is_forgotten_is_not_missed() {
         let mut feed = Feed::default();
         feed.created(0);
@@ -248,6 +259,7 @@ mod tests {
         }
         assert_eq!(subscribe(&mut feed, 1, "a", 0).try_recv().unwrap(), Seen::Look);
         assert!(subscribe(&mut feed, 2, "a", 1).try_recv().is_err());
+        assert!(feed.is_prompt_after(1) && !feed.is_prompt_after(0));
     }
 
     #[test]

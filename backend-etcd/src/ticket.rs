@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::count::{Count, Turn};
-use crate::nodes::Waiting;
+use crate::keys::Queue;
 use crate::watch::{Own, Subscription, Telling, Watches};
 
 /// The wait of a node far from the head for the release that makes it the next. Dropping it ends the wait.
@@ -16,6 +16,7 @@ pub(crate) struct Ticket {
 }
 
 /// What a ticket brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Called {
     /// All that were ahead have left, by this count.
     Next(Count),
@@ -24,10 +25,15 @@ pub(crate) enum Called {
 }
 
 impl Ticket {
-    /// Of a node that was seen behind others at this revision; `None` where it does not know its turn.
-    pub(crate) fn draw(watches: &Arc<Watches>, waiting: &Waiting, own: &Own, seen: u64) -> Option<Self> {
-        let turn = waiting.turn?;
-        let key = waiting.queue.ticket(turn.number())?;
+    /// Of a node that was seen behind others at this revision; `None` where nothing is counted.
+    pub(crate) fn draw(
+        watches: &Arc<Watches>,
+        queue: &Queue,
+        turn: Turn,
+        own: &Own,
+        seen: u64,
+    ) -> Option<Self> {
+        let key = queue.ticket(turn.number())?;
         // So many releases after the join, each at a revision of its own: at the earliest then it is told. And not in the past, which
         // may be compacted.
         let due = (own.state.sequence() + turn.ahead()).max(seen + 1);
@@ -55,5 +61,125 @@ impl Ticket {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+    use latchwork_core::contracts::{Lease, NodeState};
+    use latchwork_core::{Address, Clock, Kind};
+
+    use super::*;
+    use crate::keys::Layout;
+    use crate::terms::{Change, Ended, Entry, Found, Notice};
+
+    /// When it joined, four were ahead, and a series had counted some releases.
+    const JOINED: u64 = 50;
+    const AHEAD: u64 = 4;
+    const SERIES: u64 = 9;
+    const COUNTED: u64 = 356;
+    /// The watches in their order.
+    const OWN: i64 = 1;
+    const TOLD: i64 = 2;
+
+    struct Waiter(Arc<Watches>);
+
+    impl Waiter {
+        fn new() -> Self {
+            Self(Watches::new().0)
+        }
+
+        /// The ticket of a node of always the same name.
+        fn draws(&self, joined: u64, seen: u64) -> Ticket {
+            let clock = Clock::system();
+            let lease = Lease::new(clock.clone(), Duration::from_secs(10), clock.now());
+            let state = NodeState::new(lease, joined);
+            let own = Own { key: Arc::from(&b"latchwork/mutex/a/1-x"[..]), state, left: None };
+            let queue = Found { count: AHEAD + 1, ..Found::default() };
+            let counter = Entry {
+                key: Vec::new(),
+                value: Vec::new(),
+                created: SERIES,
+                modified: SERIES,
+                version: COUNTED,
+            };
+            let counter = Found { entries: vec![counter], more: false, count: 1 };
+            let turn = Turn::new(joined, &queue, &counter).unwrap();
+            let address = Address::new("latchwork", Kind::Mutex, "a").unwrap();
+            let queue = Layout::new("latchwork").queue(&address).unwrap();
+            Ticket::draw(&self.0, &queue, turn, &own, seen).unwrap()
+        }
+
+        fn begins(&self, id: i64) -> u64 {
+            self.0.armed(id).unwrap().from
+        }
+
+        fn told(&self, id: i64, series: u64, releases: u64) {
+            let value = Count { series, releases }.encode().into_bytes();
+            let changes = vec![Change { key: Vec::new(), value, revision: 60 }];
+            self.0.apply(Notice::Changed { id, revision: 60, changes });
+        }
+    }
+
+    /// What it brings after all that it was told so far.
+    fn brings(ticket: &mut Ticket) -> Option<Called> {
+        ticket.called().now_or_never()
+    }
+
+    #[test]
+    fn it_begins_with_the_first_release_that_may_call_it_and_never_in_the_past() {
+        for (seen, begins) in [(JOINED, JOINED + AHEAD), (JOINED + AHEAD + 30, JOINED + AHEAD + 31)] {
+            let waiter = Waiter::new();
+            let _ticket = waiter.draws(JOINED, seen);
+            assert_eq!((waiter.begins(OWN), waiter.begins(TOLD)), (begins, begins));
+        }
+    }
+
+    /// Its key tells of every 256th release, of whatever series.
+    #[test]
+    fn it_is_called_by_no_other_release_with_its_remainder() {
+        let waiter = Waiter::new();
+        let mut ticket = waiter.draws(JOINED, JOINED);
+        assert!(waiter.0.armed(TOLD).unwrap().key.ends_with(b"/104"));
+        let its = COUNTED + AHEAD;
+        for (series, releases) in [(SERIES, its - 256), (SERIES - 1, its), (JOINED, its + 256)] {
+            waiter.told(TOLD, series, releases);
+            assert_eq!(brings(&mut ticket), None, "{releases} of {series}");
+        }
+        waiter.told(TOLD, SERIES, its);
+        assert_eq!(brings(&mut ticket), Some(Called::Maybe), "its own node was not watched when it joined");
+    }
+
+    #[test]
+    fn only_who_hears_of_its_own_node_first_need_not_look_at_it() {
+        // Of an earlier node of its name: where the server made it before its start, it is prompt.
+        for (made_at, ends, looks) in
+            [(Some(10), false, false), (Some(40), false, true), (None, false, true), (Some(10), true, true)]
+        {
+            let waiter = Waiter::new();
+            drop(waiter.draws(20, 20));
+            if let Some(revision) = made_at {
+                waiter.0.apply(Notice::Created { id: OWN, revision });
+            }
+            let mut ticket = waiter.draws(JOINED, JOINED);
+            if ends {
+                waiter.0.apply(Notice::Ended { id: OWN, why: Ended::Compacted });
+            }
+            let count = Count { series: SERIES, releases: COUNTED + AHEAD };
+            waiter.told(3, count.series, count.releases);
+            let expected = if looks { Called::Maybe } else { Called::Next(count) };
+            assert_eq!(brings(&mut ticket), Some(expected), "made at {made_at:?}, ended: {ends}");
+        }
+    }
+
+    #[test]
+    fn a_ticket_whose_watch_the_server_ended_is_never_called() {
+        let waiter = Waiter::new();
+        let mut ticket = waiter.draws(JOINED, JOINED);
+        waiter.0.apply(Notice::Ended { id: TOLD, why: Ended::Compacted });
+        assert_eq!(brings(&mut ticket), None);
     }
 }

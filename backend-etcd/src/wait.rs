@@ -117,7 +117,8 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, view: &View, watch: usize, s
         (watches.departure(&queue.prefix, keys, Until::All, view.revision), true)
     } else {
         watches.far_from_head(&queue.prefix);
-        ticket = Ticket::draw(watches, waiting, &node.own, view.revision);
+        let turn = waiting.turn;
+        ticket = turn.and_then(|turn| Ticket::draw(watches, queue, turn, &node.own, view.revision));
         watches.departure_in_turn(&queue.prefix, &target.key, exclusive, view.revision, before_it)
     };
     let mut out_of_turn = None;
@@ -133,13 +134,11 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, view: &View, watch: usize, s
             seen = departure.seen() => {
                 return match seen {
                     Seen::Event if near && (all || sole) => Woken::Next,
-                    Seen::Event if ticket.is_some() => {
-                        tokio::time::timeout(BESIDE, called(&mut ticket)).await.unwrap_or(Woken::Look)
-                    }
-                    _ => Woken::Look,
+                    Seen::Event => called_beside(&mut ticket).await,
+                    Seen::Look => Woken::Look,
                 };
             }
-            () = seen(&mut out_of_turn) => return Woken::Look,
+            () = seen(&mut out_of_turn) => return called_beside(&mut ticket).await,
             () = seen(&mut change) => return Woken::Look,
             // It may leave out of its turn too, and may have done so already: nothing since the listing is missed.
             () = &mut long_wait, if !complete && out_of_turn.is_none() => {
@@ -157,6 +156,14 @@ async fn called(ticket: &mut Option<Ticket>) -> Woken {
         Called::Next(count) => Woken::Called(count),
         Called::Maybe => Woken::Count,
     }
+}
+
+/// Whether its turn is told beside a departure.
+async fn called_beside(ticket: &mut Option<Ticket>) -> Woken {
+    if ticket.is_none() {
+        return Woken::Look;
+    }
+    tokio::time::timeout(BESIDE, called(ticket)).await.unwrap_or(Woken::Look)
 }
 
 /// What is counted, where that says that all ahead have left.
