@@ -237,7 +237,7 @@ impl Attempt<'_> {
 
     /// Where releases are counted, if its end is not in sight.
     fn counter(&self) -> Option<String> {
-        self.queue.counter().filter(|_| self.client.watches.is_far_from_head(&self.queue.prefix))
+        if self.client.watches.is_far_from_head(&self.queue.prefix) { self.queue.counter() } else { None }
     }
 
     async fn entered(&self, outcome: &Outcome, neighbour: bool, counted: bool) -> Answer<Joined> {
