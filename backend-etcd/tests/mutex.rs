@@ -458,6 +458,19 @@ async fn a_second_leave_of_a_node_spares_the_next_of_its_name() {
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
 }
 
+#[tokio::test]
+async fn a_waiter_that_was_left_is_not_admitted() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let (_, first) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
+    let (_, second) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
+    second.leave().await.unwrap();
+    let ended = soon(second.admitted()).await;
+    assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Lost { reason: LostReason::Revoked });
+    first.leave().await.unwrap();
+    client.close().await.unwrap();
+}
+
 /// A leave that has no answer may land at any time, so nobody else may bear its node's name.
 #[tokio::test]
 async fn a_leave_that_lands_late_spares_whoever_joined_since() {
