@@ -77,15 +77,15 @@ impl Turn {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::terms::Entry;
 
-    fn queue(count: u64) -> Found {
+    pub(crate) fn queue(count: u64) -> Found {
         Found { count, ..Found::default() }
     }
 
-    fn counter(created: u64, version: u64) -> Found {
+    pub(crate) fn counter(created: u64, version: u64) -> Found {
         let entry = Entry { key: b"c".to_vec(), value: Vec::new(), created, modified: created, version };
         Found { entries: vec![entry], more: false, count: 1 }
     }

@@ -105,6 +105,10 @@ impl Queue {
         format!("{}{lease:x}-{id}", self.prefix)
     }
 
+    pub(crate) fn is_counted(&self) -> bool {
+        self.counted.is_some()
+    }
+
     /// What is stored of its releases begins with it, if they are counted.
     pub(crate) fn released(&self) -> Option<String> {
         let namespace = self.counted.as_ref()?;

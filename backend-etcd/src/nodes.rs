@@ -131,7 +131,7 @@ impl EtcdNode {
         let turn = view.as_ref().and_then(|view| view.turn);
         // Whoever knows its turn goes by it until the queue is short: where some count their releases and some do not, all list.
         let near = view.as_ref().is_some_and(|view| if turn.is_some() { view.short } else { view.near });
-        let counts = view.is_some() && !near && queue.released().is_some();
+        let counts = view.is_some() && !near && queue.is_counted();
         let near = AtomicBool::new(near);
         let limit = AtomicU32::new(limit);
         let waiting = Waiting { queue, limit, near, turn, counts, view: Mutex::new(view) };
@@ -209,8 +209,7 @@ impl EtcdNode {
         let steps = vec![Step::Get(self.own.key.to_vec()), Step::Get(counter.into_bytes())];
         let outcome = self.client.driver.read(steps).await?;
         let [own, counter] = &*outcome.reads else { return Ok(None) };
-        let is_there = own.entries.first().is_some_and(|own| own.created == self.own.state.sequence());
-        Ok(Count::read(counter).filter(|count| is_there && turn.has_come(*count)))
+        Ok(Count::read(counter).filter(|count| self.own.is_in(own) && turn.has_come(*count)))
     }
 
     pub(crate) fn check_lost(&self) -> Result<()> {

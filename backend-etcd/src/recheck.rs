@@ -56,7 +56,7 @@ async fn look(driver: &Driver, watches: &Watches, held: &[Arc<Own>]) -> Result<(
     let keys = held.iter().map(|own| Step::Get(own.key.to_vec())).collect();
     let outcome = driver.read(keys).await?;
     for (own, read) in held.iter().zip(outcome.reads) {
-        if read.entries.first().map(|entry| entry.created) != Some(own.state.sequence()) {
+        if !own.is_in(&read) {
             watches.removed(own);
         }
     }

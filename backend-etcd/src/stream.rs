@@ -152,9 +152,7 @@ async fn look_for(driver: Driver, watches: Arc<Watches>, node: Arc<Own>) {
     while watches.is_own(&node) && node.state.lost().is_none() {
         match driver.read(vec![Step::Get(node.key.to_vec())]).await {
             Ok(outcome) => {
-                let created =
-                    outcome.reads.first().and_then(|read| read.entries.first()).map(|entry| entry.created);
-                if created == Some(node.state.sequence()) {
+                if outcome.reads.first().is_some_and(|read| node.is_in(read)) {
                     watches.watch_own_from(&node, outcome.revision);
                 } else {
                     watches.removed(&node);

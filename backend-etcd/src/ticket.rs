@@ -66,15 +66,14 @@ impl Ticket {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use futures_util::FutureExt;
-    use latchwork_core::contracts::{Lease, NodeState};
-    use latchwork_core::{Address, Clock, Kind};
+    use latchwork_core::{Address, Kind};
 
     use super::*;
+    use crate::count::tests::{counter, queue};
     use crate::keys::Layout;
-    use crate::terms::{Change, Ended, Entry, Found, Notice};
+    use crate::terms::{Change, Ended, Notice};
+    use crate::watch::tests::own;
 
     /// When it joined, four were ahead, and a series had counted some releases.
     const JOINED: u64 = 50;
@@ -94,20 +93,8 @@ mod tests {
 
         /// The ticket of a node of always the same name.
         fn draws(&self, joined: u64, seen: u64) -> Ticket {
-            let clock = Clock::system();
-            let lease = Lease::new(clock.clone(), Duration::from_secs(10), clock.now());
-            let state = NodeState::new(lease, joined);
-            let own = Own { key: Arc::from(&b"latchwork/mutex/a/1-x"[..]), state, left: None };
-            let queue = Found { count: AHEAD + 1, ..Found::default() };
-            let counter = Entry {
-                key: Vec::new(),
-                value: Vec::new(),
-                created: SERIES,
-                modified: SERIES,
-                version: COUNTED,
-            };
-            let counter = Found { entries: vec![counter], more: false, count: 1 };
-            let turn = Turn::new(joined, &queue, &counter).unwrap();
+            let own = own(b"latchwork/mutex/a/1-x", joined);
+            let turn = Turn::new(joined, &queue(AHEAD + 1), &counter(SERIES, COUNTED)).unwrap();
             let address = Address::new("latchwork", Kind::Mutex, "a").unwrap();
             let queue = Layout::new("latchwork").queue(&address).unwrap();
             Ticket::draw(&self.0, &queue, turn, &own, seen).unwrap()

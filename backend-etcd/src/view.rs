@@ -164,10 +164,11 @@ pub(crate) async fn read(
                 view.hidden = 0;
             }
             let other = other.as_ref();
-            if !is_semaphore {
-                view.count = other.and_then(Count::read);
+            if is_semaphore {
+                return Ok((view, stored_limit(other)));
             }
-            return Ok((view, if is_semaphore { stored_limit(other) } else { None }));
+            view.count = other.and_then(Count::read);
+            return Ok((view, None));
         }
         range = everything(queue);
     }

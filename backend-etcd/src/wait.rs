@@ -30,7 +30,7 @@ use crate::count::Count;
 use crate::feed::{Seen, Until};
 use crate::keys::Queue;
 use crate::nodes::{EtcdNode, Waiting};
-use crate::terms::{Only, Order, Step};
+use crate::terms::{Entry, Only, Order, Step};
 use crate::ticket::{Called, Ticket};
 use crate::view::{self, Member, View};
 use crate::watch::{LONG_WAIT, Subscription};
@@ -70,8 +70,8 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
                 }
                 let admitted = match behind(node, &waiting, &view, watch, sole).await {
                     Woken::Next => Some(None),
-                    Woken::Called(count) => Some(Some(count)),
-                    Woken::Count => counted(node, &waiting).await.map(Some),
+                    Woken::Called(Called::Next(count)) => Some(Some(count)),
+                    Woken::Called(Called::Maybe) => counted(node, &waiting).await.map(Some),
                     Woken::Look => None,
                 };
                 if let Some(count) = admitted {
@@ -88,10 +88,8 @@ pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
 enum Woken {
     /// All that were ahead have left, and the own node had not been removed by then.
     Next,
-    /// The same, as a release was counted that tells so.
-    Called(Count),
-    /// A release was counted that tells so: the count and the own node are to be looked at.
-    Count,
+    /// A release was counted that tells so.
+    Called(Called),
     /// Something happened, or may have.
     Look,
 }
@@ -117,8 +115,7 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, view: &View, watch: usize, s
         (watches.departure(&queue.prefix, keys, Until::All, view.revision), true)
     } else {
         watches.far_from_head(&queue.prefix);
-        let turn = waiting.turn;
-        ticket = turn.and_then(|turn| Ticket::draw(watches, queue, turn, &node.own, view.revision));
+        ticket = waiting.turn.and_then(|turn| Ticket::draw(watches, queue, turn, &node.own, view.revision));
         watches.departure_in_turn(&queue.prefix, &target.key, exclusive, view.revision, before_it)
     };
     let mut out_of_turn = None;
@@ -151,10 +148,9 @@ async fn behind(node: &EtcdNode, waiting: &Waiting, view: &View, watch: usize, s
 }
 
 async fn called(ticket: &mut Option<Ticket>) -> Woken {
-    let Some(ticket) = ticket else { return std::future::pending().await };
-    match ticket.called().await {
-        Called::Next(count) => Woken::Called(count),
-        Called::Maybe => Woken::Count,
+    match ticket {
+        Some(ticket) => Woken::Called(ticket.called().await),
+        None => std::future::pending().await,
     }
 }
 
@@ -223,9 +219,9 @@ async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
     let Ok(outcome) = node.client.driver.read(vec![key(&node.own.key), key(&target.key)]).await else {
         return false;
     };
-    let entry = |at: usize| outcome.reads.get(at).and_then(|found| found.entries.first());
-    entry(0).is_some_and(|own| own.created == node.own.state.sequence())
-        && entry(1).is_some_and(|other| (other.created, other.modified) == (target.created, target.modified))
+    let [own, other] = &*outcome.reads else { return false };
+    let is_target = |other: &Entry| (other.created, other.modified) == (target.created, target.modified);
+    node.own.is_in(own) && other.entries.first().is_some_and(is_target)
 }
 
 /// Lists, again and again until there is an answer or the lease is lost.
@@ -233,7 +229,7 @@ async fn look(node: &EtcdNode, waiting: &Waiting) -> Result<View> {
     let mut backoff = Backoff::new();
     loop {
         let order = Order::NewestUpTo(node.own.state.sequence());
-        let counter = waiting.queue.counter().filter(|_| waiting.counts);
+        let counter = if waiting.counts { waiting.queue.counter() } else { None };
         let reading = view::read(&node.client.driver, &waiting.queue, node.value.claim, order, counter);
         let read = tokio::select! {
             reason = node.own.state.until_lost() => return Err(Error::lost(reason)),

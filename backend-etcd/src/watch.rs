@@ -18,7 +18,7 @@ mod armed;
 mod far;
 mod served;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -112,27 +112,11 @@ impl Watches {
         until: Until,
         after: u64,
     ) -> Subscription {
-        let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
-        let watch = match state.feeds.get(prefix) {
-            Some(&id) => id,
-            None => {
-                // From now on, not from the listing: a start in the past would be served late. What the
-                // gap may hide, `Feed::created` has listed again.
-                let watch = state.watch(prefix.as_bytes().into(), true, 0, Only::Deletes);
-                let id = watch.id;
-                state.feeds.insert(prefix.to_owned(), id);
-                state.armed.insert(id, Armed::feed(watch, prefix, Feed::default()));
-                self.command(Command::Start(id));
-                id
-            }
-        };
-        state.last_subscriber += 1;
-        let subscriber = state.last_subscriber;
-        if let Some(feed) = state.feed(watch) {
-            feed.subscribe(subscriber, keys, until, after, sender);
-        }
-        Subscription { receiver, watches: Arc::clone(self), watch, subscriber }
+        // From now on, not from the listing: a start in the past would be served late. What the gap may hide, `Feed::created` has
+        // listed again.
+        let id = self.feed_of(&mut state, prefix, true, Feed::default());
+        self.subscribe(&mut state, id, keys, until, after)
     }
 
     /// Waits for the first event of one kind on one key after revision `after`: served promptly where that lies ahead of the
@@ -141,10 +125,45 @@ impl Watches {
         let (sender, receiver) = oneshot::channel();
         let mut state = self.state.lock();
         let watch = state.watch(key.into(), false, after + 1, only);
-        let id = watch.id;
-        state.armed.insert(id, Armed::Wait(Box::new(Wait { watch, of: Of::Key(sender) })));
-        self.command(Command::Start(id));
+        let id = self.arm(&mut state, watch, Of::Key(sender));
         Subscription { receiver, watches: Arc::clone(self), watch: id, subscriber: 0 }
+    }
+
+    /// The feed of this name: the one that there is, or this new one, of a watch that begins where it does.
+    fn feed_of(&self, state: &mut State, name: &str, prefix: bool, new: Feed) -> i64 {
+        if let Some(&id) = state.feeds.get(name) {
+            return id;
+        }
+        let from = new.complete_after.map_or(0, |after| after + 1);
+        let watch = state.watch(name.as_bytes().into(), prefix, from, Only::Deletes);
+        state.feeds.insert(name.to_owned(), watch.id);
+        self.arm(state, watch, Of::Feed(name.to_owned(), new))
+    }
+
+    /// Has the server asked for a watch.
+    fn arm(&self, state: &mut State, watch: Watch, of: Of) -> i64 {
+        let id = watch.id;
+        state.armed.insert(id, Armed::Wait(Box::new(Wait { watch, of })));
+        self.command(Command::Start(id));
+        id
+    }
+
+    /// Waits for the departures of `keys` that a feed tells after this revision.
+    fn subscribe(
+        self: &Arc<Self>,
+        state: &mut State,
+        watch: i64,
+        keys: Vec<Vec<u8>>,
+        until: Until,
+        after: u64,
+    ) -> Subscription {
+        let (sender, receiver) = oneshot::channel();
+        state.last_subscriber += 1;
+        let subscriber = state.last_subscriber;
+        if let Some(feed) = state.feed(watch) {
+            feed.subscribe(subscriber, keys, until, after, sender);
+        }
+        Subscription { receiver, watches: Arc::clone(self), watch, subscriber }
     }
 
     /// A feed that sees an own node removed tells it so, until it is [forgotten](Watches::forget). What the queue's feed
@@ -225,21 +244,9 @@ impl Watches {
         if !state.feed(id).is_some_and(|feed| due(feed)) {
             return;
         }
-        if let Some(Armed::Wait(wait)) = state.armed.remove(&id)
-            && let Of::Feed(name, feed) = wait.of
-        {
-            self.end_feed(state, id, &name, feed);
+        if let Some(Armed::Wait(wait)) = state.armed.remove(&id) {
+            state.end(id, wait.of);
             self.command(Command::Stop(id));
-        }
-    }
-
-    fn end_feed(&self, state: &mut State, id: i64, name: &str, feed: Feed) {
-        feed.end();
-        state.feeds.remove(name);
-        if let Some(queue) = queue_of(name)
-            && state.far.get(queue).is_some_and(|far| far.feed == id)
-        {
-            state.far.remove(queue);
         }
     }
 
@@ -262,6 +269,19 @@ impl State {
             Of::Feed(_, feed) => Some(feed),
             Of::Key(_) | Of::Told(_) => None,
         }
+    }
+
+    /// This wait's watch is over.
+    fn end(&mut self, id: i64, of: Of) {
+        if let Of::Feed(name, _) = &of {
+            self.feeds.remove(name);
+            if let Some(queue) = queue_of(name)
+                && self.far.get(queue).is_some_and(|far| far.feed == id)
+            {
+                self.far.remove(queue);
+            }
+        }
+        of.end();
     }
 
     /// The node of this client that bears this key.

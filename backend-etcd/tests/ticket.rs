@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{PATIENCE, client, etcdctl, join, keys, proxied, server, soon, still_waits, wait};
+use common::{client, etcdctl, field, join, keys, proxied, revision, server, soon, still_waits, wait};
 use latchwork_conformance::proxy::{Event, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::Node;
@@ -48,14 +48,19 @@ impl Crowd {
             node.leave().await.unwrap();
         }
         // A new watch of its own node begins so many revisions later as nodes were ahead.
-        let elsewhere = crowd.others.mutex("elsewhere").unwrap();
-        for _ in 0..ahead + NEAR {
-            elsewhere.acquire().await.unwrap().release().await.unwrap();
-        }
+        crowd.others_go_on(ahead + NEAR).await;
         for node in near {
             node.leave().await.unwrap();
         }
         crowd
+    }
+
+    /// So many locks are taken and released elsewhere, at revisions of their own.
+    async fn others_go_on(&self, times: usize) {
+        let elsewhere = self.others.mutex("elsewhere").unwrap();
+        for _ in 0..times {
+            elsewhere.acquire().await.unwrap().release().await.unwrap();
+        }
     }
 
     /// The client joins, and waits.
@@ -107,9 +112,7 @@ async fn hold(node: &Arc<dyn Node>) {
 
 /// How many releases the server counts.
 async fn counted(server: &Server) -> u64 {
-    let fields = etcdctl(server, &["get", COUNT, "-w", "fields"]).await;
-    let version = fields.lines().find_map(|line| line.strip_prefix("\"Version\" : "));
-    version.map_or(0, |version| version.parse().unwrap())
+    field(server, COUNT, "Version").await.unwrap_or(0)
 }
 
 #[tokio::test]
@@ -172,13 +175,11 @@ async fn a_count_that_vanishes_lets_nobody_in_early() {
     let mut crowd = Crowd::new(20).await;
     let (node, mut waiting) = crowd.waits().await;
     still_waits(&mut waiting).await;
-    let last = crowd.ahead.pop().unwrap();
-    for (at, node) in crowd.ahead.drain(..).enumerate() {
-        if at == 10 {
-            etcdctl(&crowd.server, &["del", COUNT]).await;
-        }
+    for node in crowd.ahead.drain(..10) {
         hold(&node).await;
     }
+    etcdctl(&crowd.server, &["del", COUNT]).await;
+    let last = crowd.all_but_the_last().await;
     assert_eq!(counted(&crowd.server).await, 9);
     still_waits(&mut waiting).await;
     hold(&last).await;
@@ -193,13 +194,8 @@ async fn who_reconnects_is_told_of_its_turn_all_the_same() {
     let mut crowd = Crowd::new(20).await;
     let (node, mut waiting) = crowd.waits().await;
     still_waits(&mut waiting).await;
-    let elsewhere = crowd.others.mutex("elsewhere").unwrap();
-    for _ in 0..20 {
-        elsewhere.acquire().await.unwrap().release().await.unwrap();
-    }
-    let fields = etcdctl(&crowd.server, &["get", COUNT, "-w", "fields"]).await;
-    let revision = fields.lines().find_map(|line| line.strip_prefix("\"Revision\" : ")).unwrap();
-    etcdctl(&crowd.server, &["compact", revision]).await;
+    crowd.others_go_on(20).await;
+    etcdctl(&crowd.server, &["compact", &revision(&crowd.server).await.to_string()]).await;
     let mut lists = crowd.lists();
     crowd.proxy.sever();
     soon(lists.fired()).await.unwrap();
@@ -226,7 +222,7 @@ async fn who_was_removed_is_not_let_in_by_the_count() {
     let own = keys(&crowd.server, "latchwork/mutex/a/").await.into_iter().find(|key| !before.contains(key));
     etcdctl(&crowd.server, &["del", &own.unwrap()]).await;
     hold(&last).await;
-    let ended = tokio::time::timeout(PATIENCE, waiting).await.expect("it waits for ever").unwrap();
+    let ended = soon(waiting).await.unwrap();
     assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Lost { reason: LostReason::Revoked });
     node.leave().await.unwrap();
     crowd.end().await;

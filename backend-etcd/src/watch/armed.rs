@@ -9,7 +9,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::count::Count;
 use crate::feed::{Feed, Seen};
-use crate::terms::{Only, Watch};
+use crate::terms::{Found, Only, Watch};
 
 /// An own node on the server.
 #[derive(Debug)]
@@ -24,6 +24,11 @@ impl Own {
     /// The prefix of its queue: its key is that and a name without a slash.
     pub(crate) fn queue(&self) -> &str {
         queue_of(std::str::from_utf8(&self.key).unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// Whether this read of its key has found this very node.
+    pub(crate) fn is_in(&self, read: &Found) -> bool {
+        read.entries.first().is_some_and(|entry| entry.created == self.state.sequence())
     }
 
     /// Waits until it is given back.
@@ -60,11 +65,21 @@ pub(super) enum Of {
     Told(mpsc::UnboundedSender<Count>),
 }
 
-impl Armed {
-    pub(super) fn feed(watch: Watch, name: &str, feed: Feed) -> Self {
-        Self::Wait(Box::new(Wait { watch, of: Of::Feed(name.to_owned(), feed) }))
+impl Of {
+    /// The watch is over: whoever waits for what it would have told looks. Nothing more is told of releases.
+    pub(super) fn end(self) {
+        match self {
+            Self::Feed(_, feed) => feed.end(),
+            Self::Key(sender) => {
+                // Nobody listens any more: its wait was dropped.
+                let _ = sender.send(Seen::Look);
+            }
+            Self::Told(_) => {}
+        }
     }
+}
 
+impl Armed {
     pub(super) fn watch(&self, id: i64) -> Watch {
         match self {
             Self::Own(node, from) => {

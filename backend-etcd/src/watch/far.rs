@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::armed::{Armed, Of, Wait};
-use super::{Command, Own, State, Subscription, Watches};
+use super::{Own, State, Subscription, Watches};
 use crate::count::Count;
 use crate::feed::{Feed, Until};
 use crate::terms::Only;
@@ -55,23 +55,21 @@ impl Watches {
             return (self.key(key.to_vec(), Only::Deletes, after), true);
         };
         let mut state = self.state.lock();
-        let id = self.feed_in_turn(&mut state, name, after + before_it);
+        let id = self.feed_of_key(&mut state, name, after + before_it);
         let again = state.far.get(prefix).is_some_and(|last| last.feed == id);
         let far = Far { feed: id, again: again && may_come_again };
         if let Some(last) = state.far.insert(prefix.to_owned(), far).filter(|_| !again) {
             self.drop_idle_feed(&mut state, last.feed);
         }
-        self.subscribe(&mut state, id, key.to_vec(), after)
+        self.departure_of_key(&mut state, id, key, after)
     }
 
     /// Waits for what is told of releases at a key, from this revision on: served promptly where that lies ahead of the server.
     pub(crate) fn told(self: &Arc<Self>, key: String, from: u64) -> Telling {
         let mut state = self.state.lock();
         let watch = state.watch(key.into_bytes().into(), false, from, Only::Puts);
-        let id = watch.id;
         let (sender, receiver) = mpsc::unbounded_channel();
-        state.armed.insert(id, Armed::Wait(Box::new(Wait { watch, of: Of::Told(sender) })));
-        self.command(Command::Start(id));
+        let id = self.arm(&mut state, watch, Of::Told(sender));
         Telling { receiver, watches: Arc::clone(self), watch: id }
     }
 
@@ -81,44 +79,29 @@ impl Watches {
     pub(crate) fn own_far(self: &Arc<Self>, own: &Own, after: u64) -> Option<(Subscription, bool)> {
         let (joined, name) = (own.state.sequence(), std::str::from_utf8(&own.key).ok()?);
         let mut state = self.state.lock();
-        let id = self.feed_in_turn(&mut state, name, after);
+        let id = self.feed_of_key(&mut state, name, after);
         let in_order = state.feed(id).is_some_and(|feed| feed.is_prompt_after(joined));
-        let (subscription, _) = self.subscribe(&mut state, id, own.key.to_vec(), joined);
+        let (subscription, _) = self.departure_of_key(&mut state, id, &own.key, joined);
         Some((subscription, in_order))
     }
 
     /// The feed of one key. A new one begins after this revision: in the future, or it would be served late.
-    fn feed_in_turn(&self, state: &mut State, name: &str, after: u64) -> i64 {
+    fn feed_of_key(&self, state: &mut State, name: &str, after: u64) -> i64 {
         // In a queue that goes round its names come again: such a watch is prompt, and costs no request.
-        if let Some(&id) = state.feeds.get(name) {
-            return id;
-        }
-        let watch = state.watch(name.as_bytes().into(), false, after + 1, Only::Deletes);
-        let id = watch.id;
-        state.feeds.insert(name.to_owned(), id);
-        state.armed.insert(id, Armed::feed(watch, name, Feed::after(after)));
-        self.command(Command::Start(id));
-        id
+        self.feed_of(state, name, false, Feed::after(after))
     }
 
     /// Waits for the departure that a feed of one key tells after this revision. Answers too whether it tells of all since then.
-    fn subscribe(
+    fn departure_of_key(
         self: &Arc<Self>,
         state: &mut State,
         id: i64,
-        key: Vec<u8>,
+        key: &[u8],
         after: u64,
     ) -> (Subscription, bool) {
-        let (sender, receiver) = oneshot::channel();
-        state.last_subscriber += 1;
-        let subscriber = state.last_subscriber;
-        let mut complete = true;
-        if let Some(feed) = state.feed(id) {
-            let begins = feed.complete_after.map_or(after, |begins| begins.max(after));
-            complete = begins == after;
-            feed.subscribe(subscriber, vec![key], Until::All, begins, sender);
-        }
-        (Subscription { receiver, watches: Arc::clone(self), watch: id, subscriber }, complete)
+        let complete_after = state.feed(id).and_then(|feed| feed.complete_after);
+        let begins = complete_after.map_or(after, |begins| begins.max(after));
+        (self.subscribe(state, id, vec![key.to_vec()], Until::All, begins), begins == after)
     }
 
     /// Who will be the predecessor far from the head of this queue, if it is who it was the last two times. Watched already; told

@@ -46,13 +46,7 @@ impl Watches {
                 tracing::debug!(?why, key = %String::from_utf8_lossy(&key), "etcd ended a watch");
                 match armed {
                     Armed::Own(node, _) => return Some(node),
-                    Armed::Wait(wait) => match wait.of {
-                        Of::Feed(name, feed) => self.end_feed(&mut state, id, &name, feed),
-                        Of::Key(sender) => {
-                            let _ = sender.send(Seen::Look);
-                        }
-                        Of::Told(_) => {}
-                    },
+                    Armed::Wait(wait) => state.end(id, wait.of),
                 }
             }
         }
@@ -114,13 +108,8 @@ impl Watches {
         state.feeds.clear();
         state.far.clear();
         for (_, armed) in over {
-            let Armed::Wait(wait) = armed else { continue };
-            match wait.of {
-                Of::Feed(_, feed) => feed.end(),
-                Of::Key(sender) => {
-                    let _ = sender.send(Seen::Look);
-                }
-                Of::Told(_) => {}
+            if let Armed::Wait(wait) = armed {
+                wait.of.end();
             }
         }
         state.resumed = state.last_id;

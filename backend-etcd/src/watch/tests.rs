@@ -4,7 +4,7 @@ use latchwork_core::contracts::{Lease, NodeState};
 use super::*;
 use crate::terms::{Change, Notice};
 
-fn own(key: &[u8], sequence: u64) -> Arc<Own> {
+pub(crate) fn own(key: &[u8], sequence: u64) -> Arc<Own> {
     let clock = Clock::system();
     let lease = Lease::new(clock.clone(), Duration::from_secs(10), clock.now());
     Arc::new(Own { key: key.into(), state: NodeState::new(lease, sequence), left: None })

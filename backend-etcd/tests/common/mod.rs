@@ -132,8 +132,14 @@ pub(crate) async fn until_keys(server: &Server, prefix: &str, count: usize) -> V
     .await
 }
 
+/// A number that etcdctl says of a key, or beside it.
+pub(crate) async fn field(server: &Server, key: &str, name: &str) -> Option<u64> {
+    let fields = etcdctl(server, &["get", "-w", "fields", key]).await;
+    let value = fields.lines().find_map(|line| line.strip_prefix(&format!("\"{name}\" : ")));
+    value.map(|value| value.parse().unwrap())
+}
+
 /// The revision of the key space: it rises with every write.
-pub(crate) async fn revision(server: &Server) -> String {
-    let status = etcdctl(server, &["get", "-w", "fields", "nothing"]).await;
-    status.lines().find(|line| line.contains("Revision")).expect("a revision").to_owned()
+pub(crate) async fn revision(server: &Server) -> u64 {
+    field(server, "nothing", "Revision").await.expect("a revision")
 }
