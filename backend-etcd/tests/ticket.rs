@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{client, etcdctl, field, join, keys, proxied, revision, server, soon, still_waits, wait};
-use latchwork_conformance::proxy::{Event, Proxy};
+use latchwork_conformance::proxy::{Direction, Event, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::Node;
 use latchwork_core::decide::Claim;
@@ -14,7 +14,12 @@ use tokio::task::JoinHandle;
 
 /// More than stand near the head of a queue, so that whoever joins behind them is far from it.
 const NEAR: usize = 17;
+const NODES: &str = "latchwork/mutex/a/";
+/// Where it is told that so many releases were counted, and how many were.
+const TURNS: &str = "latchwork/client/released/mutex/a/";
 const COUNT: &str = "latchwork/client/released/mutex/a/count";
+
+type Waiting = JoinHandle<latchwork_core::Result<()>>;
 
 /// A queue whose waiters count their releases, and a client that was far from its head twice: it knows its turn from its next join on, and
 /// hears of its own node's removal in order.
@@ -40,13 +45,15 @@ impl Crowd {
             far.push(place(&others).await);
         }
         let crowd = Self { server, proxy, others, client, ahead: far };
-        for _ in 0..2 {
-            let (node, mut waiting) = crowd.waits().await;
-            still_waits(&mut waiting).await;
-            waiting.abort();
-            assert!(waiting.await.unwrap_err().is_cancelled());
-            node.leave().await.unwrap();
-        }
+        let predecessor = first_node(&crowd.server, "DESCEND").await;
+        let mut far = crowd.proxy.request(move |chunk| contains(chunk, &predecessor));
+        let node = place(&crowd.client).await;
+        let waiting = wait(&node);
+        soon(far.fired()).await.unwrap();
+        gives_up(node, waiting).await;
+        // From now on it is told its turn.
+        let (node, waiting) = crowd.waits().await;
+        gives_up(node, waiting).await;
         // A new watch of its own node begins so many revisions later as nodes were ahead.
         crowd.others_go_on(ahead + NEAR).await;
         for node in near {
@@ -63,11 +70,23 @@ impl Crowd {
         }
     }
 
-    /// The client joins, and waits.
-    async fn waits(&self) -> (Arc<dyn Node>, JoinHandle<latchwork_core::Result<()>>) {
+    /// The client joins, and waits to be told its turn.
+    async fn waits(&self) -> (Arc<dyn Node>, Waiting) {
+        let mut draws = self.draws();
         let node = place(&self.client).await;
-        let waiting = wait(&node);
+        let mut waiting = wait(&node);
+        soon(draws.fired()).await.unwrap();
+        still_waits(&mut waiting).await;
         (node, waiting)
+    }
+
+    /// Told when the client asks to be told its turn.
+    fn draws(&self) -> Event {
+        self.proxy.request(|chunk| {
+            let turns =
+                chunk.windows(TURNS.len() + 1).filter_map(|window| window.strip_prefix(TURNS.as_bytes()));
+            turns.flatten().any(u8::is_ascii_digit)
+        })
     }
 
     /// Told when the client asks for the queue.
@@ -78,7 +97,22 @@ impl Crowd {
 
     /// Told when the client asks for a key.
     fn asks(&self, key: &'static str) -> Event {
-        self.proxy.request(move |chunk| chunk.windows(key.len()).any(|window| window == key.as_bytes()))
+        self.proxy.request(move |chunk| contains(chunk, key))
+    }
+
+    /// The client hears at once of the departure and of the count that come of this: the server tells them one after the other, and
+    /// a machine that stands still in between may make the client list, as it should.
+    async fn hears_at_once_of(&self, release: impl Future<Output = ()>) {
+        let told = |prefix: &'static str| self.proxy.reply(move |chunk| contains(chunk, prefix));
+        let (mut departed, mut counted) = (told(NODES), told(TURNS));
+        self.proxy.hold(Direction::ToClient);
+        let then = async {
+            for event in [&mut departed, &mut counted] {
+                soon(event.fired()).await.unwrap();
+            }
+            self.proxy.resume();
+        };
+        tokio::join!(release, then);
     }
 
     /// All ahead, but for the last, hold in turn.
@@ -99,9 +133,19 @@ impl Crowd {
     }
 }
 
+fn contains(chunk: &[u8], text: &str) -> bool {
+    chunk.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
 /// A place in the queue.
 async fn place(client: &Coordinator) -> Arc<dyn Node> {
     join(client, Kind::Mutex, Claim::Exclusive, None).await.1
+}
+
+async fn gives_up(node: Arc<dyn Node>, waiting: Waiting) {
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    node.leave().await.unwrap();
 }
 
 /// Waits for its turn, holds, and releases.
@@ -119,19 +163,17 @@ async fn counted(server: &Server) -> u64 {
 async fn whose_turn_it_is_is_told_so_and_does_not_list() {
     let mut crowd = Crowd::new(20).await;
     let (node, mut waiting) = crowd.waits().await;
-    still_waits(&mut waiting).await;
     // Its node's name is new, so that it looks whether that is still there.
     let (next, mut waiting_too) = crowd.waits().await;
-    still_waits(&mut waiting_too).await;
     let (lists, asks) = (crowd.lists(), crowd.asks(COUNT));
     let last = crowd.all_but_the_last().await;
     assert_eq!(counted(&crowd.server).await, 19);
     still_waits(&mut waiting).await;
-    hold(&last).await;
+    crowd.hears_at_once_of(hold(&last)).await;
     soon(waiting).await.unwrap().unwrap();
     assert!(!asks.has_fired(), "it asked for the count");
     still_waits(&mut waiting_too).await;
-    node.leave().await.unwrap();
+    crowd.hears_at_once_of(async { node.leave().await.unwrap() }).await;
     soon(waiting_too).await.unwrap().unwrap();
     assert!(!lists.has_fired(), "one of them looked at the queue");
     next.leave().await.unwrap();
@@ -146,13 +188,12 @@ async fn a_count_that_falls_short_lets_nobody_in_early() {
     for removed in [false, true] {
         let mut crowd = Crowd::new(20).await;
         let (node, mut waiting) = crowd.waits().await;
-        still_waits(&mut waiting).await;
         let lists = crowd.lists();
         let gone = crowd.ahead.remove(3);
         if removed {
             let first = crowd.ahead.remove(0);
             soon(first.admitted()).await.unwrap();
-            etcdctl(&crowd.server, &["del", &oldest(&crowd.server).await]).await;
+            etcdctl(&crowd.server, &["del", &first_node(&crowd.server, "ASCEND").await]).await;
             assert_eq!(soon(first.state().until_lost()).await, LostReason::Revoked);
             first.leave().await.unwrap();
             assert_eq!(counted(&crowd.server).await, 0, "it had no node to release");
@@ -174,7 +215,6 @@ async fn a_count_that_falls_short_lets_nobody_in_early() {
 async fn a_count_that_vanishes_lets_nobody_in_early() {
     let mut crowd = Crowd::new(20).await;
     let (node, mut waiting) = crowd.waits().await;
-    still_waits(&mut waiting).await;
     for node in crowd.ahead.drain(..10) {
         hold(&node).await;
     }
@@ -193,17 +233,17 @@ async fn a_count_that_vanishes_lets_nobody_in_early() {
 async fn who_reconnects_is_told_of_its_turn_all_the_same() {
     let mut crowd = Crowd::new(20).await;
     let (node, mut waiting) = crowd.waits().await;
-    still_waits(&mut waiting).await;
     crowd.others_go_on(20).await;
     etcdctl(&crowd.server, &["compact", &revision(&crowd.server).await.to_string()]).await;
-    let mut lists = crowd.lists();
+    let (mut lists, mut draws) = (crowd.lists(), crowd.draws());
     crowd.proxy.sever();
     soon(lists.fired()).await.unwrap();
+    soon(draws.fired()).await.unwrap();
     still_waits(&mut waiting).await;
     let (lists, asks) = (crowd.lists(), crowd.asks(COUNT));
     let last = crowd.all_but_the_last().await;
     still_waits(&mut waiting).await;
-    hold(&last).await;
+    crowd.hears_at_once_of(hold(&last)).await;
     soon(waiting).await.unwrap().unwrap();
     assert!(asks.has_fired(), "its own node was not watched all the time");
     assert!(!lists.has_fired(), "it looked at the queue");
@@ -215,12 +255,10 @@ async fn who_reconnects_is_told_of_its_turn_all_the_same() {
 #[tokio::test]
 async fn who_was_removed_is_not_let_in_by_the_count() {
     let mut crowd = Crowd::new(20).await;
-    let before = keys(&crowd.server, "latchwork/mutex/a/").await;
-    let (node, mut waiting) = crowd.waits().await;
-    still_waits(&mut waiting).await;
+    let (node, waiting) = crowd.waits().await;
+    let own = first_node(&crowd.server, "DESCEND").await;
     let last = crowd.all_but_the_last().await;
-    let own = keys(&crowd.server, "latchwork/mutex/a/").await.into_iter().find(|key| !before.contains(key));
-    etcdctl(&crowd.server, &["del", &own.unwrap()]).await;
+    etcdctl(&crowd.server, &["del", &own]).await;
     hold(&last).await;
     let ended = soon(waiting).await.unwrap();
     assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Lost { reason: LostReason::Revoked });
@@ -228,9 +266,9 @@ async fn who_was_removed_is_not_let_in_by_the_count() {
     crowd.end().await;
 }
 
-/// The key of the queue that was created first.
-async fn oldest(server: &Server) -> String {
-    let by_age = ["--sort-by=CREATE", "--order=ASCEND"];
-    let oldest = ["get", "--prefix", "--keys-only", "--limit=1", by_age[0], by_age[1], "latchwork/mutex/a/"];
-    etcdctl(server, &oldest).await.trim().to_owned()
+/// The first of the queue's keys in this order of their creation.
+async fn first_node(server: &Server, order: &str) -> String {
+    let order = format!("--order={order}");
+    let first = ["get", "--prefix", "--keys-only", "--limit=1", "--sort-by=CREATE", &order, NODES];
+    etcdctl(server, &first).await.trim().to_owned()
 }

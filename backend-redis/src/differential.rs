@@ -25,6 +25,9 @@ const LIMIT: u32 = 4;
 /// The TTLs of the clients of a history, in microseconds.
 const TTLS: [u64; 3] = [SECOND, 3 * SECOND, 10 * SECOND];
 
+/// Only what never ends meets this bound.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// SplitMix64: a history is told by its seed.
 struct Dice(u64);
 
@@ -72,7 +75,12 @@ impl Bench {
         let channel = settings.inbox.clone();
         let connected = Driver::connect(settings, Clock::system(), on_message, Arc::new(Notify::new())).await;
         let (driver, _) = connected.map_err(|failure| failure.error).unwrap();
-        let raw = redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
+        // The client crate's own timeouts are short, and machines stand still.
+        let patient = redis::AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE));
+        let client = redis::Client::open(url).unwrap();
+        let raw = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
         let bench = Self { driver, channel, heard, raw };
         // What the self-test published.
         bench.told().await;
@@ -80,12 +88,12 @@ impl Bench {
     }
 
     async fn run(&self, call: scripts::Call) -> Reply {
-        self.driver.run(&call, Duration::from_secs(10)).await.unwrap().1
+        self.driver.run(&call, PATIENCE).await.unwrap().1
     }
 
     /// Whom the last script told, and of what. A message may come behind the script's reply, but not behind the next one's.
     async fn told(&self) -> Vec<(String, i64)> {
-        self.driver.ping(Duration::from_secs(10)).await.unwrap();
+        self.driver.ping(PATIENCE).await.unwrap();
         let heard = std::mem::take(&mut *self.heard.lock());
         let text = String::from_utf8(heard).unwrap();
         let words: Vec<_> = text.split_ascii_whitespace().collect();

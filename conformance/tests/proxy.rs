@@ -180,8 +180,11 @@ async fn held_replies_wait_while_requests_reach_the_server() {
     let mut client = Client::connect(&proxy).await;
     client.says("0").await;
     proxy.hold(Direction::ToClient);
+    let (mut answered, other) = (proxy.reply(|reply| reply == b"held"), proxy.reply(|reply| reply == b"x"));
     client.send("held").await;
     echo.has_received("held").await;
+    timeout(PATIENCE, answered.fired()).await.unwrap().unwrap();
+    assert!(!other.has_fired());
     let nothing = timeout(Duration::from_millis(50), client.0.read_u8()).await;
     assert!(nothing.is_err(), "a held reply came through: {nothing:?}");
     proxy.resume();

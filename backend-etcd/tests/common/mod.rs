@@ -22,8 +22,13 @@ pub(crate) async fn server() -> Server {
     Server::start(Kind::Etcd, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Of a client that bears with a server that stands still for a while, as one does whose disk is busy, if it is not told otherwise.
 pub(crate) fn config(server: &Server, options: &str) -> Config {
-    Config::from_url(&format!("{}?{options}", server.url())).unwrap()
+    let mut config = Config::from_url(&format!("{}?{options}", server.url())).unwrap();
+    if !options.contains("request_timeout") {
+        config.request_timeout = Duration::from_secs(10);
+    }
+    config
 }
 
 pub(crate) async fn client(server: &Server, options: &str) -> Coordinator {
@@ -97,7 +102,9 @@ pub(crate) async fn still_waits(wait: &mut JoinHandle<Result<()>>) {
 
 fn command<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> Command {
     let mut command = Command::new("etcdctl");
-    command.env("ETCDCTL_API", "3").args(["--endpoints", server.addr()]).args(arguments).kill_on_drop(true);
+    // Its own timeouts are short.
+    let patient = ["--dial-timeout=60s", "--command-timeout=60s", "--endpoints", server.addr()];
+    command.env("ETCDCTL_API", "3").args(patient).args(arguments).kill_on_drop(true);
     command
 }
 

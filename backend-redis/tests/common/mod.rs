@@ -90,7 +90,9 @@ impl Operator {
     pub async fn of(server: &Server) -> Self {
         let client = redis::Client::open(server.url()).unwrap();
         // Some of what an operator says takes its time.
-        let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+        let config = redis::AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE));
         Self(client.get_multiplexed_async_connection_with_config(&config).await.unwrap())
     }
 

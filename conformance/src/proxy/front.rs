@@ -31,6 +31,8 @@ pub(super) struct Shared {
     pub(super) manners: Manners,
     pub(super) faults: watch::Sender<Faults>,
     pub(super) traps: Traps,
+    /// Of what comes from the server.
+    pub(super) replies: Traps,
     open: watch::Sender<usize>,
 }
 
@@ -94,6 +96,7 @@ impl Proxy {
             manners,
             faults: watch::Sender::default(),
             traps: Traps::default(),
+            replies: Traps::default(),
             open: watch::Sender::default(),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
@@ -163,6 +166,12 @@ impl Proxy {
     /// An event for the next request of any kind.
     pub fn next_request(&self) -> Event {
         self.request(|_| true)
+    }
+
+    /// An event for the first chunk of the server's from now on that `matches`, an answer or a push: it fires once the chunk is in
+    /// the proxy, which may [`hold`](Proxy::hold) it.
+    pub fn reply(&self, matches: impl Fn(&[u8]) -> bool + Send + 'static) -> Event {
+        self.shared.replies.arm(matches, Catch::Tell)
     }
 
     /// Loses the reply to the first request from now on that `matches`: the request is delivered, the next chunk that the

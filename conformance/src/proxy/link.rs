@@ -124,8 +124,12 @@ async fn forward(
         let held = &replies;
         let read_replies = read(server_read, move |chunk| {
             strike(held, &shared.faults)?;
+            let told = shared.replies.spring(&chunk.bytes);
             // As above.
             let _ = replies_in.send(chunk);
+            for trap in told {
+                trap.fired.send_replace(true);
+            }
             Ok(())
         });
         tokio::try_join!(
