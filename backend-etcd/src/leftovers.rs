@@ -254,14 +254,9 @@ mod tests {
         let server = Server::start(Kind::Etcd, Options::new().own()).await.unwrap();
         let driver = Driver::of(&server).await;
         let layout = Layout::new("n");
-        let clock = Clock::system();
-        let leftovers = Leftovers::new(
-            driver.clone(),
-            layout.clone(),
-            clock,
-            Handle::current(),
-            Duration::from_millis(200),
-        );
+        let (clock, stand) = (Clock::system(), Duration::from_secs(1000));
+        let leftovers =
+            Leftovers::new(driver.clone(), layout.clone(), clock.clone(), Handle::current(), stand);
         let queue = |key: &str| layout.queue(&Address::new("n", Lock::Mutex, key).unwrap()).unwrap();
         let count = async |key: &str| {
             let put = |key: Option<String>| Step::Put { key: key.unwrap(), value: Vec::new(), lease: 0 };
@@ -279,14 +274,20 @@ mod tests {
         }
         count("others").await;
         leftovers.bury(0, NodeId::random(), b"n/mutex/a/1").await.unwrap();
-        let long = async {
-            for _ in 0..30 {
-                leftovers.counts(&queue("ab"), Some(count("ab").await));
-                tokio::time::sleep(Duration::from_millis(50)).await;
+        clock.jump(stand * 3 / 4);
+        leftovers.counts(&queue("ab"), Some(count("ab").await));
+        clock.jump(stand * 3 / 4);
+        let over = || leftovers.state.lock().standing.iter().any(|&(until, _)| until <= clock.now());
+        let looked_at = async {
+            while over() {
+                tokio::task::yield_now().await
             }
-            assert_eq!(stored("ab").await, 2, "it was counted all the time");
         };
-        tokio::time::timeout(Duration::from_secs(60), long).await.unwrap();
+        tokio::time::timeout(Duration::from_secs(60), looked_at).await.expect("they stay");
+        assert_eq!(stored("a").await, 0);
+        assert_eq!(stored("ab").await, 2, "it was counted since");
+        assert_eq!(stored("others").await, 2, "somebody else counts there");
+        clock.jump(stand * 2);
         let gone = async {
             while leftovers.state.lock().sweeper.is_some() {
                 tokio::task::yield_now().await
