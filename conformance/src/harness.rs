@@ -171,7 +171,7 @@ pub(crate) fn play_with(
                 scene.assert_nothing_left().await;
                 scene.played()
             };
-            let limit = if bed.is_paused() { LIMIT * 10 } else { LIMIT };
+            let limit = if bed.is_paused() { LIMIT * 20 } else { LIMIT };
             tokio::time::timeout(limit, whole).await.map_err(|_| format!("took longer than {limit:?}"))
         })
     }));
