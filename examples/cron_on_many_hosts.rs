@@ -5,11 +5,10 @@
 //! cargo run --example cron_on_many_hosts -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use latchwork::{Acquire, Coordinator, ErrorKind, Fenced, Hold, MutexGuard, Result};
+use latchwork::{Acquire, Coordinator, ErrorKind, MutexGuard, Release, Result};
 
 /// How late the clock of each host is: three start at one instant, and the last a second later.
 const LATE: [Duration; 5] =
@@ -45,7 +44,10 @@ async fn tick(number: usize, host: &Coordinator, key: &str) -> Result<bool> {
     };
     println!("host {number}, {late:.1} s late: runs the job, with fence {}", hold.token());
     hold.run(job()).await?;
-    hold.release().await?; // answers at once, and the lock stays taken for the rest of the time: close waits for that
+    // Answers at once, and the lock stays taken for the rest of the time: close waits for that.
+    if let Release::AlreadyLost(why) = hold.release().await? {
+        println!("host {number}: another may have run it too, since {why}");
+    }
     Ok(true)
 }
 
@@ -57,8 +59,8 @@ async fn try_for(host: &Coordinator, key: &str) -> Result<Option<MutexGuard>> {
         // Some backends (ZooKeeper) may refuse all of several tries at one instant, and nobody would run the job. In line
         // somebody is first, and the others give up long before the tick is free again.
         None if !host.capabilities().clean_try => match lock.acquire_with(taken().within(TAKEN / 4)).await {
-            // One with a source tells of an outage: then nobody may have this tick.
-            Err(error) if error.kind() == &ErrorKind::Timeout && error.source().is_none() => Ok(None),
+            // Another has it. (In an outage it is `Unavailable`: then nobody may have this tick.)
+            Err(error) if error.kind() == &ErrorKind::Timeout => Ok(None),
             acquired => acquired.map(Some),
         },
         tried => Ok(tried),

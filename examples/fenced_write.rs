@@ -12,7 +12,7 @@
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use latchwork::{Config, Fenced, Hold, LostReason, Result};
+use latchwork::{Config, LostReason, Release, Result};
 use tokio::sync::oneshot;
 
 const SQL: &str = "UPDATE ledger SET total = $2, fence = $1 WHERE id = 7 AND fence <= $1";
@@ -119,7 +119,7 @@ async fn bob(
     plain.lock().expect("no panic").write("250, says Bob");
     let rows = fenced.lock().expect("no panic").write_fenced(hold.token().as_i64(), "250, says Bob");
     assert_eq!(rows, 1, "the holder's write is taken");
-    hold.release().await?;
+    assert_eq!(hold.release().await?, Release::Released);
     wake.send(()).expect("Alice is stopped until now");
     coordinator.close().await
 }

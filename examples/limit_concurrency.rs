@@ -12,13 +12,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
-use latchwork::{Coordinator, ErrorKind, Hold, Result, Semaphore};
+use latchwork::{Coordinator, ErrorKind, Release, Result, Semaphore};
 
 const INSTANCES: usize = 3;
 const LIMIT: u32 = 4;
 const EXPORTS: usize = 12;
-/// Fixed, since the limit is stored under it for good: each run finds that of the first. Where it was stored with another
-/// value, the first acquisition below ends with `Conflict`, which says both.
+/// Fixed, since the limit is stored under it for good: each run finds that of the first, or what an operator has set since.
 const KEY: &str = "examples/limit_concurrency";
 
 #[tokio::main]
@@ -26,22 +25,25 @@ async fn main() -> Result<()> {
     // A name, since `memory://` alone is private to each Coordinator.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://fleet".to_owned());
     let fleet = try_join_all((0..INSTANCES).map(|_| latchwork::connect(&url))).await?;
-    let exports = |instance: usize, limit| fleet[instance].semaphore(KEY, limit);
+    // The stored limit counts for all. The first acquisition stores this one, for good, where none is stored.
+    let exports = |instance: usize| fleet[instance].semaphore_or_stored(KEY, LIMIT);
+    assert_eq!(exports(0)?.acquire(1).await?.release().await?, Release::Released);
+    let limit = exports(0)?.stored_limit().await?.expect("stored by the acquisition, if not before");
 
     // A heavy one takes all permits or none; meanwhile there is none for others.
-    let heavy = exports(0, LIMIT)?.acquire(LIMIT).await?;
-    assert!(exports(1, LIMIT)?.try_acquire(1).await?.is_none(), "all permits are taken");
-    println!("instance 0 took all {LIMIT} permits: a try of instance 1 was refused");
-    // The first acquisition stores the limit, for good. An instance with another idea of it is told.
-    let conflict = exports(2, LIMIT + 1)?.acquire(1).await.expect_err("another limit is stored");
+    let heavy = exports(0)?.acquire(limit).await?;
+    assert!(exports(1)?.try_acquire(1).await?.is_none(), "all permits are taken");
+    println!("instance 0 took all {limit} permits: a try of instance 1 was refused");
+    // An instance that insists on another limit is told.
+    let conflict = fleet[2].semaphore(KEY, limit + 1)?.acquire(1).await.expect_err("another limit is stored");
     assert_eq!(conflict.kind(), &ErrorKind::Conflict);
-    println!("instance 2 came with the limit {}: {conflict}", LIMIT + 1);
-    heavy.release().await?;
+    println!("instance 2 insisted on the limit {}: {conflict}", limit + 1);
+    assert_eq!(heavy.release().await?, Release::Released);
 
     let (database, start) = (Database::default(), Instant::now());
     let crowd = (0..EXPORTS).map(|number| {
-        let weight = if number % 4 == 3 { 3 } else { 1 };
-        let semaphore = exports(number % INSTANCES, LIMIT);
+        let weight = if number % 4 == 3 { limit.min(3) } else { 1 };
+        let semaphore = exports(number % INSTANCES);
         let database = &database;
         async move { export(&semaphore?, weight, database).await }
     });
@@ -49,9 +51,9 @@ async fn main() -> Result<()> {
 
     let (peak, took) = (database.peak.into_inner(), start.elapsed());
     println!(
-        "{EXPORTS} exports by {INSTANCES} instances in {took:.1?}: a load of {peak} at most, of {LIMIT} allowed"
+        "{EXPORTS} exports by {INSTANCES} instances in {took:.1?}: a load of {peak} at most, of {limit} allowed"
     );
-    assert!((1..=LIMIT).contains(&peak), "never more than the limit");
+    assert!((1..=limit).contains(&peak), "never more than the limit");
     try_join_all(fleet.iter().map(Coordinator::close)).await?;
     Ok(())
 }
@@ -59,7 +61,7 @@ async fn main() -> Result<()> {
 async fn export(semaphore: &Semaphore, weight: u32, database: &Database) -> Result<()> {
     let permit = semaphore.acquire(weight).await?; // in order: nobody overtakes a heavy one that does not fit yet
     permit.run(database.export(weight)).await?;
-    permit.release().await?;
+    assert_eq!(permit.release().await?, Release::Released);
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use latchwork::{Coordinator, Fenced, Hold, Result, RwLock};
+use latchwork::{Coordinator, Release, Result, RwLock};
 
 const INSTANCES: usize = 4;
 const DAYS: u32 = 3;
@@ -70,7 +70,7 @@ async fn half_a_refresh(lock: &RwLock, cache: &Cache) -> Result<i64> {
     let work = tokio::time::timeout(FETCH / 2, cache.refresh(fence, DAYS));
     assert!(hold.run(work).await?.is_err(), "it is not done yet");
     println!("a refresh with fence {fence} was stopped half-way: nobody sees what it has written");
-    hold.release().await?;
+    assert_eq!(hold.release().await?, Release::Released);
     Ok(fence)
 }
 
@@ -79,7 +79,7 @@ async fn prices_of(day: u32, instance: usize, lock: &RwLock, cache: &Cache) -> R
     let hold = lock.read().await?;
     let seen = hold.run(cache.read()).await?;
     // Before it asks to write: a reader that kept its hold and asked for more would wait for itself.
-    hold.release().await?;
+    assert_eq!(hold.release().await?, Release::Released);
     if seen >= day {
         return Ok(());
     }
@@ -89,7 +89,7 @@ async fn prices_of(day: u32, instance: usize, lock: &RwLock, cache: &Cache) -> R
         println!("day {day}: instance {instance} refreshes, with fence {}", hold.token());
         assert!(hold.run(cache.refresh(hold.token().as_i64(), day)).await?, "nobody held since");
     }
-    hold.release().await?;
+    assert_eq!(hold.release().await?, Release::Released);
     Ok(())
 }
 

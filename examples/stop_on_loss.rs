@@ -13,7 +13,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use latchwork::contracts::LeaseState;
 use latchwork::memory::{Link, Memory};
-use latchwork::{Acquire, Clock, Config, Fenced, Hold, LostReason, Mutex, Release, Result, Token};
+use latchwork::{Acquire, Clock, Config, LostReason, Mutex, Release, Result, Token};
 
 #[tokio::main]
 async fn main() -> Result<()> {
@@ -76,20 +76,21 @@ async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
         link.cut();
     }
     // This job hangs; it is dropped when the hold is lost. (What a job gave to spawn_blocking is not: share the hold with it by
-    // an Arc, and let it look at `hold.check()` between its steps. `lost().reason()` never tells of a release.)
+    // an Arc, and let it look at `hold.check()` between its steps.)
     let Err(lost) = hold.run(std::future::pending::<()>()).await else { unreachable!("the job hangs") };
-    println!("the job was dropped: {}", lost.reason());
+    let reason = lost.lost_reason().expect("a loss");
+    println!("the job was dropped: {lost}");
 
     let states = states.await.expect("no panic");
     alert.await.expect("no panic");
     assert_eq!(states.first(), Some(&LeaseState::Live));
-    assert_eq!(states.last(), Some(&LeaseState::Lost(lost.reason())));
+    assert_eq!(states.last(), Some(&LeaseState::Lost(reason)));
     if link.is_some() {
         assert!(states.contains(&LeaseState::Suspended), "one is warned before the deadline");
-        assert_eq!(lost.reason(), LostReason::Expired);
+        assert_eq!(reason, LostReason::Expired);
     }
     // A release says so too: somebody else may have held since.
-    assert_eq!(hold.release().await?, Release::AlreadyLost(lost.reason()));
+    assert_eq!(hold.release().await?, Release::AlreadyLost(reason));
     Ok(hold.token())
 }
 

@@ -2,13 +2,13 @@
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> latchwork::Result<()> {
-//! use latchwork::{Fenced, Hold};
+//! use latchwork::Release;
 //!
 //! let coordinator = latchwork::connect("memory://").await?; // or redis://, zookeeper://, etcd://
 //! let invoices = coordinator.mutex("invoices/2026-11")?; // validates, no I/O, cheap to clone
 //! let hold = invoices.acquire().await?; // waits its turn, fair
 //! println!("writing with fence {}", hold.token()); // the fence travels with the write
-//! hold.release().await?;
+//! assert_eq!(hold.release().await?, Release::Released); // or AlreadyLost, and why
 //! coordinator.close().await?; // gives everything back, bounded
 //! # Ok(()) }
 //! ```
@@ -25,6 +25,7 @@
 //! * [Recipes](guide::recipes): [`Mutex`], [`ReentrantMutex`], [`RwLock`] with downgrade, [`Semaphore`] with weights.
 //! * [Testing your service](guide::testing) on memory, with time that does not pass and faults on order.
 //! * [Every error, and what to do](guide::errors); [on call](guide::on_call).
+//! * [Who is trusted with what](guide::trust), and the access control that enforces it.
 //! * [Sharing locks](guide::sharing) with Curator and `etcdctl`.
 //! * [A backend of your own](guide::own_backend), and the suite that it must pass.
 
@@ -39,9 +40,9 @@ pub use latchwork_core::recipes::{
     WriteGuard,
 };
 pub use latchwork_core::{
-    Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold,
-    Kind, Loss, Lost, LostReason, Moment, Name, Owner, Release, Result, Secret, Token, contracts, decide,
-    memory,
+    Address, Capabilities, Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, Eviction, Fenced,
+    Hold, Kind, Loss, LostReason, Moment, Name, Owner, Release, Result, Run, Secret, Token, contracts,
+    decide, memory,
 };
 
 /// Connects to the coordinator that a URL (or a [`Config`]) names.
@@ -57,6 +58,39 @@ pub use latchwork_core::{
 /// A dropped connect leaves nothing on the server beyond a lease that runs out.
 pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Result<Coordinator> {
     latchwork_core::connect(&connectors(), &to.try_into().map_err(Into::into)?).await
+}
+
+/// Connects as [`connect`], runs `work`, and gives everything back on each way out: when the work is done, when it fails (an early
+/// `?`), and when it panics. For `main` and for jobs: the next process waits for nothing of this one's.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> latchwork::Result<()> {
+/// latchwork::with("memory://", async |coordinator| {
+///     let hold = coordinator.mutex("invoices/2026-11")?.acquire().await?;
+///     println!("write with fence {}", hold.token());
+///     Ok(())
+/// })
+/// .await
+/// # }
+/// ```
+///
+/// # Errors
+/// As [`connect`]; the work's; else the close's, as [`Coordinator::close`].
+///
+/// # Panics
+/// As the work, once everything is given back.
+///
+/// # Cancel safety
+/// Dropped, it gives everything back in the background, as far as the runtime lives on.
+pub async fn with<T, E>(
+    to: impl TryInto<Config, Error = impl Into<Error>>,
+    work: impl AsyncFnOnce(Coordinator) -> std::result::Result<T, E>,
+) -> std::result::Result<T, E>
+where
+    E: From<Error>,
+{
+    connect(to).await?.close_after(work).await
 }
 
 /// As [`connect`], but returns at once and connects in the first operation: for services that must start

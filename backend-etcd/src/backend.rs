@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{self, Backend, Close, Join, Joined, Lease, Names, Page, SequentialNodes};
@@ -14,13 +15,19 @@ use tokio::task::AbortHandle;
 
 use crate::driver::Driver;
 use crate::error::Failure;
-use crate::keys::{Layout, Queue};
+use crate::keys::{Layout, NodeValue, Queue};
 use crate::lease::{Leases, revoke_in_time};
 use crate::leftovers::Leftovers;
 use crate::terms::{Entry, Guard, Order, Range, Step};
-use crate::view::stored_limit;
+use crate::view::{Member, stored_limit};
 use crate::watch::Watches;
 use crate::{join, recheck, stream, view};
+
+/// So many values are read at once for a listing: each is as large as a request may be, at most.
+const VALUES: usize = 32;
+
+/// What a close whose time is over has for saying how far it came.
+const GRACE: Duration = Duration::from_millis(100);
 
 /// A client of etcd: one channel, one lease for all its nodes, one stream of watches.
 pub struct EtcdBackend {
@@ -46,7 +53,7 @@ impl EtcdBackend {
         let (watches, commands) = Watches::new();
         let lease = leases.current().lease.clone();
         let stream = tokio::spawn(stream::run(driver.clone(), Arc::clone(&watches), commands));
-        let recheck = tokio::spawn(recheck::run(driver.clone(), Arc::clone(&watches), lease.clone()));
+        let recheck = tokio::spawn(recheck::run(driver.clone(), Arc::clone(&watches), lease.lease().clone()));
         let tasks = [stream.abort_handle(), recheck.abort_handle()];
         let leftovers = Leftovers::new(
             driver.clone(),
@@ -58,6 +65,26 @@ impl EtcdBackend {
         let (leases, names) = (Arc::new(leases), Names::default());
         let client = Client { driver, layout, leases, watches, names, leftovers, tasks };
         Self { client: Arc::new(client), closing: Mutex::default() }
+    }
+
+    /// The values of these entries of a queue. Those of other programs are not read: they may be large, and say nothing to us.
+    async fn values(&self, queue: &Queue, of: impl Iterator<Item = &Member>) -> Result<Vec<NodeValue>> {
+        let keys: Vec<_> = of.map(|member| member.key.clone()).collect();
+        let ours: Vec<_> = keys.iter().filter(|key| queue.is_ours(key)).cloned().map(Step::Get).collect();
+        let mut reads = match ours.is_empty() {
+            true => Vec::new(),
+            false => self.client.driver.read(ours).await?.reads,
+        }
+        .into_iter();
+        Ok(keys
+            .iter()
+            .map(|key| {
+                let read = if queue.is_ours(key) { reads.next() } else { None };
+                // Gone since the listing, or another program's.
+                let value = read.and_then(|found| found.entries.into_iter().next()).map(|entry| entry.value);
+                NodeValue::read(key, &value.unwrap_or_default())
+            })
+            .collect())
     }
 
     /// A queue's place, for a client that is open.
@@ -95,20 +122,25 @@ impl SequentialNodes for EtcdBackend {
 
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<contracts::Entry>> {
         let queue = self.queue(queue)?;
-        // As a reader sees it: everything, with values.
-        let (view, limit) =
-            view::read(&self.client.driver, &queue, Claim::Shared, Order::Oldest, None).await?;
-        let claims: Vec<_> = view.members.iter().map(|member| member.value.claim).collect();
-        let marked = view.members.iter().rposition(|member| member.value.marked).map_or(0, |last| last + 1);
-        let admitted = admitted_prefix(&claims, marked, limit.unwrap_or(0));
-        let entries = view.members.iter().enumerate().map(|(at, member)| contracts::Entry {
-            sequence: member.created,
-            claim: member.value.claim,
-            admitted: at < admitted,
-            label: member.value.label.to_string(),
-            age: member.value.age(),
-        });
-        Ok(entries.filter(|entry| entry.sequence > page.after).take(page.most).collect())
+        // As a reader sees it: everything.
+        let (view, limit) = view::read(&self.client.driver, &queue, Claim::Shared, Order::Oldest).await?;
+        let claims: Vec<_> = view.members.iter().map(|member| member.claim).collect();
+        let marked = view.members.iter().rposition(|member| member.marked).map_or(0, |last| last + 1);
+        let admitted = admitted_prefix(&claims, marked, limit.permits().unwrap_or(0));
+        let shown = view.members.iter().enumerate().filter(|(_, member)| member.created > page.after);
+        let shown: Vec<_> = shown.take(page.most).collect();
+        let mut entries = Vec::with_capacity(shown.len());
+        for part in shown.chunks(VALUES) {
+            let values = self.values(&queue, part.iter().map(|(_, member)| *member)).await?;
+            entries.extend(part.iter().zip(values).map(|((at, member), value)| contracts::Entry {
+                sequence: member.created,
+                claim: member.claim,
+                admitted: *at < admitted,
+                label: value.label.to_string(),
+                age: value.age(),
+            }));
+        }
+        Ok(entries)
     }
 
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
@@ -118,7 +150,7 @@ impl SequentialNodes for EtcdBackend {
         let (found, _) = self.client.driver.range(range).await?;
         let mut was_there = false;
         // One, unless a foreign transaction made several.
-        for Entry { key, .. } in found.entries.into_iter().filter(|entry| queue.counts(&entry.key)) {
+        for Entry { key, .. } in found.entries.into_iter().filter(|entry| queue.claim(entry).is_some()) {
             let created = Guard::Created(key.clone(), sequence);
             was_there |=
                 self.client.driver.transact(vec![created], vec![Step::Delete(key)], Vec::new()).await?.held;
@@ -129,7 +161,7 @@ impl SequentialNodes for EtcdBackend {
     async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
         let queue = self.queue(queue)?;
         let outcome = self.client.driver.read(vec![Step::Get(queue.limit.into())]).await?;
-        Ok(stored_limit(outcome.reads.first()))
+        stored_limit(outcome.reads.first()).known()
     }
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
@@ -164,7 +196,7 @@ impl Backend for EtcdBackend {
     }
 
     fn lease(&self) -> Lease {
-        self.client.leases.current().lease.clone()
+        self.client.leases.current().lease.lease().clone()
     }
 
     async fn close(&self, how: Close) -> Result<()> {
@@ -193,11 +225,13 @@ impl Backend for EtcdBackend {
                 })
                 .clone()
         };
-        let told = answer.wait_for(Option::is_some).await.map(|answer| answer.clone());
-        // The task that tells is gone with its runtime: the lease runs out.
-        told.ok()
-            .flatten()
-            .unwrap_or_else(|| Err(Error::new(ErrorKind::Unavailable, "the runtime ended while closing")))
+        let told = async { answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone()) };
+        // The task that tells may be gone with its runtime, or nobody may drive that: the lease runs out.
+        let within = self.client.driver.request_timeout() + GRACE;
+        tokio::time::timeout(within, told).await.ok().flatten().unwrap_or_else(|| {
+            let why = "the runtime that closes ended, or is not driven; the lease runs out by itself";
+            Err(Error::new(ErrorKind::Unavailable, why))
+        })
     }
 }
 

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use latchwork_core::Pauses;
+
 const FIRST: Duration = Duration::from_millis(20);
 pub(crate) const LONGEST: Duration = Duration::from_secs(1);
 
-/// Pauses that double, from 20 ms to 1 s unless that is too long for what is waited for.
+/// Pauses that double, from 20 ms to 1 s unless that is too long for what is waited for, each shorter by up to a half: who
+/// failed at one instant does not ask again at one.
 #[derive(Debug)]
 pub(crate) struct Backoff {
-    next: Duration,
+    pauses: Pauses,
     longest: Duration,
 }
 
@@ -18,17 +21,16 @@ impl Backoff {
     }
 
     pub(crate) fn up_to(longest: Duration) -> Self {
-        Self { next: FIRST, longest }
+        // The jitter comes on top.
+        Self { pauses: Pauses::new(FIRST / 2, longest / 2), longest }
     }
 
     /// The server answered.
     pub(crate) fn reset(&mut self) {
-        self.next = FIRST;
+        *self = Self::up_to(self.longest);
     }
 
     pub(crate) async fn pause(&mut self) {
-        let pause = self.next;
-        self.next = (pause * 2).min(self.longest);
-        tokio::time::sleep(pause).await;
+        tokio::time::sleep(self.pauses.next()).await;
     }
 }

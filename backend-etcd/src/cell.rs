@@ -1,10 +1,8 @@
 //! The cell that holds a semaphore's limit, as a join of permits meets it.
 
-use latchwork_core::contracts::Join;
-use latchwork_core::decide::Claim;
-use latchwork_core::{Error, ErrorKind};
+use latchwork_core::Result;
+use latchwork_core::contracts::{AskedLimit, Join, Patience};
 
-use crate::error::Answer;
 use crate::terms::{Found, Guard};
 use crate::view::stored_limit;
 
@@ -22,30 +20,22 @@ pub(crate) enum Cell {
 impl Cell {
     /// As it mostly is: somebody has stored this limit before.
     pub(crate) fn expected(join: &Join) -> Self {
-        join.limit.map_or(Self::Stored, |limit| Self::Holds(limit.to_string().into_bytes()))
+        match (join.limit, join.patience) {
+            (AskedLimit::Exactly(limit), _) => Self::Holds(limit.to_string().into_bytes()),
+            // A try is judged by a limit that is known before.
+            (AskedLimit::UnlessStored(limit), Patience::Try) => Self::Holds(limit.to_string().into_bytes()),
+            (AskedLimit::UnlessStored(_) | AskedLimit::Stored, _) => Self::Stored,
+        }
     }
 
     /// As it was read, and the limit that counts then, which the join agrees with.
-    pub(crate) fn as_read(join: &Join, read: Option<&Found>) -> Answer<(Self, u32)> {
-        let entry = read.and_then(|found| found.entries.first());
-        let stored = stored_limit(read);
-        if let (None, Some(entry)) = (stored, entry) {
-            let text = String::from_utf8_lossy(&entry.value);
-            let why = format!("the stored limit {text:?} is no number");
-            return Err(Error::new(ErrorKind::Conflict, why).into());
-        }
-        match (stored, join.limit, join.claim) {
-            (None, Some(limit), _) => Ok((Self::Missing(limit), limit)),
-            (Some(stored), Some(limit), _) if stored != limit => Err(join.conflict(Some(stored)).into()),
-            (Some(stored), _, Claim::Permits(weight)) if weight > stored => {
-                Err(join.conflict(Some(stored)).into())
-            }
-            (Some(stored), _, _) => {
-                // In the words in which it is stored, which may be another program's.
-                Ok((Self::Holds(entry.map_or_else(Vec::new, |entry| entry.value.clone())), stored))
-            }
-            (None, None, _) => Err(join.conflict(None).into()),
-        }
+    pub(crate) fn as_read(join: &Join, read: Option<&Found>) -> Result<(Self, u32)> {
+        let limit = join.settle(&stored_limit(read))?;
+        Ok(match read.and_then(|found| found.entries.first()) {
+            // In the words in which it is stored, which may be another program's.
+            Some(entry) => (Self::Holds(entry.value.clone()), limit),
+            None => (Self::Missing(limit), limit),
+        })
     }
 
     pub(crate) fn guard(&self, key: String) -> Guard {

@@ -3,17 +3,20 @@
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use etcd_client::{
     Client, Compare, CompareOp, ConnectOptions, DeleteOptions, EventType, GetOptions, KvClient,
-    LeaseKeepAliveStream, LeaseKeeper, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse,
-    WatchFilterType, WatchOptions, WatchResponse,
+    LeaseKeepAliveStream, LeaseKeeper, PutOptions, ResponseHeader, SortOrder, SortTarget, Txn, TxnOp,
+    TxnOpResponse, WatchFilterType, WatchOptions, WatchResponse,
 };
+use latchwork_core::LostReason;
+use latchwork_core::contracts::{LinkLog, Turns};
 use tokio::sync::mpsc;
 
 use crate::config::Settings;
-use crate::error::{Answer, Failure, as_read, is_older_than_the_roles, late};
+use crate::error::{Answer, Failure, as_read, is_older_than_the_roles, late, no_such_revision};
+use crate::incarnation::{Incarnations, Past, Seen};
 use crate::terms::{Change, Ended, Entry, Found, Guard, Notice, Only, Order, Outcome, Range, Step, Watch};
 
 /// How long a connection may be silent before it is asked for a sign of life. Servers hang up on clients that ask more
@@ -25,6 +28,9 @@ const PING_ANSWER: Duration = Duration::from_secs(2);
 /// A whole queue of the design's size, labels at their longest.
 const LARGEST_ANSWER: usize = 64 << 20;
 
+/// How long whoever holds is kept from its loss for the sake of the reason.
+const REASON: Duration = Duration::from_secs(1);
+
 /// A connection to the servers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Driver {
@@ -33,9 +39,13 @@ pub(crate) struct Driver {
     kv: KvClient,
     request_timeout: Duration,
     spare_servers: usize,
+    // Of what is asked of keys: renewals stand behind no more.
+    turns: Arc<Turns>,
+    link: Arc<LinkLog>,
     // One logs in anew at a time; and how often it was done.
     log_ins: Arc<tokio::sync::Mutex<()>>,
     logged_in: Arc<AtomicU64>,
+    incarnations: Arc<Incarnations>,
 }
 
 #[cfg(test)]
@@ -78,9 +88,17 @@ impl Driver {
             kv,
             request_timeout: settings.request_timeout,
             spare_servers,
+            turns: Arc::default(),
+            link: Arc::new(LinkLog::new(settings.endpoints.join(","))),
             log_ins: Arc::default(),
             logged_in: Arc::default(),
+            incarnations: Arc::default(),
         })
+    }
+
+    /// What the log says of the connection.
+    pub(crate) fn link(&self) -> &LinkLog {
+        &self.link
     }
 
     /// How long a request may take.
@@ -90,7 +108,10 @@ impl Driver {
 
     /// The server's version, and whether it knows a leader.
     pub(crate) async fn status(&self) -> Answer<(String, bool)> {
-        let status = self.call(|mut client| async move { client.status().await }).await.map_err(as_read)?;
+        let status = self
+            .call("a look at its state", |mut client| async move { client.status().await })
+            .await
+            .map_err(as_read)?;
         Ok((status.version().to_owned(), status.leader() != 0))
     }
 
@@ -99,19 +120,27 @@ impl Driver {
         // Whole seconds, rounded up.
         let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
         let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-        let granted = self.call(|mut client| async move { client.lease_grant(seconds, None).await }).await?;
+        let before = self.incarnations.seen();
+        let granted = self
+            .call("the grant of a lease", |mut client| async move { client.lease_grant(seconds, None).await })
+            .await?;
+        self.heard(before, granted.header());
+        self.incarnations.granted();
         Ok((granted.id(), Duration::from_secs(u64::try_from(granted.ttl()).unwrap_or(0))))
     }
 
     /// Gives a lease back, and all that hangs on it.
     pub(crate) async fn revoke(&self, lease: i64) -> Answer<()> {
-        self.call(|mut client| async move { client.lease_revoke(lease).await }).await.map(|_| ())
+        self.call("the end of a lease", |mut client| async move { client.lease_revoke(lease).await })
+            .await
+            .map(|_| ())
     }
 
     /// Opens a stream of renewals. The first renewal is sent, and answered, within.
     pub(crate) async fn keep_alive(&self, lease: i64) -> Answer<Renewals> {
-        let (keeper, stream) =
-            self.call(|mut client| async move { client.lease_keep_alive(lease).await }).await?;
+        let (keeper, stream) = self
+            .call("the renewal of a lease", |mut client| async move { client.lease_keep_alive(lease).await })
+            .await?;
         Ok(Renewals { keeper, stream })
     }
 
@@ -129,30 +158,60 @@ impl Driver {
             let (mut kv, txn) = (self.kv.clone(), txn.clone());
             async move { kv.txn(txn).await }
         };
-        let answer = self.send(request).await?;
+        let before = self.incarnations.seen();
+        let answer = self.send("a transaction", request).await?;
+        self.heard(before, answer.header());
+        let mut deleted = false;
         let reads = answer.op_responses().into_iter().filter_map(|response| match response {
             TxnOpResponse::Get(get) => Some(found(&get)),
+            TxnOpResponse::Delete(delete) => {
+                deleted |= delete.deleted() > 0;
+                None
+            }
             _ => None,
         });
+        let reads = reads.collect();
         Ok(Outcome {
             held: answer.succeeded(),
             revision: answer.header().map_or(0, |header| revision(header.revision())),
-            reads: reads.collect(),
+            reads,
+            deleted,
         })
     }
 
-    /// Deletes whatever bears this key.
-    pub(crate) async fn delete(&self, key: &[u8]) -> Answer<()> {
+    /// Deletes whatever bears this key. Answers whether anything did.
+    pub(crate) async fn delete(&self, key: &[u8]) -> Answer<bool> {
         let request = || {
             let mut kv = self.kv.clone();
             async move { kv.delete(key, None).await }
         };
-        self.send(request).await.map(|_| ())
+        let before = self.incarnations.seen();
+        let answer = self.send("a deletion", request).await?;
+        self.heard(before, answer.header());
+        Ok(answer.deleted() > 0)
     }
 
     /// Reads, all at one revision.
     pub(crate) async fn read(&self, steps: Vec<Step>) -> Answer<Outcome> {
         self.transact(Vec::new(), steps, Vec::new()).await.map_err(as_read)
+    }
+
+    /// Reads keys with a prefix behind this one, as they were at a revision, in the server's order: at most so many.
+    pub(crate) async fn page(&self, prefix: &str, behind: &[u8], at: u64, limit: i64) -> Answer<Found> {
+        let start = [behind, b"\0"].concat();
+        let options = GetOptions::new()
+            .with_range(end_of(prefix))
+            .with_revision(signed(at))
+            .with_limit(limit)
+            .with_keys_only();
+        let request = || {
+            let (mut kv, start, options) = (self.kv.clone(), start.clone(), options.clone());
+            async move { kv.get(start, Some(options)).await }
+        };
+        let before = self.incarnations.seen();
+        let answer = self.send("a read", request).await.map_err(as_read)?;
+        self.heard(before, answer.header());
+        Ok(found(&answer))
     }
 
     /// Reads one range, which costs server and client less than a transaction with one step: what it found, and at which revision.
@@ -162,7 +221,9 @@ impl Driver {
             let (mut kv, prefix, options) = (self.kv.clone(), prefix.clone(), options.clone());
             async move { kv.get(prefix, Some(options)).await }
         };
-        let answer = self.send(request).await.map_err(as_read)?;
+        let before = self.incarnations.seen();
+        let answer = self.send("a read", request).await.map_err(as_read)?;
+        self.heard(before, answer.header());
         Ok((found(&answer), answer.header().map_or(0, |header| revision(header.revision()))))
     }
 
@@ -172,7 +233,7 @@ impl Driver {
             let (key, options) = (first.key.to_vec(), watch_options(&first));
             async move { client.watch(key, Some(options)).await }
         };
-        let stream = self.call(open).await?;
+        let stream = self.call("a stream of watches", open).await?;
         let (requests, events) = stream.split();
         let (sender, mut receiver) = mpsc::unbounded_channel();
         // The stream's own queue is short, and whoever waits for room in it while the answers pile up waits for ever.
@@ -194,17 +255,66 @@ impl Driver {
         Ok((WatchRequests(sender), WatchEvents(events)))
     }
 
-    async fn call<T, F>(&self, request: impl Fn(Client) -> F) -> Answer<T>
+    /// Why a key of the present lease is gone that was made at this revision. Whoever holds is not kept from its loss for long.
+    pub(crate) async fn why_gone(&self, key: &[u8], created: u64) -> LostReason {
+        let forgotten = match tokio::time::timeout(REASON, self.has_made(key, created)).await {
+            Ok(Ok(Some(has_made))) => !has_made,
+            // Not known, or not in time.
+            Ok(_) | Err(_) => self.incarnations.has_changed(),
+        };
+        if forgotten { LostReason::Forgotten } else { LostReason::Revoked }
+    }
+
+    /// Whether the server has made this key at this revision; `None` where it keeps no history so old.
+    async fn has_made(&self, key: &[u8], created: u64) -> Answer<Option<bool>> {
+        let options = GetOptions::new().with_revision(signed(created)).with_keys_only();
+        let request = || {
+            let (mut kv, options) = (self.kv.clone(), options.clone());
+            async move {
+                match kv.get(key, Some(options)).await {
+                    Ok(answer) => Ok(Ok(answer)),
+                    Err(error) => no_such_revision(&error).map(Err).ok_or(error),
+                }
+            }
+        };
+        let before = self.incarnations.seen();
+        Ok(match self.send("a look at the past of a key", request).await.map_err(as_read)? {
+            Ok(answer) => {
+                self.heard(before, answer.header());
+                Some(!answer.kvs().is_empty())
+            }
+            Err(Past::Future) => Some(false),
+            Err(Past::Compacted) => None,
+        })
+    }
+
+    /// The answer to a request that was sent when this was known.
+    fn heard(&self, before: Seen, header: Option<&ResponseHeader>) {
+        if let Some(header) = header {
+            self.incarnations.answered(before, header.cluster_id(), revision(header.revision()));
+        }
+    }
+
+    async fn call<T, F>(&self, what: &str, request: impl Fn(Client) -> F) -> Answer<T>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
-        self.send(|| request(self.client.clone())).await
+        self.send_first(what, || request(self.client.clone()), self.request_timeout).await
     }
 
-    /// One request, within the request timeout. The client crate spreads requests over all servers, those that are down
+    /// One request, when it is its turn.
+    async fn send<T, F>(&self, what: &str, request: impl Fn() -> F) -> Answer<T>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let (_turn, left) = self.turns.take(self.request_timeout).await?;
+        self.send_first(what, request, left).await
+    }
+
+    /// One request, before those that wait for their turn, within this time. The client crate spreads requests over all servers, those that are down
     /// too: one that surely was not sent is sent to the next. It logs in anew where a log-in has run out, and not where users or
-    /// roles have changed since: that is done here, once.
-    async fn send<T, F>(&self, request: impl Fn() -> F) -> Answer<T>
+    /// roles have changed since: that is done here, once. `what` it was stands in the error, with where and how long it was tried.
+    async fn send_first<T, F>(&self, what: &str, request: impl Fn() -> F, within: Duration) -> Answer<T>
     where
         F: Future<Output = Result<T, etcd_client::Error>>,
     {
@@ -224,9 +334,9 @@ impl Driver {
                 }
             }
         };
-        tokio::time::timeout(self.request_timeout, all)
-            .await
-            .unwrap_or_else(|_| Err(late(self.request_timeout)))
+        let begun = Instant::now();
+        let answer = tokio::time::timeout(within, all).await.unwrap_or_else(|_| Err(late()));
+        answer.map_err(|failure| failure.tried(what, self.link.host(), begun.elapsed()))
     }
 
     /// Logs in anew, unless another request has done so since this count: each log-in costs the server a password hash.
@@ -353,9 +463,8 @@ fn operation(step: Step) -> TxnOp {
         // Lease 0 is no lease: the key stays.
         Step::Put { key, value, lease } => TxnOp::put(key, value, Some(PutOptions::new().with_lease(lease))),
         Step::Delete(key) => TxnOp::delete(key, None::<DeleteOptions>),
-        Step::DeleteAll(prefix) => TxnOp::delete(prefix, Some(DeleteOptions::new().with_prefix())),
         Step::Get(key) => TxnOp::get(key, None),
-        Step::Count(prefix) => TxnOp::get(prefix, Some(GetOptions::new().with_prefix().with_count_only())),
+        Step::See(key) => TxnOp::get(key, Some(GetOptions::new().with_keys_only())),
         Step::Range(range) => {
             let (prefix, options) = range_request(range);
             TxnOp::get(prefix, Some(options))
@@ -363,11 +472,27 @@ fn operation(step: Step) -> TxnOp {
     }
 }
 
+/// The first key behind all that have the prefix.
+fn end_of(prefix: &str) -> Vec<u8> {
+    let mut end = prefix.as_bytes().to_vec();
+    // A byte of a text is never the highest.
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
 fn range_request(range: Range) -> (String, GetOptions) {
     let options = GetOptions::new().with_prefix().with_limit(range.limit);
     let options = match range.order {
         Order::Oldest => options.with_sort(SortTarget::Create, SortOrder::Ascend),
         Order::Newest => options.with_sort(SortTarget::Create, SortOrder::Descend),
+        Order::Behind(created) => options
+            .with_sort(SortTarget::Create, SortOrder::Ascend)
+            .with_min_create_revision(signed(created + 1)),
+        Order::OldestUpTo(created) => {
+            options.with_sort(SortTarget::Create, SortOrder::Ascend).with_max_create_revision(signed(created))
+        }
         Order::NewestUpTo(created) => options
             .with_sort(SortTarget::Create, SortOrder::Descend)
             .with_max_create_revision(signed(created)),
@@ -386,6 +511,7 @@ fn found(get: &etcd_client::GetResponse) -> Found {
         created: revision(kv.create_revision()),
         modified: revision(kv.mod_revision()),
         version: revision(kv.version()),
+        lease: kv.lease(),
     });
     Found { entries: entries.collect(), more: get.more(), count: u64::try_from(get.count()).unwrap_or(0) }
 }

@@ -1,9 +1,13 @@
 //! The client crate's errors become ours here, and nowhere else.
 
 use std::borrow::Cow;
+use std::io;
+use std::time::Duration;
 
 use etcd_client::Error as ClientError;
 use latchwork_core::{Error, ErrorKind, LostReason};
+
+use crate::incarnation::Past;
 
 /// Why a request failed: the cases that the backend acts upon, and all others, as the user sees them.
 #[derive(Clone, Debug)]
@@ -13,6 +17,8 @@ pub(crate) enum Failure {
     /// The server has no space. It looks at its quota before it proposes a write, and again when it carries it out: there it writes
     /// first, and refuses then. It is an answer all the same, and nothing lands later.
     Full(Error),
+    /// The reply is too long to be read. The request was carried out, and nothing lands later.
+    TooLong(Error),
     /// Anything else.
     Other(Error),
 }
@@ -21,6 +27,14 @@ impl Failure {
     /// Whether no server has seen the request.
     pub(crate) fn was_not_sent(&self) -> bool {
         matches!(self, Failure::Other(error) if *error.kind() == ErrorKind::Unavailable)
+    }
+
+    /// As [`Error::tried`].
+    pub(crate) fn tried(self, what: &str, at: &str, took: Duration) -> Self {
+        match self {
+            Failure::Other(error) => Failure::Other(error.tried(what, at, took)),
+            other => other,
+        }
     }
 }
 
@@ -36,7 +50,7 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::LeaseGone => Error::lost(LostReason::Expired),
-            Failure::Full(error) | Failure::Other(error) => error,
+            Failure::Full(error) | Failure::TooLong(error) | Failure::Other(error) => error,
         }
     }
 }
@@ -49,7 +63,10 @@ impl From<ClientError> for Failure {
         }
         let ClientError::GRpcStatus(status) = &error else {
             // Errors of the crate itself: a broken stream or an endpoint that cannot be used.
-            return Failure::Other(Error::new(ErrorKind::Unknown, "the connection failed").because(error));
+            return Failure::Other(
+                Error::new(ErrorKind::Unknown, outage(&error).unwrap_or("the connection failed"))
+                    .because(error),
+            );
         };
         // Codes by number: tonic, which names them, is the client crate's dependency and not ours.
         let (code, text) = (status.code() as i32, status.message().to_owned());
@@ -61,8 +78,12 @@ impl From<ClientError> for Failure {
             INVALID_ARGUMENT if text.contains("user name") => forbidden("anonymous access"),
             FAILED_PRECONDITION if text.contains("authentication is not enabled") => ErrorKind::Misconfigured,
             _ if is_older_than_the_roles(&error) => ErrorKind::Unavailable,
-            // An answer that is too long to be read: the request was carried out.
-            OUT_OF_RANGE if text.contains("message length too large") => ErrorKind::Unknown,
+            OUT_OF_RANGE if text.contains("message length too large") => {
+                let what = "the reply is too long to be read: too many keys, or too large ones, lie where this queue does";
+                return Failure::TooLong(Error::new(ErrorKind::Misconfigured, what).because(error));
+            }
+            // What was being read page by page: it is read anew.
+            OUT_OF_RANGE if text.contains("has been compacted") => ErrorKind::Unavailable,
             // An answer of the server's that no repetition changes.
             INVALID_ARGUMENT | FAILED_PRECONDITION | OUT_OF_RANGE | UNIMPLEMENTED => ErrorKind::Misconfigured,
             RESOURCE_EXHAUSTED if text.contains("space exceeded") => {
@@ -74,9 +95,52 @@ impl From<ClientError> for Failure {
             UNAVAILABLE if never_sent(&text, status) => ErrorKind::Unavailable,
             _ => ErrorKind::Unknown,
         };
-        Failure::Other(Error::new(kind, advice(code, text)).because(error))
+        let outage =
+            matches!(kind, ErrorKind::Unknown | ErrorKind::Unavailable).then(|| outage(status)).flatten();
+        let context = outage.map_or_else(|| advice(code, text), Cow::Borrowed);
+        Failure::Other(Error::new(kind, context).because(error))
     }
 }
+
+/// What an outage looks like from here, where what the client crate's layers say tells.
+fn outage(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<io::Error>() {
+            match io.kind() {
+                io::ErrorKind::ConnectionRefused => return Some(REFUSED),
+                io::ErrorKind::TimedOut => return Some(SILENT),
+                io::ErrorKind::ConnectionReset
+                | io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof => return Some(CLOSED),
+                _ => {}
+            }
+        }
+        // Layers below the client crate, which it does not name, have words only.
+        let says = |words: &[&str]| words.iter().any(|word| error.to_string().contains(word));
+        if cause_is_last(error)
+            && says(&["timed out", "keep-alive", "deadline has elapsed", "Timeout expired"])
+        {
+            return Some(SILENT);
+        }
+        if cause_is_last(error)
+            && says(&["connection closed", "connection error", "broken pipe", "stream closed", "reset"])
+        {
+            return Some(CLOSED);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+fn cause_is_last(error: &dyn std::error::Error) -> bool {
+    error.source().is_none()
+}
+
+const REFUSED: &str = "the connection was refused";
+pub(crate) const SILENT: &str = "the server was silent";
+const CLOSED: &str = "the connection was closed";
 
 /// Whether a log-in was refused since users or roles, whosever, have changed after it: nothing was carried out. With tokens that
 /// the server signs (JWT) it stays so until another log-in.
@@ -86,6 +150,16 @@ pub(crate) fn is_older_than_the_roles(error: &ClientError) -> bool {
     ["revision in header is old", "revision of auth store is old"]
         .iter()
         .any(|text| status.message().contains(text))
+}
+
+/// Why a read of a past revision is refused, if that is why.
+pub(crate) fn no_such_revision(error: &ClientError) -> Option<Past> {
+    let ClientError::GRpcStatus(status) = error else { return None };
+    match status.message() {
+        text if text.contains("revision has been compacted") => Some(Past::Compacted),
+        text if text.contains("is a future revision") => Some(Past::Future),
+        _ => None,
+    }
 }
 
 /// What to do about it, where the server's own words (which the source has) do not say it.
@@ -124,8 +198,8 @@ fn forbidden(what: &str) -> ErrorKind {
 fn never_sent(text: &str, status: &dyn std::error::Error) -> bool {
     let mut cause = status.source();
     while let Some(error) = cause {
-        let io = error.downcast_ref::<std::io::Error>();
-        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused) {
             return true;
         }
         cause = error.source();
@@ -148,6 +222,6 @@ pub(crate) fn as_read(failure: Failure) -> Failure {
 }
 
 /// The answer that did not come in time.
-pub(crate) fn late(within: std::time::Duration) -> Failure {
-    Failure::Other(Error::new(ErrorKind::Unknown, format!("no answer within {within:?}")))
+pub(crate) fn late() -> Failure {
+    Failure::Other(Error::new(ErrorKind::Unknown, SILENT))
 }

@@ -1,4 +1,5 @@
-//! One long-lived watch: on a whole queue, shared by this client's waiters near its head, or on one key of it.
+//! One long-lived watch: on a whole queue, shared by this client's waiters near its head, on one key of it, or on the inboxes in which
+//! waiters are spoken to.
 //!
 //! etcd serves a watch that starts in the past, even by a race of a millisecond, only at its next 100 ms sync; one that
 //! has lived for a while is prompt. So it is kept between waits, and remembers what left lately, for those who
@@ -10,10 +11,10 @@ use std::time::Instant;
 use tokio::sync::oneshot;
 
 /// What a waiter is told. It is told once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// What it watched has left, or changed, after the revision of its listing.
-    Event,
+    /// What it watched has left, or was written (as this), after the revision of its listing.
+    Event(Vec<u8>),
     /// It may have missed something: list again.
     Look,
 }
@@ -32,20 +33,26 @@ const REMEMBERED: usize = 256;
 
 pub(crate) type SubscriberId = u64;
 
-/// The departures of one queue, as a pure state.
+/// What a watch has told, as a pure state.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
-    // All departures after this revision are seen here or in `departed`; none before the watch is created.
+    // All events after this revision are seen here or in `came`; none before the watch is created.
     pub(crate) complete_after: Option<u64>,
-    departed: VecDeque<(u64, Vec<u8>)>,
+    came: VecDeque<Came>,
     by_key: HashMap<Vec<u8>, Vec<SubscriberId>>,
     subscribers: HashMap<SubscriberId, Subscriber>,
-    // The server made the watch before what it starts with, so that nothing is told late.
-    prompt: bool,
     /// Since when nobody subscribes.
     pub(crate) idle_since: Option<Instant>,
     /// A look at its idleness is due some time.
     pub(crate) timer_set: bool,
+}
+
+/// An event of a key, at a revision; what was written, empty where the key has left.
+#[derive(Debug)]
+struct Came {
+    at: u64,
+    key: Vec<u8>,
+    value: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -77,12 +84,15 @@ impl Feed {
             None => None,
             Some(start) if after < start => Some(Seen::Look),
             Some(_) => {
-                let listed = keys.len();
-                for (_, gone) in self.departed.iter().filter(|(at, _)| *at > after) {
-                    keys.retain(|key| key != gone);
+                let (mut over, mut value) = (keys.is_empty(), Vec::new());
+                for came in self.came.iter().filter(|came| came.at > after) {
+                    let listed = keys.len();
+                    keys.retain(|key| *key != came.key);
+                    if keys.len() < listed && (keys.is_empty() || until == Until::Any) {
+                        (over, value) = (true, came.value.clone());
+                    }
                 }
-                let over = keys.is_empty() || until == Until::Any && keys.len() < listed;
-                over.then_some(Seen::Event)
+                over.then_some(Seen::Event(value))
             }
         };
         if let Some(seen) = seen {
@@ -104,11 +114,9 @@ impl Feed {
     /// The server made the watch: one without a start of its own sends what happens after `revision`. Whoever listed before that
     /// lists again.
     pub(crate) fn created(&mut self, revision: u64) {
-        if let Some(start) = self.complete_after {
-            self.prompt = revision <= start;
+        if self.complete_after.is_some() {
             return;
         }
-        self.prompt = true;
         self.complete_after = Some(revision);
         let early: Vec<_> = self
             .subscribers
@@ -121,33 +129,29 @@ impl Feed {
         }
     }
 
-    pub(crate) fn departed(&mut self, key: &[u8], revision: u64) {
+    /// Something has happened to a key: it has left, or this was written.
+    pub(crate) fn came(&mut self, key: &[u8], value: &[u8], revision: u64) {
         for id in self.by_key.get(key).cloned().unwrap_or_default() {
             // The key may have been made anew since: an earlier departure of its name says nothing.
             let Some(waiter) = self.subscribers.get_mut(&id).filter(|waiter| revision > waiter.after) else {
                 continue;
             };
             if waiter.until == Until::Any || waiter.keys.len() == 1 {
-                self.tell(id, Seen::Event);
+                self.tell(id, Seen::Event(value.to_vec()));
                 continue;
             }
             waiter.keys.retain(|other| other != key);
             self.no_more(key, id);
         }
-        self.departed.push_back((revision, key.to_vec()));
-        if self.departed.len() > REMEMBERED {
-            self.complete_after = self.departed.pop_front().map(|(at, _)| at);
+        self.came.push_back(Came { at: revision, key: key.to_vec(), value: value.to_vec() });
+        if self.came.len() > REMEMBERED {
+            self.complete_after = self.came.pop_front().map(|came| came.at);
         }
-    }
-
-    /// Whether every departure after this revision is told, and as promptly as a server tells what happens.
-    pub(crate) fn is_prompt_after(&self, revision: u64) -> bool {
-        self.prompt && self.complete_after.is_some_and(|start| start <= revision)
     }
 
     /// Whether this key is known to have left after that revision.
     pub(crate) fn has_seen_leave(&self, key: &[u8], after: u64) -> bool {
-        self.departed.iter().rev().take_while(|(at, _)| *at > after).any(|(_, gone)| gone == key)
+        self.came.iter().rev().take_while(|came| came.at > after).any(|came| came.key == key)
     }
 
     /// The watch is over.
@@ -189,6 +193,10 @@ impl Feed {
 mod tests {
     use super::*;
 
+    fn left() -> Seen {
+        Seen::Event(Vec::new())
+    }
+
     fn subscribe(feed: &mut Feed, id: SubscriberId, key: &str, after: u64) -> oneshot::Receiver<Seen> {
         let (sender, receiver) = oneshot::channel();
         feed.subscribe(id, vec![key.into()], Until::All, after, sender);
@@ -200,10 +208,10 @@ mod tests {
         let mut feed = Feed::default();
         feed.created(10);
         let (mut a, mut b) = (subscribe(&mut feed, 1, "a", 12), subscribe(&mut feed, 2, "b", 12));
-        feed.departed(b"a", 12);
+        feed.came(b"a", b"", 12);
         assert!(a.try_recv().is_err(), "an earlier incarnation of the name");
-        feed.departed(b"a", 13);
-        assert_eq!(a.try_recv().unwrap(), Seen::Event);
+        feed.came(b"a", b"", 13);
+        assert_eq!(a.try_recv().unwrap(), left());
         assert!(b.try_recv().is_err() && feed.idle_since.is_none());
         feed.unsubscribe(2);
         assert!(feed.idle_since.is_some() && feed.by_key.is_empty());
@@ -213,8 +221,8 @@ mod tests {
     fn a_departure_between_listing_and_subscription_is_remembered() {
         let mut feed = Feed::default();
         feed.created(10);
-        feed.departed(b"a", 13);
-        assert_eq!(subscribe(&mut feed, 1, "a", 12).try_recv().unwrap(), Seen::Event);
+        feed.came(b"a", b"", 13);
+        assert_eq!(subscribe(&mut feed, 1, "a", 12).try_recv().unwrap(), left());
         assert!(subscribe(&mut feed, 2, "a", 13).try_recv().is_err());
     }
 
@@ -235,19 +243,19 @@ mod tests {
         assert_eq!(feed.complete_after, Some(20));
         assert_eq!(subscribe(&mut feed, 1, "a", 19).try_recv().unwrap(), Seen::Look);
         let mut waiter = subscribe(&mut feed, 2, "a", 20);
-        feed.departed(b"a", 21);
-        assert_eq!(waiter.try_recv().unwrap(), Seen::Event);
+        feed.came(b"a", b"", 21);
+        assert_eq!(waiter.try_recv().unwrap(), left());
     }
 
     #[test]
-    fn it_is_prompt_where_the_server_made_it_before_its_start() {
-        for (made_at, prompt) in [(12, true), (20, true), (21, false)] {
-            let mut feed = Feed::after(20);
-            assert!(!feed.is_prompt_after(20), "not made yet");
-            feed.created(made_at);
-            assert_eq!(feed.is_prompt_after(20), prompt, "{made_at}");
-            assert!(!feed.is_prompt_after(19), "it does not tell of what happened before");
-        }
+    fn what_was_written_is_told_and_remembered() {
+        let mut feed = Feed::default();
+        feed.created(10);
+        let mut waiter = subscribe(&mut feed, 1, "a", 10);
+        feed.came(b"a", b"one", 12);
+        assert_eq!(waiter.try_recv().unwrap(), Seen::Event(b"one".to_vec()));
+        assert_eq!(subscribe(&mut feed, 2, "a", 11).try_recv().unwrap(), Seen::Event(b"one".to_vec()));
+        assert!(subscribe(&mut feed, 3, "a", 12).try_recv().is_err());
     }
 
     #[test]
@@ -255,37 +263,36 @@ mod tests {
         let mut feed = Feed::default();
         feed.created(0);
         for at in 1..=REMEMBERED as u64 + 1 {
-            feed.departed(b"x", at);
+            feed.came(b"x", b"", at);
         }
         assert_eq!(subscribe(&mut feed, 1, "a", 0).try_recv().unwrap(), Seen::Look);
         assert!(subscribe(&mut feed, 2, "a", 1).try_recv().is_err());
-        assert!(feed.is_prompt_after(1) && !feed.is_prompt_after(0));
     }
 
     #[test]
     fn one_departure_ends_the_wait_for_any_and_the_last_that_for_all() {
         let mut feed = Feed::default();
         feed.created(10);
-        feed.departed(b"a", 12);
+        feed.came(b"a", b"", 12);
         let keys = || vec![b"a".to_vec(), b"b".to_vec(), b"c".to_vec()];
         let mut wait = |id, until, after| {
             let (sender, receiver) = oneshot::channel();
             feed.subscribe(id, keys(), until, after, sender);
             receiver
         };
-        assert_eq!(wait(1, Until::Any, 11).try_recv().unwrap(), Seen::Event);
+        assert_eq!(wait(1, Until::Any, 11).try_recv().unwrap(), left());
         let (mut any, mut all, mut later) =
             (wait(2, Until::Any, 12), wait(3, Until::All, 11), wait(4, Until::All, 12));
-        feed.departed(b"c", 13);
-        assert_eq!(any.try_recv().unwrap(), Seen::Event);
+        feed.came(b"c", b"", 13);
+        assert_eq!(any.try_recv().unwrap(), left());
         assert!(all.try_recv().is_err());
-        feed.departed(b"c", 14);
+        feed.came(b"c", b"", 14);
         assert!(all.try_recv().is_err(), "another node of that name");
-        feed.departed(b"b", 15);
-        assert_eq!(all.try_recv().unwrap(), Seen::Event);
+        feed.came(b"b", b"", 15);
+        assert_eq!(all.try_recv().unwrap(), left());
         assert!(later.try_recv().is_err());
-        feed.departed(b"a", 16);
-        assert_eq!(later.try_recv().unwrap(), Seen::Event);
+        feed.came(b"a", b"", 16);
+        assert_eq!(later.try_recv().unwrap(), left());
         assert!(feed.by_key.is_empty() && feed.subscribers.is_empty());
     }
 

@@ -1,8 +1,8 @@
 //! Joining a queue, and taking back a join whose outcome is unknown.
 //!
 //! *Protocol.* A join is ONE transaction: IF neither the own key nor this attempt's tombstone exists THEN put the own key
-//! under the lease, and read its predecessor (or the queue, where claims differ, or who was the predecessor before, where that
-//! does not change; and where it was far from the head before, the count of releases, and how many are ahead); ELSE read both. The order of the queue, and the fencing token, is the key's create revision.
+//! under the lease, and read who is right ahead (or the queue, where claims differ); ELSE read both. The order of the queue, and the
+//! fencing token, is the key's create revision.
 //!
 //! *Why it is safe.* A revision is given out once, so whoever joins later stands behind. The key's name holds the attempt's id,
 //! so that a repeated request makes no second node; a request that lands after its attempt was abandoned meets the tombstone
@@ -13,14 +13,13 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
+use latchwork_core::contracts::{Join, Joined, NodeId, Patience, StoredLimit};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::Standing;
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
 
 use crate::backend::Client;
 use crate::cell::Cell;
-use crate::count::Turn;
 use crate::error::{Answer, Failure};
 use crate::keys::{NodeValue, Queue};
 use crate::lease::Session;
@@ -33,17 +32,17 @@ const ROUNDS: usize = 16;
 
 pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
     let queue = client.layout.queue(&join.queue)?;
-    if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit)
+    if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit.exactly())
         && weight > limit
     {
-        return Err(join.conflict(Some(limit)));
+        return Err(join.conflict(&Some(limit).into()));
     }
     let session = client.leases.alive().await?;
     let name = client.names.lend(&queue.prefix, join.id, join.repeated);
     let attempt = Attempt {
         client,
         join,
-        own: queue.node(session.id, name),
+        own: queue.node(session.id, name, join.claim),
         name,
         tombstone: client.layout.tombstone(session.id, join.id),
         value: NodeValue::new(join.claim, Arc::clone(&join.label)),
@@ -57,10 +56,10 @@ pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
     };
     let joined = match joined {
         // It may have been carried out all the same.
-        Err(Failure::Full(error)) => Err(attempt.refused(error).await),
+        Err(Failure::Full(error) | Failure::TooLong(error)) => Err(attempt.refused(error).await),
         Err(failure) => {
             if matches!(failure, Failure::LeaseGone) {
-                session.lease.end(LostReason::Revoked);
+                session.gone(&client.driver).await;
             }
             Err(failure.into())
         }
@@ -78,15 +77,15 @@ pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
         client.names.settle(join.id);
         return Ok(());
     }
-    let own = queue.node(session.id, client.names.of(join.id));
+    let own = queue.node(session.id, client.names.of(join.id), join.claim);
     match client.leftovers.bury(session.id, join.id, own.as_bytes()).await {
-        Ok(()) => {
+        Ok(_) => {
             client.names.settle(join.id);
             Ok(())
         }
         Err(Failure::LeaseGone) => {
             client.names.settle(join.id);
-            session.lease.end(LostReason::Revoked);
+            session.gone(&client.driver).await;
             Ok(())
         }
         Err(failure) => Err(failure.into()),
@@ -128,26 +127,12 @@ impl Attempt<'_> {
     /// Takes a place in the queue.
     async fn enter(&self) -> Answer<Joined> {
         let mut cell = Cell::expected(self.join);
-        let neighbour = self.neighbour();
-        let counter = self.counter();
         for _ in 0..ROUNDS {
             let mut parts = self.parts(&cell);
-            parts.then.push(match &neighbour {
-                Some(key) => Step::Get(key.to_vec()),
-                None => Step::Range(view::range(&self.queue, self.join.claim, Order::Newest)),
-            });
-            if let Some(key) = &counter {
-                parts.then.push(Step::Get(key.clone().into_bytes()));
-                if neighbour.is_some() {
-                    parts.then.push(Step::Count(self.queue.prefix.clone()));
-                }
-            }
+            parts.then.push(Step::Range(view::range(&self.queue, self.join.claim, Order::Newest)));
             let outcome = self.client.driver.transact(parts.guards, parts.then, parts.otherwise).await?;
             if outcome.held {
-                return self
-                    .entered(&outcome, neighbour.is_some(), counter.is_some())
-                    .await
-                    .map_err(after_the_put);
+                return self.entered(&outcome).await.map_err(after_the_put);
             }
             if let Some(joined) = self.found_again(&outcome).await? {
                 return Ok(joined);
@@ -178,7 +163,8 @@ impl Attempt<'_> {
                 _ => driver.transact(parts.guards, parts.then, parts.otherwise).await?,
             };
             if outcome.held {
-                return Ok(self.made(outcome.revision, None, stored_limit(outcome.reads.last()), false));
+                let limit = stored_limit(outcome.reads.last()).permits();
+                return Ok(self.made(outcome.revision, None, limit, false));
             }
             if let Some(joined) = self.found_again(&outcome).await? {
                 return Ok(joined);
@@ -188,9 +174,9 @@ impl Attempt<'_> {
                 (cell, limit) = Cell::as_read(self.join, outcome.reads.get(2))?;
             }
             let last = outcome.reads.last().cloned().unwrap_or_default();
-            let view = match View::new(&self.queue, outcome.revision, &last) {
+            let view = match View::new(&self.queue, self.join.claim, outcome.revision, &last) {
                 Some(view) => view,
-                None => view::read(driver, &self.queue, Claim::Shared, Order::Oldest, None).await?.0,
+                None => view::read(driver, &self.queue, Claim::Shared, Order::Oldest).await?.0,
             };
             if !view.admits(self.join.claim, limit) {
                 return Ok(Joined::Refused);
@@ -227,43 +213,23 @@ impl Attempt<'_> {
         parts
     }
 
-    /// Who is asked for alone, since it is likely to be the predecessor.
-    fn neighbour(&self) -> Option<Arc<[u8]>> {
-        if self.join.claim != Claim::Exclusive {
-            return None;
-        }
-        self.client.watches.neighbour(&self.queue.prefix).filter(|key| **key != *self.own.as_bytes())
-    }
-
-    /// Where releases are counted, if its end is not in sight.
-    fn counter(&self) -> Option<String> {
-        if self.client.watches.is_far_from_head(&self.queue.prefix) { self.queue.counter() } else { None }
-    }
-
-    async fn entered(&self, outcome: &Outcome, neighbour: bool, counted: bool) -> Answer<Joined> {
+    async fn entered(&self, outcome: &Outcome) -> Answer<Joined> {
         let mut reads = outcome.reads.iter();
-        let limit = if self.permits() { stored_limit(reads.next()) } else { None };
+        let stored = if self.permits() { stored_limit(reads.next()) } else { StoredLimit::Absent };
         let found = reads.next().cloned().unwrap_or_default();
-        let turn = match reads.next() {
-            Some(counter) if counted => Turn::new(outcome.revision, reads.next().unwrap_or(&found), counter),
-            _ => None,
-        };
-        if let (Claim::Permits(weight), Some(limit)) = (self.join.claim, limit)
-            && weight > limit
-        {
-            // It followed a limit that it did not know, and can never be admitted.
-            return Err(self.refused(self.join.conflict(Some(limit))).await.into());
-        }
-        let view = if neighbour {
-            View::behind(&self.own, outcome.revision, &found)
+        let limit = if self.permits() {
+            match self.join.settle(&stored) {
+                Ok(limit) => Some(limit),
+                // It followed what it did not know, and can never be admitted.
+                Err(conflict) => return Err(self.refused(conflict).await.into()),
+            }
         } else {
-            View::new(&self.queue, outcome.revision, &found)
+            None
         };
-        let view = match view {
+        let view = match View::new(&self.queue, self.join.claim, outcome.revision, &found) {
             Some(view) => view,
             None => self.look(outcome.revision).await?.0,
         };
-        let view = View { turn, ..view };
         Ok(self.made(outcome.revision, Some(view), limit, false))
     }
 
@@ -272,7 +238,7 @@ impl Attempt<'_> {
     /// abandoned.
     async fn refused(&self, why: Error) -> Error {
         match self.client.driver.delete(self.own.as_bytes()).await {
-            Ok(()) => why,
+            Ok(_) => why,
             Err(failure) => Error::lost(LostReason::Expired).because(Error::from(failure)),
         }
     }
@@ -286,19 +252,21 @@ impl Attempt<'_> {
         }
         let Some(own) = entry(0) else { return Ok(None) };
         // The key names the lease, so it hangs on this one.
-        let (view, limit) = self.look(own.created).await?;
-        Ok(Some(self.made(own.created, Some(view), limit, true)))
+        let (view, stored) = self.look(own.created).await?;
+        if let StoredLimit::Foreign(_) = stored {
+            return Err(self.join.conflict(&stored).into());
+        }
+        Ok(Some(self.made(own.created, Some(view), stored.permits(), true)))
     }
 
-    async fn look(&self, created: u64) -> Answer<(View, Option<u32>)> {
-        view::read(&self.client.driver, &self.queue, self.join.claim, Order::NewestUpTo(created), None).await
+    async fn look(&self, created: u64) -> Answer<(View, StoredLimit)> {
+        view::read(&self.client.driver, &self.queue, self.join.claim, Order::NewestUpTo(created)).await
     }
 
     /// The node that the server made: by this request, or `again` found.
     fn made(&self, sequence: u64, view: Option<View>, limit: Option<u32>, again: bool) -> Joined {
-        let limit = limit.or(self.join.limit).unwrap_or(0);
-        let standing =
-            view.as_ref().and_then(|view| view.standing(self.own.as_bytes(), self.join.claim, limit));
+        let limit = limit.or(self.join.limit.to_store()).unwrap_or(0);
+        let standing = view.as_ref().and_then(|view| view.standing(self.own.as_bytes(), limit));
         let repeated = self.join.repeated || again;
         let made = Made {
             session: Arc::clone(&self.session),
@@ -313,8 +281,10 @@ impl Attempt<'_> {
         // The own lease's deadline counts too (RULES B1), and a removal that was seen already: `admitted` will say so.
         let in_time = node.check_lost().is_ok();
         match standing {
-            Some(Standing::Admitted { mark }) if in_time => node.settle(&self.queue, mark, revision, None),
-            None if view.is_none() && in_time => node.settle(&self.queue, false, revision, None),
+            Some(Standing::Admitted { mark }) if in_time => {
+                node.settle(&self.queue, mark, revision, Vec::new())
+            }
+            None if view.is_none() && in_time => node.settle(&self.queue, false, revision, Vec::new()),
             _ => {
                 node.wait_in(self.queue.clone(), limit, view);
                 return Joined::Waiting(node);
@@ -336,7 +306,7 @@ mod tests {
     fn a_refusal_behind_the_put_is_no_refusal_of_the_join() {
         let kind = |kind| match after_the_put(Error::new(kind, "then").into()) {
             Failure::Other(error) => error.kind().clone(),
-            Failure::LeaseGone | Failure::Full(_) => unreachable!("it was another"),
+            Failure::LeaseGone | Failure::Full(_) | Failure::TooLong(_) => unreachable!("it was another"),
         };
         for refused in [
             ErrorKind::Unavailable,

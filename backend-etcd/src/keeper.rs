@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::Lease;
+use latchwork_core::contracts::LeaseKeeper;
 use latchwork_core::decide::{renewal_period, valid_until};
 use latchwork_core::{Error, ErrorKind, LostReason, Moment};
 use tokio::runtime::Handle;
@@ -15,7 +15,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::backoff::{Backoff, LONGEST};
 use crate::driver::{Driver, Renewals};
-use crate::error::{Answer, Failure};
+use crate::error::{Answer, Failure, SILENT};
 use crate::lease::{Session, give_back};
 
 /// How many streams are opened in a period without an answer: some ten before the deadline.
@@ -40,12 +40,13 @@ async fn keep(driver: Driver, session: Arc<Session>) {
         match renew(&driver, &session, silent.take(), &mut backoff).await {
             Ok(stream) => silent = Some(stream),
             Err(Failure::LeaseGone) => {
-                // Before our own deadline somebody else ended it; `end` leaves a passed deadline its word.
-                lease.end(LostReason::Revoked);
+                // Before our own deadline somebody else ended it, or it was forgotten; `end` leaves a passed deadline its word.
+                session.gone(&driver).await;
                 return;
             }
-            Err(Failure::Full(error) | Failure::Other(error)) => {
+            Err(Failure::Full(error) | Failure::TooLong(error) | Failure::Other(error)) => {
                 tracing::debug!(%error, "renewal of an etcd lease is interrupted");
+                driver.link().broken(&error);
                 lease.suspend();
                 tokio::select! {
                     () = backoff.pause() => {}
@@ -70,6 +71,7 @@ async fn renew(
 ) -> Answer<Stream> {
     let (lease, clock) = (&session.lease, session.lease.clock());
     let mut stream = open(driver, session, silent).await?;
+    driver.link().mended();
     backoff.reset();
     // An answer that came too late for us ends this too, though the server has renewed it (RULES A3).
     while lease.lost().is_none() {
@@ -80,7 +82,10 @@ async fn renew(
                     stream.ask().await?;
                 }
             }
-            () = clock.sleep_until(stream.silent()) => break,
+            () = clock.sleep_until(stream.silent()) => {
+                driver.link().broken(&SILENT);
+                break;
+            }
             answer = stream.answered() => answer?,
         }
     }
@@ -91,7 +96,8 @@ async fn renew(
 /// as there are others.
 async fn open(driver: &Driver, session: &Arc<Session>, silent: Option<Stream>) -> Answer<Stream> {
     let (lease, clock) = (&session.lease, session.lease.clock());
-    lease.awaiting(clock.now() + renewal_period(lease.ttl()));
+    let sent = clock.now();
+    lease.awaiting(sent, sent + renewal_period(lease.ttl()));
     let mut first = JoinSet::new();
     if let Some(mut stream) = silent {
         first.spawn(async move { stream.answered().await.map(|()| stream) });
@@ -120,7 +126,9 @@ async fn first_of<T: 'static>(streams: &mut JoinSet<Answer<T>>) -> Option<Answer
             Err(Error::new(ErrorKind::Unknown, "a renewal came to no end").because(died).into())
         });
         match opened {
-            Err(Failure::Full(error) | Failure::Other(error)) if !streams.is_empty() => {
+            Err(Failure::Full(error) | Failure::TooLong(error) | Failure::Other(error))
+                if !streams.is_empty() =>
+            {
                 tracing::debug!(%error, "one stream of renewals of several failed");
             }
             last => return Some(last),
@@ -131,7 +139,7 @@ async fn first_of<T: 'static>(streams: &mut JoinSet<Answer<T>>) -> Option<Answer
 /// A stream of renewals, and what it was asked last.
 struct Stream {
     renewals: Renewals,
-    lease: Lease,
+    lease: LeaseKeeper,
     asked: Moment,
     answered: bool,
 }
@@ -163,7 +171,7 @@ impl Stream {
 
     async fn ask(&mut self) -> Answer<()> {
         (self.asked, self.answered) = (self.lease.clock().now(), false);
-        self.lease.awaiting(self.asked + self.period());
+        self.lease.awaiting(self.asked, self.asked + self.period());
         self.renewals.send().await
     }
 
@@ -173,7 +181,7 @@ impl Stream {
             Some(Duration::ZERO) => Err(Failure::LeaseGone),
             Some(ttl) => {
                 self.answered = true;
-                self.lease.proven_until(valid_until(self.asked, ttl.min(self.lease.ttl())));
+                self.lease.proven_until(self.asked, valid_until(self.asked, ttl.min(self.lease.ttl())));
                 Ok(())
             }
             None => Err(Error::new(ErrorKind::Unavailable, "the stream of renewals ended").into()),
@@ -233,7 +241,7 @@ mod tests {
         let driver = Driver::of(&server).await;
         let (clock, opened) = (Clock::system(), Clock::system().now());
         let (id, ttl) = driver.grant(Duration::from_secs(10)).await.unwrap();
-        let session = Arc::new(Session { id, lease: Lease::new(clock.clone(), ttl, opened) });
+        let session = Arc::new(Session::new(id, LeaseKeeper::new(clock.clone(), ttl, opened)));
         let mut stream = Stream::open(driver.clone(), Arc::clone(&session)).await.unwrap();
         stream.ask().await.unwrap();
         let asked = clock.now();

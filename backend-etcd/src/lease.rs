@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use latchwork_core::contracts::{Lease, SingleFlight};
-use latchwork_core::{Clock, Error, ErrorKind, Result};
+use latchwork_core::contracts::{LeaseKeeper, SingleFlight};
+use latchwork_core::{Clock, Error, ErrorKind, LostReason, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
@@ -20,7 +20,30 @@ use crate::keeper;
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: i64,
-    pub(crate) lease: Lease,
+    pub(crate) lease: LeaseKeeper,
+    // The key that was made last on it, and when.
+    witness: Mutex<Option<(Arc<[u8]>, u64)>>,
+}
+
+impl Session {
+    pub(crate) fn new(id: i64, lease: LeaseKeeper) -> Self {
+        Self { id, lease, witness: Mutex::default() }
+    }
+
+    /// This key was made on it at this revision.
+    pub(crate) fn has_made(&self, key: &Arc<[u8]>, created: u64) {
+        *self.witness.lock() = Some((Arc::clone(key), created));
+    }
+
+    /// The server does not know the lease any more, before its time: ends it, and says why. Where nothing was made on it, nobody asks.
+    pub(crate) async fn gone(&self, driver: &Driver) {
+        let witness = self.witness.lock().clone();
+        let reason = match witness {
+            Some((key, created)) => driver.why_gone(&key, created).await,
+            None => LostReason::Revoked,
+        };
+        self.lease.end(reason);
+    }
 }
 
 /// The client's present session, and the way to the next one.
@@ -106,6 +129,16 @@ impl Leases {
         Ok(session.lease.lost().is_none().then_some(session))
     }
 
+    /// The server does not know this lease any more.
+    pub(crate) async fn gone(&self, lease: &LeaseKeeper) {
+        let session = self.current();
+        if session.lease.same_as(lease) {
+            session.gone(&self.driver).await;
+        }
+        // One before it is lost already.
+        lease.end(LostReason::Revoked);
+    }
+
     /// Ends renewal: the lease is left to run out on the server.
     pub(crate) fn stop(&self) {
         let current = self.current.lock();
@@ -136,7 +169,7 @@ async fn grant(runtime: &Handle, driver: &Driver, clock: &Clock, ttl: Duration) 
         let range = format!("asked for a lease of {ttl:?}, which this server cuts to {granted:?}");
         return Err(Error::new(ErrorKind::Misconfigured, range));
     }
-    Ok(Session { id, lease: Lease::new(clock.clone(), granted, sent) })
+    Ok(Session::new(id, LeaseKeeper::new(clock.clone(), granted, sent)))
 }
 
 /// Revokes a lease in the background, until it is confirmed or has run out by itself. A refusal may end too (RULES C6).
@@ -171,7 +204,7 @@ pub(crate) async fn revoke_in_time(driver: &Driver, lease: i64) -> Result<()> {
     };
     let within = driver.request_timeout();
     let outcome = timeout(within, tries).await;
-    outcome.unwrap_or_else(|_| Err(last.unwrap_or_else(|| late(within).into()))).map_err(|error| {
+    outcome.unwrap_or_else(|_| Err(last.unwrap_or_else(|| late().into()))).map_err(|error| {
         let what = "the lease could not be given back; it runs out by itself";
         Error::new(ErrorKind::Unavailable, what).because(error)
     })

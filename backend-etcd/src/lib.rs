@@ -8,9 +8,9 @@
 //!
 //! # Why it is safe
 //! etcd is linearizable: a revision is given out once, and a listing shows every node that joined before it. A node is admitted
-//! only by a listing that holds itself, or by a count of the releases since it joined (both are shown in `RULES.md`, B1 to B3), while the
-//! client's own deadline is ahead; the deadline counts from the send of the
-//! renewal that was answered, and is a margin shorter than the server's. A late request of an attempt that is over meets a
+//! only by a listing that holds itself, or by the word of an admitted node that leaves right before it (both are shown in `RULES.md`, B1
+//! to B3), while the client's own deadline is ahead; the deadline counts from the send of the renewal that was answered, and is a
+//! margin shorter than the server's. A late request of an attempt that is over meets a
 //! tombstone, which stands for ten minutes.
 //!
 //! # Limits
@@ -24,11 +24,13 @@
 mod backend;
 mod backoff;
 mod cell;
+mod check;
 mod config;
-mod count;
 mod driver;
 mod error;
 mod feed;
+mod hand_on;
+mod incarnation;
 mod join;
 mod keeper;
 mod keys;
@@ -39,7 +41,6 @@ mod probe;
 mod recheck;
 mod stream;
 mod terms;
-mod ticket;
 mod view;
 mod wait;
 mod watch;

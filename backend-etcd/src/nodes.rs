@@ -2,18 +2,18 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Node, NodeId, NodeState};
+use latchwork_core::contracts::{Leave, Node, NodeId, NodeKeeper, NodeState};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Error, ErrorKind, LostReason, Result};
+use latchwork_core::{Error, LostReason, Result};
 use parking_lot::Mutex;
 
 use crate::backend::Client;
 use crate::backoff::Backoff;
-use crate::count::{Count, Turn};
 use crate::error::{Answer, Failure};
+use crate::hand_on::{Follower, HandOn, Word};
 use crate::keys::{NodeValue, Queue};
 use crate::lease::Session;
 use crate::terms::{Guard, Only, Step};
@@ -27,40 +27,17 @@ pub(crate) struct EtcdNode {
     pub(crate) value: NodeValue,
     lease: i64,
     name: Mutex<Name>,
-    // None once it is admitted, but for what a counted release needs.
+    // None once it is admitted, but for what a hold that is handed on needs.
     place: Mutex<Option<Box<Place>>>,
 }
 
 enum Place {
     Waiting(Arc<Waiting>),
-    Counted(Counted),
-}
-
-/// A hold whose release is counted.
-struct Counted {
-    queue: Queue,
-    // What was counted when it was admitted, where it is known.
-    before: Option<Count>,
-}
-
-impl Counted {
-    /// Counts the release in the transaction that deletes the node, if it is there, and tells who has its turn then.
-    async fn leave(self, node: &EtcdNode) -> Answer<()> {
-        let count = self.before.map(Count::next);
-        let put = |key, value| Step::Put { key, value, lease: node.lease };
-        let mut steps = vec![Step::Delete(node.own.key.to_vec())];
-        steps.extend(self.queue.counter().map(|counter| put(counter, Vec::new())));
-        if let Some(count) = count {
-            let ticket = self.queue.ticket(count.releases);
-            steps.extend(ticket.map(|ticket| put(ticket, count.encode().into_bytes())));
-        }
-        let client = &node.client;
-        // Before it is sent: its answer may be lost.
-        client.leftovers.counts(&self.queue, None);
-        let outcome = client.driver.transact(vec![created(&node.own)], steps, Vec::new()).await?;
-        client.leftovers.counts(&self.queue, Some(outcome.revision));
-        Ok(())
-    }
+    /// Whoever is behind it relies on being spoken to.
+    Before {
+        queue: Queue,
+        behind: Vec<Follower>,
+    },
 }
 
 // A word more, which is the allocator's next size, was seen to cost 130 bytes a hold, of a budget of 1,024.
@@ -74,10 +51,8 @@ pub(crate) struct Waiting {
     pub(crate) limit: AtomicU32,
     /// It stands near the head.
     pub(crate) near: AtomicBool,
-    /// How to tell by a count that all ahead have left.
-    pub(crate) turn: Option<Turn>,
-    // It joined far from the head, where others count.
-    pub(crate) counts: bool,
+    // Whoever is behind it may rely on being spoken to when it leaves.
+    speaks: bool,
     // What its join saw, for its first wait.
     view: Mutex<Option<View>>,
 }
@@ -112,9 +87,10 @@ impl Waiting {
 impl EtcdNode {
     /// From now on a feed of its queue tells when it is removed.
     pub(crate) fn register(client: &Arc<Client>, made: Made) -> Arc<Self> {
-        let state = NodeState::new(made.session.lease.clone(), made.sequence);
+        let state = NodeKeeper::new(made.session.lease.clone(), made.sequence);
         let left = made.value.is_of_permits().then(Box::default);
         let own = Arc::new(Own { key: made.key.into_bytes().into(), state, left });
+        made.session.has_made(&own.key, made.sequence);
         client.watches.register(Arc::clone(&own));
         Arc::new(Self {
             client: Arc::clone(client),
@@ -128,13 +104,11 @@ impl EtcdNode {
 
     /// It is to wait for its admission, and begins with what its join saw.
     pub(crate) fn wait_in(&self, queue: Queue, limit: u32, view: Option<View>) {
-        let turn = view.as_ref().and_then(|view| view.turn);
-        // Whoever knows its turn goes by it until the queue is short: where some count their releases and some do not, all list.
-        let near = view.as_ref().is_some_and(|view| if turn.is_some() { view.short } else { view.near });
-        let counts = view.is_some() && !near && queue.is_counted();
+        let near = view.as_ref().is_some_and(|view| view.near);
+        let speaks = queue.hands_on() && view.as_ref().is_none_or(|view| view.many);
         let near = AtomicBool::new(near);
         let limit = AtomicU32::new(limit);
-        let waiting = Waiting { queue, limit, near, turn, counts, view: Mutex::new(view) };
+        let waiting = Waiting { queue, limit, near, speaks, view: Mutex::new(view) };
         *self.place.lock() = Some(Box::new(Place::Waiting(Arc::new(waiting))));
     }
 
@@ -142,18 +116,17 @@ impl EtcdNode {
     pub(crate) fn waiting(&self) -> Option<Arc<Waiting>> {
         match self.place.lock().as_deref() {
             Some(Place::Waiting(waiting)) => Some(Arc::clone(waiting)),
-            Some(Place::Counted(_)) | None => None,
+            Some(Place::Before { .. }) | None => None,
         }
     }
 
     /// It is admitted, by what was seen of its queue at `revision`; `mark`: somebody follows who waits by its mark (RULES B6).
-    /// `count`: what was counted of its queue by then, where it is known.
-    pub(crate) fn settle(&self, queue: &Queue, mark: bool, revision: u64, count: Option<Count>) {
+    /// `behind`: who was behind it, as far as it is known.
+    pub(crate) fn settle(&self, queue: &Queue, mark: bool, revision: u64, behind: Vec<Follower>) {
         {
             let mut place = self.place.lock();
-            let counts = matches!(place.as_deref(), Some(Place::Waiting(waiting)) if waiting.counts);
-            *place =
-                counts.then(|| Box::new(Place::Counted(Counted { queue: queue.clone(), before: count })));
+            let speaks = matches!(place.as_deref(), Some(Place::Waiting(waiting)) if waiting.speaks);
+            *place = speaks.then(|| Box::new(Place::Before { queue: queue.clone(), behind }));
         }
         self.client.watches.keep_watch(&self.own);
         if self.value.is_of_permits() {
@@ -173,7 +146,7 @@ impl EtcdNode {
 
     /// Leaves where the name may be another's by the time this lands; or for good, where a late join of its own may follow, or
     /// have come already: that name is nobody else's.
-    async fn leave_by_name(&self) -> Answer<()> {
+    async fn leave_by_name(&self) -> Answer<bool> {
         let name = *self.name.lock();
         match name {
             Name::Repeated(attempt) => self.client.leftovers.bury(self.lease, attempt, &self.own.key).await,
@@ -183,33 +156,44 @@ impl EtcdNode {
                     .driver
                     .transact(vec![created(&self.own)], vec![delete], Vec::new())
                     .await
-                    .map(drop)
+                    .map(|outcome| outcome.held)
             }
         }
     }
 
-    /// The first leave: the name is nobody else's yet.
-    async fn leave_first(&self) -> Answer<()> {
-        // A waiter's stays: without it, it would be admitted.
-        let counted = self.place.lock().take_if(|place| matches!(**place, Place::Counted(_)));
-        if let Some(Place::Counted(counted)) = counted.map(|place| *place) {
-            match counted.leave(self).await {
-                // A full server takes deletions alone, and a narrow role may not count. Whoever follows lists.
-                Err(Failure::Full(_)) => {}
-                Err(Failure::Other(error)) if matches!(error.kind(), ErrorKind::Forbidden { .. }) => {}
-                left => return left,
+    /// How it leaves, if whoever is behind it relies on being spoken to.
+    fn hands_on(&self) -> Option<HandOn> {
+        match self.place.lock().as_deref()? {
+            Place::Waiting(waiting) if !waiting.speaks => None,
+            Place::Waiting(waiting) => Some(HandOn {
+                queue: waiting.queue.clone(),
+                word: Word::Look,
+                behind: Vec::new(),
+                silent: !waiting.near.load(Ordering::Acquire),
+            }),
+            Place::Before { queue, behind } => {
+                Some(HandOn { queue: queue.clone(), word: Word::Next, behind: behind.clone(), silent: false })
             }
         }
-        self.client.driver.delete(&self.own.key).await
     }
 
-    /// What is counted, if that says that all ahead have left, and this one is in its queue still.
-    pub(crate) async fn look_at_count(&self, queue: &Queue, turn: Turn) -> Answer<Option<Count>> {
-        let Some(counter) = queue.counter() else { return Ok(None) };
-        let steps = vec![Step::Get(self.own.key.to_vec()), Step::Get(counter.into_bytes())];
-        let outcome = self.client.driver.read(steps).await?;
-        let [own, counter] = &*outcome.reads else { return Ok(None) };
-        Ok(Count::read(counter).filter(|count| self.own.is_in(own) && turn.has_come(*count)))
+    /// Leaves, and answers whether it was there. `first`: the name is nobody else's yet.
+    async fn leave_now(&self, first: bool) -> Answer<bool> {
+        let handed_on = match self.hands_on() {
+            Some(hand_on) => hand_on.leave(self).await?,
+            None => None,
+        };
+        let is_repeated = matches!(*self.name.lock(), Name::Repeated(_));
+        match handed_on {
+            Some(was_there) if !is_repeated => Ok(was_there),
+            None if first => self.client.driver.delete(&self.own.key).await,
+            _ => Ok(self.leave_by_name().await? || handed_on == Some(true)),
+        }
+    }
+
+    /// Why it is not in its queue any more, though it was not left.
+    pub(crate) async fn why_gone(&self) -> LostReason {
+        self.client.driver.why_gone(&self.own.key, self.own.state.sequence()).await
     }
 
     pub(crate) fn check_lost(&self) -> Result<()> {
@@ -221,7 +205,7 @@ impl EtcdNode {
 }
 
 /// This incarnation and none that came after it under the same name.
-fn created(own: &Own) -> Guard {
+pub(crate) fn created(own: &Own) -> Guard {
     Guard::Created(own.key.to_vec(), own.state.sequence())
 }
 
@@ -250,7 +234,7 @@ async fn hold_permits(client: Arc<Client>, own: Arc<Own>, mark: Step, unless_cha
     while client.watches.is_own(&own) && own.state.lost().is_none() {
         match client.driver.transact(vec![created(&own)], vec![mark.clone()], Vec::new()).await {
             Ok(_) | Err(Failure::LeaseGone) => return,
-            Err(Failure::Full(error) | Failure::Other(error)) => {
+            Err(Failure::Full(error) | Failure::TooLong(error) | Failure::Other(error)) => {
                 tracing::debug!(%error, "an admission was not marked yet");
                 backoff.pause().await;
             }
@@ -268,7 +252,7 @@ impl Node for EtcdNode {
         crate::wait::until_admitted(self).await
     }
 
-    async fn leave(&self) -> Result<()> {
+    async fn leave(&self) -> Result<Leave> {
         self.client.watches.forget(&self.own);
         if self.client.leases.is_closed() {
             return Err(Error::closed());
@@ -284,19 +268,17 @@ impl Node for EtcdNode {
                 Name::Left | Name::Repeated(_) => None,
             }
         };
-        let left = match lent {
-            Some(_) => self.leave_first().await,
-            None => self.leave_by_name().await,
-        };
-        match left {
-            Ok(()) => {
+        match self.leave_now(lent.is_some()).await {
+            Ok(was_there) => {
                 if let Some(name) = lent {
                     self.client.names.free(self.own.queue(), name);
                 }
-                Ok(())
+                Ok(if was_there { Leave::Removed } else { Leave::Absent(self.why_gone().await) })
             }
             // Without its lease neither the node nor a late one can be there.
-            Err(Failure::LeaseGone) => Ok(()),
+            Err(Failure::LeaseGone) => {
+                Ok(Leave::Absent(self.own.state.lease().lost().unwrap_or(LostReason::Revoked)))
+            }
             Err(failure) => Err(failure.into()),
         }
     }
@@ -307,10 +289,12 @@ impl Node for EtcdNode {
         match self.client.driver.transact(vec![created(&self.own)], vec![shared], Vec::new()).await {
             Ok(outcome) if outcome.held => return Ok(()),
             // Taken away by another, unless it was left meanwhile.
-            Ok(_) if self.client.watches.is_own(&self.own) => self.own.state.gone(LostReason::Revoked),
+            Ok(_) if self.client.watches.is_own(&self.own) => {
+                self.own.state.gone(self.why_gone().await);
+            }
             Ok(_) => {}
             Err(Failure::LeaseGone) => {
-                self.own.state.lease().end(LostReason::Revoked);
+                self.client.leases.gone(self.own.state.lease_keeper()).await;
             }
             Err(failure) => return Err(failure.into()),
         }

@@ -55,10 +55,15 @@ async fn look_again_and_again(driver: &Driver, watches: &Watches, held: &[Arc<Ow
 async fn look(driver: &Driver, watches: &Watches, held: &[Arc<Own>]) -> Result<(), Error> {
     let keys = held.iter().map(|own| Step::Get(own.key.to_vec())).collect();
     let outcome = driver.read(keys).await?;
-    for (own, read) in held.iter().zip(outcome.reads) {
-        if !own.is_in(&read) {
-            watches.removed(own);
-        }
+    let gone = held.iter().zip(outcome.reads).filter(|(own, read)| !own.is_in(read));
+    // Seen to be gone at one instant: of one incarnation or none.
+    let mut why = None;
+    for (own, _) in gone {
+        let why = match why {
+            Some(why) => why,
+            None => *why.insert(driver.why_gone(&own.key, own.state.sequence()).await),
+        };
+        watches.removed(own, why);
     }
     Ok(())
 }
@@ -69,7 +74,7 @@ mod tests {
 
     use etcd_client::{Client, Permission};
     use latchwork_conformance::servers::{Kind, Options, Server};
-    use latchwork_core::contracts::NodeState;
+    use latchwork_core::contracts::{LeaseKeeper, NodeKeeper};
     use latchwork_core::{Clock, LostReason, Secret};
 
     use super::*;
@@ -78,13 +83,13 @@ mod tests {
     struct Held {
         driver: Driver,
         watches: Arc<Watches>,
-        lease: Lease,
+        lease: LeaseKeeper,
     }
 
     impl Held {
         async fn on(server: &Server) -> Self {
             let clock = Clock::system();
-            let lease = Lease::new(clock.clone(), Duration::from_secs(3600), clock.now());
+            let lease = LeaseKeeper::new(clock.clone(), Duration::from_secs(3600), clock.now());
             Self { driver: Driver::of(server).await, watches: Watches::new().0, lease }
         }
 
@@ -95,7 +100,7 @@ mod tests {
 
         async fn hold(&self, key: &str) -> Arc<Own> {
             let made = self.put(key).await;
-            let state = NodeState::new(self.lease.clone(), made);
+            let state = NodeKeeper::new(self.lease.clone(), made);
             let own = Arc::new(Own { key: key.as_bytes().into(), state, left: None });
             self.watches.register(Arc::clone(&own));
             self.watches.watch_own_from(&own, made);
@@ -106,8 +111,8 @@ mod tests {
         async fn until_told(&self, driver: Driver, removed: &[&Own]) {
             let clock = Clock::system();
             // Only its pace counts.
-            let pace = Lease::new(clock.clone(), Duration::from_millis(50), clock.now());
-            let looks = tokio::spawn(run(driver, Arc::clone(&self.watches), pace));
+            let pace = LeaseKeeper::new(clock.clone(), Duration::from_millis(50), clock.now());
+            let looks = tokio::spawn(run(driver, Arc::clone(&self.watches), pace.into()));
             for removed in removed {
                 let told = tokio::time::timeout(Duration::from_secs(60), removed.state.until_lost());
                 assert_eq!(told.await.expect("it is told"), LostReason::Revoked);

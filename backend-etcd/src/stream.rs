@@ -155,7 +155,8 @@ async fn look_for(driver: Driver, watches: Arc<Watches>, node: Arc<Own>) {
                 if outcome.reads.first().is_some_and(|read| node.is_in(read)) {
                     watches.watch_own_from(&node, outcome.revision);
                 } else {
-                    watches.removed(&node);
+                    let why = driver.why_gone(&node.key, node.state.sequence()).await;
+                    watches.removed(&node, why);
                 }
                 return;
             }

@@ -11,6 +11,8 @@ pub(crate) struct Entry {
     pub(crate) modified: u64,
     /// How often it was written since it was created: 1 at first.
     pub(crate) version: u64,
+    /// The lease that it hangs on; zero for none.
+    pub(crate) lease: i64,
 }
 
 /// What a read found.
@@ -46,11 +48,9 @@ pub(crate) enum Step {
     },
     // Keys that are read or removed may be others', and those need not be text.
     Delete(Vec<u8>),
-    /// All keys with the prefix.
-    DeleteAll(String),
     Get(Vec<u8>),
-    /// How many keys have the prefix.
-    Count(String),
+    /// As `Get`, without the value.
+    See(Vec<u8>),
     Range(Range),
 }
 
@@ -69,6 +69,10 @@ pub(crate) struct Range {
 pub(crate) enum Order {
     /// By create revision.
     Oldest,
+    /// By create revision, behind this one.
+    Behind(u64),
+    /// By create revision, up to this one.
+    OldestUpTo(u64),
     /// By create revision descending, from this one down.
     NewestUpTo(u64),
     /// By create revision descending.
@@ -85,6 +89,8 @@ pub(crate) struct Outcome {
     pub(crate) held: bool,
     pub(crate) revision: u64,
     pub(crate) reads: Vec<Found>,
+    /// A deletion found what it was to delete.
+    pub(crate) deleted: bool,
 }
 
 /// What is watched.

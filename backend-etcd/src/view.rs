@@ -1,19 +1,21 @@
 //! What a client saw of a queue at one revision.
 
 use latchwork_core::Kind;
+use latchwork_core::contracts::StoredLimit;
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Listed, Standing, standing};
 
-use crate::count::{Count, Turn};
 use crate::driver::Driver;
 use crate::error::Answer;
-use crate::keys::{NodeValue, Queue};
-use crate::terms::{Found, Order, Range, Step};
+use crate::keys::Queue;
+use crate::terms::{Entry, Found, Order, Range, Step};
 
-/// A waiter that joins among so many watches the whole queue, and is woken promptly; others watch their
+/// Whoever joins behind at most so many watches the whole queue, and is woken promptly; others are spoken to, or watch their
 /// predecessor. So a departure wakes at most so many clients.
-const NEAR_HEAD: u64 = 16;
-const NEAR_HEAD_ENTRIES: i64 = 16;
+pub(crate) const MANY: u64 = 16;
+const NEAR_HEAD_ENTRIES: i64 = 17;
+/// So many keys are read at once, where all must be: a queue of the design's size, and as many that are nobody's.
+const PAGE: i64 = 2000;
 
 /// The queue, or its part that matters to one node, in order.
 #[derive(Clone, Debug)]
@@ -22,16 +24,12 @@ pub(crate) struct View {
     pub(crate) members: Vec<Member>,
     /// There are others before the first.
     pub(crate) more: bool,
-    /// So many of them, each of which will leave before the first one does, at a revision of its own. Zero where that is not known.
-    pub(crate) hidden: u64,
     /// Few enough stand in the queue.
     pub(crate) near: bool,
-    /// So few that it is not about to be long again.
-    pub(crate) short: bool,
-    /// How to tell by a count that all ahead have left.
-    pub(crate) turn: Option<Turn>,
-    /// What was counted by then.
-    pub(crate) count: Option<Count>,
+    /// Whoever joins next will be behind more than [`MANY`].
+    pub(crate) many: bool,
+    /// So many that the queue will not be short again at once.
+    pub(crate) long: bool,
 }
 
 /// One entry of the queue that counts.
@@ -40,82 +38,41 @@ pub(crate) struct Member {
     pub(crate) key: Vec<u8>,
     pub(crate) created: u64,
     pub(crate) modified: u64,
-    /// Its value; made up where only keys were read.
-    pub(crate) value: NodeValue,
+    pub(crate) claim: Claim,
+    /// It was admitted, and says so.
+    pub(crate) marked: bool,
 }
 
 /// What must be read to know where a node of this claim stands. An exclusive one needs its predecessor, and near the head
-/// all before it, to know without another look that it is next.
+/// all before it, to know without another look that it is next. Others need the whole queue, whose first page this is.
 pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
+    let prefix = queue.prefix.clone();
     match claim {
-        Claim::Exclusive => {
-            Range { prefix: queue.prefix.clone(), order, limit: NEAR_HEAD_ENTRIES, keys_only: true }
+        Claim::Exclusive => Range { prefix, order, limit: NEAR_HEAD_ENTRIES, keys_only: true },
+        Claim::Shared | Claim::Permits(_) => {
+            Range { prefix, order: Order::ByKey, limit: PAGE, keys_only: true }
         }
-        Claim::Shared | Claim::Permits(_) => everything(queue),
     }
-}
-
-pub(crate) fn everything(queue: &Queue) -> Range {
-    Range { prefix: queue.prefix.clone(), order: Order::Oldest, limit: 0, keys_only: false }
 }
 
 impl View {
-    /// `None` when entries that do not count hide those that do: everything must be read.
-    pub(crate) fn new(queue: &Queue, revision: u64, found: &Found) -> Option<Self> {
-        let mut members: Vec<_> = found
-            .entries
-            .iter()
-            .filter(|entry| queue.counts(&entry.key))
-            .map(|entry| Member {
-                key: entry.key.clone(),
-                created: entry.created,
-                modified: entry.modified,
-                value: NodeValue::read(&entry.key, &entry.value),
-            })
-            .collect();
-        if found.more && members.len() < found.entries.len() {
+    /// Of what was read for this claim. `None` when entries that do not count hide those that do, or more than one page
+    /// must be read: then everything is.
+    pub(crate) fn new(queue: &Queue, claim: Claim, revision: u64, found: &Found) -> Option<Self> {
+        let mut members: Vec<_> =
+            found.entries.iter().filter_map(|entry| Member::read(queue, entry)).collect();
+        if found.more && (claim != Claim::Exclusive || members.len() < found.entries.len()) {
             return None;
         }
         members.sort_by_key(|member| member.created);
-        let hidden =
-            if queue.is_one_by_one() { found.count.saturating_sub(found.entries.len() as u64) } else { 0 };
-        let (near, short) = (found.count <= NEAR_HEAD, found.count <= NEAR_HEAD / 2);
-        Some(Self { revision, members, more: found.more, hidden, near, short, turn: None, count: None })
-    }
-
-    /// What a node knows that was made at this revision and looked at one key only; `None` when that is not there. Whoever is there
-    /// is ahead of it.
-    pub(crate) fn behind(own: &str, revision: u64, found: &Found) -> Option<Self> {
-        let other = found.entries.first()?;
-        let member = |key: &[u8], created, modified| Member {
-            key: key.to_vec(),
-            created,
-            modified,
-            value: NodeValue::read(key, &[]),
-        };
-        let members = vec![
-            member(&other.key, other.created, other.modified),
-            member(own.as_bytes(), revision, revision),
-        ];
-        Some(Self {
-            revision,
-            members,
-            more: true,
-            hidden: 0,
-            near: false,
-            short: false,
-            turn: None,
-            count: None,
-        })
+        let (near, many, long) = (found.count <= MANY + 1, found.count > MANY, found.count > 2 * MANY);
+        Some(Self { revision, members, more: found.more, near, many, long })
     }
 
     /// Where the node with this key stands; `None` when it is not there (RULES B1).
-    pub(crate) fn standing(&self, key: &[u8], claim: Claim, limit: u32) -> Option<Standing> {
+    pub(crate) fn standing(&self, key: &[u8], limit: u32) -> Option<Standing> {
         let own = self.members.iter().position(|member| member.key == key)?;
-        let mut listing = self.listing();
-        // Where only keys were read, the own claim is known all the same.
-        listing[own].claim = claim;
-        Some(match standing(&listing, own, limit) {
+        Some(match standing(&self.listing(), own, limit) {
             Standing::Behind { watch, sole } => Standing::Behind { watch, sole: sole && !self.more },
             other => other,
         })
@@ -129,61 +86,81 @@ impl View {
     }
 
     fn listing(&self) -> Vec<Listed> {
-        let listed = |member: &Member| Listed { claim: member.value.claim, marked: member.value.marked };
+        let listed = |member: &Member| Listed { claim: member.claim, marked: member.marked };
         self.members.iter().map(listed).collect()
     }
 }
 
-/// Reads a view, and with it the limit of a semaphore, or this counter of a mutex: one round trip, or two where foreign entries are
-/// in the way.
+impl Member {
+    /// `None` for an entry that takes no part in the queue.
+    fn read(queue: &Queue, entry: &Entry) -> Option<Self> {
+        let (claim, marked) = queue.claim(entry)?;
+        let Entry { key, created, modified, .. } = entry;
+        Some(Self { key: key.clone(), created: *created, modified: *modified, claim, marked })
+    }
+}
+
+/// All that takes part in a queue at this revision, read page by page: behind those that were found first, where these are the first
+/// page.
+pub(crate) async fn whole(
+    driver: &Driver,
+    queue: &Queue,
+    first: Option<Found>,
+    revision: u64,
+) -> Answer<Found> {
+    let mut page = match first {
+        Some(first) => first,
+        None => driver.page(&queue.prefix, queue.prefix.as_bytes(), revision, PAGE).await?,
+    };
+    let mut entries = Vec::new();
+    loop {
+        let last = page.entries.last().map(|entry| entry.key.clone());
+        // What is nobody's is not kept: there may be any number.
+        entries.extend(page.entries.into_iter().filter(|entry| queue.claim(entry).is_some()));
+        match last.filter(|_| page.more) {
+            Some(last) => page = driver.page(&queue.prefix, &last, revision, PAGE).await?,
+            None => return Ok(Found { count: entries.len() as u64, entries, more: false }),
+        }
+    }
+}
+
+/// Reads a view, and with it the limit of a semaphore: one round trip, or two where foreign entries are in the way.
 pub(crate) async fn read(
     driver: &Driver,
     queue: &Queue,
     claim: Claim,
     order: Order,
-    counter: Option<String>,
-) -> Answer<(View, Option<u32>)> {
-    let is_semaphore = queue.kind == Kind::Semaphore;
-    let beside = if is_semaphore { Some(queue.limit.clone()) } else { counter };
-    let mut range = range(queue, claim, order);
-    loop {
-        let (found, revision, other) = match &beside {
-            Some(key) => {
-                let outcome = driver.read(vec![Step::Range(range), Step::Get(key.clone().into())]).await?;
-                let mut reads = outcome.reads.into_iter();
-                (reads.next().unwrap_or_default(), outcome.revision, reads.next())
-            }
-            None => {
-                let (found, revision) = driver.range(range).await?;
-                (found, revision, None)
-            }
-        };
-        if let Some(mut view) = View::new(queue, revision, &found) {
-            if matches!(order, Order::NewestUpTo(_)) {
-                // The server counts those behind too.
-                view.hidden = 0;
-            }
-            let other = other.as_ref();
-            if is_semaphore {
-                return Ok((view, stored_limit(other)));
-            }
-            view.count = other.and_then(Count::read);
-            return Ok((view, None));
+) -> Answer<(View, StoredLimit)> {
+    let range = range(queue, claim, order);
+    let (found, revision, limit) = if queue.kind == Kind::Semaphore {
+        let steps = vec![Step::Range(range), Step::Get(queue.limit.clone().into())];
+        let outcome = driver.read(steps).await?;
+        let mut reads = outcome.reads.into_iter();
+        (reads.next().unwrap_or_default(), outcome.revision, stored_limit(reads.next().as_ref()))
+    } else {
+        let (found, revision) = driver.range(range).await?;
+        (found, revision, StoredLimit::Absent)
+    };
+    let view = match View::new(queue, claim, revision, &found) {
+        Some(view) => Some(view),
+        None => {
+            let first = (claim != Claim::Exclusive).then_some(found);
+            View::new(queue, claim, revision, &whole(driver, queue, first, revision).await?)
         }
-        range = everything(queue);
-    }
+    };
+    Ok((view.expect("there is no more than the whole"), limit))
 }
 
-/// A semaphore's limit as it stands in its cell.
-pub(crate) fn stored_limit(read: Option<&Found>) -> Option<u32> {
-    std::str::from_utf8(&read?.entries.first()?.value).ok()?.parse().ok()
+/// What stands in a semaphore's cell.
+pub(crate) fn stored_limit(read: Option<&Found>) -> StoredLimit {
+    let entry = read.and_then(|found| found.entries.first());
+    StoredLimit::read(entry.map(|entry| &*entry.value))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::keys::Layout;
-    use crate::terms::Entry;
     use latchwork_core::Address;
     use latchwork_core::contracts::NodeId;
 
@@ -198,6 +175,7 @@ mod tests {
             created: *created,
             modified: *created,
             version: 1,
+            lease: 1,
         });
         Found { entries: entries.collect(), more, count: keys.len() as u64 + u64::from(more) }
     }
@@ -205,52 +183,47 @@ mod tests {
     #[test]
     fn a_view_of_two_knows_that_there_are_more() {
         let queue = queue();
-        let (a, b) = (queue.node(1, NodeId::random()), queue.node(2, NodeId::random()));
+        let (a, b) = (
+            queue.node(1, NodeId::random(), Claim::Exclusive),
+            queue.node(2, NodeId::random(), Claim::Exclusive),
+        );
         for (more, sole) in [(true, false), (false, true)] {
-            let view = View::new(&queue, 9, &found(&[(&b, 7), (&a, 5)], more)).unwrap();
-            let standing = view.standing(b.as_bytes(), Claim::Exclusive, 0);
+            let view = View::new(&queue, Claim::Exclusive, 9, &found(&[(&b, 7), (&a, 5)], more)).unwrap();
+            let standing = view.standing(b.as_bytes(), 0);
             assert_eq!(standing, Some(Standing::Behind { watch: 0, sole }));
         }
-        let view = View::new(&queue, 9, &found(&[(&a, 5)], false)).unwrap();
-        assert_eq!(view.standing(b.as_bytes(), Claim::Exclusive, 0), None, "the own node is gone");
+        let view = View::new(&queue, Claim::Exclusive, 9, &found(&[(&a, 5)], false)).unwrap();
+        assert_eq!(view.standing(b.as_bytes(), 0), None, "the own node is gone");
     }
 
+    /// Whoever is behind so many relies on the one before it, which was behind all of them but itself.
     #[test]
-    fn whoever_looks_at_one_key_stands_behind_it_and_maybe_others() {
+    fn whoever_is_not_near_stands_behind_one_that_saw_many() {
         let queue = queue();
-        let (a, b) = (queue.node(1, NodeId::random()), queue.node(2, NodeId::random()));
-        let view = View::behind(&b, 9, &found(&[(&a, 5)], false)).unwrap();
-        let standing = view.standing(b.as_bytes(), Claim::Exclusive, 0);
-        assert_eq!(standing, Some(Standing::Behind { watch: 0, sole: false }));
-        assert!(View::behind(&b, 9, &found(&[], false)).is_none());
-    }
-
-    #[test]
-    fn those_that_must_leave_first_are_counted_where_all_are_exclusive() {
-        let rwlock = Address::new("n", Kind::RwLock, "k").unwrap();
-        for (queue, hidden) in [(queue(), 18), (Layout::new("n").queue(&rwlock).unwrap(), 0)] {
-            let (a, b) = (queue.node(1, NodeId::random()), queue.node(2, NodeId::random()));
-            let found = Found { count: 20, ..found(&[(&b, 27), (&a, 25)], true) };
-            assert_eq!(View::new(&queue, 29, &found).unwrap().hidden, hidden);
-        }
+        let own = queue.node(1, NodeId::random(), Claim::Exclusive);
+        let view = |count| {
+            let found = Found { count, ..found(&[(&own, 7)], true) };
+            View::new(&queue, Claim::Exclusive, 9, &found).unwrap()
+        };
+        let first_far = (1..40).find(|count| !view(*count).near).unwrap();
+        assert_eq!(first_far, MANY + 2);
+        assert!(view(first_far - 1).many && !view(first_far - 2).many);
     }
 
     #[test]
     fn foreign_entries_do_not_count_and_hide_nothing() {
         let queue = queue();
-        let own = queue.node(1, NodeId::random());
+        let own = queue.node(1, NodeId::random(), Claim::Exclusive);
         let foreign = format!("{}notes", queue.prefix);
-        assert!(View::new(&queue, 9, &found(&[(&own, 7), (&foreign, 5)], true)).is_none());
-        let view = View::new(&queue, 9, &found(&[(&own, 7), (&foreign, 5)], false)).unwrap();
-        assert_eq!(
-            view.standing(own.as_bytes(), Claim::Exclusive, 0),
-            Some(Standing::Admitted { mark: false })
-        );
+        assert!(View::new(&queue, Claim::Exclusive, 9, &found(&[(&own, 7), (&foreign, 5)], true)).is_none());
+        let view =
+            View::new(&queue, Claim::Exclusive, 9, &found(&[(&own, 7), (&foreign, 5)], false)).unwrap();
+        assert_eq!(view.standing(own.as_bytes(), 0), Some(Standing::Admitted { mark: false }));
     }
 
     #[test]
     fn a_newcomer_is_judged_behind_all_others() {
-        let view = View::new(&queue(), 9, &Found::default()).unwrap();
+        let view = View::new(&queue(), Claim::Exclusive, 9, &Found::default()).unwrap();
         assert!(view.admits(Claim::Permits(2), 2) && !view.admits(Claim::Permits(3), 2));
     }
 }

@@ -3,12 +3,8 @@
 //! * *Near the head* of a queue a waiter subscribes to the queue's [`Feed`], which is prompt.
 //! * *Far from it* it watches its predecessor's key, so that a departure wakes one client rather than all. The last such watch of a
 //!   queue is kept a while too: names are used again, and where the same clients take turns so are neighbours. A new one that
-//!   started in the past would be served only at the server's next 100 ms sync. So it starts in the future: with `n` nodes before the
-//!   predecessor, each of which mostly leaves by a write of its own, that one hardly leaves in its turn within the `n` revisions after the
-//!   listing. A wait that is not over soon watches from the listing on too, should it leave out of its turn.
-//!   Where the predecessor was the same twice, the next join asks for [that one](Watches::neighbour) alone: the server need
-//!   not look at the whole queue. Whoever is there then is ahead, and when it has left the queue is listed or the count of releases says who is next,
-//!   so a wrong guess costs a request and admits nobody. Who counts ([`Ticket`](crate::ticket::Ticket)) watches its own node too, and what is told.
+//!   starts in the past is served at the server's next 100 ms sync. So in a mutex' queue the predecessor [says](crate::hand_on) that it leaves,
+//!   in an *inbox*: all of a client's are watched together, for long.
 //! * *Own nodes* are watched from their admission on, so that one that is removed by another is told promptly (NODE-GONE), and
 //!   [looked at](crate::recheck) once a TTL. A waiter's is told by a feed, or by the re-check that ends every wait once a TTL.
 //!
@@ -31,16 +27,12 @@ use tokio::sync::{mpsc, oneshot};
 
 pub(crate) use armed::Own;
 use armed::{Armed, Mine, Of, Wait, queue_of};
-use far::Far;
-pub(crate) use far::Telling;
 
 use crate::feed::{Feed, Seen, SubscriberId, Until};
 use crate::terms::{Only, Watch};
 
 /// A hold that is over before this costs no watch. What happens meanwhile is not missed: the watch starts at the join.
 pub(crate) const SHORT: Duration = Duration::from_millis(200);
-/// A wait far from the head that is over before this costs one watch.
-pub(crate) const LONG_WAIT: Duration = Duration::from_millis(500);
 /// How long a queue's feed is kept when nobody near the head waits.
 const FEED_KEPT: Duration = Duration::from_secs(10);
 
@@ -69,7 +61,7 @@ struct State {
     // By the prefix of a queue, or the key of a node.
     feeds: HashMap<String, i64>,
     // The feed of the last predecessor far from the head, by its queue.
-    far: HashMap<String, Far>,
+    far: HashMap<String, i64>,
     // By its key, with the server's watch (zero: not asked for yet).
     own: HashMap<Mine, i64>,
     // Each with one constant delay, so that the first is always the next.
@@ -115,7 +107,7 @@ impl Watches {
         let mut state = self.state.lock();
         // From now on, not from the listing: a start in the past would be served late. What the gap may hide, `Feed::created` has
         // listed again.
-        let id = self.feed_of(&mut state, prefix, true, Feed::default());
+        let id = self.feed_of(&mut state, prefix, true, Only::Deletes, Feed::default());
         self.subscribe(&mut state, id, keys, until, after)
     }
 
@@ -130,12 +122,12 @@ impl Watches {
     }
 
     /// The feed of this name: the one that there is, or this new one, of a watch that begins where it does.
-    fn feed_of(&self, state: &mut State, name: &str, prefix: bool, new: Feed) -> i64 {
+    fn feed_of(&self, state: &mut State, name: &str, prefix: bool, only: Only, new: Feed) -> i64 {
         if let Some(&id) = state.feeds.get(name) {
             return id;
         }
         let from = new.complete_after.map_or(0, |after| after + 1);
-        let watch = state.watch(name.as_bytes().into(), prefix, from, Only::Deletes);
+        let watch = state.watch(name.as_bytes().into(), prefix, from, only);
         state.feeds.insert(name.to_owned(), watch.id);
         self.arm(state, watch, Of::Feed(name.to_owned(), new))
     }
@@ -148,7 +140,7 @@ impl Watches {
         id
     }
 
-    /// Waits for the departures of `keys` that a feed tells after this revision.
+    /// Waits for the events of `keys` that a feed tells after this revision.
     fn subscribe(
         self: &Arc<Self>,
         state: &mut State,
@@ -228,7 +220,7 @@ impl Watches {
                     }
                 }
             }
-            Some(Of::Key(_) | Of::Told(_)) => {
+            Some(Of::Key(_)) => {
                 state.armed.remove(&watch);
                 self.command(Command::Stop(watch));
             }
@@ -267,7 +259,7 @@ impl State {
     fn feed(&mut self, id: i64) -> Option<&mut Feed> {
         match self.waiting(id)? {
             Of::Feed(_, feed) => Some(feed),
-            Of::Key(_) | Of::Told(_) => None,
+            Of::Key(_) => None,
         }
     }
 
@@ -276,7 +268,7 @@ impl State {
         if let Of::Feed(name, _) = &of {
             self.feeds.remove(name);
             if let Some(queue) = queue_of(name)
-                && self.far.get(queue).is_some_and(|far| far.feed == id)
+                && self.far.get(queue) == Some(&id)
             {
                 self.far.remove(queue);
             }

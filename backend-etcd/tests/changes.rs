@@ -13,7 +13,7 @@ use common::{
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{Page, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, ErrorKind, Hold, Kind, LostReason};
+use latchwork_core::{Address, Coordinator, ErrorKind, Kind, LostReason};
 
 const WRITER: Claim = Claim::Exclusive;
 const READER: Claim = Claim::Shared;
@@ -255,10 +255,14 @@ async fn a_foreign_holder_is_revoked_at_an_exact_address_only() {
     until_keys(&server, "jobs/x/", 2).await;
     assert!(revoke_first(&queue).await);
     let hold = soon(acquiring).await.unwrap();
-    hold.release().await.unwrap();
+    let _ = hold.release().await.unwrap();
 
-    // A name that is no text.
-    etcdctl(&server, &[OsStr::new("put"), OsStr::from_bytes(b"jobs/x/\xff"), OsStr::new("by hand")]).await;
+    // A name that is no text. It holds as long as its lease.
+    let granted = etcdctl(&server, &["lease", "grant", "60"]).await;
+    let lease = format!("--lease={}", granted.split(' ').nth(1).unwrap());
+    let put =
+        [OsStr::new("put"), OsStr::new(&lease), OsStr::from_bytes(b"jobs/x/\xff"), OsStr::new("by hand")];
+    etcdctl(&server, &put).await;
     assert!(revoke_first(&queue).await);
     assert_eq!(client.backend().list(&queue, EVERYTHING).await.unwrap().len(), 0);
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use common::{config, server};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, Hold, LostReason, Release, connect};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, LostReason, Release, connect};
 use tokio::net::TcpListener;
 
 async fn refused(url: &str) -> Error {
@@ -104,8 +104,8 @@ async fn waiters_and_holders_outlive_the_log_in_of_their_streams() {
         let hold = mutex.acquire().await.unwrap();
         let waiting = tokio::spawn(async move { other.acquire().await });
         while mutex.queue(0, 9).await.unwrap().len() < 2 {}
-        hold.release().await.unwrap();
-        common::soon(waiting).await.unwrap().unwrap().release().await.unwrap();
+        let _ = hold.release().await.unwrap();
+        let _ = common::soon(waiting).await.unwrap().unwrap().release().await.unwrap();
     };
     turn(a.clone(), b.clone()).await;
     turn(b.clone(), a.clone()).await;
@@ -144,7 +144,7 @@ async fn a_dead_host_of_several_is_borne() {
     let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
     let mutex = client.mutex("a").unwrap();
     for _ in 0..20 {
-        common::soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+        let _ = common::soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     }
     let hold = mutex.acquire().await.unwrap();
     let until = client.lease().clock().now() + 2 * client.lease().ttl();

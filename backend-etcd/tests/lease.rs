@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use futures_util::future::{join_all, select_all};
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
-use latchwork_core::{Coordinator, Hold, LostReason, connect};
+use latchwork_core::{Coordinator, LostReason, connect};
 
 /// The id of the lease on which the only node of a mutex hangs.
 async fn lease_of(server: &Server, key: &str) -> i64 {
@@ -85,8 +85,8 @@ async fn an_acquire_that_is_polled_no_more_keeps_no_other_from_the_next_lease() 
     let mut unpolled = Box::pin(first.acquire());
     assert!((&mut unpolled).now_or_never().is_none(), "it asks for a lease");
     proxy.resume();
-    soon(second.acquire()).await.unwrap().release().await.unwrap();
-    soon(unpolled).await.unwrap().release().await.unwrap();
+    let _ = soon(second.acquire()).await.unwrap().release().await.unwrap();
+    let _ = soon(unpolled).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -105,6 +105,6 @@ async fn acquires_that_end_too_soon_get_on_with_the_next_lease() {
     };
     soon(opened).await;
     proxy.resume();
-    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use common::{
     ask, client, etcdctl, etcdctl_running, join, keys, proxied, server, soon, still_waits, until_keys, wait,
 };
-use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
+use latchwork_core::contracts::{AskedLimit, Join, Joined, NodeId, Patience};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason, Release};
+use latchwork_core::{Address, Coordinator, ErrorKind, Kind, LostReason, Release};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::runtime::Builder;
@@ -30,7 +30,7 @@ async fn hand_offs(clients: &[Coordinator], rounds: usize, held: Duration) -> Ve
                 let acquired = Instant::now();
                 tokio::time::sleep(held).await;
                 let (token, released) = (hold.token(), Instant::now());
-                hold.release().await.unwrap();
+                let _ = hold.release().await.unwrap();
                 sender.send((token, acquired, released)).unwrap();
             }
         });
@@ -99,41 +99,18 @@ async fn a_long_queue_is_served_in_order() {
     println!("{:.0} grants/s", all.len() as f64 / started.elapsed().as_secs_f64());
 }
 
-/// Who was the predecessor twice is asked for alone: it may not be the last ahead, and may not be there.
+/// A waiter far from the head watches its predecessor, which may leave before its turn.
 #[tokio::test]
 async fn a_neighbour_that_leaves_admits_nobody_while_others_are_ahead() {
     let server = server().await;
-    let others = client(&server, "").await;
-    let (proxy, client) = proxied(&server, "").await;
+    let (others, client) = (client(&server, "").await, client(&server, "").await);
     let take_a_place = || async { join(&others, Kind::Mutex, Claim::Exclusive, None).await.1 };
     let mut ahead = Vec::new();
     for _ in 0..20 {
         ahead.push(take_a_place().await);
     }
-    let before = keys(&server, "latchwork/mutex/").await;
-    let neighbour = take_a_place().await;
-    let name = keys(&server, "latchwork/mutex/").await.into_iter().find(|key| !before.contains(key)).unwrap();
-    let asked_for = |keys: Vec<String>| {
-        proxy.request(move |chunk| {
-            keys.iter().any(|key| chunk.windows(key.len()).any(|window| window == key.as_bytes()))
-        })
-    };
-    let waits_behind_it = async || {
-        let (_, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
-        let mut waiting = wait(&node);
-        still_waits(&mut waiting).await;
-        waiting.abort();
-        assert!(waiting.await.unwrap_err().is_cancelled());
-        node.leave().await.unwrap();
-    };
-    for _ in 0..2 {
-        waits_behind_it().await;
-    }
-
-    let between = take_a_place().await;
-    let asked = asked_for(vec![name]);
+    let (between, neighbour) = (take_a_place().await, take_a_place().await);
     let (_, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
-    assert!(asked.has_fired());
     let mut waiting = wait(&node);
     still_waits(&mut waiting).await;
     neighbour.leave().await.unwrap();
@@ -145,26 +122,6 @@ async fn a_neighbour_that_leaves_admits_nobody_while_others_are_ahead() {
     between.leave().await.unwrap();
     soon(waiting).await.unwrap().unwrap();
     node.leave().await.unwrap();
-
-    // The same again, and then nobody is there.
-    let mut ahead = Vec::new();
-    for _ in 0..20 {
-        ahead.push(take_a_place().await);
-    }
-    for _ in 0..2 {
-        waits_behind_it().await;
-    }
-    let were_there = keys(&server, "latchwork/mutex/").await;
-    for node in ahead {
-        node.leave().await.unwrap();
-    }
-    for expected in [true, false] {
-        let asked = asked_for(were_there.clone());
-        let (admitted, node) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
-        assert!(admitted);
-        assert_eq!(asked.has_fired(), expected, "whether it asks for who was its neighbour");
-        node.leave().await.unwrap();
-    }
     assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
     for client in [others, client] {
         client.close().await.unwrap();
@@ -185,7 +142,7 @@ async fn a_lock_that_is_taken_again_and_again_makes_no_new_keys() {
         if round > 0 {
             assert!(mutex.try_acquire().await.unwrap().is_none());
         }
-        hold.release().await.unwrap();
+        let _ = hold.release().await.unwrap();
         seen.extend(held);
     }
     seen.sort();
@@ -199,7 +156,7 @@ async fn a_lock_that_is_taken_again_and_again_makes_no_new_keys() {
     });
     until_keys(&server, "latchwork/mutex/a/", 2).await;
     assert!(!waiting.is_finished() && hold.is_held());
-    hold.release().await.unwrap();
+    let _ = hold.release().await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token());
     client.close().await.unwrap();
@@ -295,7 +252,7 @@ async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_of_whoever_as
     let lease = client.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
     hold.check().expect("it is renewed");
-    hold.release().await.unwrap();
+    let _ = hold.release().await.unwrap();
 }
 
 #[tokio::test]
@@ -317,7 +274,7 @@ async fn compaction_while_waiting_and_holding_loses_nobody() {
     server.kill().await.unwrap();
     server.launch().await.unwrap();
     assert!(hold.is_held() && !waiting.is_finished());
-    hold.release().await.unwrap();
+    let _ = hold.release().await.unwrap();
     let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token());
     let key = until_keys(&server, "latchwork/mutex/a/", 1).await.remove(0);
@@ -375,7 +332,7 @@ async fn a_late_join_of_an_abandoned_attempt_meets_its_tombstone() {
             queue: queue.clone(),
             id: NodeId::random(),
             claim: Claim::Exclusive,
-            limit: None,
+            limit: AskedLimit::Stored,
             label: Arc::from("late"),
             patience,
             repeated: false,
@@ -401,7 +358,7 @@ async fn a_repeated_join_finds_its_own_node() {
         queue: queue.clone(),
         id: NodeId::random(),
         claim: Claim::Exclusive,
-        limit: None,
+        limit: AskedLimit::Stored,
         label: Arc::from("again"),
         patience: Patience::Wait,
         repeated: false,
@@ -504,6 +461,6 @@ async fn a_foreign_entry_in_our_own_layout_does_no_harm() {
     assert!(second.try_acquire().await.unwrap().is_none());
     let waiting = tokio::spawn(async move { second.acquire().await });
     until_keys(&server, "latchwork/mutex/a/", 3).await;
-    hold.release().await.unwrap();
+    let _ = hold.release().await.unwrap();
     let _next = soon(waiting).await.unwrap().unwrap();
 }

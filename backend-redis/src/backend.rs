@@ -70,6 +70,7 @@ impl RedisBackend {
         let lease = ClientLease::new(clock.clone(), settings.ttl, sent);
         let client = Arc::new(Client::new(driver, clock, inbox, lease, &settings));
         tokio::spawn(lease::keep(Arc::downgrade(&client), reconnected));
+        tokio::spawn(lease::follow(Arc::downgrade(&client), client.driver.losses()));
         tokio::spawn(nudge::heed(Arc::downgrade(&client)));
         Ok(Self { client, eviction })
     }
@@ -77,7 +78,7 @@ impl RedisBackend {
 
 /// The error of a connect that failed, with the name of whoever answers there in Redis' place.
 async fn explain(settings: &Settings, failure: Failure) -> Error {
-    let at = format!("{}:{}", settings.host, settings.port);
+    let at = settings.address();
     let seen = match failure.answered {
         true => None,
         false => probe::stranger(&settings.host, settings.port).await,

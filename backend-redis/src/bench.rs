@@ -5,6 +5,8 @@ use std::time::Duration;
 use latchwork_core::contracts::{Join, NodeId};
 use latchwork_core::{Address, Result};
 
+use crate::config::{REMEMBER, life};
+use crate::inbox::Secret;
 use crate::layout::Queue;
 use crate::scripts::{self, Call, Words};
 
@@ -19,10 +21,12 @@ pub struct Request {
     pub args: Vec<String>,
 }
 
-impl From<Call> for Request {
-    fn from(Call { script, keys, args }: Call) -> Self {
-        let owned = |words: Words| words.iter().map(str::to_owned).collect();
-        Self { code: script.code, keys: owned(keys), args: owned(args) }
+impl Request {
+    fn of(Call { script, keys, args }: Call, ttl: Duration) -> Self {
+        let owned = |words: Words| words.iter().map(str::to_owned).collect::<Vec<_>>();
+        let mut args = owned(args);
+        args.push(life(REMEMBER, ttl).to_string());
+        Self { code: script.text(), keys: owned(keys), args }
     }
 }
 
@@ -32,13 +36,14 @@ impl From<Call> for Request {
 /// `InvalidArgument` for a queue that this backend refuses.
 pub fn join(join: &Join, ttl: Duration, inbox: &str) -> Result<Request> {
     let queue = Queue::of(&join.queue)?;
-    Ok(scripts::join(&queue, join, ttl, inbox, None).into())
+    let secret = Secret::of(0x0123_4567_89ab_cdef);
+    Ok(Request::of(scripts::join(&queue, join, ttl, (secret, inbox), None), ttl))
 }
 
 /// A leave of the node with this sequence number.
 ///
 /// # Errors
 /// As [`join`].
-pub fn leave(queue: &Address, id: NodeId, sequence: u64) -> Result<Request> {
-    Ok(scripts::leave(&Queue::of(queue)?, id, sequence, None).into())
+pub fn leave(queue: &Address, id: NodeId, sequence: u64, ttl: Duration) -> Result<Request> {
+    Ok(Request::of(scripts::leave(&Queue::of(queue)?, id, sequence, None), ttl))
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use latchwork_core::contracts::{Close, Flight, Lease, SingleFlight};
+use latchwork_core::contracts::{Close, Flight, Lease, SingleFlight, Turns};
 use latchwork_core::{Clock, Error, ErrorKind, LostReason, Moment, Result};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -21,6 +21,8 @@ pub(crate) const TOMBSTONE: Duration = latchwork_core::decide::queue::TOMBSTONE;
 pub(crate) const BURST: usize = 8;
 /// Leaves in one burst: what a few renewals cost.
 pub(crate) const LEAVES: usize = 64;
+/// What a close whose time is over has for saying how far it came.
+const GRACE: Duration = Duration::from_millis(100);
 /// The longest pause before a close says again what was not confirmed.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -37,6 +39,7 @@ pub(crate) struct Client {
     /// The one that it was opened on: what goes on in the background is not to end with that of whoever happened to ask for it.
     pub(crate) runtime: Handle,
     pub(crate) giving_back: SingleFlight<()>,
+    turns: Turns,
     closing: watch::Sender<bool>,
     // The answer of the one close that there is.
     closed: OnceLock<Flight<Result<()>>>,
@@ -61,6 +64,7 @@ impl Client {
             lease,
             runtime: Handle::current(),
             giving_back: SingleFlight::default(),
+            turns: Turns::default(),
             closing: watch::Sender::new(false),
             closed: OnceLock::new(),
             warned: AtomicBool::new(false),
@@ -85,8 +89,14 @@ impl Client {
         tokio::select! {
             biased;
             _ = closing.wait_for(|closing| *closing) => Err(Error::closed()),
-            answer = self.driver.run(call, self.request_timeout) => answer,
+            answer = self.run_in_turn(call) => answer,
         }
+    }
+
+    /// Renewals, which do not come here, never stand behind more than the turns that there are.
+    async fn run_in_turn(&self, call: &Call) -> Result<(Moment, Reply)> {
+        let (_turn, left) = self.turns.take(self.request_timeout).await?;
+        self.driver.run(call, left).await
     }
 
     /// Acts upon what a script says beside its result.
@@ -110,14 +120,14 @@ impl Client {
                 // Nothing may be sent from here on, not even by a task that runs beside us.
                 client.driver.cut();
             }
-            Flight::begin(&self.runtime, async move { client.end(how).await })
+            // Told here: nobody may drive the runtime that the rest is done on.
+            let slots = self.part(how);
+            Flight::begin(&self.runtime, async move { client.end(how, slots).await })
         });
-        closed.clone().landed().await.unwrap_or_else(|| {
-            Err(Error::new(ErrorKind::Unavailable, "the runtime ended before the client was closed"))
-        })
+        closed.clone().landed_within(self.request_timeout + GRACE, "the close").await?
     }
 
-    async fn end(&self, how: Close) -> Result<()> {
+    fn part(&self, how: Close) -> Vec<Arc<Slot>> {
         let slots = self.inbox.all();
         for slot in &slots {
             slot.leave();
@@ -126,6 +136,10 @@ impl Client {
                 state.gone(LostReason::Closed);
             }
         }
+        slots
+    }
+
+    async fn end(&self, how: Close, slots: Vec<Arc<Slot>>) -> Result<()> {
         let until = self.clock.now() + self.request_timeout;
         let mut result = Ok(());
         if how == Close::Orderly {
@@ -174,6 +188,13 @@ impl Client {
             tokio::time::sleep(pause.min(time)).await;
             (left, pause) = (again, (pause * 2).min(LONGEST_PAUSE));
         }
+    }
+
+    /// Why a node is not there, or not what it was: its server is another one since the node was last seen, and does not know
+    /// it; else somebody has removed it.
+    pub(crate) fn why_gone(&self, lease: &Lease) -> LostReason {
+        let last_seen = lease.deadline() - lease.ttl().saturating_sub(lease.margin());
+        if last_seen < self.driver.incarnation_since() { LostReason::Forgotten } else { LostReason::Revoked }
     }
 
     /// The lease that the client as a whole has now.

@@ -1,5 +1,6 @@
 //! From a [`Config`] to what a Redis client needs.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,18 @@ use crate::layout::Queue;
 
 /// Redis' own port.
 const PORT: u16 = 6379;
+/// How long a key's last token is kept behind its last use, unless the configuration says otherwise: a clock that was set
+/// to the wrong day is set back by no more.
+pub(crate) const REMEMBER: Duration = Duration::from_secs(24 * 3600);
+/// The shortest and the longest that may be asked for.
+const REMEMBER_RANGE: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600);
+
+/// How long what remembers a queue's last token lives from a write on, in milliseconds: longer than `remember`, by what may
+/// pass before it is written anew, and by two TTLs, since a node that is held may stand in the same key.
+pub(crate) fn life(remember: Duration, ttl: Duration) -> u128 {
+    (remember + remember / 12 + 2 * ttl).as_millis()
+}
 
 /// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,6 +71,8 @@ pub(crate) struct Settings {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<Secret>,
     pub(crate) ttl: Duration,
+    /// How long a key's last token is kept behind its last use.
+    pub(crate) remember: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) strict: bool,
@@ -70,6 +85,14 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
+    /// Host and port, as a URL has them.
+    pub(crate) fn address(&self) -> String {
+        match self.host.contains(':') {
+            true => format!("[{}]:{}", self.host, self.port),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
     pub(crate) fn of(config: &Config) -> Result<Self> {
         let hosts = config.hosts_with_port(PORT)?;
         let [address] = hosts.as_slice() else {
@@ -90,6 +113,10 @@ impl Settings {
             let why = "Redis logs in with a password: redis://user:password@host (any, where the user has `nopass`)";
             return Err(Error::invalid("password", why));
         }
+        let remember = config.remember.unwrap_or(REMEMBER);
+        if !REMEMBER_RANGE.contains(&remember) {
+            return Err(Error::invalid("remember", "must be from 1 s to 366 days"));
+        }
         let (namespace, client) = (encode(&config.namespace), NodeId::random());
         Ok(Self {
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
@@ -98,6 +125,7 @@ impl Settings {
             user: config.user.clone(),
             password: config.password.clone(),
             ttl: config.ttl,
+            remember,
             connect_timeout: config.connect_timeout.min(ENDLESS),
             request_timeout: config.request_timeout.min(ENDLESS),
             strict: config.strict,
@@ -120,6 +148,7 @@ mod tests {
     fn host_port_and_database() {
         let read = settings("redis://u:p@[::1]:7000/3?namespace=a/b").unwrap();
         assert_eq!((read.host.as_str(), read.port, read.database), ("::1", 7000, 3));
+        assert_eq!(read.address(), "[::1]:7000");
         assert!(read.inbox.starts_with("a%2Fb:inbox:"));
         assert_eq!(settings("redis://h").unwrap().port, 6379);
     }
@@ -132,6 +161,17 @@ mod tests {
         // The client crate would log in as `default`, without a word.
         assert_eq!(settings("redis://app@h").unwrap_err().argument(), Some("password"));
         assert!(settings("redis://:p@h").is_ok(), "the default user");
+    }
+
+    #[test]
+    fn how_long_a_token_is_remembered_is_a_day_unless_it_is_said() {
+        assert_eq!(settings("redis://h").unwrap().remember, REMEMBER);
+        let read = settings("redis://h?remember=1m&ttl=1h").unwrap();
+        assert_eq!(read.remember, Duration::from_secs(60));
+        assert!(life(read.remember, read.ttl) > 2 * read.ttl.as_millis(), "what is held outlives its lease");
+        for url in ["redis://h?remember=0s", "redis://h?remember=999ms", "redis://h?remember=367d"] {
+            assert_eq!(settings(url).unwrap_err().argument(), Some("remember"), "{url}");
+        }
     }
 
     #[test]

@@ -2,12 +2,14 @@
 //! message and every listing must agree. That is what lets the models explore core's function in the scripts' place.
 
 mod deleted;
+mod limits;
+mod vandal;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::servers::{self, Options, Server};
-use latchwork_core::contracts::{Join, NodeId, Patience};
+use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::queue::{Answer, Ask, Queue as Twin, Told};
 use latchwork_core::{Address, Clock, Config, Kind};
@@ -17,6 +19,7 @@ use tokio::sync::Notify;
 use crate::client::TOMBSTONE;
 use crate::config::Settings;
 use crate::driver::Driver;
+use crate::inbox::Secret;
 use crate::layout::{Queue, Shape};
 use crate::scripts::{self, JoinAnswer, RenewAnswer, Reply};
 
@@ -24,6 +27,9 @@ const SECOND: u64 = 1_000_000;
 const LIMIT: u32 = 4;
 /// The TTLs of the clients of a history, in microseconds.
 const TTLS: [u64; 3] = [SECOND, 3 * SECOND, 10 * SECOND];
+
+/// Of every node of a history.
+const SECRET: Secret = Secret::of(0x5ec2e7);
 
 /// Only what never ends meets this bound.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -98,10 +104,20 @@ impl Bench {
         let text = String::from_utf8(heard).unwrap();
         let words: Vec<_> = text.split_ascii_whitespace().collect();
         let mut told: Vec<_> =
-            words.chunks(2).map(|pair| (pair[0].to_owned(), pair[1].parse().unwrap())).collect();
+            words.chunks(2).map(|pair| (pair[0].to_owned(), told_sequence(pair[1]))).collect();
         told.sort_unstable();
         told
     }
+}
+
+/// Who tells of an admission knows the node's secret; to look again, anybody may say.
+fn told_sequence(word: &str) -> i64 {
+    let (sequence, secret) =
+        word.split_once('.').map_or((word, None), |(number, secret)| (number, Some(secret)));
+    let sequence = sequence.parse().unwrap();
+    let expected = (sequence > 0).then(|| SECRET.to_string());
+    assert_eq!(secret.map(str::to_owned), expected, "{word}");
+    sequence
 }
 
 /// How often the histories met the two forms of a queue.
@@ -239,9 +255,10 @@ impl<'a> History<'a> {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.dice.roll(u64::MAX).to_be_bytes());
         let limit = match self.dice.roll(8) {
-            0 => None,
-            1 => Some(LIMIT + 1),
-            _ => self.twin.limit().or(Some(LIMIT)),
+            0 => AskedLimit::Stored,
+            1 => AskedLimit::Exactly(LIMIT + 1),
+            2 => AskedLimit::UnlessStored(LIMIT + 1),
+            _ => AskedLimit::Exactly(self.twin.limit().unwrap_or(LIMIT)),
         };
         let join = Join {
             queue: self.address.clone(),
@@ -266,7 +283,8 @@ impl<'a> History<'a> {
         let Join { id, claim, limit, patience, .. } = attempt.join;
         self.log.push(format!("join {id} {claim:?} {limit:?} {patience:?} ttl {}", attempt.ttl));
         let ttl = Duration::from_micros(attempt.ttl);
-        let call = scripts::join(&self.queue, &attempt.join, ttl, &self.bench.channel, Some(self.now));
+        let call =
+            scripts::join(&self.queue, &attempt.join, ttl, (SECRET, &self.bench.channel), Some(self.now));
         let (answer, _, time) = scripts::joined(self.bench.run(call).await).unwrap();
         let ask = Ask { id, claim, limit, ttl: attempt.ttl, patience };
         let (twin, told) = self.twin.join(self.now, &ask);
@@ -278,7 +296,7 @@ impl<'a> History<'a> {
                 JoinAnswer::Waiting { sequence, ahead } => self.waiting(sequence, ahead),
                 JoinAnswer::Refused => Answer::Refused,
                 JoinAnswer::Abandoned => Answer::Gone,
-                JoinAnswer::Conflict { stored } => Answer::Conflict { stored },
+                JoinAnswer::Conflict { stored } => Answer::Conflict { stored: stored.permits() },
             },
             twin,
             told,
@@ -308,7 +326,7 @@ impl<'a> History<'a> {
                 [RenewAnswer::Held] => Answer::Admitted { sequence },
                 [RenewAnswer::Waiting { ahead }] => self.waiting(sequence, ahead),
                 [RenewAnswer::Gone] => Answer::Gone,
-                [RenewAnswer::Unfit { limit }] => Answer::Conflict { stored: Some(limit) },
+                [RenewAnswer::Unfit { ref stored }] => Answer::Conflict { stored: stored.permits() },
                 _ => panic!("one node, one answer: {answers:?}"),
             },
             twin,
@@ -366,7 +384,7 @@ impl<'a> History<'a> {
         scripts::limit_set(self.bench.run(call).await).unwrap();
         let told = self.twin.set_limit(self.now, limit);
         let stored = scripts::stored_limit(self.bench.run(scripts::limit(&self.queue)).await).unwrap();
-        self.check(None, stored, self.twin.limit(), told).await;
+        self.check(None, stored, self.twin.limit().into(), told).await;
     }
 
     /// An operator revokes what stands at a sequence number; its owner is told to look again.
@@ -508,7 +526,7 @@ async fn whoever_asks_while_the_clock_is_back_shortens_a_folded_node_too() {
                 queue: history.address.clone(),
                 id: NodeId::random(),
                 claim: Claim::Exclusive,
-                limit: None,
+                limit: AskedLimit::Stored,
                 label: "label".into(),
                 patience,
                 repeated: false,

@@ -5,22 +5,24 @@
 //! with a demoted master for ever, and ignores a refused subscription.)
 
 mod dial;
+mod guard;
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::decide::renewal_period;
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Moment, Result};
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
 use tokio::sync::{Notify, watch};
 
 use self::dial::Dialler;
-use crate::config::Settings;
-use crate::error::{Failure, from_redis, given_up, timed_out};
+use crate::config::{Settings, life};
+use crate::error::{Failure, closed, from_redis, given_up, timed_out};
 use crate::scripts::{self, Call, Reply};
 
 /// Receives the messages of the own inbox, as they come, on the connection's task: it must not block.
@@ -30,25 +32,60 @@ pub(crate) type OnMessage = Arc<dyn Fn(&[u8]) + Send + Sync>;
 pub(crate) struct Driver {
     clock: Clock,
     link: Arc<watch::Sender<Link>>,
+    // Host and port.
+    address: String,
     inbox: String,
+    // The last argument of every script.
+    life: String,
     // How long a server may be silent before another connection is tried.
     patience: Duration,
     // When the first request was sent that timed out since the last answer.
     silent_since: AtomicU64,
     // When the last answer came.
     heard_at: AtomicU64,
+    incarnation: Arc<Incarnation>,
+}
+
+/// The server that the connection leads to, and since when.
+#[derive(Debug)]
+struct Incarnation {
+    run_id: Mutex<Option<String>>,
+    since: AtomicU64,
+}
+
+impl Incarnation {
+    /// Before the first request on a new connection. Where a server does not say who it is, it is taken for the one it was.
+    fn met(&self, run_id: Option<String>, now: Moment) {
+        let mut known = self.run_id.lock();
+        if run_id.is_some() && *known != run_id {
+            if known.is_some() {
+                tracing::info!(
+                    "the server is another than before, or was restarted: it may have forgotten what was held"
+                );
+                self.since.store(now.as_nanos(), Ordering::Release);
+            }
+            *known = run_id;
+        }
+    }
 }
 
 enum Link {
     Up(Wire),
-    /// With what the last dialling came to, once there was one.
-    Down(Option<Error>),
+    /// With why it was given up, or what the last dialling came to.
+    Down(Error),
     Closed,
 }
 
 impl Link {
     fn is_up(&self, generation: u64) -> bool {
         matches!(self, Link::Up(wire) if wire.generation == generation)
+    }
+
+    fn why(&self) -> Option<Error> {
+        match self {
+            Link::Down(why) => Some(why.clone()),
+            _ => None,
+        }
     }
 }
 
@@ -71,6 +108,21 @@ impl Wire {
     }
 }
 
+/// The losses of a connection.
+pub(crate) struct Losses(watch::Receiver<Link>);
+
+impl Losses {
+    /// The next one, of a connection that stands by then: `None` once the driver is closed or gone.
+    ///
+    /// # Cancel safety
+    /// Not needed: its task has nothing else to do.
+    pub(crate) async fn next(&mut self) -> Option<()> {
+        self.0.wait_for(|link| !matches!(link, Link::Down(_))).await.ok()?;
+        let closed = self.0.wait_for(|link| !matches!(link, Link::Up(_))).await.ok()?;
+        (!matches!(*closed, Link::Closed)).then_some(())
+    }
+}
+
 impl Driver {
     /// Dials, and answers whether the server evicts locks. From then on the connection is replaced when it breaks,
     /// and `renewed` told each time that it was.
@@ -80,17 +132,26 @@ impl Driver {
         on_message: OnMessage,
         renewed: Arc<Notify>,
     ) -> std::result::Result<(Self, Eviction), Failure> {
-        let link = Arc::new(watch::Sender::new(Link::Down(None)));
-        let inbox = settings.inbox.clone();
+        let link = Arc::new(watch::Sender::new(Link::Down(closed())));
+        let (address, inbox) = (settings.address(), settings.inbox.clone());
+        let life = life(settings.remember, settings.ttl).to_string();
         // As soon as one renewal was not answered: there is time for another, on a new connection.
         let patience = settings.request_timeout.min(renewal_period(settings.ttl));
-        let dialler = Dialler { settings, link: Arc::downgrade(&link), on_message };
+        let incarnation = Arc::new(Incarnation {
+            run_id: Mutex::new(None),
+            since: AtomicU64::new(Moment::PAST.as_nanos()),
+        });
+        let (weak, server) = (Arc::downgrade(&link), Arc::clone(&incarnation));
+        let dialler = Dialler { settings, clock: clock.clone(), link: weak, on_message, incarnation: server };
         let (wire, eviction) = dialler.dial(0, Duration::MAX).await?;
         link.send_replace(Link::Up(wire));
         tokio::spawn(dialler.keep_dialling(link.subscribe(), renewed));
         let silent_since = AtomicU64::new(Moment::NEVER.as_nanos());
         let heard_at = AtomicU64::new(clock.now().as_nanos());
-        Ok((Self { clock, link, inbox, patience, silent_since, heard_at }, eviction))
+        Ok((
+            Self { clock, link, address, inbox, life, patience, silent_since, heard_at, incarnation },
+            eviction,
+        ))
     }
 
     /// Runs a script, and answers when it was sent: what the reply proves counts from there.
@@ -99,7 +160,7 @@ impl Driver {
     /// `Unavailable` when it was surely not carried out, `Unknown` when it may have been, `Closed`, or what the
     /// server said.
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
-        self.request(&invocation("EVALSHA", sha1(call.script), call), Some(call), within).await
+        self.request(&self.invocation("EVALSHA", sha1(call.script), call), Some(call), within).await
     }
 
     /// Runs scripts in one burst: one answer each.
@@ -109,6 +170,22 @@ impl Driver {
         within: Duration,
     ) -> Vec<Result<(Moment, Reply)>> {
         join_all(calls.into_iter().map(|call| self.run(call, within))).await
+    }
+
+    fn invocation(&self, how: &str, script: &str, call: &Call) -> Cmd {
+        let mut command = invocation(how, script, call);
+        command.arg(&self.life);
+        command
+    }
+
+    /// Since when the server is the one it is now; `Moment::PAST` while it is the first.
+    pub(crate) fn incarnation_since(&self) -> Moment {
+        Moment::from_nanos(self.incarnation.since.load(Ordering::Acquire))
+    }
+
+    /// Waits, each time, until the connection is lost; `None` once the driver is closed or gone.
+    pub(crate) fn losses(&self) -> Losses {
+        Losses(self.link.subscribe())
     }
 
     /// Asks whether the server answers.
@@ -135,13 +212,16 @@ impl Driver {
 
     async fn request(&self, command: &Cmd, call: Option<&Call>, within: Duration) -> Result<(Moment, Reply)> {
         // Before the bound is set, or a request that times out would have been silent for a little less.
-        let mut sent = self.clock.now();
+        let asked = self.clock.now();
+        let mut sent = asked;
+        let name = call.map_or("PING", |call| call.script.name);
+        let tried = |error: Error| error.tried(name, &self.address, self.clock.now().since(asked));
         let until = tokio::time::Instant::now() + within;
         let mut wire = match self.up_now() {
             Some(wire) => wire,
             None => {
                 let Ok(wire) = tokio::time::timeout_at(until, self.up()).await else {
-                    return Err(self.not_connected());
+                    return Err(tried(self.not_connected()));
                 };
                 sent = self.clock.now();
                 wire?
@@ -152,7 +232,7 @@ impl Driver {
             && failure.noscript
         {
             // Flushed, or a new server. The text is sent with the call, so that one trip more is enough.
-            let whole = invocation("EVAL", call.script.code, call);
+            let whole = self.invocation("EVAL", call.script.text(), call);
             sent = self.clock.now();
             self.heard(sent);
             answer = self.answer(&mut wire, &whole, until).await;
@@ -163,12 +243,12 @@ impl Driver {
                 Ok((sent, reply(value)))
             }
             Err(failure) => {
+                let error = tried(failure.error);
                 if failure.redial || failure.timed_out && self.is_silent(sent, self.patience.min(within)) {
-                    take_down(&self.link, wire.generation);
+                    take_down(&self.link, wire.generation, &error);
                 }
-                let name = call.map_or("ping", |call| call.script.name);
-                tracing::debug!(error = %failure.error, request = name, "a request failed");
-                Err(failure.error)
+                tracing::debug!(%error, request = name, "a request failed");
+                Err(error)
             }
         }
     }
@@ -185,7 +265,8 @@ impl Driver {
         tokio::select! {
             biased;
             answer = wire.answer(command, until) => answer,
-            _ = link.wait_for(|link| !link.is_up(generation)) => Err(given_up()),
+            // Gone with the driver, where that is what ended.
+            answer = link.wait_for(|link| !link.is_up(generation)) => Err(given_up(answer.ok().and_then(|link| link.why()))),
         }
     }
 
@@ -208,9 +289,9 @@ impl Driver {
     /// With the reason, where dialling again has met one: a server that is a replica now will not be reached by waiting.
     fn not_connected(&self) -> Error {
         let error = Error::new(ErrorKind::Unavailable, "not connected");
-        match &*self.link.borrow() {
-            Link::Down(Some(why)) => error.because(why.clone()),
-            _ => error,
+        match self.link.borrow().why() {
+            Some(why) => error.because(why),
+            None => error,
         }
     }
 
@@ -248,11 +329,11 @@ impl fmt::Debug for Driver {
 }
 
 /// A connection of this generation is of no use; a newer one stays.
-fn take_down(link: &watch::Sender<Link>, generation: u64) {
+fn take_down(link: &watch::Sender<Link>, generation: u64, why: &Error) {
     link.send_if_modified(|link| {
         let current = link.is_up(generation);
         if current {
-            *link = Link::Down(None);
+            *link = Link::Down(why.clone());
         }
         current
     });
@@ -260,7 +341,7 @@ fn take_down(link: &watch::Sender<Link>, generation: u64) {
 
 fn invocation(how: &str, script: &str, Call { keys, args, .. }: &Call) -> Cmd {
     let mut command =
-        Cmd::with_capacity(3 + keys.len() + args.len(), script.len() + keys.size() + args.size() + 20);
+        Cmd::with_capacity(4 + keys.len() + args.len(), script.len() + keys.size() + args.size() + 32);
     command.arg(how).arg(script).arg(keys.len());
     keys.iter().chain(args.iter()).for_each(|word| {
         command.arg(word);
@@ -269,9 +350,9 @@ fn invocation(how: &str, script: &str, Call { keys, args, .. }: &Call) -> Cmd {
 }
 
 fn sha1(script: &scripts::Script) -> &'static str {
-    use std::sync::LazyLock;
     static HASHES: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| {
-        let hash = |script: &&scripts::Script| redis::Script::new(script.code).get_hash().to_owned();
+        let hash =
+            |script: &&'static scripts::Script| redis::Script::new(script.text()).get_hash().to_owned();
         scripts::ALL.iter().map(|script| (script.name, hash(script))).collect()
     });
     let found = HASHES.iter().find(|(name, _)| *name == script.name);

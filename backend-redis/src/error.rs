@@ -59,6 +59,11 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
         Failure::new(ErrorKind::Unavailable, "the server cannot save its data, and so takes no writes")
     } else if says("BUSY ") || says("TRYAGAIN") || says("CLUSTERDOWN") {
         Failure::new(ErrorKind::Unavailable, "the server is busy")
+    } else if let Some(key) = out_of_range(&text) {
+        let what = format!(
+            "a number in the key {key} is out of range (from 2^53 on): set it right, or delete the key"
+        );
+        Failure::said(Error::new(ErrorKind::Misconfigured, what))
     } else if says("WRONGTYPE") {
         Failure::new(ErrorKind::Conflict, "a key of this queue belongs to another program")
     } else if says("MOVED ") || says("CROSSSLOT") {
@@ -72,21 +77,48 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
         Failure::new(ErrorKind::Misconfigured, "the server refused the request")
     } else {
         let kind = if sent { ErrorKind::Unknown } else { ErrorKind::Unavailable };
-        Failure { answered: false, ..Failure::new(kind, "no answer").redial() }
+        let why = if error.is_connection_refusal() {
+            REFUSED
+        } else if error.is_timeout() {
+            SILENT
+        } else if error.is_connection_dropped() {
+            CLOSED
+        } else {
+            "no answer"
+        };
+        Failure { answered: false, ..Failure::new(kind, why).redial() }
     };
     Failure { error: failure.error.because(error), ..failure }
 }
 
+/// The key that a script has refused to count on from.
+fn out_of_range(text: &str) -> Option<&str> {
+    let (_, key) = text.split_once("OUTOFRANGE [")?;
+    key.rsplit_once(']').map(|(key, _)| key)
+}
+
 /// No answer in time to what was sent.
 pub(crate) fn timed_out() -> Failure {
-    let failure = Failure::new(ErrorKind::Unknown, "no answer within the request timeout");
+    let failure = Failure::new(ErrorKind::Unknown, SILENT);
     Failure { answered: false, timed_out: true, ..failure }
 }
 
-/// The connection was given up before there was an answer to what was sent.
-pub(crate) fn given_up() -> Failure {
-    Failure {
-        answered: false,
-        ..Failure::new(ErrorKind::Unknown, "the connection was given up before the answer")
-    }
+/// The connection was given up before there was an answer to what was sent, for this reason if there is one.
+pub(crate) fn given_up(why: Option<Error>) -> Failure {
+    let error = Error::new(ErrorKind::Unknown, "the connection was given up before the answer");
+    let error = match why {
+        Some(why) => error.because(why),
+        None => error,
+    };
+    Failure { answered: false, ..Failure::said(error) }
 }
+
+/// The connection has ended by itself.
+pub(crate) fn closed() -> Error {
+    Error::new(ErrorKind::Unavailable, CLOSED)
+}
+
+/// What an outage looks like from here.
+const REFUSED: &str = "the connection was refused";
+const SILENT: &str = "the server was silent";
+const CLOSED: &str = "the connection was closed";

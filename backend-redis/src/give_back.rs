@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::Flight;
+use latchwork_core::contracts::{Flight, NodeKeeper};
 
 use crate::client::{Client, LEAVES, farewell};
 use crate::inbox::Slot;
@@ -15,7 +15,9 @@ impl Client {
     pub(crate) fn give_back_lost(self: &Arc<Self>) -> Option<Flight<()>> {
         self.giving_back.join_if(&self.runtime, || {
             let is_lost = |slot: &Arc<Slot>| {
-                !slot.has_left() && slot.state().is_some_and(|state| state.lost().is_some())
+                // Not what lost itself just now, by its fixed end or a close.
+                let lost = |state: &NodeKeeper| state.lost().is_some() && !state.lingers();
+                !slot.has_left() && slot.state().is_some_and(lost)
             };
             let lost: Vec<_> = self.inbox.all().into_iter().filter(is_lost).collect();
             (!lost.is_empty()).then(|| Arc::clone(self).give_back_until_closing(lost))

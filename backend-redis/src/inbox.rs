@@ -1,14 +1,45 @@
 //! The nodes of this client, and the messages that tell it of their admission.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, OnceLock};
 
-use latchwork_core::contracts::{NodeId, NodeState};
+use latchwork_core::contracts::{NodeId, NodeKeeper, StoredLimit};
 use latchwork_core::{Clock, Moment};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::layout::Queue;
+
+/// What a hand-off message must name, beside the node. It stands in the node's data alone, so that only who can read the queue
+/// knows it: an id and a sequence number are told to others too (in messages to look again, in logs, in listings). It is of no
+/// more use once it was published: the node is admitted then.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Secret(u64);
+
+impl Secret {
+    #[cfg(any(test, feature = "bench"))]
+    pub(crate) const fn of(number: u64) -> Self {
+        Self(number)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        u64::from_str_radix(text, 16).ok().map(Self)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
 
 /// One attempt of this client: registered BEFORE its join is sent, so that a message that overtakes the
 /// join's reply is kept (RULES A7).
@@ -18,7 +49,7 @@ pub(crate) struct Slot {
     pub(crate) id: NodeId,
     /// An earlier request of this attempt had an unknown outcome, and may still arrive.
     pub(crate) repeated: bool,
-    state: OnceLock<NodeState>,
+    state: OnceLock<NodeKeeper>,
     progress: Mutex<Progress>,
     changed: Notify,
 }
@@ -31,8 +62,8 @@ struct Progress {
     admitted: Option<Moment>,
     // When a waiter looks again by itself (RULES A13).
     recheck: Moment,
-    // The limit that its weight is above, says its last renewal.
-    unfit: Option<u32>,
+    // What is stored as the limit, and does not let it in, says its last renewal. Boxed: whoever holds has none.
+    unfit: Option<Box<StoredLimit>>,
     // The sequence number that a message named before the join's reply was in, to look again at.
     nudged: Option<u64>,
     // It is among those to look at again.
@@ -65,7 +96,7 @@ impl Slot {
     }
 
     /// The join's reply is in. Applies a message that came before it.
-    fn settle(&self, state: NodeState, admitted: bool, recheck: Moment) {
+    fn settle(&self, state: NodeKeeper, admitted: bool, recheck: Moment) {
         let now = state.lease().clock().now();
         let mut progress = self.progress.lock();
         if admitted || progress.told == Some(state.sequence()) {
@@ -77,7 +108,7 @@ impl Slot {
     }
 
     /// What the join made of it; `None` while no reply is in.
-    pub(crate) fn state(&self) -> Option<&NodeState> {
+    pub(crate) fn state(&self) -> Option<&NodeKeeper> {
         self.state.get()
     }
 
@@ -136,14 +167,14 @@ impl Slot {
     }
 
     /// A renewal answered that it does not fit the limit any more.
-    pub(crate) fn outweighs(&self, limit: u32) {
-        self.progress.lock().unfit = Some(limit);
+    pub(crate) fn outweighs(&self, stored: StoredLimit) {
+        self.progress.lock().unfit = Some(Box::new(stored));
         self.changed.notify_waiters();
     }
 
-    /// The limit that it does not fit any more.
-    pub(crate) fn unfit(&self) -> Option<u32> {
-        self.progress.lock().unfit
+    /// What is stored as the limit where it does not fit that any more.
+    pub(crate) fn unfit(&self) -> Option<StoredLimit> {
+        self.progress.lock().unfit.as_deref().cloned()
     }
 
     /// It is being given back: no renewal, and no renewal's answer, concerns it any more (RULES A16). Answers whether that is new.
@@ -184,11 +215,19 @@ pub(crate) struct Inbox {
     // Each at most once, however often it is named.
     to_look: Mutex<Vec<Arc<Slot>>>,
     nudged: Notify,
+    // A keyed hash (SipHash, its key random) makes the secrets: a retry of an attempt has that of its first request.
+    secrets: RandomState,
 }
 
 impl Inbox {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, slots: Mutex::default(), to_look: Mutex::default(), nudged: Notify::new() }
+        let (slots, to_look, nudged) = (Mutex::default(), Mutex::default(), Notify::new());
+        Self { clock, slots, to_look, nudged, secrets: RandomState::new() }
+    }
+
+    /// What a message must name that tells of the admission of this attempt's node.
+    pub(crate) fn secret(&self, id: NodeId) -> Secret {
+        Secret(self.secrets.hash_one(id))
     }
 
     pub(crate) fn register(&self, slot: &Arc<Slot>) {
@@ -196,7 +235,7 @@ impl Inbox {
     }
 
     /// A join's reply is in. Applies what messages said before.
-    pub(crate) fn settle(&self, slot: &Arc<Slot>, state: NodeState, admitted: bool, recheck: Moment) {
+    pub(crate) fn settle(&self, slot: &Arc<Slot>, state: NodeKeeper, admitted: bool, recheck: Moment) {
         slot.settle(state, admitted, recheck);
         let nudged = slot.progress.lock().nudged.take();
         if let Some(sequence) = nudged {
@@ -248,18 +287,23 @@ impl Inbox {
         self.slots.lock().values().cloned().collect()
     }
 
-    /// Applies a message: `id sequence id sequence …`, the sequence negated where it only says to look again. What
-    /// is no such thing is no message of ours.
+    /// Applies a message: `id sequence.secret id sequence.secret …`, or `id -sequence` where it only says to look again. What
+    /// is no such thing is no message of ours; of an admission, what does not name the node's secret.
     pub(crate) fn deliver(&self, message: &[u8]) {
         let Ok(text) = std::str::from_utf8(message) else { return };
         let now = self.clock.now();
         let mut words = text.split_ascii_whitespace();
         while let (Some(id), Some(sequence)) = (words.next(), words.next()) {
+            let (sequence, secret) = match sequence.split_once('.') {
+                Some((sequence, secret)) => (sequence, Secret::parse(secret)),
+                None => (sequence, None),
+            };
             let (Some(id), Ok(sequence)) = (NodeId::parse(id), sequence.parse::<i64>()) else { return };
             let slot = self.slots.lock().get(&id).cloned();
             match slot {
                 Some(slot) if sequence < 0 => self.nudge(&slot, sequence.unsigned_abs()),
-                Some(slot) => slot.tell(sequence.unsigned_abs(), now),
+                Some(slot) if secret == Some(self.secret(id)) => slot.tell(sequence.unsigned_abs(), now),
+                Some(_) => tracing::debug!(%id, "a message told of an admission without its secret"),
                 None => {}
             }
         }
@@ -271,7 +315,7 @@ mod tests {
     use std::time::Duration;
 
     use futures_util::FutureExt;
-    use latchwork_core::contracts::Lease;
+    use latchwork_core::contracts::LeaseKeeper;
     use latchwork_core::{Address, Kind};
 
     use super::*;
@@ -288,18 +332,19 @@ mod tests {
     }
 
     fn settle(clock: &Clock, inbox: &Inbox, slot: &Arc<Slot>, sequence: u64) {
-        let state = NodeState::new(Lease::new(clock.clone(), TTL, clock.now()), sequence);
+        let state = NodeKeeper::new(LeaseKeeper::new(clock.clone(), TTL, clock.now()), sequence);
         inbox.settle(slot, state, false, Moment::NEVER);
     }
 
-    fn message(slot: &Slot, sequence: i64) -> Vec<u8> {
-        format!("{} {sequence}", slot.id).into_bytes()
+    /// As whoever can read the queue knows it.
+    fn message(inbox: &Inbox, slot: &Slot, sequence: i64) -> Vec<u8> {
+        format!("{} {sequence}.{}", slot.id, inbox.secret(slot.id)).into_bytes()
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_message_that_overtakes_the_joins_reply_is_kept() {
         let (clock, inbox, slot) = registered();
-        inbox.deliver(&message(&slot, 5));
+        inbox.deliver(&message(&inbox, &slot, 5));
         assert_eq!(slot.admitted_at(), None);
         settle(&clock, &inbox, &slot, 5);
         assert!(slot.admitted_at().is_some());
@@ -309,12 +354,12 @@ mod tests {
     async fn a_message_for_another_incarnation_or_another_attempt_counts_for_nothing() {
         let (clock, inbox, slot) = registered();
         settle(&clock, &inbox, &slot, 5);
-        inbox.deliver(&message(&slot, 4));
+        inbox.deliver(&message(&inbox, &slot, 4));
         inbox.deliver(b"");
         inbox.deliver(b"\xff\xff");
         inbox.deliver(b"00000000000000000000000000000009 5");
         assert_eq!(slot.admitted_at(), None);
-        inbox.deliver(&message(&slot, 5));
+        inbox.deliver(&message(&inbox, &slot, 5));
         assert!(slot.admitted_at().is_some());
     }
 
@@ -324,20 +369,33 @@ mod tests {
         settle(&clock, &inbox, &slot, 5);
         let deadline = slot.state().unwrap().lease().deadline();
         clock.jump(TTL);
-        inbox.deliver(&message(&slot, 5));
+        inbox.deliver(&message(&inbox, &slot, 5));
         assert_eq!((slot.admitted_at(), slot.state().unwrap().lease().deadline()), (None, deadline));
     }
     #[tokio::test(start_paused = true)]
+    async fn a_message_without_the_nodes_secret_admits_nobody() {
+        let (clock, inbox, slot) = registered();
+        settle(&clock, &inbox, &slot, 5);
+        let other = inbox.secret(NodeId::random());
+        for forged in ["5".to_owned(), "5.".to_owned(), "5.0".to_owned(), format!("5.{other}")] {
+            inbox.deliver(format!("{} {forged}", slot.id).as_bytes());
+            assert_eq!(slot.admitted_at(), None, "{forged}");
+        }
+        inbox.deliver(&message(&inbox, &slot, 5));
+        assert!(slot.admitted_at().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_nudge_asks_for_one_look_and_admits_nobody() {
         let (clock, inbox, slot) = registered();
-        inbox.deliver(&message(&slot, -5));
+        inbox.deliver(&message(&inbox, &slot, -5));
         assert!(inbox.to_look().now_or_never().is_none(), "the join's reply is not in");
         settle(&clock, &inbox, &slot, 5);
         assert_eq!(inbox.to_look().now_or_never().unwrap().len(), 1);
         // Repeated, and of another incarnation.
-        inbox.deliver(&message(&slot, -5));
-        inbox.deliver(&message(&slot, -5));
-        inbox.deliver(&message(&slot, -4));
+        inbox.deliver(&message(&inbox, &slot, -5));
+        inbox.deliver(&message(&inbox, &slot, -5));
+        inbox.deliver(&message(&inbox, &slot, -4));
         let looked: Vec<_> = inbox.to_look().now_or_never().unwrap().iter().map(|slot| slot.id).collect();
         assert_eq!((looked, slot.admitted_at()), (vec![slot.id], None));
         assert!(inbox.to_look().now_or_never().is_none());

@@ -31,6 +31,11 @@ pub(crate) fn judge(info: Option<&str>, strict: bool) -> Result<Eviction> {
     }
 }
 
+/// What names this run of the server: another after each restart, and on each server.
+pub(crate) fn run_id(info: &str) -> Option<String> {
+    Info(info).get("run_id").filter(|id| !id.is_empty()).map(str::to_owned)
+}
+
 fn misconfigured<T>(what: String) -> Result<T> {
     Err(Error::new(ErrorKind::Misconfigured, what))
 }

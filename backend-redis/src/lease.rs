@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use latchwork_core::contracts::{Lease, LeaseState, NodeId};
+use latchwork_core::contracts::{Lease, LeaseKeeper, LeaseState, NodeId};
 use latchwork_core::decide::{recheck, renewal_period};
 use latchwork_core::{Clock, Error, LostReason, Moment, Result};
 use parking_lot::Mutex;
@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 
 use crate::client::{BURST, Client};
 use crate::clock_steps::ClockSteps;
+use crate::driver::Losses;
 use crate::inbox::Slot;
 use crate::layout::Queue;
 use crate::scripts::{self, Call, RenewAnswer};
@@ -37,27 +38,27 @@ pub(crate) struct ClientLease {
 
 #[derive(Debug)]
 struct Now {
-    lease: Lease,
-    // When the round must be over that is under way.
-    due: Moment,
+    lease: LeaseKeeper,
+    // Since when a round is under way, and when it must be over.
+    round: Option<(Moment, Moment)>,
     closed: bool,
 }
 
 impl ClientLease {
     pub(crate) fn new(clock: Clock, ttl: Duration, sent: Moment) -> Self {
-        let lease = Lease::new(clock.clone(), ttl, sent);
-        Self { clock, ttl, now: Mutex::new(Now { lease, due: Moment::NEVER, closed: false }) }
+        let lease = LeaseKeeper::new(clock.clone(), ttl, sent);
+        Self { clock, ttl, now: Mutex::new(Now { lease, round: None, closed: false }) }
     }
 
     pub(crate) fn current(&self) -> Lease {
-        self.now.lock().lease.clone()
+        self.now.lock().lease.lease().clone()
     }
 
     /// A node was joined by a request sent at `sent`. After a loss that opens a new lease (LEASE-REOPEN).
     pub(crate) fn joined(&self, sent: Moment) {
         let mut now = self.now.lock();
         if !now.closed && now.lease.lost() == Some(LostReason::Expired) {
-            (now.lease, now.due) = (Lease::new(self.clock.clone(), self.ttl, sent), Moment::NEVER);
+            (now.lease, now.round) = (LeaseKeeper::new(self.clock.clone(), self.ttl, sent), None);
         } else {
             Self::extend(&now, sent);
         }
@@ -70,17 +71,25 @@ impl ClientLease {
         now.lease.end(LostReason::Closed);
     }
 
-    fn awaiting(&self, due: Moment) {
+    fn awaiting(&self, sent: Moment, due: Moment) {
         let mut now = self.now.lock();
-        now.lease.awaiting(due);
-        now.due = now.due.min(due);
+        now.lease.awaiting(sent, due);
+        now.round.get_or_insert((sent, due));
+    }
+
+    /// Contact is lost.
+    fn suspend(&self) {
+        let mut now = self.now.lock();
+        now.lease.suspend();
+        let at = self.clock.now();
+        now.round = Some(now.round.map_or((at, at), |(sent, due)| (sent, due.min(at))));
     }
 
     /// A round is over: all nodes were renewed by requests sent at `sent` or later.
     fn proven(&self, sent: Moment) {
         let mut now = self.now.lock();
         now.lease.proven(sent);
-        now.due = Moment::NEVER;
+        now.round = None;
     }
 
     /// Some were renewed, others not: it lives on with those, and stays late.
@@ -88,13 +97,14 @@ impl ClientLease {
         Self::extend(&self.now.lock(), sent);
     }
 
-    fn extend(Now { lease, due, .. }: &Now, sent: Moment) {
+    fn extend(Now { lease, round, .. }: &Now, sent: Moment) {
         let suspended = lease.state() == LeaseState::Suspended;
         if lease.proven(sent) {
             if suspended {
                 lease.suspend();
-            } else {
-                lease.awaiting(*due);
+            } else if let Some((asked, due)) = *round {
+                // Under way still, though a later request was answered.
+                lease.awaiting(asked, due);
             }
         }
     }
@@ -133,6 +143,20 @@ pub(crate) async fn keep(client: Weak<Client>, reconnected: Arc<Notify>) {
     }
 }
 
+/// Suspends all leases whenever the connection is lost, so that who waits or holds need not find that by a late renewal. The round
+/// behind the next connection proves them. Ends with the client.
+pub(crate) async fn follow(client: Weak<Client>, mut losses: Losses) {
+    while losses.next().await.is_some() {
+        let Some(client) = client.upgrade() else { return };
+        client.lease.suspend();
+        for slot in client.inbox.all() {
+            if let Some(state) = slot.state() {
+                state.lease_keeper().suspend();
+            }
+        }
+    }
+}
+
 impl Client {
     /// A renewal that takes longer than its period is late anyway.
     pub(crate) fn renewal_bound(&self) -> Duration {
@@ -148,19 +172,20 @@ impl Client {
             if slot.is_moot(started) {
                 self.forget(&slot);
             }
-            let Some(state) = slot.state().filter(|_| !slot.has_left()) else { continue };
+            let held = slot.state().filter(|state| !slot.has_left() && !state.is_let_go());
+            let Some(state) = held else { continue };
             // Timers do not count a machine's sleep: whoever waits on it reads the clock again (RULES C2).
-            state.lease().tick();
+            state.lease_keeper().tick();
             // Lost is final, and a fixed end is never renewed past.
             match state.lost() {
                 None => {
-                    state.lease().awaiting(due);
+                    state.lease_keeper().awaiting(started, due);
                     queues.entry(slot.queue.clone()).or_default().push(slot);
                 }
                 Some(_) => any_lost = true,
             }
         }
-        self.lease.awaiting(due);
+        self.lease.awaiting(started, due);
         if queues.is_empty() {
             let sent = self.driver.ping(self.renewal_bound()).await?;
             self.lease.proven(sent);
@@ -238,9 +263,11 @@ impl Client {
     fn renewed(self: &Arc<Self>, slot: &Arc<Slot>, sent: Moment, answer: RenewAnswer) {
         let Some(state) = slot.state().filter(|_| !slot.has_left()) else { return };
         if answer == RenewAnswer::Gone {
-            return state.gone(LostReason::Revoked);
+            return state.gone(self.why_gone(state.lease()));
         }
-        if !state.lease().proven(sent) {
+        // Before the answer moves it.
+        let why = self.why_gone(state.lease());
+        if !state.lease_keeper().proven(sent) {
             // Too late for us, though the server has renewed it: given back, or our own next acquire would wait
             // behind it (RULES A5, C6).
             return self.give_back_later(slot);
@@ -251,12 +278,13 @@ impl Client {
             RenewAnswer::Waiting { .. } | RenewAnswer::Unfit { .. }
                 if slot.admitted_at().is_some_and(|admitted| admitted < sent) =>
             {
-                state.gone(LostReason::Revoked);
+                state.gone(why);
                 self.give_back_later(slot);
             }
             RenewAnswer::Waiting { ahead } => slot.waits(self.next_look(ahead)),
-            RenewAnswer::Unfit { limit } => slot.outweighs(limit),
-            RenewAnswer::Gone => {}
+            RenewAnswer::Unfit { stored } => slot.outweighs(stored),
+            // It stands as it stood: whoever mends the queue goes on, and then it is told.
+            RenewAnswer::Unsettled | RenewAnswer::Gone => {}
         }
     }
 
@@ -310,7 +338,7 @@ fn renewal(batch: &Batch, ttl: Duration) -> Call {
 mod tests {
     use super::*;
     use crate::inbox::Inbox;
-    use latchwork_core::contracts::NodeState;
+    use latchwork_core::contracts::NodeKeeper;
     use latchwork_core::{Address, Kind};
 
     #[test]
@@ -342,8 +370,8 @@ mod tests {
             let key = if i < crowd { "crowd".to_owned() } else { format!("q{i}") };
             let queue = Queue::of(&Address::new("n", Kind::RwLock, key).unwrap()).unwrap();
             let slot = Slot::new(queue.clone(), NodeId::random(), false);
-            let lease = Lease::new(clock.clone(), ttl, clock.now() + Duration::from_millis(i));
-            inbox.settle(&slot, NodeState::new(lease, i), true, Moment::NEVER);
+            let lease = LeaseKeeper::new(clock.clone(), ttl, clock.now() + Duration::from_millis(i));
+            inbox.settle(&slot, NodeKeeper::new(lease, i), true, Moment::NEVER);
             queues.entry(queue).or_default().push(slot);
         }
         let batches = batches(queues);
@@ -356,7 +384,7 @@ mod tests {
     async fn the_clients_lease_stays_suspended_until_every_node_was_renewed() {
         let (clock, ttl) = (Clock::tokio(), Duration::from_secs(10));
         let lease = ClientLease::new(clock.clone(), ttl, clock.now());
-        lease.awaiting(clock.now() + Duration::from_secs(3));
+        lease.awaiting(clock.now(), clock.now() + Duration::from_secs(3));
         tokio::time::advance(Duration::from_secs(4)).await;
         assert_eq!(lease.current().state(), LeaseState::Suspended);
         lease.partly_proven(clock.now());

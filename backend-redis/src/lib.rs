@@ -20,13 +20,20 @@
 //! deadline of another. Nodes are renewed in batches every third of the TTL, and the answer is also each waiter's
 //! re-check: held, waiting (and until when what it waits for may expire), or gone.
 //!
-//! *Hand-off.* The script of a leave admits the next and publishes `id sequence` to the inbox of its client. The
+//! *Hand-off.* The script of a leave admits the next and publishes `id sequence.secret` to the inbox of its client. The
 //! message moves no deadline and counts only for the attempt that waits, so that a late or repeated one does
-//! no harm; a lost one is healed by the re-check. The winner sends nothing. With the sequence negated the message only
-//! says to look again: the node is renewed at once, and so finds that it was revoked, or does not fit a new limit.
+//! no harm; a lost one is healed by the re-check. The winner sends nothing. Nor does it have to ask whether the message is
+//! true: the secret is a random number that its join has stored with the node, so that who names it can read the queue's
+//! keys. (Who can only publish to the inbox, and has seen ids and sequence numbers, admits nobody.) With the sequence negated
+//! the message only says to look again, which needs no secret: the node is renewed at once, and so finds that it was revoked,
+//! or does not fit a new limit.
+//!
+//! *Foreign data.* What is not in all three parts of a queue, or has a number that none of ours can have, is no node, and is
+//! removed. Where it is found the queue is read once, a thousand entries a call, and nobody is admitted before the end of
+//! it. A last number from 2^53 on is refused to a join before anything is written, and named by its key.
 //!
 //! *Tokens* are sequence numbers: the server's microseconds, or one more than the last, whichever is higher. The
-//! last is kept for 24 hours after a queue's last use. Order is not kept where that is gone and the server's clock is behind it:
+//! last is kept for 24 hours after a queue's last use (`remember` in the URL or `Config`). Order is not kept where that is gone and the server's clock is behind it:
 //! when a queue lay idle for longer and the clock is set back by more than that idle time, or at all after an operator or an
 //! eviction has removed the key, or a failover or a restart has forgotten the last writes.
 //!
@@ -57,6 +64,8 @@ mod config;
 mod differential;
 mod driver;
 mod error;
+#[cfg(test)]
+mod fuzz;
 mod give_back;
 mod inbox;
 mod info;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Entry, Join, Joined, Lease, Node, NodeState, Page};
+use latchwork_core::contracts::{Entry, Join, Joined, LeaseKeeper, Leave, Node, NodeKeeper, NodeState, Page};
 use latchwork_core::decide::{Claim, renewal_period};
 use latchwork_core::{Address, Error, ErrorKind, LostReason, Moment, Result, Token};
 
@@ -40,24 +40,31 @@ impl Client {
     }
 
     async fn join_as(self: &Arc<Self>, slot: &Arc<Slot>, join: &Join) -> Result<Joined> {
-        let (sent, reply) =
-            self.run(&scripts::join(&slot.queue, join, self.ttl, &self.channel, None)).await?;
-        let (answer, flags, _) = scripts::joined(reply)?;
+        let told_by = (self.inbox.secret(join.id), self.channel.as_str());
+        let (sent, reply) = self.run(&scripts::join(&slot.queue, join, self.ttl, told_by, None)).await?;
+        let (answer, flags, _) = match scripts::joined(reply) {
+            Ok(answer) => answer,
+            Err(error) => {
+                // No script of ours says so; but it may have made a node, and whoever hears `Misconfigured` leaves none.
+                self.abandon(join).await?;
+                return Err(error);
+            }
+        };
         self.heed(flags, &slot.queue);
         let (sequence, admitted, recheck) = match answer {
             JoinAnswer::Admitted { sequence } => (sequence, true, Moment::NEVER),
             JoinAnswer::Waiting { sequence, ahead } => (sequence, false, self.next_look(ahead)),
             JoinAnswer::Refused => return Ok(Joined::Refused),
             JoinAnswer::Abandoned => return Err(Error::lost(LostReason::Revoked)),
-            JoinAnswer::Conflict { stored } => return Err(join.conflict(stored)),
+            JoinAnswer::Conflict { stored } => return Err(join.conflict(&stored)),
         };
-        let lease = Lease::new(self.clock.clone(), self.ttl, sent);
+        let lease = LeaseKeeper::new(self.clock.clone(), self.ttl, sent);
         if let Some(reason) = lease.lost() {
             // The reply came too late to leave any time: whoever asked abandons the attempt (RULES A3).
             return Err(Error::lost(reason));
         }
         self.lease.joined(sent);
-        self.inbox.settle(slot, NodeState::new(lease, sequence), admitted, recheck);
+        self.inbox.settle(slot, NodeKeeper::new(lease, sequence), admitted, recheck);
         if slot.has_left() {
             // The client is being closed, and had no state to end when it looked: it takes the node back by name.
             return Err(Error::closed());
@@ -107,7 +114,7 @@ impl Client {
         let queue = Queue::of(queue)?;
         queue.check(Claim::Permits(1))?;
         let (_, reply) = self.run(&scripts::limit(&queue)).await.map_err(only_read)?;
-        scripts::stored_limit(reply)
+        scripts::stored_limit(reply)?.known()
     }
 
     pub(crate) async fn set_limit(self: &Arc<Self>, queue: &Address, limit: u32) -> Result<()> {
@@ -218,8 +225,8 @@ impl Node for RedisNode {
             if slot.admitted_at().is_some() {
                 return Token::new(0, state.sequence()).map(|_| ());
             }
-            if let Some(limit) = slot.unfit() {
-                return Err(self.claim.outweighs(limit));
+            if let Some(stored) = slot.unfit() {
+                return Err(self.claim.outweighs(&stored));
             }
             tokio::select! {
                 () = changed => {}
@@ -234,16 +241,17 @@ impl Node for RedisNode {
         }
     }
 
-    async fn leave(&self) -> Result<()> {
+    async fn leave(&self) -> Result<Leave> {
         // Out of renewal before the leave is sent, or it would be renewed for ever (RULES A16).
         self.slot.leave();
         let (_, reply) = self.client.run(&crate::client::farewell(&self.slot)).await?;
-        let (_, flags) = scripts::left(reply)?;
+        let (was_there, flags) = scripts::left(reply)?;
         // Not before: a close meanwhile ends this request, and sends its own.
         self.client.forget(&self.slot);
         self.client.heed(flags, &self.slot.queue);
-        Ok(())
+        Ok(if was_there { Leave::Removed } else { Leave::Absent(self.client.why_gone(self.state().lease())) })
     }
+
     async fn downgrade(&self) -> Result<()> {
         let (client, slot) = (&self.client, &self.slot);
         slot.queue.check(Claim::Shared)?;
@@ -256,7 +264,9 @@ impl Node for RedisNode {
         }
         if !slot.has_left() {
             // Gone, or no holder any more: somebody has changed the queue by hand.
-            self.state().gone(LostReason::Revoked);
+            if let Some(state) = slot.state() {
+                state.gone(client.why_gone(state.lease()));
+            }
             client.give_back_later(slot);
         }
         Err(Error::lost(self.state().lost().unwrap_or(LostReason::Revoked)))

@@ -1,39 +1,53 @@
 //! The scripts: what each is asked and what it answers, as types. The protocol itself is in `scripts/*.lua`.
 
-use latchwork_core::contracts::{Entry, Join, NodeId, Patience};
+use latchwork_core::contracts::{AskedLimit, Entry, Join, NodeId, Patience, StoredLimit};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Error, ErrorKind, Result};
 use std::fmt::{Display, Write as _};
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use crate::inbox::Secret;
 use crate::layout::Queue;
 
 /// One script.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) name: &'static str,
-    pub(crate) code: &'static str,
+    text: LazyLock<String>,
+}
+
+impl Script {
+    /// What the server gets: without the comments and the indentation, which are half of it.
+    pub(crate) fn text(&'static self) -> &'static str {
+        &self.text
+    }
+}
+
+fn without_comments(code: &str) -> String {
+    let lines = code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("--"));
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Those with a `short` way try that first, before the functions of the long one are even defined.
 macro_rules! script {
     ($name:literal) => {
-        script!($name, short: "")
+        script!($name, concat!(include_str!("scripts/one.lua"), include_str!("scripts/queue.lua")))
     };
     ($name:literal, short) => {
-        script!($name, short: include_str!(concat!("scripts/one/", $name, ".lua")))
-    };
-    ($name:literal, short: $short:expr) => {
-        Script {
-            name: $name,
-            code: concat!(
+        script!(
+            $name,
+            concat!(
                 include_str!("scripts/one.lua"),
-                $short,
-                include_str!("scripts/queue.lua"),
-                include_str!(concat!("scripts/", $name, ".lua"))
-            ),
-        }
+                include_str!(concat!("scripts/one/", $name, ".lua")),
+                include_str!("scripts/queue.lua")
+            )
+        )
     };
+    ($name:literal, $before:expr) => {{
+        const CODE: &str = concat!($before, include_str!(concat!("scripts/", $name, ".lua")));
+        Script { name: $name, text: LazyLock::new(|| without_comments(CODE)) }
+    }};
 }
 
 pub(crate) static JOIN: Script = script!("join", short);
@@ -44,12 +58,14 @@ pub(crate) static LIST: Script = script!("list", short);
 pub(crate) static DOWNGRADE: Script = script!("downgrade");
 pub(crate) static SET_LIMIT: Script = script!("set_limit");
 pub(crate) static REVOKE: Script = script!("revoke");
-pub(crate) static LIMIT: Script = Script { name: "limit", code: include_str!("scripts/limit.lua") };
-pub(crate) static SELFTEST: Script = Script { name: "selftest", code: include_str!("scripts/selftest.lua") };
+pub(crate) static LIMIT: Script = script!("limit", include_str!("scripts/one.lua"));
+pub(crate) static SELFTEST: Script = script!("selftest", "");
 
-/// What is loaded when a client connects.
 pub(crate) static ALL: [&Script; 10] =
     [&JOIN, &RENEW, &LEAVE, &ABANDON, &LIST, &DOWNGRADE, &SET_LIMIT, &REVOKE, &LIMIT, &SELFTEST];
+
+/// What every hold needs, and so is on the server when a client is connected.
+pub(crate) static LOADED: [&Script; 3] = [&JOIN, &RENEW, &LEAVE];
 
 /// One invocation.
 #[derive(Clone, Debug)]
@@ -139,17 +155,17 @@ fn now(now: Now) -> String {
 }
 
 /// The outcome of a join.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JoinAnswer {
     Admitted { sequence: u64 },
     Waiting { sequence: u64, ahead: Duration },
     Refused,
     Abandoned,
-    Conflict { stored: Option<u32> },
+    Conflict { stored: StoredLimit },
 }
 
 /// Where a renewed node stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RenewAnswer {
     Gone,
     Held,
@@ -157,13 +173,25 @@ pub(crate) enum RenewAnswer {
     Waiting {
         ahead: Duration,
     },
-    /// It waits, and its weight is above this limit.
+    /// It waits, and what is stored as the limit does not let it in.
     Unfit {
-        limit: u32,
+        stored: StoredLimit,
     },
+    /// It is there, and where it stands is not known before the queue is mended.
+    Unsettled,
 }
 
-pub(crate) fn join(queue: &Queue, join: &Join, ttl: Duration, inbox: &str, time: Now) -> Call {
+/// What [`RenewAnswer::Unsettled`] is in a reply.
+const UNSETTLED: i64 = -(1 << 40);
+
+/// `secret`: what only this client and those who can read the queue know of the node. Whoever tells of its admission names it.
+pub(crate) fn join(
+    queue: &Queue,
+    join: &Join,
+    ttl: Duration,
+    (secret, inbox): (Secret, &str),
+    time: Now,
+) -> Call {
     let (claim, weight) = match join.claim {
         Claim::Exclusive => ("x", 1),
         Claim::Shared => ("s", 1),
@@ -176,21 +204,27 @@ pub(crate) fn join(queue: &Queue, join: &Join, ttl: Duration, inbox: &str, time:
         .arg(claim)
         .arg(weight)
         .arg(ttl.as_micros())
-        .arg(join.limit.map(|limit| limit.to_string()).unwrap_or_default())
-        .arg(inbox)
+        .arg(match join.limit {
+            AskedLimit::Exactly(limit) => limit.to_string(),
+            AskedLimit::UnlessStored(limit) => format!("~{limit}"),
+            AskedLimit::Stored => String::new(),
+        })
+        .arg(format_args!("{secret}@{inbox}"))
         .arg(&join.label)
         .arg(u8::from(join.patience == Patience::Try))
 }
 
 pub(crate) fn joined(reply: Reply) -> Result<(JoinAnswer, Flags, ServerTime)> {
     let mut reply = Fields::of(reply)?;
-    let (code, a, b) = (reply.int()?, reply.int()?, reply.int()?);
-    let answer = match code {
-        1 => JoinAnswer::Admitted { sequence: unsigned(a)? },
-        2 => JoinAnswer::Waiting { sequence: unsigned(a)?, ahead: Duration::from_micros(unsigned(b)?) },
-        0 => JoinAnswer::Refused,
-        -1 => JoinAnswer::Abandoned,
-        -2 => JoinAnswer::Conflict { stored: u32::try_from(a).ok() },
+    let (code, a, b) = (reply.int()?, reply.next()?, reply.int()?);
+    let answer = match (code, a) {
+        (1, Reply::Int(a)) => JoinAnswer::Admitted { sequence: unsigned(a)? },
+        (2, Reply::Int(a)) => {
+            JoinAnswer::Waiting { sequence: unsigned(a)?, ahead: Duration::from_micros(unsigned(b)?) }
+        }
+        (0, _) => JoinAnswer::Refused,
+        (-1, _) => JoinAnswer::Abandoned,
+        (-2, stored) => JoinAnswer::Conflict { stored: stored_limit(stored)? },
         _ => return Err(malformed()),
     };
     Ok((answer, Flags(reply.int()?), reply.int()?))
@@ -239,10 +273,16 @@ fn renew_answer(reply: Reply) -> Result<RenewAnswer> {
     match reply {
         Reply::Int(-1) => Ok(RenewAnswer::Gone),
         Reply::Int(0) => Ok(RenewAnswer::Held),
-        Reply::Int(below @ ..=-2) => {
-            Ok(RenewAnswer::Unfit { limit: u32::try_from(-2 - below).map_err(|_| malformed())? })
+        Reply::Int(UNSETTLED) => Ok(RenewAnswer::Unsettled),
+        Reply::Int(-2) => Ok(RenewAnswer::Unfit { stored: StoredLimit::Absent }),
+        Reply::Int(below @ ..-2) => {
+            let limit = u32::try_from((-2_i64).saturating_sub(below)).map_err(|_| malformed())?;
+            Ok(RenewAnswer::Unfit { stored: StoredLimit::Permits(limit) })
         }
-        Reply::Int(wait) => Ok(RenewAnswer::Waiting { ahead: Duration::from_micros(unsigned(wait - 1)?) }),
+        Reply::Text(foreign) => Ok(RenewAnswer::Unfit { stored: StoredLimit::foreign(&foreign) }),
+        Reply::Int(wait) => {
+            Ok(RenewAnswer::Waiting { ahead: Duration::from_micros(unsigned(wait)?.saturating_sub(1)) })
+        }
         _ => Err(malformed()),
     }
 }
@@ -285,10 +325,11 @@ pub(crate) fn limit(queue: &Queue) -> Call {
     Call::new(&LIMIT, queue.keys().last())
 }
 
-pub(crate) fn stored_limit(reply: Reply) -> Result<Option<u32>> {
+pub(crate) fn stored_limit(reply: Reply) -> Result<StoredLimit> {
     match reply {
-        Reply::Int(-1) => Ok(None),
-        Reply::Int(limit) => u32::try_from(limit).map(Some).map_err(|_| malformed()),
+        Reply::Int(-1) => Ok(StoredLimit::Absent),
+        Reply::Int(limit) => u32::try_from(limit).map(StoredLimit::Permits).map_err(|_| malformed()),
+        Reply::Text(foreign) => Ok(StoredLimit::foreign(&foreign)),
         _ => Err(malformed()),
     }
 }
@@ -304,14 +345,14 @@ pub(crate) fn listed(reply: Reply) -> Result<(Flags, Vec<Entry>)> {
         let mut entry = Fields::of(entry)?;
         let (sequence, claim, weight) = (unsigned(entry.int()?)?, entry.text()?, entry.int()?);
         let admitted = entry.int()? == 1;
-        let age = u64::try_from(now - entry.int()?).ok().map(Duration::from_micros);
+        let age = u64::try_from(now.saturating_sub(entry.int()?)).ok().map(Duration::from_micros);
         let claim = match claim.as_str() {
             "x" => Claim::Exclusive,
             "s" => Claim::Shared,
             "p" => Claim::Permits(u32::try_from(weight).map_err(|_| malformed())?),
             _ => return Err(malformed()),
         };
-        Ok(Entry { sequence, claim, admitted, label: entry.text()?, age })
+        Ok(Entry { sequence, claim, admitted, label: Entry::label_of(&entry.bytes()?), age })
     });
     Ok((flags, entries.collect::<Result<_>>()?))
 }
@@ -341,6 +382,10 @@ impl Fields {
         }
     }
 
+    fn next(&mut self) -> Result<Reply> {
+        self.0.next().ok_or_else(malformed)
+    }
+
     fn int(&mut self) -> Result<i64> {
         match self.0.next() {
             Some(Reply::Int(value)) => Ok(value),
@@ -349,8 +394,12 @@ impl Fields {
     }
 
     fn text(&mut self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.bytes()?).into_owned())
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>> {
         match self.0.next() {
-            Some(Reply::Text(text)) => Ok(String::from_utf8_lossy(&text).into_owned()),
+            Some(Reply::Text(text)) => Ok(text),
             _ => Err(malformed()),
         }
     }
@@ -375,6 +424,6 @@ mod tests {
     #[test]
     fn scripts_and_clients_agree_on_how_long_a_tombstone_stands() {
         let stands = format!("local STAND = {} * 1000000\n", TOMBSTONE.as_secs());
-        assert!(LEAVE.code.contains(&stands), "{stands}");
+        assert!(LEAVE.text().contains(&stands), "{stands}");
     }
 }

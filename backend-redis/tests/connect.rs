@@ -183,3 +183,30 @@ async fn the_system_asks_whether_a_silent_connection_still_stands() {
     })
     .await;
 }
+
+/// The client crate would collect it whole: 2.1 GB of this process for 1 GB that was announced.
+#[tokio::test]
+async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}?connect_timeout=1m&request_timeout=1m", listener.local_addr().unwrap());
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut asked = [0; 64];
+        let _ = stream.read(&mut asked).await.unwrap();
+        stream.write_all(b"$1073741824\r\n").await.unwrap();
+        let (part, mut sent) = (vec![b'x'; 1 << 16], 0_u64);
+        // Until the client has had enough of it.
+        while sent < 1 << 30 && stream.write_all(&part).await.is_ok() {
+            sent += part.len() as u64;
+        }
+        // Who asks what kind of a server this is gets no answer.
+        drop(listener);
+        sent
+    });
+    let error = refused(&url).await;
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    let sent = common::soon(server).await.unwrap();
+    // What lies in the buffers of the two sockets.
+    assert!(sent < 1 << 26, "{sent} bytes were taken");
+}

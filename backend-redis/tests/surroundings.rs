@@ -13,9 +13,7 @@ use futures_util::future::join_all;
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::decide::Claim;
-use latchwork_core::{
-    Config, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold, Kind, LostReason, connect,
-};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Eviction, Hold, Kind, LostReason, connect};
 
 const SHORT: Duration = Duration::from_millis(500);
 
@@ -96,21 +94,21 @@ async fn a_full_memory_takes_nothing_from_those_who_hold_or_wait() {
     assert!(b.mutex("m").unwrap().force_release(held.0.token().sequence()).await.unwrap());
     assert_eq!(soon(held.0.lost()).await.reason(), LostReason::Revoked);
     let reading = held.1.downgrade().await.unwrap();
-    held.2.release().await.unwrap();
+    let _ = held.2.release().await.unwrap();
     let (mutex, reader, permit, freed) = soon(waiting).await.unwrap();
     let next = (mutex.unwrap(), reader.unwrap(), permit.unwrap(), freed.unwrap());
     outlive(&b).await;
     assert!(reading.is_held(), "beside the reader that it let in");
-    reading.release().await.unwrap();
+    let _ = reading.release().await.unwrap();
     assert!(next.0.is_held() && next.1.is_held() && next.2.is_held() && next.3.is_held());
-    next.0.release().await.unwrap();
-    next.1.release().await.unwrap();
-    next.2.release().await.unwrap();
-    next.3.release().await.unwrap();
+    let _ = next.0.release().await.unwrap();
+    let _ = next.1.release().await.unwrap();
+    let _ = next.2.release().await.unwrap();
+    let _ = next.3.release().await.unwrap();
     let nodes: Vec<String> = operator.say("KEYS latchwork:*:node").await;
     assert_eq!(nodes, [""; 0], "nothing is left");
     operator.say::<()>("CONFIG SET maxmemory 0").await;
-    fresh.acquire_within(Duration::from_secs(10)).await.unwrap().release().await.unwrap();
+    let _ = fresh.acquire_within(Duration::from_secs(10)).await.unwrap().release().await.unwrap();
 }
 
 /// What was written to the log while it stood.
@@ -180,7 +178,7 @@ async fn twenty_who_contend_while_scripts_are_flushed_are_all_served_one_by_one(
                 assert!(!inside.swap(true, Ordering::AcqRel), "two hold");
                 tokio::task::yield_now().await;
                 inside.store(false, Ordering::Release);
-                hold.release().await.unwrap();
+                let _ = hold.release().await.unwrap();
                 served.fetch_add(1, Ordering::AcqRel);
             }
             client.close().await.unwrap();
@@ -210,17 +208,17 @@ async fn a_master_that_is_demoted_is_named_until_it_is_one_again() {
     let mut operator = Operator::of(&server).await;
     let client = user(&server, "ttl=2s").await.unwrap();
     let mutex = client.mutex("a").unwrap();
-    mutex.acquire().await.unwrap().release().await.unwrap();
+    let _ = mutex.acquire().await.unwrap().release().await.unwrap();
     operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
     let error = mutex.acquire_within(SHORT).await.unwrap_err();
-    assert_eq!(*error.kind(), ErrorKind::Timeout);
+    assert_eq!(*error.kind(), ErrorKind::Unavailable);
     said(&error, &["deadline", "replica"]);
     // An acquire without a deadline gives up after a TTL, and says why as well.
     let error = soon(mutex.acquire()).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unavailable);
     said(&error, &["replica"]);
     operator.say::<()>("REPLICAOF NO ONE").await;
-    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -276,8 +274,8 @@ async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_
     operator.say::<()>("CONFIG SET key-load-delay 0").await;
     assert!(patient.mutex("a").unwrap().try_acquire().await.unwrap().is_none(), "it is held, as before");
     assert!(hold.is_held());
-    hold.release().await.unwrap();
-    soon(patient.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    let _ = hold.release().await.unwrap();
+    let _ = soon(patient.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -295,7 +293,7 @@ async fn rights_that_are_taken_away_are_told_and_the_hold_ends_in_time() {
     assert!(!error.to_string().contains("hunter2"));
     assert_eq!(soon(hold.lost()).await.reason(), LostReason::Expired);
     operator.say::<()>("ACL SETUSER app ~latchwork:*").await;
-    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
 }
 
 /// They are renewed in one script, which the server refuses for the sake of any of its keys.
@@ -313,7 +311,7 @@ async fn rights_to_one_queue_that_are_taken_away_cost_nothing_else() {
     outlive(&client).await;
     for hold in kept {
         hold.check().expect("its own queue is not forbidden");
-        hold.release().await.unwrap();
+        let _ = hold.release().await.unwrap();
     }
 }
 
@@ -329,7 +327,7 @@ async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost(
     soon(silent.fired()).await.unwrap();
     outlive(&client).await;
     hold.check().expect("another connection had time to renew it");
-    hold.release().await.unwrap();
+    let _ = hold.release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -347,7 +345,7 @@ async fn dialling_again_that_hangs_is_given_up_before_what_is_held_is_lost() {
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2 / 3).await;
     assert!(hung.has_fired());
     hold.check().expect("dialled once more in time");
-    hold.release().await.unwrap();
+    let _ = hold.release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -366,12 +364,12 @@ async fn what_was_asked_on_a_connection_that_fell_silent_is_asked_again_on_the_n
     soon(left.fired()).await.unwrap();
     let hold = soon(mutex.acquire()).await.unwrap();
     assert!(asked.elapsed() < 2 * ttl, "the leave was stuck for {:?}", asked.elapsed());
-    hold.release().await.unwrap();
+    let _ = hold.release().await.unwrap();
     let joined = proxy.hold_reply_to(is_script);
     let asked = Instant::now();
     let hold = soon(mutex.acquire()).await.unwrap();
     assert!(joined.has_fired() && asked.elapsed() < 2 * ttl, "the join was stuck for {:?}", asked.elapsed());
-    hold.release().await.unwrap();
+    let _ = hold.release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -395,7 +393,7 @@ async fn whoever_joins_after_a_loss_is_answered_in_time_however_much_was_lost() 
     let bound = Duration::from_secs(1) + SHORT * 2 + Duration::from_secs(1);
     assert!(asked.elapsed() < bound, "after {:?}", asked.elapsed());
     proxy.resume();
-    soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    let _ = soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -421,4 +419,27 @@ async fn whoever_holds_after_a_loss_is_renewed_while_what_was_lost_is_given_back
     hold.check().expect("renewed meanwhile");
     assert!(lost.iter().all(|hold| !hold.is_held()));
     client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_dies_while_a_client_waits_is_an_outage_and_no_timeout() {
+    let server = own(&[]).await;
+    // A renewal is due long after the deadline: only the loss of the connection tells.
+    let (holder, client) = (user(&server, "ttl=30s").await.unwrap(), user(&server, "ttl=30s").await.unwrap());
+    let _held = holder.mutex("a").unwrap().acquire().await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    let waiting = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire_within(Duration::from_secs(2)).await }
+    });
+    soon(async {
+        while holder.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    server.kill().await.unwrap();
+    let error = soon(waiting).await.unwrap().unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.cause().is_some(), "{error}");
 }

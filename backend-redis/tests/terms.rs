@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use common::{Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Backend, Close, Join, Node, NodeId, Page};
+use latchwork_core::contracts::{AskedLimit, Backend, Close, Join, Node, NodeId, Page};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, ErrorKind, Kind, LostReason};
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{Address, Config, Coordinator, ErrorKind, Kind, LostReason};
 
 const ALL: Page = Page { after: 0, most: 10_000 };
 
@@ -29,7 +30,7 @@ fn permits(queue: &Address, weight: u32) -> Join {
 }
 
 fn limited(queue: &Address, weight: u32, limit: u32) -> Join {
-    Join { limit: Some(limit), ..permits(queue, weight) }
+    Join { limit: AskedLimit::Exactly(limit), ..permits(queue, weight) }
 }
 
 /// Whether each node of the queue is admitted, in order.
@@ -253,7 +254,7 @@ async fn a_revoked_holder_and_a_revoked_waiter_hear_it_at_once() {
         (Kind::Semaphore, Claim::Permits(1)),
     ] {
         let queue = queue(kind, "a");
-        let join = || Join { limit: Some(1), ..ask(&queue, claim) };
+        let join = || Join { limit: AskedLimit::Exactly(1), ..ask(&queue, claim) };
         let held = admitted(&ours, &join()).await;
         let (second, third) = (waiting(&others, &join()).await, waiting(&ours, &join()).await);
         assert!(operator.revoke(&queue, second.state().sequence()).await.unwrap());
@@ -329,21 +330,22 @@ async fn a_client_that_closes_leaves_what_is_to_be_kept_to_its_expiry() {
     let server = own(&[]).await;
     let (closing, other) = (client(&server, SHORT).await, client(&server, LONG).await);
     let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
-    let (kept, free) = (
-        admitted(&closing, &ask(&a, Claim::Exclusive)).await,
-        admitted(&closing, &ask(&b, Claim::Exclusive)).await,
-    );
     // Longer than its TTL, which nobody renews after the close: nothing outlives its client by more.
-    let clock = kept.state().lease().clock().clone();
-    kept.state().keep_until(clock.now() + Duration::from_secs(600));
+    let coordinator = Coordinator::new(Arc::clone(&closing), &Config::new("redis"));
+    let options = Acquire::new().hold_at_least(Duration::from_secs(600));
+    let kept = coordinator.mutex("a").unwrap().acquire_with(options).await.unwrap();
+    let free = admitted(&closing, &ask(&b, Claim::Exclusive)).await;
+    let (clock, ttl) = (closing.lease().clock().clone(), closing.lease().ttl());
     let next = waiting(&other, &ask(&a, Claim::Exclusive)).await;
+    let closed = clock.now();
     closing.close(Close::Orderly).await.unwrap();
-    assert_eq!(kept.state().lost(), Some(LostReason::Closed));
+    assert_eq!(kept.lost().reason(), Some(LostReason::Closed));
     assert_eq!(free.state().lost(), Some(LostReason::Closed));
     assert_eq!(standing(&other, &b).await, [false; 0]);
     assert_eq!(standing(&other, &a).await, [true, false], "given back");
     soon(next.admitted()).await.unwrap();
-    assert!(clock.now() >= kept.state().lease().deadline(), "let in before its expiry");
+    // It was renewed a third of its TTL before, at most.
+    assert!(clock.now().since(closed) >= ttl / 2, "let in before its expiry");
     assert_eq!(standing(&other, &a).await, [true]);
 }
 

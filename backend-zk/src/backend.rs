@@ -234,7 +234,7 @@ impl Backend for ZooKeeperBackend {
     }
 
     fn lease(&self) -> Lease {
-        self.current().lease().clone()
+        self.current().lease().lease().clone()
     }
 
     async fn close(&self, how: Close) -> Result<()> {

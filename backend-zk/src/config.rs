@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use latchwork_core::contracts::LinkLog;
 use latchwork_core::decide::{contact_period, margin};
 use latchwork_core::{Address, Clock, Config, Error, ErrorKind, Result, encode};
 
@@ -17,6 +18,8 @@ const A_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Settings {
     pub(crate) clock: Clock,
     pub(crate) hosts: Vec<String>,
+    /// What the log says of the connection.
+    pub(crate) link: Arc<LinkLog>,
     /// `/a/b`, or `None` for the root.
     pub(crate) chroot: Option<String>,
     /// Coded.
@@ -54,6 +57,13 @@ impl Settings {
                 Some(path)
             }
         };
+        let namespace = encode(&config.namespace);
+        if chroot.is_none() && namespace == SERVERS_OWN {
+            return Err(Error::invalid(
+                "namespace",
+                "/zookeeper is the server's own: choose another name, or a chroot",
+            ));
+        }
         let login = match (&config.user, &config.password) {
             (Some(user), Some(password)) if !user.contains(':') => {
                 Some(Login(format!("{user}:{}", password.expose())))
@@ -68,9 +78,10 @@ impl Settings {
         };
         Ok(Self {
             clock: Clock::system(),
+            link: Arc::new(LinkLog::new(hosts.join(","))),
             hosts,
             chroot,
-            namespace: encode(&config.namespace),
+            namespace,
             login,
             // Core gives every client that it opens one.
             label: config.label.as_deref().unwrap_or_default().into(),
@@ -126,6 +137,11 @@ impl Settings {
             Some(namespace) => Ok(format!("/{namespace}/{}/{}", address.kind().as_str(), address.coded())),
             None => {
                 check_path("key", address.coded())?;
+                if address.coded().split('/').any(|segment| segment.ends_with(EXACT_LIMIT)) {
+                    let why =
+                        format!("a name that ends with {EXACT_LIMIT} is that of a semaphore's stored limit");
+                    return Err(Error::invalid("key", why));
+                }
                 Ok(address.coded().to_owned())
             }
         }
@@ -141,17 +157,23 @@ impl Settings {
     pub(crate) fn limit_path(address: &Address) -> String {
         match address.namespace() {
             Some(namespace) => format!("/{namespace}/{LIMITS}/{}", address.coded()),
-            None => format!("{}-limit", address.coded()),
+            // Beside the directory, whatever the chroot of a client is; in it, Curator's semaphores would count it.
+            None => format!("{}{EXACT_LIMIT}", address.coded()),
         }
     }
 }
 
+/// What a stored limit's name ends with, beside the queue at an exact address.
+const EXACT_LIMIT: &str = ":latchwork-limit";
 /// The directory of stored limits.
 pub(crate) const LIMITS: &str = "limits";
 /// The directory in which releases are told: empty.
 pub(crate) const RELEASED: &str = "released";
 /// The directory of clients.
 pub(crate) const CLIENTS: &str = "client";
+
+/// The directory at the root in which a server keeps what is its own: quotas, its configuration.
+const SERVERS_OWN: &str = "zookeeper";
 
 /// Checks what ZooKeeper asks of a path.
 fn check_path(argument: &'static str, path: &str) -> Result<()> {
@@ -162,7 +184,7 @@ fn check_path(argument: &'static str, path: &str) -> Result<()> {
     if rest.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
         return refuse("it has an empty, . or .. segment");
     }
-    if rest.split('/').next() == Some("zookeeper") {
+    if rest.split('/').next() == Some(SERVERS_OWN) {
         return refuse("/zookeeper is the server's own");
     }
     // A server looks at UTF-16, and refuses the half of a pair.
@@ -213,10 +235,33 @@ mod tests {
             ("zookeeper://h/zookeeper/x", "url"),
             ("zookeeper://h/\u{1f512}", "url"),
             ("zookeeper://h/\u{e000}", "url"),
+            ("zookeeper://h/a/../b", "url"),
+            ("zookeeper://h/a/%2e%2e/b", "url"),
+            ("zookeeper://h/..", "url"),
+            ("zookeeper://h/./a", "url"),
+            ("zookeeper://h?namespace=zookeeper", "namespace"),
+            ("zookeeper://h/?namespace=zookeepe%72", "namespace"),
             ("zookeeper://app@h", "user"),
         ] {
             assert_eq!(settings(url).unwrap_err().argument(), Some(argument), "{url}");
         }
+        // Below a chroot it is a name like any other.
+        assert!(settings("zookeeper://h/a?namespace=zookeeper").is_ok());
+    }
+
+    #[test]
+    fn what_a_table_says_is_checked_as_what_a_url_says() {
+        let table = |path: &str, namespace: &str| {
+            let mut config: Config = "zookeeper://h".parse().unwrap();
+            (config.path, config.namespace) = (path.to_owned(), namespace.to_owned());
+            Settings::read(&config).map(drop).map_err(|error| error.argument())
+        };
+        for path in ["a/../b", "..", "./a", "a/.", "a//b", "/a", "zookeeper/x"] {
+            assert_eq!(table(path, "n"), Err(Some("url")), "{path:?}");
+        }
+        assert_eq!(table("", "zookeeper"), Err(Some("namespace")));
+        assert_eq!(table("/", "zookeeper"), Err(Some("namespace")));
+        assert_eq!((table("a/b", "zookeeper"), table("", "n")), (Ok(()), Ok(())));
     }
 
     #[test]
@@ -254,6 +299,10 @@ mod tests {
         let exact =
             |path: &str| Settings::queue_path(&Address::new("n", Kind::Mutex, Address::exact(path)).unwrap());
         assert_eq!(exact("/app/locks/a").unwrap(), "/app/locks/a");
+        assert_eq!(exact("/a-limit").unwrap(), "/a-limit");
+        for bad in ["/a:latchwork-limit", "/a:latchwork-limit/b"] {
+            assert_eq!(exact(bad).unwrap_err().argument(), Some("key"), "{bad:?}");
+        }
         for bad in ["app", "/", "/a/", "/a//b", "/a/../b", "/zookeeper/quota", "/a\u{7}"] {
             assert_eq!(exact(bad).unwrap_err().argument(), Some("key"), "{bad:?}");
         }

@@ -4,6 +4,7 @@
 //! bounded by the request timeout and by the lease; its `Expired` comes later than the server's, so nothing waits for
 //! it; it cannot end a connection without closing the session, so the task that serves it is kept in hand.
 
+mod acls;
 mod requests;
 mod watch;
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::Moment;
-use latchwork_core::contracts::Lease;
+use latchwork_core::contracts::{LeaseKeeper, LinkLog, Turns};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use zookeeper_client::{Acls, Client, Error as Answer, SessionState};
@@ -20,6 +21,7 @@ use crate::config::Settings;
 use crate::error::Fault;
 use crate::tasks::Tasks;
 
+pub(crate) use acls::Grant;
 pub(crate) use requests::{Joined, Joining, Look, Mode, Stat};
 use watch::Burden;
 pub(crate) use watch::{Connection, Event, Share, Watch};
@@ -36,8 +38,11 @@ pub(crate) struct Driver {
     tasks: Arc<Tasks>,
     state: zookeeper_client::StateWatcher,
     session: i64,
-    lease: Lease,
+    lease: LeaseKeeper,
     request_timeout: Duration,
+    // Of requests; proofs of contact stand behind no more.
+    turns: Turns,
+    link: Arc<LinkLog>,
     acls: Acls<'static>,
     burden: Arc<Burden>,
     // Of a session beside the nodes' own: before it watches, or its server might not know yet what was listed there.
@@ -59,7 +64,7 @@ impl Driver {
     pub(crate) async fn connect(
         settings: &Settings,
         runtime: &Handle,
-        beside: Option<&Lease>,
+        beside: Option<&LeaseKeeper>,
     ) -> Result<Connected> {
         let tasks = Arc::new(Tasks::on(runtime));
         // Whole milliseconds on the wire: rounded up, or a server would seem to grant less than asked.
@@ -73,8 +78,11 @@ impl Driver {
         let sent = settings.clock.now();
         let client = tasks.within(connector.connect(&settings.hosts.join(","))).await?;
         let answered = settings.clock.now();
-        let own = || Lease::new(settings.clock.clone(), client.session_timeout(), sent);
+        let own = || LeaseKeeper::new(settings.clock.clone(), client.session_timeout(), sent);
         let lease = beside.cloned().unwrap_or_else(own);
+        if beside.is_none() {
+            settings.link.mended();
+        }
         // Readable by all without a login, as Curator does; with one, only that login's.
         let acls = if settings.login.is_some() { Acls::creator_all() } else { Acls::anyone_all() };
         let driver = Driver {
@@ -84,6 +92,8 @@ impl Driver {
             tasks,
             lease,
             request_timeout: settings.request_timeout,
+            turns: Turns::default(),
+            link: Arc::clone(&settings.link),
             acls,
             burden: Arc::default(),
             sync_first: beside.is_some(),
@@ -99,7 +109,7 @@ impl Driver {
         Ok(Connected { driver, sent, answered })
     }
 
-    pub(crate) fn lease(&self) -> &Lease {
+    pub(crate) fn lease(&self) -> &LeaseKeeper {
         &self.lease
     }
 
@@ -140,14 +150,27 @@ impl Driver {
         *self.tasks.aborted.borrow()
     }
 
-    /// Suspends the lease whenever the connection is lost; returns when the session is over.
+    /// Suspends the lease whenever the connection is lost, and tells the log of it; returns when the session is over.
     pub(crate) async fn follow(&self) {
         let mut watcher = self.state.clone();
         let mut state = watcher.state();
         while !state.is_terminated() {
-            if state != SessionState::SyncConnected {
+            if state == SessionState::SyncConnected {
+                self.link.mended();
+            } else {
                 self.lease.suspend();
+                // The crate does not say which of the two it was.
+                self.link.broken(&"the connection was closed, or the server was silent");
             }
+            state = watcher.changed().await;
+        }
+    }
+
+    /// Waits until it is not connected.
+    pub(crate) async fn disconnected(&self) {
+        let mut watcher = self.state.clone();
+        let mut state = watcher.state();
+        while state == SessionState::SyncConnected {
             state = watcher.changed().await;
         }
     }

@@ -1,5 +1,7 @@
 //! From the client crate's errors to ours.
 
+use std::time::Duration;
+
 use latchwork_core::{Error, ErrorKind};
 use zookeeper_client::Error as Answer;
 
@@ -18,11 +20,29 @@ pub(crate) enum Fault {
     /// The session is over, lost by our clock, or given back.
     Gone,
     /// There was no connection: surely not sent.
-    Unsent,
+    Unsent(Tried),
+    /// Too many others of this client were under way: surely not sent.
+    NoTurn,
     /// It may or may not have been carried out: the connection broke, or no answer came in time.
-    Unknown(Option<Answer>),
+    Unknown(Unheard),
     /// The server refuses it for good.
     Refused(Answer),
+}
+
+/// Where a request was tried, and for how long.
+#[derive(Clone, Debug)]
+pub(crate) struct Tried {
+    /// All servers: the client crate does not say which one it was.
+    pub(crate) hosts: String,
+    pub(crate) took: Duration,
+}
+
+/// How a request came to no answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unheard {
+    /// What the client crate says; nothing where no answer came in time.
+    pub(crate) answer: Option<Answer>,
+    pub(crate) tried: Option<Tried>,
 }
 
 /// The one place where an error of the client crate becomes ours. All that is not a definite answer of
@@ -44,7 +64,7 @@ impl From<Answer> for Fault {
             | Answer::ReconfigDisabled
             | Answer::UnexpectedErrorCode(LOCAL_SESSION)
             | Answer::BadArguments(_) => Fault::Refused(answer),
-            other => Fault::Unknown(Some(other)),
+            other => Fault::Unknown(Unheard { answer: Some(other), tried: None }),
         }
     }
 }
@@ -61,18 +81,34 @@ impl Fault {
     }
 
     fn error_where(self, unheard: ErrorKind, what: &str) -> Error {
+        let request = format!("the request to {what}");
         match self {
             Fault::Forbidden(answer) => Error::new(
                 ErrorKind::Forbidden { what: what.to_owned() },
                 "check the ACLs and the credentials",
             )
             .because(answer),
-            Fault::Unsent => Error::new(ErrorKind::Unavailable, format!("not connected, could not {what}")),
-            Fault::Unknown(None) => {
-                Error::new(unheard, format!("no answer in time to the request to {what}"))
+            Fault::NoTurn => Error::new(
+                ErrorKind::Unavailable,
+                format!("too many requests of this client are under way, could not {what}"),
+            ),
+            Fault::Unsent(Tried { hosts, took }) => {
+                Error::new(ErrorKind::Unavailable, "not connected").tried(&request, &hosts, took)
             }
-            Fault::Unknown(Some(answer)) => {
-                Error::new(unheard, format!("no answer to the request to {what}")).because(answer)
+            Fault::Unknown(Unheard { answer, tried }) => {
+                let why = match &answer {
+                    None => "the server was silent",
+                    Some(Answer::ConnectionLoss) => "the connection was closed",
+                    Some(_) => "no answer",
+                };
+                let error = match tried {
+                    Some(Tried { hosts, took }) => Error::new(unheard, why).tried(&request, &hosts, took),
+                    None => Error::new(unheard, format!("{request}: {why}")),
+                };
+                match answer {
+                    Some(answer) => error.because(answer),
+                    None => error,
+                }
             }
             Fault::Gone => Error::new(unheard, format!("the session ended under a request to {what}")),
             Fault::NoNode => {
@@ -87,9 +123,17 @@ impl Fault {
         }
     }
 
+    /// Says where the request was tried and for how long, if it came to no answer.
+    pub(crate) fn after(self, tried: Tried) -> Self {
+        match self {
+            Fault::Unknown(unheard) => Fault::Unknown(Unheard { tried: Some(tried), ..unheard }),
+            other => other,
+        }
+    }
+
     /// Whether the same request may pass later.
     pub(crate) fn is_transient(&self) -> bool {
-        matches!(self, Fault::Unsent | Fault::Unknown(_))
+        matches!(self, Fault::Unsent(_) | Fault::NoTurn | Fault::Unknown(_))
     }
 }
 

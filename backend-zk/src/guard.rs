@@ -3,6 +3,9 @@
 //! One task of the session does it for all of its holds: nothing is started for an acquisition that is over at once,
 //! and a hold that lasts keeps little more than what the client crate keeps of a watch.
 //!
+//! A hold that began by a release that was told, without a listing, is looked at in its queue when it is watched. Who is not the first
+//! there was told by somebody who does not keep to the protocol: the hold is lost as if it had been revoked, and its place is given back.
+//!
 //! Where the session watches much already, further holds are looked at instead, all of them in each three quarters of a TTL,
 //! which is soon enough for NODE-GONE: more watches than the client crate can set again would cost the session at the next
 //! break of its connection (see [`Driver::room_for`](crate::driver::Driver::room_for)).
@@ -15,6 +18,8 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, FutureExt};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{StreamExt, stream};
+use latchwork_core::LostReason;
+use latchwork_core::contracts::Node;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
@@ -41,6 +46,8 @@ pub(crate) struct Guard {
     pub(crate) own: Option<Armed>,
     /// The limit that counted at the admission, where a change of it is to be marked.
     pub(crate) limit: Option<Limit>,
+    /// It was let in by a release that was told.
+    pub(crate) told: bool,
 }
 
 impl Guard {
@@ -125,8 +132,11 @@ fn guarded(guard: Guard, session: &Session) -> Option<impl Future<Output = ()> +
     if guard.is_moot() {
         return None;
     }
-    let Guard { node, own, limit } = guard;
+    let Guard { node, own, limit, told } = guard;
     let held = node.upgrade()?;
+    if told {
+        session.runtime.spawn(look_behind(Weak::clone(&node)));
+    }
     let room = || {
         let own = session.driver.room_for(&held.path)?;
         // Counted for each holder of the limit, though the client crate names its path once: on the safe side.
@@ -151,6 +161,39 @@ fn guarded(guard: Guard, session: &Session) -> Option<impl Future<Output = ()> +
             () = mark_when_limit_changes(node, limit, limit_room) => watch.await,
         }
     })))
+}
+
+/// Looks at the queue of a hold that was let in by what was told: it must be the first there. Behind a `sync`, since what has left is
+/// still there on another server that lags.
+async fn look_behind(node: Weak<ZkNode>) {
+    while let Some(held) = node.upgrade().filter(|held| !held.is_leaving() && held.state.lost().is_none()) {
+        match held.session.driver.sync_children(held.queue()).await {
+            Ok(children) => match held.read_queue(children).position(held.name()) {
+                // Where it is gone the watch on it tells.
+                Some(0) | None => return,
+                Some(ahead) => {
+                    tracing::warn!(
+                        path = %held.path,
+                        ahead,
+                        "a release was told to it that was none: its hold is given up. Somebody else writes into this namespace"
+                    );
+                    held.state.gone(LostReason::Revoked);
+                    return give_back_place(&held).await;
+                }
+            },
+            Err(fault) if fault.is_transient() && held.session.driver.recovered().await.is_ok() => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// A node that is not held stands in nobody's way.
+async fn give_back_place(node: &ZkNode) {
+    while node.leave().await.is_err() {
+        if node.session.driver.recovered().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Looks at what there was no room to watch.

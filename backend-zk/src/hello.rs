@@ -74,6 +74,39 @@ async fn greet_one(host: &str) -> Result<()> {
     }
 }
 
+/// What a server is in its ensemble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Alone,
+    Leader,
+    Follower,
+}
+
+/// What a server that serves is, and the number of its last transaction. `None` where it does not say.
+pub(crate) async fn ask(host: &str) -> Option<(Mode, i64)> {
+    let ask = async {
+        let mut stream = TcpStream::connect(host).await?;
+        stream.write_all(WORD).await?;
+        let mut answer = Vec::new();
+        stream.take(4096).read_to_end(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    let answer = tokio::time::timeout(PATIENCE, ask).await.ok()?.ok()?;
+    read_state(&String::from_utf8_lossy(&answer))
+}
+
+pub(crate) fn read_state(answer: &str) -> Option<(Mode, i64)> {
+    let told = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let mode = match told("Mode:")? {
+        "standalone" => Mode::Alone,
+        "leader" => Mode::Leader,
+        "follower" | "observer" => Mode::Follower,
+        _ => return None,
+    };
+    let last = i64::from_str_radix(told("Zxid:")?.strip_prefix("0x")?, 16).ok()?;
+    Some((mode, last))
+}
+
 async fn is_etcd(host: &str) -> bool {
     let ask = async {
         let mut stream = TcpStream::connect(host).await?;
@@ -92,7 +125,7 @@ fn wrong(host: &str, saw: String) -> Error {
 }
 
 /// Whether the answer so far cannot be the beginning of a ZooKeeper's.
-fn is_foreign(answer: &[u8]) -> bool {
+pub(crate) fn is_foreign(answer: &[u8]) -> bool {
     let starts = ["Zookeeper version:", "srvr is not executed", "This ZooKeeper instance"];
     !answer.is_empty()
         && !starts.iter().any(|start| {
@@ -101,7 +134,7 @@ fn is_foreign(answer: &[u8]) -> bool {
         })
 }
 
-fn judge(host: &str, answer: &str) -> Result<()> {
+pub(crate) fn judge(host: &str, answer: &str) -> Result<()> {
     let unavailable = |what: &str| Err(Error::new(ErrorKind::Unavailable, format!("{host}: {what}")));
     if answer.starts_with("srvr is not executed") {
         // Not allowed to tell more, but no other server would say so.
@@ -178,6 +211,24 @@ mod tests {
             let expected = ErrorKind::WrongServer { expected: "zookeeper", saw: name.to_owned() };
             assert_eq!(kind(answer), Some(expected));
         }
+    }
+
+    #[test]
+    fn what_a_server_is_and_where_it_stands_is_read() {
+        let answer = |mode: &str, zxid: &str| {
+            read_state(&format!(
+                "Zookeeper version: 3.8.0\nConnections: 1\nZxid: {zxid}\nMode: {mode}\nNode count: 5\n"
+            ))
+        };
+        assert_eq!(answer("standalone", "0x1f"), Some((Mode::Alone, 31)));
+        assert_eq!(answer("leader", "0x100000000"), Some((Mode::Leader, 1 << 32)));
+        assert_eq!(answer("observer", "0x0"), Some((Mode::Follower, 0)));
+        for (mode, zxid) in
+            [("read-only", "0x1"), ("leader", "1"), ("leader", "0xfffffffffffffffff"), ("", "")]
+        {
+            assert_eq!(answer(mode, zxid), None);
+        }
+        assert_eq!(read_state("This ZooKeeper instance is not currently serving requests\n"), None);
     }
 
     #[test]

@@ -10,20 +10,23 @@
 //! One write per client and period, however many locks it holds.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use latchwork_core::contracts::{Lease, Names, NodeId};
+use latchwork_core::contracts::{LeaseKeeper, Names, NodeId};
 use latchwork_core::decide::ContactProof;
 use latchwork_core::{Error, ErrorKind, Kind, LostReason, Moment, Result};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::config::{CLIENTS, LIMITS, RELEASED, Settings, ttl_refused};
-use crate::driver::{Connected, Driver, Mode, Stat};
-use crate::error::Fault;
+use crate::driver::{Connected, Driver, Grant, Mode, Stat};
+use crate::error::{Fault, Unheard};
 use crate::guard::{Guards, watch_over};
 use crate::history::History;
+use crate::incarnation::forgotten;
 use crate::lookouts::{Lookouts, Place};
+use crate::trust::{Trust, is_open};
 
 /// One session, shared by all nodes that hang on it.
 #[derive(Debug)]
@@ -40,6 +43,10 @@ pub(crate) struct Session {
     pub(crate) names: Arc<Names>,
     pub(crate) history: History,
     pub(crate) lookouts: Lookouts,
+    /// See [`Trust`].
+    pub(crate) trust: Trust,
+    /// The last transaction of which this session knows.
+    pub(crate) seen: AtomicI64,
     keeper: Mutex<Option<tokio::task::AbortHandle>>,
 }
 
@@ -75,7 +82,14 @@ impl Session {
                 }
                 made => made?,
             };
-            let server_time = Mutex::new((made, settings.clock.now()));
+            let trust = match look_at_acls(&driver, settings).await {
+                Err(_) if lease.lost().is_some() => {
+                    driver.give_back();
+                    continue;
+                }
+                trust => trust?,
+            };
+            let server_time = Mutex::new((made.ctime, settings.clock.now()));
             let session = Arc::new(Self {
                 driver,
                 settings: Arc::clone(settings),
@@ -85,6 +99,8 @@ impl Session {
                 names: Arc::clone(names),
                 history: History::default(),
                 lookouts: Lookouts::default(),
+                trust,
+                seen: AtomicI64::new(made.czxid),
                 keeper: Mutex::default(),
             });
             runtime.spawn(watch_over(Arc::clone(&session)));
@@ -94,7 +110,7 @@ impl Session {
         }
     }
 
-    pub(crate) fn lease(&self) -> &Lease {
+    pub(crate) fn lease(&self) -> &LeaseKeeper {
         self.driver.lease()
     }
 
@@ -159,12 +175,13 @@ impl Session {
 
 /// Proves the session until it is lost, then gives it back.
 async fn keep(session: Arc<Session>, proof: ContactProof, member: String) {
-    tokio::select! {
-        () = contact(&session, proof, &member) => {}
-        () = session.driver.follow() => {}
-        _ = session.lease().until_lost() => {}
-    }
-    session.give_back(LostReason::Expired);
+    let reason = tokio::select! {
+        () = contact(&session, proof, &member) => LostReason::Expired,
+        () = session.driver.follow() => LostReason::Expired,
+        reason = session.lease().until_lost() => reason,
+        () = forgotten(&session) => LostReason::Forgotten,
+    };
+    session.give_back(reason);
 }
 
 /// What a client that counts from its last answered read would do, without a write in the way: a control for
@@ -198,7 +215,7 @@ async fn contact(session: &Session, mut proof: ContactProof, member: &str) {
         }
         let sent = clock.now();
         // A short lease has not so much left: the silence is told before the loss all the same.
-        lease.awaiting(sent + period.min(lease.deadline().since(sent) / 2));
+        lease.awaiting(sent, sent + period.min(lease.deadline().since(sent) / 2));
         let written = match driver.write_until_lost(member, label).await {
             // Removed by somebody: made again, which is a write as good as any.
             Err(Fault::NoNode) => make_again(driver, member, label).await,
@@ -208,8 +225,9 @@ async fn contact(session: &Session, mut proof: ContactProof, member: &str) {
             Ok(stat) => {
                 let answered = clock.now();
                 *session.server_time.lock() = (stat.mtime, answered);
+                session.seen.fetch_max(stat.mzxid, Ordering::AcqRel);
                 if let Some(deadline) = proof.acknowledged(sent, answered) {
-                    lease.proven_until(deadline);
+                    lease.proven_until(sent, deadline);
                 }
                 next = proof.next_send();
             }
@@ -237,11 +255,43 @@ async fn make_again(driver: &Driver, member: &str, label: &[u8]) -> std::result:
     }
 }
 
-/// Makes the plain directories that are missing, and this client's own node. Answers the server's time.
-async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Result<i64> {
+/// The plain directories of a namespace.
+fn directories(settings: &Settings) -> Vec<String> {
     let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election].map(Kind::as_str);
-    let directories = kinds.into_iter().chain([LIMITS, RELEASED, CLIENTS]);
-    let paths: Vec<_> = directories.map(|name| format!("/{}/{name}", settings.namespace)).collect();
+    let names = kinds.into_iter().chain([LIMITS, RELEASED, CLIENTS]);
+    names.map(|name| format!("/{}/{name}", settings.namespace)).collect()
+}
+
+/// Reads whom the namespace trusts, and warns where that is everybody though there is a login.
+async fn look_at_acls(driver: &Driver, settings: &Settings) -> Result<Trust> {
+    let mut paths = directories(settings);
+    paths.push(format!("/{}", settings.namespace));
+    let chroot = settings.chroot.as_deref().unwrap_or_default();
+    let found = driver.grants(&paths).await.map_err(|fault| {
+        fault.error_without_trace(&format!("read the ACLs of the namespace {chroot}/{}", settings.namespace))
+    })?;
+    let of = |end: &str| {
+        let at = paths.iter().position(|path| path.rsplit('/').next() == Some(end))?;
+        found[at].as_deref()
+    };
+    let open = |found: &Option<Vec<Grant>>| found.as_deref().is_some_and(is_open);
+    let unguarded: Vec<_> =
+        paths.iter().zip(&found).filter(|(_, found)| open(found)).map(|(path, _)| path.as_str()).collect();
+    if settings.login.is_some() && !unguarded.is_empty() {
+        tracing::warn!(
+            namespace = %format_args!("{chroot}/{}", settings.namespace),
+            open_to_everybody = %unguarded.join(" "),
+            "the login does not protect this namespace: these directories were made without it, and everybody may delete what is in \
+             them. Set their ACLs (zkCli: addauth digest user:password, then setAcl -R {chroot}/{} auth::cdrwa)",
+            settings.namespace,
+        );
+    }
+    Ok(Trust::of(of(RELEASED), of(Kind::Mutex.as_str())))
+}
+
+/// Makes the plain directories that are missing, and this client's own node.
+async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Result<Stat> {
+    let paths = directories(settings);
     let chroot = settings.chroot.as_deref().unwrap_or_default();
     let found = driver.read_all(&paths).await;
     let found = found.map_err(|fault| {
@@ -259,8 +309,7 @@ async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Resu
         made.map_err(|fault| fault.error_without_trace(&format!("create {chroot}{path}")))?;
     }
     let made = driver.create(member, settings.label.as_bytes(), Mode::Ephemeral).await;
-    let stat = made.map_err(|fault| fault.error_without_trace(&format!("create {chroot}{member}")))?;
-    Ok(stat.ctime)
+    made.map_err(|fault| fault.error_without_trace(&format!("create {chroot}{member}")))
 }
 
 fn connect_error(fault: Fault, settings: &Settings) -> Error {
@@ -275,10 +324,10 @@ fn connect_error(fault: Fault, settings: &Settings) -> Error {
         other => {
             let error = Error::new(
                 ErrorKind::Unavailable,
-                format!("no session could be opened at {:?}", settings.hosts),
+                format!("no session could be opened at {}", settings.hosts.join(",")),
             );
             match other {
-                Fault::Unknown(Some(answer)) => error.because(answer),
+                Fault::Unknown(Unheard { answer: Some(answer), .. }) => error.because(answer),
                 _ => error,
             }
         }

@@ -1,8 +1,8 @@
 //! The stored limit of a queue of permits: the data of a plain node beside the queue's directory, as a decimal number.
 
-use latchwork_core::contracts::Join;
+use latchwork_core::contracts::{Join, StoredLimit};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Error, ErrorKind, Result};
+use latchwork_core::{Address, Error, Result};
 
 use crate::driver::{Mode, Stat};
 use crate::error::Fault;
@@ -18,9 +18,9 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// What is no number admits nobody.
+    /// What is no limit admits nobody.
     pub(crate) fn read(data: &[u8], stat: &Stat) -> Self {
-        Self { permits: parse(data).unwrap_or(0), written: stat.mzxid }
+        Self { permits: StoredLimit::read(Some(data)).permits().unwrap_or(0), written: stat.mzxid }
     }
 }
 
@@ -32,30 +32,30 @@ pub(crate) async fn settle_limit(
     join: &Join,
     found: Option<std::result::Result<(Vec<u8>, Stat), Fault>>,
 ) -> Result<(Limit, bool)> {
-    let (Some(path), Claim::Permits(weight)) = (&site.limit, join.claim) else {
+    let (Some(path), Claim::Permits(_)) = (&site.limit, join.claim) else {
         return Ok((Limit::default(), false));
     };
     let fail = |fault: Fault| overtaken(session, fault, "read the stored limit");
     let read_later = !matches!(found, Some(Ok(_)));
     let mut found = found;
-    let stored = loop {
-        match (found.take(), join.limit) {
-            (Some(Ok((data, stat))), _) => break Limit { permits: parse(&data)?, written: stat.mzxid },
-            (Some(Err(Fault::NoNode)), Some(asked)) => {
-                if let Some(stat) = store_first(session, path, asked).await.map_err(fail)? {
-                    break Limit { permits: asked, written: stat.mzxid };
+    loop {
+        match found.take() {
+            Some(Ok((data, stat))) => {
+                let permits = join.settle(&StoredLimit::read(Some(&data)))?;
+                return Ok((Limit { permits, written: stat.mzxid }, read_later));
+            }
+            Some(Err(Fault::NoNode)) => {
+                let permits = join.settle(&StoredLimit::Absent)?;
+                // Another may store one first: then that one counts.
+                if let Some(stat) = store_first(session, path, permits).await.map_err(fail)? {
+                    return Ok((Limit { permits, written: stat.mzxid }, read_later));
                 }
             }
-            (Some(Err(Fault::NoNode)), None) => return Err(join.conflict(None)),
-            (Some(Err(fault)), _) => return Err(fail(fault)),
-            (None, _) => {}
+            Some(Err(fault)) => return Err(fail(fault)),
+            None => {}
         }
         found = Some(session.driver.read(path).await);
-    };
-    if join.limit.is_some_and(|asked| asked != stored.permits) || weight > stored.permits {
-        return Err(join.conflict(Some(stored.permits)));
     }
-    Ok((stored, read_later))
 }
 
 /// Stores a limit where there is none; `None` when it found one there.
@@ -98,10 +98,18 @@ pub(crate) async fn set_limit(session: &Session, queue: &Address, limit: u32) ->
 /// The stored limit, for those who look at it. Behind a `sync`, since one looks after a `set_limit` of unknown outcome.
 pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u32>> {
     let Some(path) = Site::of(queue)?.limit else { return Ok(None) };
-    match session.driver.sync_read(&path).await {
-        Ok(data) => parse(&data).map(Some),
-        Err(Fault::NoNode) => Ok(None),
+    match stored(session, &path).await {
+        Ok(stored) => stored.known(),
         Err(fault) => Err(fault.error_without_trace("read the stored limit")),
+    }
+}
+
+/// What is stored at this path, whatever it is.
+pub(crate) async fn stored(session: &Session, path: &str) -> std::result::Result<StoredLimit, Fault> {
+    match session.driver.sync_read(path).await {
+        Ok(data) => Ok(StoredLimit::read(Some(&data))),
+        Err(Fault::NoNode) => Ok(StoredLimit::Absent),
+        Err(fault) => Err(fault),
     }
 }
 
@@ -117,13 +125,4 @@ pub(crate) fn read_limit(
         Some(Err(Fault::NoNode)) | None => Ok(None),
         Some(Err(fault)) => Err(fault),
     }
-}
-
-fn parse(data: &[u8]) -> Result<u32> {
-    std::str::from_utf8(data).ok().and_then(|text| text.parse().ok()).ok_or_else(|| {
-        Error::new(
-            ErrorKind::Conflict,
-            format!("the stored limit {:?} is no number", String::from_utf8_lossy(data)),
-        )
-    })
 }

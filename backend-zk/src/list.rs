@@ -14,11 +14,11 @@ use crate::names::Queue;
 use crate::nodes::Site;
 use crate::tags::{Told, is_admitted};
 
-/// How many nodes are read in one trip when one is looked for.
+/// How many nodes are read in one trip.
 const CHUNK: usize = 256;
 
-/// Lists a queue in order. Names come in one trip; what they do not say (label, age, sequence number) is read for
-/// the page only.
+/// Lists a queue in order. Names come in one reply, since a server has no pages of them: some 60 bytes each. What they do not say
+/// (label, age, sequence number) is read for the page only, so many at a time, and each time has the request timeout.
 pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Result<Vec<Entry>> {
     let site = Site::of(address)?;
     let fail = |fault: Fault| fault.error_without_trace("list a queue");
@@ -45,7 +45,10 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
     }
     let shown = low..queue.0.len().min(low.saturating_add(page.most));
     let paths: Vec<_> = queue.0[shown.clone()].iter().map(|place| site.node(&place.name)).collect();
-    let found = driver.read_all(&paths).await.map_err(fail)?;
+    let mut found = Vec::with_capacity(paths.len());
+    for chunk in paths.chunks(CHUNK) {
+        found.extend(driver.read_all(chunk).await.map_err(fail)?);
+    }
 
     let claims: Vec<_> = queue.0.iter().map(|place| place.claim).collect();
     let last_marked =

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use zookeeper_client::Error as Answer;
 
 use crate::driver::{Driver, Share, Stat, Watch};
-use crate::error::Fault;
+use crate::error::{Fault, Unheard};
 use crate::lease::Session;
 
 /// How long those are waited for whose connection broke.
@@ -79,7 +79,7 @@ impl<'a> Place<'a> {
 /// That it is over says nothing of the session that the node hangs on: asked again, elsewhere.
 fn of_a_lookout(fault: Fault) -> Fault {
     match fault {
-        Fault::Gone | Fault::Forbidden(Answer::AuthFailed) => Fault::Unknown(None),
+        Fault::Gone | Fault::Forbidden(Answer::AuthFailed) => Fault::Unknown(Unheard::default()),
         fault => fault,
     }
 }

@@ -6,10 +6,11 @@
 //! | writer, reader | `_c_<id>-__WRIT__<N>`, `_c_<id>-__READ__<N>` |
 //! | permits | `_c_<id>-w<weight>-lease-<N>` |
 //!
-//! `<N>` is the server's counter of creations in that directory: it orders the queue. It is a signed 32-bit number, compared
-//! by serial-number arithmetic, and it does not get past its highest: a server stays there, and numbers two nodes alike. So
-//! [nobody joins](is_used_up) with that, until the directory was empty and has gone. Rule and weight stand in the name since
-//! a listing returns names and nothing else. `<id>` is one that this client has used before, if one is free
+//! `<N>` is the server's counter of creations in that directory, a signed 32-bit number: it orders the queue, as plain numbers
+//! from 0 to 2^31-1 are ordered. A child with another number behind the marker is no contender: it comes from another program,
+//! or from a counter that has passed its highest. A server numbers two nodes alike there, so [no join counts](is_used_up) with the
+//! highest number or one behind it, until the directory was empty and has gone. Rule and weight stand in the name since a listing
+//! returns names and nothing else. `<id>` is one that this client has used before, if one is free
 //! ([`Names`](latchwork_core::contracts::Names)).
 
 use std::cmp::Reverse;
@@ -69,16 +70,16 @@ pub(crate) fn as_reader(writer: &str) -> Option<String> {
     Some(format!("{id}__READ__{counter}"))
 }
 
-/// The counter in a name, or in a path.
+/// The counter in a name, or in a path; `None` where that is no number from 0 to 2^31-1.
 pub(crate) fn counter(kind: Kind, name: &str) -> Option<i32> {
     read_name(kind, name).map(|(_, counter)| counter)
 }
 
-/// Whether a counter orders its node no more: others may have the same, or one before it though they come later. (A server
-/// keeps the higher of a directory's count and the new one, and makes the new one by adding: to the count that it keeps, or to
-/// that of a creation which is still under way.)
-pub(crate) fn is_used_up(counter: i32) -> bool {
-    !(0..i32::MAX).contains(&counter)
+/// Whether the number in a new node's name orders it no more: others may have the same, or one before it though they come later.
+/// (A server keeps the higher of a directory's count and the new one, and makes the new one by adding: to the count that it keeps,
+/// or to that of a creation which is still under way. So it stays at the highest, or is negative for a moment.)
+pub(crate) fn is_used_up(counter: Option<i32>) -> bool {
+    counter.is_none_or(|counter| !(0..i32::MAX).contains(&counter))
 }
 
 /// The name that begins with this prefix, and has this counter.
@@ -103,17 +104,14 @@ impl Place {
 }
 
 /// What a name says: the claim, and the counter behind the marker. Read from its end, since a queue's names are read
-/// at every look.
+/// at every look. A sign is no part of the counter, so that a negative one stands behind no marker.
 fn read_name(kind: Kind, name: &str) -> Option<(Claim, i32)> {
     let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
-    // A marker may end with a dash itself, so that it belongs to the counter only where that makes a marker.
-    let negative = name[..digits].ends_with('-').then(|| digits - 1);
-    [Some(digits), negative].into_iter().flatten().find_map(|at| {
-        let counter = name[at..].parse().ok()?;
-        markers(kind).iter().find_map(|&(marker, claim)| {
-            let before = name[..at].strip_suffix(marker)?;
-            Some((claim.unwrap_or_else(|| Claim::Permits(weight(before))), counter))
-        })
+    let (before, counter) = name.split_at(digits);
+    let counter = counter.parse().ok()?;
+    markers(kind).iter().find_map(|&(marker, claim)| {
+        let before = before.strip_suffix(marker)?;
+        Some((claim.unwrap_or_else(|| Claim::Permits(weight(before))), counter))
     })
 }
 
@@ -139,7 +137,7 @@ impl Queue {
     /// The same up to the node of this name: what exclusive and shared claims are decided by.
     pub(crate) fn read_up_to(own: &str, kind: Kind, children: Vec<String>) -> Self {
         let last = counter(kind, own);
-        Self::read_those(kind, children, |counter| last.is_none_or(|last| counter.wrapping_sub(last) <= 0))
+        Self::read_those(kind, children, |counter| last.is_none_or(|last| counter <= last))
     }
 
     fn read_those(kind: Kind, children: Vec<String>, wanted: impl Fn(i32) -> bool) -> Self {
@@ -150,15 +148,10 @@ impl Queue {
                 .filter_map(|name| Place::parse(kind, name))
                 .filter(|place| wanted(place.counter)),
         );
-        // Counters of one queue lie within half their range of each other, so that any one of them is a
-        // reference from which the others are before or behind.
-        if let Some(reference) = places.first().map(|place| place.counter) {
-            places.sort_unstable_by_key(|place| {
-                // A writer that turns reader has both nodes for a moment, with one counter: the writer
-                // first, since its leaving is what changes something.
-                (place.counter.wrapping_sub(reference), Reverse(place.claim == Claim::Exclusive))
-            });
-        }
+        // A writer that turns reader has both nodes for a moment, with one counter: the writer first, since its leaving is
+        // what changes something. Others of one counter are foreign: the name gives all clients one order.
+        let rank = |place: &Place| (place.counter, Reverse(place.claim == Claim::Exclusive));
+        places.sort_unstable_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.name.cmp(&b.name)));
         Self(places)
     }
 
@@ -171,7 +164,7 @@ impl Queue {
     pub(crate) fn right_before(&self, at: usize) -> Option<&str> {
         let (ahead, own) = (&self.0[at.checked_sub(1)?], &self.0[at]);
         let counter = format!("{:010}", ahead.counter);
-        if own.counter.wrapping_sub(ahead.counter) == 1 { ahead.name.strip_suffix(&counter) } else { None }
+        if own.counter - ahead.counter == 1 { ahead.name.strip_suffix(&counter) } else { None }
     }
 
     /// As core's decision takes it. `marked` tells of which nodes it is known that they are marked as admitted.
@@ -208,31 +201,40 @@ mod tests {
     }
 
     #[test]
-    fn the_order_goes_on_where_the_counter_wraps() {
+    fn counters_are_ordered_plainly_and_others_are_no_contenders() {
         let queue = read(
             Kind::Mutex,
-            &["a-lock--2147483648", "b-lock-2147483646", "c-lock-2147483647", "d-lock--2147483647"],
+            &[
+                "b-lock-2147483647",
+                "x-lock--2147483646",
+                "x-lock-2147483648",
+                "c-lock-17",
+                "a-lock-0000000000",
+            ],
         );
-        assert_eq!(
-            names(&queue),
-            ["b-lock-2147483646", "c-lock-2147483647", "a-lock--2147483648", "d-lock--2147483647"]
-        );
-        assert_eq!(
-            names(&read(Kind::Mutex, &["b-lock-0000000000", "a-lock--000000001"]))[0],
-            "a-lock--000000001"
-        );
+        assert_eq!(names(&queue), ["a-lock-0000000000", "c-lock-17", "b-lock-2147483647"]);
+        for name in
+            ["x-__WRIT__-000000001", "x-__READ__--1", "x-__READ__", "x-__READ__+1", "x-__READ__99999999999"]
+        {
+            assert_eq!(Place::parse(Kind::RwLock, name.to_owned()), None, "{name}");
+        }
+        let twice = ["b-lock-5", "a-lock-5"];
+        assert_eq!(names(&read(Kind::Mutex, &twice)), ["a-lock-5", "b-lock-5"]);
     }
 
     #[test]
     fn a_counter_that_does_not_order_is_used_up() {
-        assert!([i32::MAX, i32::MIN, -1].into_iter().all(is_used_up));
-        assert!(![0, 1, i32::MAX - 1].into_iter().any(is_used_up));
+        let counter = |name| counter(Kind::Mutex, name);
+        assert!(
+            ["x-lock-2147483647", "x-lock--2147483648", "x-lock-"].into_iter().map(counter).all(is_used_up)
+        );
+        assert!(!["x-lock-0000000000", "x-lock-2147483646"].into_iter().map(counter).any(is_used_up));
     }
 
     #[test]
     fn who_is_behind_is_left_out() {
-        let names: Vec<_> = (-2..3)
-            .map(|step: i32| format!("x-lock-{:010}", (i32::MAX - 1).wrapping_add(step)))
+        let names: Vec<_> = (0..5)
+            .map(|step: i32| format!("x-lock-{:010}", i32::MAX - step))
             .chain(["note".to_owned()])
             .collect();
         let whole = Queue::read(Kind::Mutex, names.clone());

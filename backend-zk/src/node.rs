@@ -13,10 +13,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Join, Node, NodeState};
+use latchwork_core::contracts::{Join, Leave, Node, NodeKeeper, NodeState};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Error, ErrorKind, Kind, LostReason, Result};
 use parking_lot::Mutex;
@@ -43,6 +43,23 @@ pub(crate) enum Turn {
     Done,
 }
 
+/// How a node came to be admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// By what the queue showed.
+    Seen,
+    /// So, and its mark is to tell somebody who follows (RULES B6).
+    Marked,
+    /// By a release that was told: looked at later, if the hold lasts.
+    Told,
+}
+
+impl Entry {
+    pub(crate) fn of(mark: bool) -> Self {
+        if mark { Entry::Marked } else { Entry::Seen }
+    }
+}
+
 /// What its join knows of the queue: the first wait begins with it.
 pub(crate) enum First {
     View(Box<View>),
@@ -61,15 +78,15 @@ pub(crate) struct ZkNode {
     pub(crate) limit: Option<Box<str>>,
     pub(crate) claim: Claim,
     pub(crate) label: Arc<str>,
-    pub(crate) state: NodeState,
+    pub(crate) state: NodeKeeper,
     joined: i64,
     // Its id is free for the next when its leave is confirmed: no request of its join is still on its way.
     frees_id: AtomicBool,
-    left: AtomicBool,
+    left: OnceLock<Leave>,
     turn: Mutex<Turn>,
     leaving: AtomicBool,
     entered: AtomicBool,
-    // Releases of its queue's nodes are told.
+    // Releases of its queue's nodes are told, and believed.
     tells: bool,
     crowded: AtomicBool,
     pub(crate) first: Mutex<Option<First>>,
@@ -85,6 +102,7 @@ impl ZkNode {
         stat: &Stat,
         join: &Join,
     ) -> Arc<Self> {
+        session.seen.fetch_max(stat.czxid, Ordering::AcqRel);
         Arc::new_cyclic(|me| Self {
             session: Arc::clone(session),
             path: path.into(),
@@ -92,14 +110,14 @@ impl ZkNode {
             limit: site.limit.as_deref().map(Into::into),
             claim: join.claim,
             label: Arc::clone(&join.label),
-            state: NodeState::new(session.lease().clone(), sequence(stat)),
+            state: NodeKeeper::new(session.lease().clone(), sequence(stat)),
             joined: stat.ctime,
             frees_id: AtomicBool::new(!join.repeated),
-            left: AtomicBool::new(false),
+            left: OnceLock::new(),
             turn: Mutex::new(Turn::None),
             leaving: AtomicBool::new(false),
             entered: AtomicBool::new(false),
-            tells: site.kind == Kind::Mutex && !join.queue.is_exact(),
+            tells: site.kind == Kind::Mutex && !join.queue.is_exact() && session.trust.believes_told,
             crowded: AtomicBool::new(false),
             first: Mutex::default(),
             me: me.clone(),
@@ -127,18 +145,19 @@ impl ZkNode {
 
     /// The node is admitted as the listing says; it is, if the lease is not lost by now (RULES B1).
     /// `limit` is the one that counted, for permits.
-    pub(crate) fn enter(&self, mark: bool, own: Option<Armed>, limit: Limit) -> Result<()> {
+    pub(crate) fn enter(&self, entry: Entry, own: Option<Armed>, limit: Limit) -> Result<()> {
         if let Some(reason) = self.state.lost() {
             return Err(Error::lost(reason));
         }
         if self.entered.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        let mark = entry == Entry::Marked;
         if mark {
             self.session.runtime.spawn(mark_admitted(self.me.clone()));
         }
         let limit = (self.limit.is_some() && !mark).then_some(limit);
-        self.session.guards.add(Guard { node: self.me.clone(), own, limit });
+        self.session.guards.add(Guard { node: self.me.clone(), own, limit, told: entry == Entry::Told });
         Ok(())
     }
 
@@ -146,7 +165,7 @@ impl ZkNode {
     /// come back, so its id is not free.
     pub(crate) async fn take_back(&self) -> Result<()> {
         self.frees_id.store(false, Ordering::Release);
-        self.leave().await.map_err(|error| {
+        self.leave().await.map(drop).map_err(|error| {
             Error::new(ErrorKind::Unknown, "its node could not be taken back").because(error)
         })
     }
@@ -211,10 +230,10 @@ impl Node for ZkNode {
         self.wait().await
     }
 
-    async fn leave(&self) -> Result<()> {
+    async fn leave(&self) -> Result<Leave> {
         // The path may be another's by now: ids are used again, and a counter begins anew with its directory.
-        if self.left.load(Ordering::Acquire) {
-            return Ok(());
+        if let Some(left) = self.left.get() {
+            return Ok(*left);
         }
         // Before the request is sent: the deletion is not somebody else's hand then.
         self.leaving.store(true, Ordering::Release);
@@ -230,15 +249,15 @@ impl Node for ZkNode {
             None => Ok(false),
         };
         let left = match told {
-            Ok(true) => Ok(()),
+            Ok(true) => Ok(true),
             // What has no answer is asked again; it may have been carried out.
             Err(fault) if fault.is_transient() || matches!(fault, Fault::Gone) => Err(fault),
             // It was not there, or may not be told: it leaves all the same, and whoever follows lists.
             Ok(false) | Err(_) => driver.delete_all(&paths).await,
         };
         match left {
-            Ok(()) => {
-                self.left.store(true, Ordering::Release);
+            Ok(was_there) => {
+                let left = *self.left.get_or_init(|| Leave::of(was_there));
                 if let Some(id) = id {
                     self.session.names.free(self.queue(), id);
                 }
@@ -249,10 +268,10 @@ impl Node for ZkNode {
                         self.session.history.left(self.kind, self.queue(), birth, now);
                     }
                 }
-                Ok(())
+                Ok(left)
             }
             // It goes with the session.
-            Err(Fault::Gone) => self.session.over().map(drop).ok_or_else(Error::closed),
+            Err(Fault::Gone) => self.session.over().map(Leave::Absent).ok_or_else(Error::closed),
             Err(fault) => Err(fault.error("leave")),
         }
     }

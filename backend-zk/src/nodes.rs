@@ -9,12 +9,12 @@ use latchwork_core::{Address, Error, ErrorKind, Kind, LostReason, Result};
 
 use crate::config::Settings;
 use crate::driver::{self, Connection, Joining, Look, Mode, Stat, Watch};
-use crate::error::Fault;
-use crate::history::{Birth, Expected};
+use crate::error::{Fault, Unheard};
+use crate::history::{Birth, Expected, right_before};
 use crate::lease::Session;
 use crate::limit::{Limit, settle_limit};
 use crate::names::{Queue, counter, id_prefix, is_used_up, numbered, prefix};
-use crate::node::{First, ZkNode};
+use crate::node::{Entry, First, ZkNode};
 use crate::tags::sequence;
 
 /// How often a join makes a queue's directory that the server removes under it (it does so with empty ones).
@@ -57,23 +57,22 @@ pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> 
 }
 
 async fn enter(session: &Arc<Session>, site: &Site, join: &Join) -> Result<Joined> {
-    if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit)
+    if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit.exactly())
         && weight > limit
     {
-        return Err(join.conflict(Some(limit)));
+        return Err(join.conflict(&Some(limit).into()));
     }
     let name = session.names.lend(&site.path, join.id, join.repeated);
     let made = make(session, site, join, name).await.map_err(|fault| overtaken(session, fault, "join"))?;
     let Made { path, stat, shown, limit } = made;
     let node = ZkNode::new(session, site, &path, &stat, join);
-    if counter(site.kind, node.name()).is_some_and(is_used_up) {
+    if is_used_up(counter(site.kind, node.name())) {
         node.take_back().await?;
-        let why = "the counter of the queue's directory is used up: it begins anew when the queue was empty for some minutes";
-        return Err(Error::new(ErrorKind::Unavailable, why));
+        return Err(used_up(&session.settings, &site.path));
     }
     let children = match shown {
         Shown::Nobody => {
-            node.enter(false, None, Limit::default())?;
+            node.enter(Entry::Seen, None, Limit::default())?;
             return Ok(Joined::Admitted(node));
         }
         Shown::Queue(children) => children,
@@ -96,7 +95,7 @@ async fn enter(session: &Arc<Session>, site: &Site, join: &Join) -> Result<Joine
     };
     match standing(&queue.listed(|_| false), own, limit.permits) {
         Standing::Admitted { mark } => {
-            node.enter(mark || read_later, None, limit)?;
+            node.enter(Entry::of(mark || read_later), None, limit)?;
             Ok(Joined::Admitted(node))
         }
         _ if join.patience == Patience::Try => {
@@ -108,6 +107,17 @@ async fn enter(session: &Arc<Session>, site: &Site, join: &Join) -> Result<Joine
             Ok(Joined::Waiting(node))
         }
     }
+}
+
+/// The server's counter of this directory has no number left that orders a node.
+fn used_up(settings: &Settings, queue: &str) -> Error {
+    let path = format!("{}{queue}", settings.chroot.as_deref().unwrap_or_default());
+    let why = format!(
+        "the queue {path} has used up its directory's counter (cversion, up to {}): nobody can join it. Once nobody holds or waits \
+         there, delete {path}, and it begins anew at 0; the server does so by itself when the queue was empty for some minutes",
+        i32::MAX - 1,
+    );
+    Error::new(ErrorKind::Misconfigured, why)
 }
 
 /// Removes whatever an attempt has left. A request of it that still waits to be sent on this session is
@@ -248,7 +258,7 @@ async fn create_alone(
     }
     let ahead = match (birth, expected) {
         (Some(birth), Expected::Behind(neighbour, _)) => {
-            Some(site.node(&numbered(&neighbour, birth.counter.wrapping_sub(1))))
+            right_before(birth.counter).map(|counter| site.node(&numbered(&neighbour, counter)))
         }
         _ => None,
     };
@@ -327,10 +337,10 @@ async fn or_undone(
 ) -> std::result::Result<Shown, Fault> {
     match shown {
         // The create is known, the listing is not: told as unknown, so that the node is found again.
-        Err(fault) if fault.is_transient() => Err(Fault::Unknown(None)),
+        Err(fault) if fault.is_transient() => Err(Fault::Unknown(Unheard::default())),
         Err(fault) => {
             // Not allowed to look, say: nothing is to be left behind then.
-            delete(session, path).await.map_err(|_| Fault::Unknown(None))?;
+            delete(session, path).await.map_err(|_| Fault::Unknown(Unheard::default()))?;
             Err(fault)
         }
         Ok(shown) => Ok(shown),
@@ -357,9 +367,11 @@ pub(crate) fn overtaken(session: &Session, fault: Fault, what: &str) -> Error {
             Some(LostReason::Closed) | None => Error::closed(),
             Some(reason) => Error::lost(reason),
         },
-        Fault::Unknown(_) if session.lease().lost() == Some(LostReason::Expired) => {
-            Error::lost(LostReason::Expired)
-        }
-        fault => fault.error(what),
+        fault => match (&fault, session.lease().lost()) {
+            (Fault::Unknown(_), Some(reason @ (LostReason::Expired | LostReason::Forgotten))) => {
+                Error::lost(reason)
+            }
+            _ => fault.error(what),
+        },
     }
 }

@@ -1,5 +1,7 @@
 //! What a node's data say: the owner's label, and behind it what became of the node.
 
+use latchwork_core::contracts::Entry;
+
 use crate::driver::Stat;
 
 /// Stands behind the label in the data of a node that is marked as admitted (permits, RULES B6).
@@ -25,7 +27,7 @@ impl Told {
             None => (data.strip_suffix(ADMITTED).unwrap_or(data), None),
         };
         let (sequence, joined) = was.unwrap_or((sequence(stat), stat.ctime));
-        Self { sequence, joined, label: String::from_utf8_lossy(label).into_owned() }
+        Self { sequence, joined, label: Entry::label_of(label) }
     }
 }
 
@@ -76,7 +78,8 @@ mod tests {
     fn what_is_no_tag_is_label() {
         for data in ["", "\0", "a\0b", "a\0writer", "a\0writer 5", "a\0writer 5 x", "a\0writer 5 6 7"] {
             let told = Told::read(data.as_bytes(), &STAT);
-            assert_eq!((told.sequence, told.joined, told.label.as_str()), (9, 90, data));
+            let shown = data.replace('\0', "\\u{0}");
+            assert_eq!((told.sequence, told.joined, told.label), (9, 90, shown));
         }
     }
 }

@@ -9,9 +9,13 @@
 //!   left. It does not hold for writers of a read/write lock: a writer that turns reader makes a node with its own counter, ahead of us.
 //! * In a mutex who had several ahead while it waited tells its release: it makes and deletes a node of its own name in another
 //!   directory, and deletes its node, in one transaction. Who stands right behind it, and behind others, watches for that one
-//!   too, hears of it first, and is admitted, however many were ahead: whoever releases was admitted, so that all before it are
-//!   gone. Nothing else makes such a node: any other end of a wait or hold is a mere deletion, and a wish of Curator's for
-//!   revocation a mere change. Not at an exact address, where those ahead may be others'.
+//!   too, and is admitted by the two events together, however many were ahead: whoever releases was admitted, so that all before it
+//!   are gone. Any other end of a wait or hold is a mere deletion, and a wish of Curator's for revocation a mere change. Not at an
+//!   exact address, where those ahead may be others'.
+//!
+//! Somebody else may make such a node. By itself it admits nobody: the end of the node ahead must come with it, as it does from one
+//! transaction. It is not looked for at all where somebody may make it who may not delete nodes of queues (see
+//! [`Trust`](crate::trust::Trust)). And a hold that lasts is looked at behind its admission (see [`guard`](crate::guard)).
 //!
 //! In both nobody can come in between or ahead, since counters only rise; the own node is watched too, on the same connection, whose
 //! answers and events come in the server's order, and are looked at in it, so that its removal would be seen first; the own
@@ -43,9 +47,9 @@ use latchwork_core::{Error, ErrorKind, Kind, Moment, Result};
 
 use crate::driver::{Connection, Event, Look};
 use crate::error::Fault;
-use crate::limit::{Limit, read_limit};
+use crate::limit::{Limit, read_limit, stored};
 use crate::names::Queue;
-use crate::node::{First, ZkNode};
+use crate::node::{Entry, First, ZkNode};
 use crate::nodes::{View, overtaken};
 use crate::tags::is_admitted;
 use arm::Ahead;
@@ -59,6 +63,10 @@ const OWN_WATCHED_AFTER: Duration = Duration::from_millis(250);
 
 /// From so many ahead on a waiter asks for its neighbour rather than for the queue, the next time.
 const FAR_FROM_HEAD: usize = 4;
+
+/// The two events of a release come from one transaction, one right behind the other: a deletion that comes later than this behind
+/// the first is none of its.
+const TOGETHER: Duration = Duration::from_millis(50);
 
 /// Why a wait for events ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,8 +117,8 @@ impl ZkNode {
                     Err(fault) => Err(fault),
                 };
                 match admitted {
-                    Ok(true) => return self.enter(false, own, Limit::default()),
-                    Ok(false) => {}
+                    Ok(Some(entry)) => return self.enter(entry, own, Limit::default()),
+                    Ok(None) => {}
                     Err(fault) => self.heal(fault).await?,
                 }
                 continue;
@@ -131,14 +139,19 @@ impl ZkNode {
                 },
             };
             if matches!(self.claim, Claim::Permits(weight) if weight > limit.permits) {
-                return Err(self.claim.outweighs(limit.permits));
+                match self.outweighs().await {
+                    Ok(Some(error)) => return Err(error),
+                    Ok(None) => {}
+                    Err(fault) => self.heal(fault).await?,
+                }
+                continue;
             }
             let Some(at) = queue.position(self.name()) else {
                 self.removed_while_waiting();
                 continue;
             };
             let waited = match standing(&queue.listed(|name| marked.contains(name)), at, limit.permits) {
-                Standing::Admitted { mark } => return self.enter(mark, own, limit),
+                Standing::Admitted { mark } => return self.enter(Entry::of(mark), own, limit),
                 Standing::Behind { watch, sole } => {
                     let name = &queue.0[watch].name;
                     let path = self.beside(name);
@@ -191,7 +204,7 @@ impl ZkNode {
                         Ok(watched) => {
                             let ahead = Neighbour { path, watched, told, connection, alone };
                             match self.behind(&mut own, own_due, ahead).await {
-                                Ok(true) => return self.enter(false, own, limit),
+                                Ok(Some(entry)) => return self.enter(entry, own, limit),
                                 waited => waited.map(drop),
                             }
                         }
@@ -264,17 +277,22 @@ impl ZkNode {
         }
     }
 
-    /// Waits behind one node; answers whether its end admits. Else: look again.
+    /// Waits behind one node; answers by what its end admits. Else: look again.
     async fn behind(
         &self,
         own: &mut Option<Armed>,
         own_due: Moment,
         ahead: Neighbour,
-    ) -> std::result::Result<bool, Fault> {
+    ) -> std::result::Result<Option<Entry>, Fault> {
         let Neighbour { path, watched, told, connection, alone } = ahead;
         let woken = self.until(own, own_due, told, watched, Some(&path)).await?;
-        let admits = woken == Woken::Released || alone && woken == Woken::Left;
-        Ok(admits && own.is_some() && connection.is_some_and(|mut connection| connection.has_lasted()))
+        let entry = match woken {
+            Woken::Released => Some(Entry::Told),
+            Woken::Left if alone => Some(Entry::Seen),
+            Woken::Left | Woken::Look => None,
+        };
+        let lasted = own.is_some() && connection.is_some_and(|mut connection| connection.has_lasted());
+        Ok(entry.filter(|_| lasted))
     }
 
     /// Waits for an event of what is watched (at `path`, where that is one node), of the own node, for the loss of
@@ -290,7 +308,7 @@ impl ZkNode {
         let (clock, mut declined) = (self.state.lease().clock(), false);
         // In time for NODE-GONE, should the own node not be watched.
         let next_look = || clock.now() + self.state.lease().ttl() * 3 / 4;
-        let mut again = next_look();
+        let (mut again, mut announced) = (next_look(), None);
         loop {
             let unwatched = own.is_none() && !declined;
             tokio::select! {
@@ -303,9 +321,16 @@ impl ZkNode {
                         }
                         Woken::Look
                     }
-                    Told::Released(Event::Created) => Woken::Released,
-                    Told::Watched(Event::Deleted) => Woken::Left,
-                    Told::Released(_) | Told::Watched(_) => Woken::Look,
+                    Told::Announced => {
+                        announced = Some(clock.now());
+                        continue;
+                    }
+                    Told::Released => Woken::Released,
+                    Told::Watched(Event::Deleted) => match announced {
+                        Some(at) if clock.now().since(at) <= TOGETHER => Woken::Released,
+                        _ => Woken::Left,
+                    },
+                    Told::Watched(_) => Woken::Look,
                 }),
                 () = clock.sleep_until(own_due), if unwatched => {
                     let Some(room) = self.session.driver.room_for(&self.path) else {
@@ -335,6 +360,14 @@ impl ZkNode {
             }
             again = next_look();
         }
+    }
+
+    /// The end of a wait for permits whose weight does not fit what is stored; `None` where it fits by now.
+    async fn outweighs(&self) -> std::result::Result<Option<Error>, Fault> {
+        let Some(path) = self.limit.as_deref() else { return Ok(None) };
+        let stored = stored(&self.session, path).await?;
+        let fits = stored.permits().is_some_and(|limit| self.claim.weight() <= limit);
+        Ok((!fits).then(|| self.claim.outweighs(&stored)))
     }
 
     /// After a request that came to nothing: waits until it makes sense to ask again.

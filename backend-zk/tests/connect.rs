@@ -142,7 +142,7 @@ async fn a_namespace_in_which_releases_may_not_be_told_serves_all_the_same() {
     let coordinator = common::coordinator(&config).await;
     let mutex = coordinator.mutex("a").unwrap();
     let turn = || async { latchwork_core::Hold::release(&mutex.acquire().await.unwrap()).await.unwrap() };
-    soon(async { tokio::join!(turn(), turn(), turn(), turn()) }).await;
+    let _ = soon(async { tokio::join!(turn(), turn(), turn(), turn()) }).await;
     coordinator.close().await.unwrap();
     assert_eq!(stranger.list_children(&root).await.unwrap().len(), 6);
 }
@@ -187,7 +187,7 @@ async fn a_dropped_coordinator_is_closed_at_once_however_long_its_session() {
     let coordinator = common::coordinator(&config).await;
     let mutex = coordinator.mutex("a").unwrap();
     for _ in 0..3 {
-        latchwork_core::Hold::release(&mutex.acquire().await.unwrap()).await.unwrap();
+        let _ = latchwork_core::Hold::release(&mutex.acquire().await.unwrap()).await.unwrap();
     }
     drop((coordinator, mutex));
     let clients = format!("/{}/client", config.namespace);

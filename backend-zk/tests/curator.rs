@@ -12,7 +12,7 @@ use common::{
 };
 use latchwork_core::contracts::Page;
 use latchwork_core::decide::Claim::{Exclusive, Shared};
-use latchwork_core::{Address, Fenced, Hold, Kind};
+use latchwork_core::{Address, Kind};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use zookeeper_client::CreateMode;
@@ -82,7 +82,7 @@ async fn curators_mutex_and_ours_take_turns() {
     curator.does("try", "refused").await;
     curator.told("acquire").await;
     soon(async { while mutex.queue(0, 10).await.unwrap().len() < 2 {} }).await;
-    guard.release().await.unwrap();
+    let _ = guard.release().await.unwrap();
     curator.says("acquired").await;
     curator.does("release", "released").await;
 
@@ -96,7 +96,7 @@ async fn curators_mutex_and_ours_take_turns() {
         last = guard.token();
         put(&stranger, &inside, CreateMode::Ephemeral).await;
         stranger.delete(&inside, None).await.unwrap();
-        guard.release().await.unwrap();
+        let _ = guard.release().await.unwrap();
     }
     curator.says("done").await;
     coordinator.close().await.unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{PATIENCE, config};
 use latchwork_conformance::servers::Ensemble;
 use latchwork_core::contracts::Backend;
-use latchwork_core::{Clock, Config, Coordinator, Fenced, Hold, LostReason, Moment};
+use latchwork_core::{Clock, Config, Coordinator, LostReason, Moment};
 use latchwork_zookeeper::ZooKeeperBackend;
 use tokio::time::timeout;
 
@@ -54,7 +54,7 @@ async fn cut_off(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeeper
     assert!(next.token() > held.token());
     ensemble.heal();
     ensemble.wait_until_serving(follower).await.unwrap();
-    next.release().await.unwrap();
+    let _ = next.release().await.unwrap();
     other.close().await.unwrap();
     holder.close().await.unwrap();
     Outcome { lost: lost.0, admitted }

@@ -11,9 +11,9 @@ use common::{
     address, admitted, backend, config, coordinator, holds, join, one_proxied, put, server, soon,
     still_waits, stranger, waiting,
 };
-use latchwork_core::contracts::{Backend, Close, Join, Joined, Node, Page, Patience};
+use latchwork_core::contracts::{AskedLimit, Backend, Close, Join, Joined, Node, Page, Patience};
 use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
-use latchwork_core::{Address, ErrorKind, Fenced, Hold, Kind, LostReason};
+use latchwork_core::{Address, ErrorKind, Kind, LostReason};
 use zookeeper_client::{Acls, CreateMode};
 
 const ALL: Page = Page { after: 0, most: 100 };
@@ -38,7 +38,7 @@ async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_remov
         let queue = format!("/{}/mutex/a", config.namespace);
         let names = stranger.list_children(&queue).await.unwrap();
         assert!(names.len() == 1 && names[0].ends_with("-lock-0000000000"), "{names:?}");
-        guard.release().await.unwrap();
+        let _ = guard.release().await.unwrap();
         // What the server does with a container that was empty for a minute.
         stranger.delete(&queue, None).await.unwrap();
     }
@@ -366,7 +366,7 @@ async fn a_join_that_failed_behind_its_write_takes_its_id_with_it() {
     let queue = address(&config, Kind::Semaphore, "a");
     let asked = join(&queue, Permits(1));
     let kept = admitted(client.join(&asked).await);
-    let other = Join { limit: Some(3), ..join(&queue, Permits(1)) };
+    let other = Join { limit: AskedLimit::Exactly(3), ..join(&queue, Permits(1)) };
     assert_eq!(*client.join(&other).await.unwrap_err().kind(), ErrorKind::Conflict);
     let next = admitted(client.join(&join(&queue, Permits(1))).await);
     let names = stranger.list_children(&format!("/{}/semaphore/a", config.namespace)).await.unwrap();
@@ -507,7 +507,7 @@ async fn curators_contenders_are_honoured_at_an_exact_address_and_other_children
     let coordinator = coordinator(&config).await;
     let mutex = coordinator.mutex(Address::exact(path.as_str())).unwrap();
     // The directories are made as Curator makes them.
-    soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     put(&stranger, &format!("{path}/note"), CreateMode::Persistent).await;
     let foreign = put(
         &stranger,
@@ -532,7 +532,7 @@ async fn curators_contenders_are_honoured_at_an_exact_address_and_other_children
     // A Curator behind us sees our node as one of its own.
     let names = stranger.list_children(&path).await.unwrap();
     assert!(names.iter().any(|name| name.starts_with("_c_") && name.contains("-lock-")), "{names:?}");
-    guard.release().await.unwrap();
+    let _ = guard.release().await.unwrap();
     coordinator.close().await.unwrap();
 }
 
@@ -630,7 +630,7 @@ async fn many_permits_go_round_without_a_sleeper() {
         let (backend, queue) = (backends[n % 2].clone(), queue.clone());
         tasks.spawn(async move {
             let request = latchwork_core::contracts::Join {
-                limit: Some(7),
+                limit: AskedLimit::Exactly(7),
                 ..join(&queue, Permits(1 + u32::try_from(n % 3).unwrap()))
             };
             let node = match backend.join(&request).await.unwrap() {
@@ -659,14 +659,14 @@ async fn another_limit_is_a_conflict_and_leaves_nothing() {
     let queue = address(&config, Kind::Semaphore, "a");
     let backend = backend(&config).await;
     let with =
-        |limit: Option<u32>, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
+        |limit: AskedLimit, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
     let conflict =
         |joined: latchwork_core::Result<Joined>| *joined.unwrap_err().kind() == ErrorKind::Conflict;
-    assert!(conflict(backend.join(&with(None, Permits(1))).await), "none is stored yet");
-    let held = admitted(backend.join(&with(Some(2), Permits(1))).await);
-    assert!(conflict(backend.join(&with(Some(3), Permits(1))).await));
-    assert!(conflict(backend.join(&with(None, Permits(3))).await));
-    let followed = admitted(backend.join(&with(None, Permits(1))).await);
+    assert!(conflict(backend.join(&with(AskedLimit::Stored, Permits(1))).await), "none is stored yet");
+    let held = admitted(backend.join(&with(AskedLimit::Exactly(2), Permits(1))).await);
+    assert!(conflict(backend.join(&with(AskedLimit::Exactly(3), Permits(1))).await));
+    assert!(conflict(backend.join(&with(AskedLimit::Stored, Permits(3))).await));
+    let followed = admitted(backend.join(&with(AskedLimit::Stored, Permits(1))).await);
     assert_eq!(backend.list(&queue, ALL).await.unwrap().len(), 2);
     for node in [held, followed] {
         node.leave().await.unwrap();
@@ -717,11 +717,11 @@ async fn a_lowered_limit_puts_nobody_to_sleep() {
     let backend = backend(&config).await;
     let stranger = stranger(addr).await;
     let with =
-        |limit: Option<u32>, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
-    let first = admitted(backend.join(&with(Some(3), Permits(2))).await);
-    let second = admitted(backend.join(&with(None, Permits(1))).await);
+        |limit: AskedLimit, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
+    let first = admitted(backend.join(&with(AskedLimit::Exactly(3), Permits(2))).await);
+    let second = admitted(backend.join(&with(AskedLimit::Stored, Permits(1))).await);
     stranger.set_data(&format!("/{}/limits/a", config.namespace), b"2", None).await.unwrap();
-    let third = waiting(backend.join(&with(None, Permits(1))).await);
+    let third = waiting(backend.join(&with(AskedLimit::Stored, Permits(1))).await);
     let waits = tokio::spawn({
         let node = third.clone();
         async move { node.admitted().await }

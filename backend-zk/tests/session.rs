@@ -18,7 +18,7 @@ use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{Backend, Close, Join, Joined, LeaseState, Page};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::recipes::Permit;
-use latchwork_core::{Config, Coordinator, ErrorKind, Fenced, Hold, Kind, LostReason, encode};
+use latchwork_core::{Config, Coordinator, ErrorKind, Hold, Kind, LostReason, encode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -190,10 +190,10 @@ async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
     proxy.resume();
     assert_eq!(places().await, before);
     main.check().expect("the end of one that watches only is not its own");
-    main.release().await.unwrap();
+    let _ = main.release().await.unwrap();
     for released in held.chunks(64) {
         for outcome in join_all(released.iter().map(Hold::release)).await {
-            outcome.unwrap();
+            let _ = outcome.unwrap();
         }
     }
     let mut granted = Vec::new();
@@ -321,7 +321,7 @@ async fn permits_that_there_is_no_room_to_watch_are_marked_when_the_limit_change
     }
     assert_eq!(marked, 1, "the holder, and nobody else");
     operator.set_limit(3).await.unwrap();
-    soon(next).await.unwrap().unwrap().release().await.unwrap();
+    let _ = soon(next).await.unwrap().unwrap().release().await.unwrap();
     drop(permits);
     client.close().await.unwrap();
     other.close().await.unwrap();
@@ -337,7 +337,7 @@ async fn room_for_watches_comes_back_with_what_is_released() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     for released in permits.chunks(64) {
         for outcome in join_all(released.iter().map(Hold::release)).await {
-            outcome.unwrap();
+            let _ = outcome.unwrap();
         }
     }
     let mutex = client.mutex("watched").unwrap();
@@ -458,7 +458,7 @@ async fn a_mutex_survives_a_cut_that_is_shorter_than_its_lease() {
     assert!(guard.is_held(), "held until the deadline");
     proxy.resume();
     soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
-    guard.release().await.unwrap();
+    let _ = guard.release().await.unwrap();
     coordinator.close().await.unwrap();
 }
 
@@ -531,7 +531,7 @@ async fn a_session_cut_off_is_lost_before_another_is_admitted_and_a_new_one_is_o
     };
     assert!(!guard.is_held());
     assert!(next.token() > token);
-    next.release().await.unwrap();
+    let _ = next.release().await.unwrap();
     // Nobody waits behind our own old node when the server is back.
     proxy.sever();
     proxy.resume();
@@ -542,7 +542,7 @@ async fn a_session_cut_off_is_lost_before_another_is_admitted_and_a_new_one_is_o
         Some(LostReason::Expired),
         "the old hold stays lost"
     );
-    again.release().await.unwrap();
+    let _ = again.release().await.unwrap();
     cut_off.close().await.unwrap();
     other.close().await.unwrap();
 }
@@ -690,7 +690,7 @@ async fn a_session_that_is_opened_anew_does_not_end_with_the_runtime_of_whoever_
     let lease = client.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
     hold.check().expect("the session is served and proven");
-    hold.release().await.unwrap();
+    let _ = hold.release().await.unwrap();
     client.close().await.unwrap();
 }
 
@@ -713,7 +713,7 @@ async fn a_stopped_server_suspends_and_a_restart_within_the_lease_loses_nothing(
     assert!(guard.is_held());
     let names = member.list_children(&format!("/{}/mutex/a", config.namespace)).await.unwrap();
     assert_eq!(names.len(), 1);
-    guard.release().await.unwrap();
+    let _ = guard.release().await.unwrap();
     coordinator.close().await.unwrap();
 }
 
@@ -797,6 +797,6 @@ async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_joi
     assert!(lease.clock().now() < lease.deadline(), "told by the server, not by the clock");
     let again = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
     assert!(again.token() > guard.token());
-    again.release().await.unwrap();
+    let _ = again.release().await.unwrap();
     coordinator.close().await.unwrap();
 }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use latchwork_core::contracts::AskedLimit;
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::Permit;
-use latchwork_core::{Coordinator, Hold, Kind, Release, Result};
+use latchwork_core::{Coordinator, Kind, Release, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::exclusive::Lock;
@@ -64,11 +65,11 @@ impl Adapter {
     }
 
     /// The limit that its joins are made with.
-    pub(crate) fn limit(self) -> Option<u32> {
+    pub(crate) fn limit(self) -> AskedLimit {
         match self {
-            Self::Mutex | Self::Writer | Self::Reentrant => None,
-            Self::SemaphoreOfOne => Some(1),
-            Self::SemaphoreOfFive => Some(TAKEN + 1),
+            Self::Mutex | Self::Writer | Self::Reentrant => AskedLimit::Stored,
+            Self::SemaphoreOfOne => AskedLimit::Exactly(1),
+            Self::SemaphoreOfFive => AskedLimit::Exactly(TAKEN + 1),
         }
     }
 
@@ -90,7 +91,7 @@ impl Adapter {
         Ok(match self {
             Self::Mutex => Lock::from(coordinator.mutex(key)?),
             Self::SemaphoreOfOne | Self::SemaphoreOfFive => {
-                let limit = self.limit().expect("a semaphore has a limit");
+                let limit = self.limit().exactly().expect("a semaphore has a limit");
                 Lock::permits(coordinator.semaphore(key, limit)?, 1, taken)
             }
             Self::Writer => Lock::writer(coordinator.rwlock(key)?),

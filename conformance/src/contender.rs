@@ -126,7 +126,8 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     let waited_ms = u64::try_from(clock.now().since(asked).as_millis()).unwrap_or(u64::MAX);
     say(&Event::Held { token: guard.token(), waited_ms });
     obey(&guard, BufReader::new(tokio::io::stdin()).lines(), order.tells_of_loss).await;
-    guard.release().await?;
+    // Its loss was told when it happened, if it was asked for.
+    let _ = guard.release().await?;
     coordinator.close().await?;
     say(&Event::Released);
     Ok(())

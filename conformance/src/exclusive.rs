@@ -161,7 +161,7 @@ impl ByOwners {
 #[async_trait]
 impl Exclusive for ByOwners {
     async fn acquire_with(&self, options: Acquire) -> Result<Guard> {
-        self.lock.acquire_with(&self.owner(), options).await.map(Guard::fenced)
+        self.lock.acquire_as_with(&self.owner(), options).await.map(Guard::fenced)
     }
 
     async fn try_acquire(&self) -> Result<Option<Guard>> {

@@ -22,6 +22,8 @@ use crate::testbed::Testbed;
 
 /// No case may take longer; a paused clock runs fast.
 const LIMIT: Duration = Duration::from_secs(120);
+/// Nor one of the long tier.
+const LONG_LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs the suite against one testbed, as the `main` of a test target with `harness = false`: the whole of what a backend
 /// crate adds. Understands the arguments of `cargo test`; runs as a client process when the suite asks for one.
@@ -152,11 +154,24 @@ pub enum Played {
 /// # Errors
 /// The message of the failed assertion.
 pub fn play(bed: &'static dyn Testbed, case: &Case) -> Result<Played, String> {
-    play_with(bed, case.adapter, async |scene| (case.play)(scene).await)
+    play_within(limit(case.long), bed, case.adapter, async |scene| (case.play)(scene).await)
+}
+
+fn limit(long: bool) -> Duration {
+    if long { LONG_LIMIT } else { LIMIT }
 }
 
 /// Plays what is no case of the suite, as [`play`] does.
 pub(crate) fn play_with(
+    bed: &'static dyn Testbed,
+    adapter: Adapter,
+    case: impl AsyncFnOnce(&Scene),
+) -> Result<Played, String> {
+    play_within(LIMIT, bed, adapter, case)
+}
+
+fn play_within(
+    limit: Duration,
     bed: &'static dyn Testbed,
     adapter: Adapter,
     case: impl AsyncFnOnce(&Scene),
@@ -171,7 +186,7 @@ pub(crate) fn play_with(
                 scene.assert_nothing_left().await;
                 scene.played()
             };
-            let limit = if bed.is_paused() { LIMIT * 20 } else { LIMIT };
+            let limit = if bed.is_paused() { limit * 20 } else { limit };
             tokio::time::timeout(limit, whole).await.map_err(|_| format!("took longer than {limit:?}"))
         })
     }));

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
-use latchwork_core::contracts::{Entry, Join, Joined, LeaseState, NodeId, Page, Patience};
+use latchwork_core::contracts::{AskedLimit, Entry, Join, Joined, LeaseState, NodeId, Page, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::ReentrantMutex;
-use latchwork_core::{Address, Config, Coordinator, Kind};
+use latchwork_core::{Address, Config, Coordinator, Kind, Release};
 use tokio::time::{Instant, timeout};
 
 use crate::adapter::{Adapter, Taken};
@@ -225,6 +225,11 @@ pub(crate) async fn acquire(mutex: &Lock) -> Guard {
     soon("acquire", mutex.acquire()).await.expect("acquired")
 }
 
+/// What a release must answer of a hold that nobody has taken.
+pub(crate) fn in_time(release: Release) {
+    assert_eq!(release, Release::Released, "it was held until now");
+}
+
 pub(crate) async fn try_acquire(mutex: &Lock) -> Option<Guard> {
     soon("try_acquire", mutex.try_acquire()).await.expect("answered")
 }
@@ -312,8 +317,8 @@ pub(crate) fn join_of(queue: &Address, claim: Claim) -> Join {
         id: NodeId::random(),
         claim,
         limit: match claim {
-            Claim::Permits(_) => Some(2),
-            _ => None,
+            Claim::Permits(_) => AskedLimit::Exactly(2),
+            _ => AskedLimit::Stored,
         },
         label: "conformance".into(),
         patience: Patience::Wait,

@@ -15,6 +15,8 @@ pub mod contender;
 mod exclusive;
 mod harness;
 mod kit;
+pub mod log;
+pub mod outages;
 pub mod proxy;
 pub mod report;
 pub mod servers;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::decide::Claim;
-use latchwork_core::{Coordinator, Fenced, Hold, Result, Token};
+use latchwork_core::{Coordinator, Hold, Result, Token};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -66,7 +66,7 @@ impl Soak {
             SoakKind::Exclusive => {
                 let guard = order.lock(coordinator)?.acquire().await?;
                 tell(&**guard, Claim::Exclusive, guard.token(), tokio::task::yield_now()).await?;
-                guard.release().await?;
+                let _ = guard.release().await?;
             }
             SoakKind::ReadWrite if round.is_multiple_of(4) => {
                 let guard = coordinator.rwlock(order.name())?.write().await?;
@@ -74,21 +74,21 @@ impl Soak {
                 if round.is_multiple_of(8) {
                     let guard = guard.downgrade().await?;
                     tell(&guard, Claim::Shared, guard.token(), tokio::time::sleep(WORK)).await?;
-                    guard.release().await?;
+                    let _ = guard.release().await?;
                 } else {
-                    guard.release().await?;
+                    let _ = guard.release().await?;
                 }
             }
             SoakKind::ReadWrite => {
                 let guard = coordinator.rwlock(order.name())?.read().await?;
                 tell(&guard, Claim::Shared, guard.token(), tokio::time::sleep(WORK)).await?;
-                guard.release().await?;
+                let _ = guard.release().await?;
             }
             SoakKind::Permits { limit } => {
                 let weight = u32::try_from(round).map_or(1, |round| round % limit + 1);
                 let permit = coordinator.semaphore(order.name(), limit)?.acquire(weight).await?;
                 tell(&permit, Claim::Permits(weight), permit.token(), tokio::time::sleep(WORK)).await?;
-                permit.release().await?;
+                let _ = permit.release().await?;
             }
         }
         Ok(())

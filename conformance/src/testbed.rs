@@ -32,6 +32,8 @@ pub enum Fault {
     CountRequests,
     /// Lose the message that would wake one waiter, while its connection lives.
     DropWake,
+    /// Make the way of a client's requests so narrow that many take their time.
+    Narrow,
 }
 
 /// A backend under test. One exists for a run; each case gets a [`Stage`] of its own.
@@ -127,6 +129,16 @@ pub trait Link: Send + Sync {
 
     /// The next message that would wake the waiter at `sequence` is lost; false where that cannot be done.
     fn drop_wake(&self, queue: &Address, sequence: u64) -> bool;
+
+    /// Requests pass one after the other, so many bytes in a second, until [`heal`](Link::heal); false where that cannot be done.
+    fn narrow(&self, _bytes_a_second: u32) -> bool {
+        false
+    }
+
+    /// How many bytes its requests have taken up to now, where the way can be made [`narrow`](Link::narrow).
+    fn asked(&self) -> u64 {
+        0
+    }
 
     /// Kills the task that renews the lease; false where that cannot be done.
     fn kill_keeper(&self) -> bool;

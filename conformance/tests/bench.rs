@@ -41,7 +41,7 @@ fn bench(args: &[&str]) -> (bool, String, String) {
 
 #[test]
 fn every_measure_prints_its_rows_as_json() {
-    let all = "M1,M2,M3,RW,PERMITS,REENTRY,M5";
+    let all = "M1,M2,M3,RW,PERMITS,GIVEUPS,REENTRY,M5";
     let (good, printed, _) = bench(&["--json", "--measures", all, "--contenders", "2,4"]);
     let lines: Vec<Line> =
         printed.lines().map(|line| serde_json::from_str(line).expect("every line is a row")).collect();
@@ -77,6 +77,14 @@ fn every_measure_prints_its_rows_as_json() {
         assert!(grants.n > Some(0) && grants.overlaps == Some(0));
         assert_eq!(of(peer, &format!("{measure}_wait"), param).n, grants.n);
     }
+    for peer in ["latchwork-mutex", "latchwork-rw-write", "latchwork-semaphore"] {
+        for param in ["0 % W=32", "5 % W=32", "20 % W=32", "50 % W=32"] {
+            let grants = of(peer, "GIVEUPS_grants", param);
+            assert!(grants.n > Some(0) && grants.overlaps == Some(0));
+            let free = of(peer, "GIVEUPS_free", param).value.expect("a share of the time");
+            assert!((0.0..=100.0).contains(&free), "{free} %");
+        }
+    }
     assert!(of("latchwork-reentrant", "REENTRY", "held").p50 > Some(0.0));
     let held = of("latchwork-mutex", "M5", "20 held");
     assert!(held.n == Some(20) && held.acquire_all_s > Some(0.0) && held.client_cpu_pct.is_some());
@@ -87,7 +95,7 @@ fn the_tables_show_each_measure_over_the_rounds() {
     let (good, printed, told) = bench(&["--rounds", "2", "--held-rounds", "2", "--contenders", "2"]);
     assert!(good, "{printed}");
     assert!(told.contains("M5 20 held, round 2 of 2"), "{told}");
-    for row in ["latchwork-mutex", "(again)", "W=2", "90/10", "1..3 of 5", "20 held"] {
+    for row in ["latchwork-mutex", "(again)", "W=2", "90/10", "1..3 of 5", "20 % W=32", "20 held"] {
         assert!(printed.contains(row), "no {row} in\n{printed}");
     }
 }
@@ -104,8 +112,8 @@ async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     let server = Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
     let target = Target::on(server, None, vec![connector]).await.unwrap();
     let moment = Duration::from_millis(100);
-    let (contenders, held) = (vec![2], Vec::new());
-    let plan = Plan { time: moment, warm: moment, contenders, held, held_time: moment, raw: true };
+    let (contenders, give_ups, held) = (vec![2], vec![20], Vec::new());
+    let plan = Plan { time: moment, warm: moment, contenders, give_ups, held, held_time: moment, raw: true };
     let bench = Bench { targets: vec![target], plan };
     let (mut lines, mut summary) = (Vec::new(), Summary::default());
     for job in bench.jobs(&[Measure::Uncontended, Measure::Handoff], &[Recipe::Mutex]) {

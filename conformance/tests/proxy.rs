@@ -364,3 +364,22 @@ async fn a_server_that_cannot_be_reached_looks_like_a_broken_connection() {
     let proxy = Proxy::start(addr).await.unwrap();
     Client::connect(&proxy).await.is_closed().await;
 }
+
+#[tokio::test]
+async fn a_narrow_way_takes_its_time_and_is_wide_again_when_resumed() {
+    let (mut echo, proxy) = start().await;
+    let mut client = Client::connect(&proxy).await;
+    client.says("first").await;
+    assert_eq!(proxy.asked(), 5);
+    // A hundred bytes a second.
+    proxy.narrow(Direction::ToServer, Some(100));
+    let began = Instant::now();
+    client.send(&"x".repeat(50)).await;
+    client.send("last").await;
+    echo.has_received("last").await;
+    assert!(began.elapsed() >= Duration::from_millis(500), "{:?}", began.elapsed());
+    proxy.narrow(Direction::ToServer, Some(1));
+    client.send("an hour's worth of it, all in all, would be as long as this: not so long").await;
+    proxy.resume();
+    echo.has_received("so long").await;
+}

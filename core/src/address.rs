@@ -6,6 +6,7 @@ use std::sync::Arc;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::{Error, Result};
+use crate::shown::shown;
 
 /// Every byte outside `[A-Za-z0-9_.-]` is coded as `%XX`.
 const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-');
@@ -103,6 +104,9 @@ impl Address {
     /// server refuses. On ZooKeeper the path of the lock's directory, on etcd the lock's name as
     /// `etcdctl lock` takes it, on Redis the text inside the braces of the keys.
     ///
+    /// Clients of all namespaces meet at an exact address, a semaphore's stored limit included. Kinds do not: a mutex, a read/write lock and a
+    /// semaphore of one exact name are three things, as they are for a key (KEY-KINDS).
+    ///
     /// ```
     /// use latchwork_core::Address;
     /// let shared_with_curator = Address::exact("/app/locks/invoices");
@@ -171,16 +175,17 @@ impl Address {
     }
 }
 
+/// The key, escaped where it would act on a terminal.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
+        f.write_str(&shown(&self.name, usize::MAX))
     }
 }
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_exact() {
-            write!(f, "exact:{}", self.coded)
+            write!(f, "exact:{}", shown(&self.coded, usize::MAX))
         } else {
             write!(f, "{}/{}/{}", self.namespace, self.kind.as_str(), self.coded)
         }
@@ -231,6 +236,19 @@ mod tests {
             assert_eq!(error.argument(), Some(argument), "{error}");
         }
         assert!(Address::new("latchwork", Kind::Mutex, "k".repeat(255)).is_ok());
+    }
+
+    #[test]
+    fn a_key_is_shown_escaped_and_used_as_it_is() {
+        let key = "gpj\u{202e}exe\u{1b}[2J";
+        for name in [Name::from(key), Address::exact(key)] {
+            let address = Address::new("latchwork", Kind::Mutex, name).expect("a key is opaque");
+            let shown = format!(
+                "{address} {address:?} {}",
+                Error::lost(crate::LostReason::Expired).on(address.name())
+            );
+            assert_eq!((address.name(), crate::shown::hidden(&shown)), (key, None), "{shown:?}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use crate::address::Address;
 use crate::clock::{Clock, Moment};
-use crate::contracts::{Backend, Join, Joined, LeaseState, Node, NodeId, Patience};
+use crate::contracts::{AskedLimit, Backend, Join, Joined, LeaseState, Node, NodeId, Patience};
 use crate::decide::Claim;
 use crate::departures::{Departure, Departures};
 use crate::error::{Error, ErrorKind, LostReason, Result};
@@ -26,13 +26,15 @@ use crate::token::Token;
 pub(crate) struct Request {
     pub(crate) queue: Address,
     pub(crate) claim: Claim,
-    pub(crate) limit: Option<u32>,
+    pub(crate) limit: AskedLimit,
     pub(crate) label: Arc<str>,
     pub(crate) patience: Patience,
     /// The total deadline (for a try: of its answer); `Moment::NEVER` for none.
     pub(crate) deadline: Moment,
     /// The bound of one request.
     pub(crate) request_timeout: Duration,
+    /// Whether it gives up as soon as the coordinator does not answer.
+    pub(crate) fail_fast: bool,
     /// A fixed end, from the send of an uncontended join or from the admission.
     pub(crate) max_hold: Option<Duration>,
     /// Told when it is not admitted at once.
@@ -73,6 +75,9 @@ pub(crate) struct Admitted {
     pub(crate) waited: Duration,
 }
 
+/// How much longer than its request a try waits to hear where and why that failed.
+const LAST_WORD: Duration = Duration::from_millis(50);
+
 /// Acquires: `None` for a try that was refused.
 pub(crate) async fn acquire(
     backend: &Arc<dyn Backend>,
@@ -81,16 +86,15 @@ pub(crate) async fn acquire(
 ) -> Result<Option<Admitted>> {
     let clock = backend.lease().clock().clone();
     let started = clock.now();
-    let obstacle = Obstacle::new();
+    let obstacle = Obstacle::default();
     let all = acquire_now(backend, departures, request, &clock, &obstacle);
-    let answer = if request.deadline == Moment::NEVER {
-        all.await
-    } else {
-        tokio::select! {
-            biased;
-            answer = all => answer,
-            () = clock.sleep_until(request.deadline) => Err(obstacle.explain(late(request.patience))),
-        }
+    // A try's only request has the time that the try has, and began a little later: what became of it is the better word.
+    let last_word = if request.patience == Patience::Try { LAST_WORD } else { Duration::ZERO };
+    let answer = tokio::select! {
+        biased;
+        error = unanswered(backend, request.fail_fast) => Err(error),
+        answer = all => answer,
+        () = clock.sleep_until(request.deadline + last_word) => Err(late(request.patience, obstacle.why())),
     };
     let node = answer.map_err(|error| {
         let closed = error.lost_reason() == Some(LostReason::Closed);
@@ -100,40 +104,111 @@ pub(crate) async fn acquire(
     Ok(node.map(|node| Admitted { node, waited: clock.now().since(started) }))
 }
 
-/// What a passed deadline means: a try's is the request timeout, for it never waits for anything but an answer.
-pub(crate) fn late(patience: Patience) -> Error {
-    match patience {
-        Patience::Wait => {
-            Error::new(ErrorKind::Timeout, "not acquired in time; its place in the queue is being given back")
+/// Waits until the coordinator does not answer, for one that would fail then rather than wait. (The stand-in for the lease of one
+/// that connects lazily says nothing yet.)
+pub(crate) async fn unanswered(backend: &Arc<dyn Backend>, fail_fast: bool) -> Error {
+    let lease = backend.lease();
+    if !fail_fast || lease.deadline() == Moment::NEVER {
+        return std::future::pending().await;
+    }
+    let mut state = lease.state();
+    while state != LeaseState::Suspended {
+        state = lease.changed(state).await;
+    }
+    Error::new(ErrorKind::Unavailable, "not waited for, as asked").because(silence())
+}
+
+fn silence() -> Error {
+    Error::new(ErrorKind::Unavailable, "the coordinator has not answered")
+}
+
+/// What a passed deadline means. `Timeout` says that others hold, which needs an answer; a try waits for nothing but an answer.
+pub(crate) fn late(patience: Patience, unanswered: Option<Error>) -> Error {
+    let taken_back = "its place in the queue is being given back";
+    match (patience, unanswered) {
+        (Patience::Wait, None) => {
+            Error::new(ErrorKind::Timeout, format!("not acquired in time; {taken_back}"))
         }
-        Patience::Try => Error::new(ErrorKind::Unavailable, "no answer within the request timeout"),
+        (Patience::Wait, Some(why)) => {
+            Error::new(ErrorKind::Unavailable, format!("not acquired before the deadline; {taken_back}"))
+                .because(why)
+        }
+        (Patience::Try, why) => Error::new(ErrorKind::Unavailable, "no answer within the request timeout")
+            .because(why.unwrap_or_else(silence)),
     }
 }
 
-/// What kept an acquisition from the queue up to now: who reads that its deadline passed has to know whether others held all
-/// the time, or nobody answered.
-#[derive(Debug)]
-struct Obstacle(Mutex<Option<Error>>);
+/// As [`unanswered`], of a node in the queue: each may have a lease of its own.
+async fn until_unproven(node: &dyn Node, fail_fast: bool) -> Error {
+    if !fail_fast {
+        return std::future::pending().await;
+    }
+    let mut state = node.state().state();
+    loop {
+        match unproven(state) {
+            Some(why) if state == LeaseState::Suspended => return why,
+            // The end of its lease, or of the node, ends its wait.
+            _ => state = node.state().changed(state).await,
+        }
+    }
+}
+
+/// Why one that waits behind others has no answer, if so: its lease was not proven within its period.
+pub(crate) fn unproven(state: LeaseState) -> Option<Error> {
+    match state {
+        LeaseState::Live => None,
+        LeaseState::Suspended => {
+            let why = "the coordinator has not answered within its period; others held when it did";
+            Some(Error::new(ErrorKind::Unavailable, why))
+        }
+        LeaseState::Lost(reason) => Some(Error::lost(reason)),
+    }
+}
+
+/// What kept an acquisition up to now: who reads that its deadline passed has to know whether others held all the time, or
+/// nobody answered.
+#[derive(Debug, Default)]
+struct Obstacle(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+enum Kept {
+    /// Nothing has been answered yet.
+    #[default]
+    Silence,
+    Error(Error),
+    /// Others are before this node.
+    Others(Arc<dyn Node>),
+}
 
 impl Obstacle {
-    fn new() -> Self {
-        let silent = Error::new(ErrorKind::Unavailable, "the coordinator has not answered");
-        Self(Mutex::new(Some(silent)))
+    fn asks(&self) {
+        let mut kept = self.0.lock();
+        if matches!(*kept, Kept::Others(_)) {
+            *kept = Kept::Silence;
+        }
     }
 
     fn met(&self, error: &Error) {
-        *self.0.lock() = Some(error.clone());
+        *self.0.lock() = Kept::Error(error.clone());
     }
 
     /// It stands in the queue.
-    fn overcome(&self) {
-        *self.0.lock() = None;
+    fn waits(&self, node: &Arc<dyn Node>) {
+        *self.0.lock() = Kept::Others(Arc::clone(node));
     }
 
-    fn explain(&self, late: Error) -> Error {
-        match self.0.lock().take() {
-            Some(error) => late.because(error),
-            None => late,
+    fn why(&self) -> Option<Error> {
+        match std::mem::take(&mut *self.0.lock()) {
+            Kept::Silence => Some(silence()),
+            Kept::Error(error) => Some(error),
+            Kept::Others(node) => unproven(node.state().state()),
+        }
+    }
+
+    fn explain(&self, error: Error) -> Error {
+        match self.why() {
+            Some(why) => error.because(why),
+            None => error,
         }
     }
 }
@@ -156,33 +231,49 @@ async fn acquire_now(
     let (mut pause, mut pauses) = (Duration::ZERO, retries());
     loop {
         let mut attempt = Attempt::new(backend, departures, request, clock, obstacle);
-        match attempt.run(request, give_up).await? {
+        // Whatever has passed, it has the time of one request.
+        match attempt.run(request, give_up.max(clock.now() + request.request_timeout)).await? {
             Outcome::Refused => return Ok(None),
             Outcome::Admitted(node) => {
                 attempt.keep();
                 return Ok(Some(node));
             }
-            Outcome::Again => drop(attempt),
+            Outcome::Again { heard: Some(until) } => give_up = give_up.max(until),
+            Outcome::Again { heard: None } if clock.now() >= give_up => {
+                return Err(obstacle.explain(silent()));
+            }
+            Outcome::Again { heard: None } => {}
         }
+        drop(attempt);
         if request.patience == Patience::Try {
             // What the attempt has left must not be what refuses the next: a try does not wait in the queue.
             departures.settled(&request.queue).await;
         }
         clock.sleep_until(clock.now() + pause).await;
         pause = pauses.next();
-        give_up = request.give_up(clock, backend);
     }
+}
+
+fn silent() -> Error {
+    Error::new(ErrorKind::Unavailable, "the coordinator cannot serve it now")
 }
 
 fn retries() -> Pauses {
     Pauses::new(Duration::from_millis(10), Duration::from_millis(500))
 }
 
+/// Whether who loses its place so joins anew by itself: nobody wanted it out of the queue.
+fn joins_anew(reason: LostReason) -> bool {
+    matches!(reason, LostReason::Expired | LostReason::Forgotten)
+}
+
 /// What became of an attempt.
 enum Outcome {
     Refused,
-    /// The lease was lost under it: a new attempt is due.
-    Again,
+    /// The lease was lost under it: a new attempt is due. `heard`: a TTL after the server last answered, where it has since this began.
+    Again {
+        heard: Option<Moment>,
+    },
     Admitted(Arc<dyn Node>),
 }
 
@@ -203,6 +294,7 @@ struct Attempt<'a> {
     clock: &'a Clock,
     obstacle: &'a Obstacle,
     request_timeout: Duration,
+    fail_fast: bool,
     join: Join,
     left: Left,
 }
@@ -231,15 +323,15 @@ impl<'a> Attempt<'a> {
             patience: request.patience,
             repeated: false,
         };
-        let request_timeout = request.request_timeout;
-        Self { backend, departures, clock, obstacle, request_timeout, join, left: Left::Nothing }
+        let Request { request_timeout, fail_fast, .. } = *request;
+        Self { backend, departures, clock, obstacle, request_timeout, fail_fast, join, left: Left::Nothing }
     }
 
     /// Joins and waits, until it is over. What it admits is the caller's to [`keep`](Attempt::keep).
     async fn run(&mut self, request: &Request, give_up: Moment) -> Result<Outcome> {
         let (sent, admitted) = match self.join(give_up).await? {
             Progress::Refused => return Ok(Outcome::Refused),
-            Progress::Again => return Ok(Outcome::Again),
+            Progress::Again => return Ok(Outcome::Again { heard: None }),
             Progress::Node { sent, admitted } => (sent, admitted),
         };
         let node = self.node();
@@ -250,11 +342,23 @@ impl<'a> Attempt<'a> {
             if let Some(OnQueue(tell)) = &request.on_queue {
                 tell();
             }
-            match node.admitted().await {
+            let admitted = tokio::select! {
+                biased;
+                admitted = node.admitted() => admitted,
+                why = until_unproven(&*node, request.fail_fast) => {
+                    return Err(Error::new(ErrorKind::Unavailable, "not waited for, as asked").because(why));
+                }
+            };
+            match admitted {
                 Ok(()) => self.clock.now(),
                 // Our lease ran out while we waited, so the place in the queue is lost: again,
                 // at the tail, under a new lease (RULES A15).
-                Err(error) if error.lost_reason() == Some(LostReason::Expired) => return Ok(Outcome::Again),
+                // So is that in a server that has forgotten us.
+                Err(error) if error.lost_reason().is_some_and(joins_anew) => {
+                    self.obstacle.met(&error);
+                    let lease = node.state().lease();
+                    return Ok(Outcome::Again { heard: Some(lease.deadline() + lease.margin()) });
+                }
                 Err(error) => return Err(error),
             }
         };
@@ -266,14 +370,28 @@ impl<'a> Attempt<'a> {
         match node.state().lost() {
             None => Ok(Outcome::Admitted(node)),
             // The reply came too late to leave any time (RULES A3): not a hold, again.
-            Some(LostReason::Expired) => Ok(Outcome::Again),
+            Some(reason) if joins_anew(reason) => {
+                let heard = Some(self.clock.now() + node.state().lease().ttl());
+                Ok(Outcome::Again { heard })
+            }
             Some(reason) => Err(Error::lost(reason)),
         }
     }
 
-    /// Joins, and joins again under the same id while the outcome is unknown or the server unreachable.
+    /// Joins, until it gives up on a server that does not answer.
     async fn join(&mut self, give_up: Moment) -> Result<Progress> {
+        let (clock, obstacle) = (self.clock, self.obstacle);
+        tokio::select! {
+            biased;
+            progress = self.join_until_answered() => progress,
+            () = clock.sleep_until(give_up) => Err(obstacle.explain(silent())),
+        }
+    }
+
+    /// Joins, and joins again under the same id while the outcome is unknown or the server unreachable.
+    async fn join_until_answered(&mut self) -> Result<Progress> {
         let mut pauses = retries();
+        self.obstacle.asks();
         loop {
             self.left = Left::Unknown;
             let sent = self.clock.now();
@@ -287,7 +405,7 @@ impl<'a> Attempt<'a> {
                     return Ok(Progress::Node { sent, admitted: true });
                 }
                 Ok(Joined::Waiting(node)) => {
-                    self.obstacle.overcome();
+                    self.obstacle.waits(&node);
                     self.left = Left::Node(node);
                     return Ok(Progress::Node { sent, admitted: false });
                 }
@@ -298,7 +416,7 @@ impl<'a> Attempt<'a> {
                 ErrorKind::Unknown => self.join.repeated = true,
                 // Surely not sent; but what an earlier request left is still unknown.
                 ErrorKind::Unavailable => {}
-                ErrorKind::Lost { reason: LostReason::Expired } => return Ok(Progress::Again),
+                ErrorKind::Lost { reason } if joins_anew(*reason) => return Ok(Progress::Again),
                 _ => {
                     if !self.join.repeated {
                         self.left = Left::Nothing;
@@ -309,11 +427,9 @@ impl<'a> Attempt<'a> {
             if !self.join.repeated {
                 self.left = Left::Nothing;
             }
-            // A try answers within the request timeout; and nobody waits for a dead server for ever.
-            if self.join.patience == Patience::Try || self.clock.now() >= give_up {
-                return Err(
-                    Error::new(ErrorKind::Unavailable, "the coordinator cannot serve it now").because(error)
-                );
+            // A try answers within the request timeout.
+            if self.join.patience == Patience::Try || self.fail_fast {
+                return Err(silent().because(error));
             }
             if self.backend.lease().state() == LeaseState::Lost(LostReason::Closed) {
                 return Err(Error::closed());
@@ -339,7 +455,10 @@ impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.left, Left::Nothing) {
             Left::Nothing => {}
-            Left::Node(node) => self.departures.push(Departure::Leave(self.join.queue.clone(), node)),
+            Left::Node(node) => {
+                let queue = self.join.queue.clone();
+                self.departures.push(Departure::Leave { queue, node, asked: false });
+            }
             Left::Unknown => {
                 // A request in flight may land a request timeout from now, or a TTL where that is longer; its node then
                 // lives a TTL.

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::decide::check_ttl;
 use crate::error::{Error, Result};
+use crate::shown;
 
 /// A password: never shown in `Debug`, errors, spans or JSON.
 #[derive(Clone, PartialEq, Eq)]
@@ -74,11 +75,18 @@ pub struct Config {
     pub request_timeout: Duration,
     /// The label shown in listings (default: host, process id and a short random client id).
     pub label: Option<String>,
-    /// ZooKeeper: an upper bound of the server's tickTime (default 2 s). A TTL of one and a half of it or less is refused.
-    #[serde(with = "humantime_serde")]
+    /// ZooKeeper: an upper bound of the server's tickTime (default 2 s). A TTL of one and a half of it or less is refused. Where
+    /// the backend is another, so is anything but the default.
+    #[serde(with = "humantime_serde", skip_serializing_if = "is_default_tick")]
     pub tick: Duration,
-    /// Refuse a server that may evict locks, rather than warn.
+    /// Redis: refuse a server that may evict locks, rather than warn. Where the backend is another, it is refused itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
+    /// Redis: how long a key's last token is kept behind its last use, 1 s to 366 days (default 24 h). Tokens go on rising
+    /// without it too, unless the server's clock is set back by more than the time for which the key lay idle. Where the
+    /// backend is another, which needs to keep none, it is refused itself.
+    #[serde(with = "humantime_serde::option", skip_serializing_if = "Option::is_none")]
+    pub remember: Option<Duration>,
 }
 
 fn default_namespace() -> String {
@@ -95,6 +103,24 @@ fn default_request_timeout() -> Duration {
 }
 fn default_tick() -> Duration {
     Duration::from_secs(2)
+}
+fn is_default_tick(tick: &Duration) -> bool {
+    *tick == default_tick()
+}
+
+/// What means something to one backend only, and where. A backend that is none of ours may use it as it likes.
+const AT_HOME: [(&str, &str); 3] = [("strict", "redis"), ("remember", "redis"), ("tick", "zookeeper")];
+const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
+
+/// Refuses an option that means nothing to `backend`: who wrote it counts on something that nobody does.
+fn check_home(backend: &str, option: &'static str) -> Result<()> {
+    match AT_HOME.into_iter().find(|(homely, _)| *homely == option) {
+        Some((_, home)) if home != backend && OURS.contains(&backend) => Err(Error::invalid(
+            option,
+            format!("is an option of {home}://, and means nothing to {backend}://"),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// What a timeout without an end (`Duration::MAX`) is to a backend whose client adds it to an instant.
@@ -116,6 +142,7 @@ impl Config {
             label: None,
             tick: default_tick(),
             strict: false,
+            remember: None,
         }
     }
 
@@ -134,7 +161,24 @@ impl Config {
                 return Err(Error::invalid(name, "must not be zero"));
             }
         }
+        if self.tick != default_tick() {
+            check_home(&self.backend, "tick")?;
+        }
+        if self.strict {
+            check_home(&self.backend, "strict")?;
+        }
+        if self.remember.is_some() {
+            check_home(&self.backend, "remember")?;
+        }
         crate::address::Address::new(&self.namespace, crate::address::Kind::Mutex, "probe")?;
+        for (name, text) in [
+            ("namespace", Some(self.namespace.as_str())),
+            ("user", self.user.as_deref()),
+            ("password", self.password.as_ref().map(Secret::expose)),
+            ("path", Some(self.path.as_str())),
+        ] {
+            check_visible(name, text.unwrap_or_default())?;
+        }
         if let Some(label) = &self.label {
             crate::label::check(label)?;
         }
@@ -155,6 +199,22 @@ impl Config {
             .iter()
             .map(|host| if has_port(host) { host.clone() } else { format!("{host}:{port}") })
             .collect())
+    }
+}
+
+/// Refuses what nobody sees who reads the text: a line end behind a password that was read from a file, say.
+///
+/// The character is named, which of a password is no more than that.
+pub(crate) fn check_visible(argument: &'static str, text: &str) -> Result<()> {
+    match shown::hidden(text) {
+        None => Ok(()),
+        Some(c) if c.is_control() => {
+            Err(Error::invalid(argument, format!("has a control character in it, U+{:04X}", u32::from(c))))
+        }
+        Some(c) => {
+            let why = "which changes the direction of the text around it or ends a line";
+            Err(Error::invalid(argument, format!("has U+{:04X} in it, {why}", u32::from(c))))
+        }
     }
 }
 

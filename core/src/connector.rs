@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 use async_trait::async_trait;
 
@@ -13,6 +14,7 @@ use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
 use crate::label::default_label;
 use crate::lazy::Lazy;
+use crate::shown::in_millis;
 
 /// Opens clients of one kind of coordinator.
 #[async_trait]
@@ -84,8 +86,14 @@ pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Resul
 }
 
 pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) -> Result<Arc<dyn Backend>> {
+    let begun = Instant::now();
     match tokio::time::timeout(config.connect_timeout, connector.connect(config)).await {
-        Ok(answer) => answer.map_err(|error| error.in_operation("connect")),
+        Ok(answer) => {
+            let backend = answer.map_err(|error| error.in_operation("connect"))?;
+            let took = in_millis(begun.elapsed());
+            tracing::info!(backend = connector.name(), hosts = config.hosts.join(","), ?took, "connected");
+            Ok(backend)
+        }
         Err(_) => Err(Error::new(
             crate::ErrorKind::Unavailable,
             format!(

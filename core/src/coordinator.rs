@@ -1,8 +1,11 @@
 //! A connection to a coordinator, and the recipes' handles.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures_util::FutureExt;
 
 use crate::address::{Address, Kind, Name, Namespace};
 use crate::attempt::{self, Admitted, Request};
@@ -10,10 +13,11 @@ use crate::capabilities::Capabilities;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::Connector;
-use crate::contracts::{Backend, Close, Entry, Lease, LeaseState, Page};
+use crate::contracts::{AskedLimit, Backend, Close, Entry, Lease, LeaseState, Page};
 use crate::departures::Departures;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::label::default_label;
+use crate::live::Live;
 use crate::recipes::{Mutex, ReentrantMutex, RwLock, Semaphore};
 use crate::reentrancy::Owners;
 
@@ -35,6 +39,7 @@ struct Inner {
     label: Arc<str>,
     request_timeout: Duration,
     owners: Owners,
+    live: Live,
     // Who can tell without I/O what cannot be there.
     connector: Option<(Arc<dyn Connector>, Config)>,
 }
@@ -63,6 +68,7 @@ impl Coordinator {
             label,
             request_timeout: config.request_timeout,
             owners: Owners::default(),
+            live: Live::default(),
             connector: connector.map(|connector| (connector, config.clone())),
         };
         Self { inner: Arc::new(inner) }
@@ -93,12 +99,24 @@ impl Coordinator {
         Ok(RwLock::new(self.clone(), self.address(Kind::RwLock, key)?))
     }
 
-    /// A semaphore of so many permits: validates key and limit, no I/O. The first acquisition stores the limit.
+    /// A semaphore of exactly so many permits: validates key and limit, no I/O. The first acquisition stores the limit. While another
+    /// limit is stored, acquisitions answer `Conflict`, also after a restart: for a limit that is to be changed while a fleet runs take
+    /// [`semaphore_or_stored`](Coordinator::semaphore_or_stored).
     ///
     /// # Errors
     /// `InvalidArgument` naming `key` or `limit`.
     pub fn semaphore(&self, key: impl Into<Name>, limit: u32) -> Result<Semaphore> {
-        Semaphore::new(self.clone(), self.address(Kind::Semaphore, key)?, Some(limit))
+        Semaphore::new(self.clone(), self.address(Kind::Semaphore, key)?, AskedLimit::Exactly(limit))
+    }
+
+    /// A semaphore of the stored limit, and of this one where none is stored: validates key and limit, no I/O. An acquisition that finds
+    /// none stores this one in the same step. A limit that [`set_limit`](Semaphore::set_limit) stores outlives the
+    /// configuration of every client.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key` or `limit`.
+    pub fn semaphore_or_stored(&self, key: impl Into<Name>, limit: u32) -> Result<Semaphore> {
+        Semaphore::new(self.clone(), self.address(Kind::Semaphore, key)?, AskedLimit::UnlessStored(limit))
     }
 
     /// A semaphore that follows the limit that others have stored: validates the key, no I/O. Its acquisitions answer
@@ -107,7 +125,7 @@ impl Coordinator {
     /// # Errors
     /// `InvalidArgument` naming `key`.
     pub fn semaphore_as_stored(&self, key: impl Into<Name>) -> Result<Semaphore> {
-        Semaphore::new(self.clone(), self.address(Kind::Semaphore, key)?, None)
+        Semaphore::new(self.clone(), self.address(Kind::Semaphore, key)?, AskedLimit::Stored)
     }
 
     pub(crate) fn address(&self, kind: Kind, key: impl Into<Name>) -> Result<Address> {
@@ -140,18 +158,25 @@ impl Coordinator {
     }
 
     /// Gives everything back: departures that are under way, then every node and the lease. Holds are lost as `Closed`;
-    /// later calls answer `Closed`. First it waits until the least time of every hold under
+    /// later calls answer `Closed`. Where a guard is alive, it hears that first, and what it held is given back one
+    /// [margin](Lease::margin) later, so that what runs under it is over when the next comes in; release what you hold before, and
+    /// nothing is waited for. First it waits until the least time of every hold under
     /// [`hold_at_least`](crate::recipes::Acquire::hold_at_least) is over that there is at the call (one that begins meanwhile is cut
     /// short); then it is bounded by twice the request timeout,
     /// within which a server that cannot be reached is asked again.
     ///
     /// # Errors
-    /// `Unavailable` when the server could not be told: its lease then takes everything back within TTL and a bound.
+    /// `Unavailable` when the server could not be told, also since nobody drives the runtime that it was connected on: its lease then
+    /// takes everything back within TTL and a bound. `RuntimeGone` where that runtime has ended, at once.
     ///
     /// # Cancel safety
     /// May be called again.
     pub async fn close(&self) -> Result<()> {
-        self.inner.departures.kept_out().await;
+        let departures = &self.inner.departures;
+        tokio::select! {
+            () = departures.kept_out() => {}
+            () = departures.home().gone() => {}
+        }
         self.close_now().await
     }
 
@@ -164,13 +189,55 @@ impl Coordinator {
     /// # Cancel safety
     /// May be called again.
     pub async fn close_now(&self) -> Result<()> {
-        let settled =
-            tokio::time::timeout(self.inner.request_timeout, self.inner.departures.all_settled()).await;
-        self.inner.backend.close(Close::Orderly).await.map_err(|error| error.in_operation("close"))?;
-        settled.map_err(|_| {
-            Error::new(ErrorKind::Unavailable, "what was given back was not confirmed in time")
-                .in_operation("close")
-        })
+        let clock = self.clock();
+        if let Some(told) = self.inner.live.close(clock.now()) {
+            clock.sleep_until(told + self.lease().margin()).await;
+        }
+        let until = tokio::time::Instant::now() + 2 * self.inner.request_timeout;
+        let settled = self.inner.departures.all_settled();
+        if tokio::time::timeout(self.inner.request_timeout, settled).await.is_err() {
+            tracing::debug!("not everything was given back one by one: the end of the client does the rest");
+        }
+        let closed = self.inner.departures.home().last(self.inner.backend.close(Close::Orderly));
+        // Also where the backend waits for a runtime that nobody drives.
+        let closed = tokio::time::timeout_at(until, closed).await.unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Unavailable,
+                "the end of the client was not confirmed in time; its lease runs out",
+            ))
+        });
+        closed.map_err(|error| error.in_operation("close"))
+    }
+
+    /// Runs `work` with this coordinator, and closes it on each way out: when the work is done, when it fails, and when it panics. A
+    /// program that ends early leaves nothing that the next one must wait for.
+    ///
+    /// # Errors
+    /// The work's; else the close's, as [`close`](Coordinator::close).
+    ///
+    /// # Panics
+    /// As the work, once everything is given back.
+    ///
+    /// # Cancel safety
+    /// Dropped, it gives everything back in the background, as far as the runtime lives on.
+    pub async fn close_after<T, E>(
+        self,
+        work: impl AsyncFnOnce(Coordinator) -> std::result::Result<T, E>,
+    ) -> std::result::Result<T, E>
+    where
+        E: From<Error>,
+    {
+        let worked = AssertUnwindSafe(work(self.clone())).catch_unwind().await;
+        let closed = self.close().await;
+        match worked {
+            Ok(Ok(done)) => closed.map(|()| done).map_err(E::from),
+            failed => {
+                if let Err(error) = closed {
+                    tracing::warn!(%error, "not everything was given back behind work that failed");
+                }
+                failed.unwrap_or_else(|panic| resume_unwind(panic))
+            }
+        }
     }
 
     /// Dies: nothing more is sent, and what it holds is left to its lease, as though the process had been killed. For tests.
@@ -187,6 +254,10 @@ impl Coordinator {
         &self.inner.departures
     }
 
+    pub(crate) fn live(&self) -> &Live {
+        &self.inner.live
+    }
+
     pub(crate) fn owners(&self) -> &Owners {
         &self.inner.owners
     }
@@ -199,19 +270,24 @@ impl Coordinator {
         self.inner.backend.lease().clock().clone()
     }
 
+    /// An operation, as long as the runtime lives that this was connected on.
+    pub(crate) async fn serve<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
+        self.inner.departures.home().serve(operation).await
+    }
+
     pub(crate) async fn acquire(&self, request: &Request) -> Result<Option<Admitted>> {
-        if self.lease().state() == LeaseState::Lost(LostReason::Closed) {
-            return Err(Error::closed().on(request.queue.name()));
-        }
-        attempt::acquire(&self.inner.backend, &self.inner.departures, request).await
+        let acquired = self.serve(async {
+            if self.inner.live.is_closing() || self.lease().state() == LeaseState::Lost(LostReason::Closed) {
+                return Err(Error::closed());
+            }
+            attempt::acquire(&self.inner.backend, &self.inner.departures, request).await
+        });
+        acquired.await.map_err(|error| error.on(request.queue.name()))
     }
 
     pub(crate) async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
-        self.inner
-            .backend
-            .list(queue, page)
-            .await
-            .map_err(|error| error.in_operation("list").on(queue.name()))
+        let listed = self.serve(self.inner.backend.list(queue, page)).await;
+        listed.map_err(|error| error.in_operation("list").on(queue.name()))
     }
 }
 

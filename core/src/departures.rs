@@ -7,27 +7,30 @@
 //! matter: where many of one client come and go there may always be one. A node that is kept for a least time
 //! (`hold_at_least`) departs when that is over, and is nobody's departure before: a join meets it in the queue.
 
-use std::collections::{BTreeSet, HashMap};
+mod pending;
+mod work;
+
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinSet;
+use tokio::sync::mpsc;
 
+use self::pending::Pending;
+use self::work::Worker;
 use crate::address::Address;
 use crate::clock::Moment;
-use crate::contracts::{Backend, Close, Join, Node};
+use crate::contracts::{Backend, Join, Leave, Node};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pauses::Pauses;
+use crate::runtime::HomeRuntime;
 
 /// What is to be taken back.
 #[derive(Clone)]
 pub(crate) enum Departure {
-    /// A node that is known.
-    Leave(Address, Arc<dyn Node>),
+    /// A node that is known. `asked`: a request may have removed it, whose reply was lost.
+    Leave { queue: Address, node: Arc<dyn Node>, asked: bool },
     /// A writer's node of which a reader's remains: `at_once`, or when the node's least time is over.
     Downgrade { queue: Address, node: Arc<dyn Node>, at_once: bool },
     /// An attempt whose outcome is unknown, and the instant after which its lease has taken it anyway.
@@ -37,8 +40,27 @@ pub(crate) enum Departure {
 impl Departure {
     fn queue(&self) -> &Address {
         match self {
-            Departure::Leave(queue, _) | Departure::Downgrade { queue, .. } => queue,
+            Departure::Leave { queue, .. } | Departure::Downgrade { queue, .. } => queue,
             Departure::Abandon(join, _) => &join.queue,
+        }
+    }
+
+    /// A try of it has failed: a request may have been carried out though, unless it was surely not sent.
+    pub(crate) fn failed(&mut self, error: &Error) {
+        if let Departure::Leave { asked, .. } = self {
+            *asked |= error.kind() != &ErrorKind::Unavailable;
+        }
+    }
+
+    /// What its end tells: who finds nothing there behind a request without an answer does not know whose hand that was.
+    pub(crate) fn told(&self, outcome: Result<()>) -> Result<()> {
+        match (self, outcome) {
+            (Departure::Leave { asked: true, .. }, Err(error)) if error.lost_reason().is_some() => {
+                let why =
+                    "it is given back, but a reply was lost: whether it was held until then is not known";
+                Err(Error::new(ErrorKind::Unknown, why))
+            }
+            (_, outcome) => outcome,
         }
     }
 
@@ -46,7 +68,7 @@ impl Departure {
     fn is_moot(&self, now: Moment) -> bool {
         match self {
             // The margin and more have passed on the server too when our own deadline lies a TTL behind.
-            Departure::Leave(_, node) | Departure::Downgrade { node, .. } => {
+            Departure::Leave { node, .. } | Departure::Downgrade { node, .. } => {
                 let lease = node.state().lease();
                 now >= lease.deadline() + lease.ttl()
             }
@@ -54,9 +76,13 @@ impl Departure {
         }
     }
 
+    /// Once. One that is not there any more is `Lost`.
     async fn carry_out(&self, backend: &dyn Backend) -> Result<()> {
         match self {
-            Departure::Leave(_, node) => node.leave().await,
+            Departure::Leave { node, .. } => match node.leave().await? {
+                Leave::Removed => Ok(()),
+                Leave::Absent(reason) => Err(Error::lost(reason)),
+            },
             Departure::Downgrade { node, .. } => node.downgrade().await,
             Departure::Abandon(join, _) => backend.abandon(join).await,
         }
@@ -65,7 +91,7 @@ impl Departure {
     /// The node that is not to be given back yet.
     fn kept(&self) -> Option<Arc<dyn Node>> {
         match self {
-            Departure::Leave(_, node) | Departure::Downgrade { node, at_once: false, .. } => {
+            Departure::Leave { node, .. } | Departure::Downgrade { node, at_once: false, .. } => {
                 let state = node.state();
                 // What was lost, at a fixed end say, is kept no more.
                 (state.is_kept() && state.lost().is_none()).then(|| Arc::clone(node))
@@ -78,7 +104,7 @@ impl Departure {
 impl fmt::Debug for Departure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Departure::Leave(queue, node) => write!(f, "Leave({queue:?}, {node:?})"),
+            Departure::Leave { queue, node, .. } => write!(f, "Leave({queue:?}, {node:?})"),
             Departure::Downgrade { queue, node, .. } => write!(f, "Downgrade({queue:?}, {node:?})"),
             Departure::Abandon(join, _) => write!(f, "Abandon({:?}, {})", join.queue, join.id),
         }
@@ -91,6 +117,7 @@ pub(crate) struct Departures {
     sender: mpsc::UnboundedSender<Underway>,
     pending: Arc<Pending>,
     runtime: Handle,
+    home: HomeRuntime,
 }
 
 /// A departure that counts as pending until it is dropped: settled, or lost with its task (a panic in a
@@ -114,7 +141,10 @@ impl Underway {
 
     fn count(&mut self) {
         if self.number.is_none() {
-            self.number = Some(self.pending.numbers.lock().add(self.departure.queue()));
+            self.number = Some(self.pending.add(self.departure.queue()));
+            if let Departure::Leave { node, .. } = &self.departure {
+                node.state().let_go();
+            }
         }
     }
 
@@ -144,59 +174,21 @@ async fn kept_out(node: &dyn Node) {
     }
 }
 
-#[derive(Debug, Default)]
-struct Pending {
-    numbers: Mutex<Numbers>,
-    settled: Notify,
-    // Nodes with a least time, held or let go: what an orderly close waits for.
-    kept: Mutex<Vec<Weak<dyn Node>>>,
-}
-
-/// The pending departures, numbered as they came.
-#[derive(Debug, Default)]
-struct Numbers {
-    next: u64,
-    all: BTreeSet<u64>,
-    queues: HashMap<Address, BTreeSet<u64>>,
-}
-
-impl Numbers {
-    fn add(&mut self, queue: &Address) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        self.all.insert(number);
-        self.queues.entry(queue.clone()).or_default().insert(number);
-        number
-    }
-
-    fn remove(&mut self, queue: &Address, number: u64) {
-        self.all.remove(&number);
-        if let Some(numbers) = self.queues.get_mut(queue) {
-            numbers.remove(&number);
-            if numbers.is_empty() {
-                self.queues.remove(queue);
-            }
-        }
-    }
-
-    /// The one that has been pending for the longest: of a queue, or at all.
-    fn first(&self, queue: Option<&Address>) -> Option<u64> {
-        let numbers = match queue {
-            Some(queue) => self.queues.get(queue)?,
-            None => &self.all,
-        };
-        numbers.first().copied()
-    }
-}
-
 impl Departures {
     /// Starts the background task on the current runtime.
     pub(crate) fn start(backend: Arc<dyn Backend>, request_timeout: Duration) -> Self {
         let (sender, receiver) = mpsc::unbounded_channel();
         let pending = Arc::new(Pending::default());
         let runtime = Handle::current();
-        runtime.spawn(work(backend, receiver, request_timeout));
-        Self { sender, pending, runtime }
+        let home = HomeRuntime::default();
+        let worker = Worker::new(backend, request_timeout, Arc::clone(&pending), home.resident());
+        runtime.spawn(worker.work(receiver));
+        Self { sender, pending, runtime, home }
+    }
+
+    /// Whether the runtime is there that the background task lives on.
+    pub(crate) fn home(&self) -> &HomeRuntime {
+        &self.home
     }
 
     /// Starts what is to go on beside a hold on the runtime of the background task: that of whoever acquired it may be gone
@@ -215,117 +207,22 @@ impl Departures {
 
     /// A node is held for a least time from now on.
     pub(crate) fn keep(&self, node: &Arc<dyn Node>) {
-        let mut kept = self.pending.kept.lock();
-        kept.retain(|node| node.upgrade().is_some_and(|node| node.state().is_kept()));
-        kept.push(Arc::downgrade(node));
+        self.pending.keep(node);
     }
 
     /// Waits until the least time of every hold is over that there is now. (Others may begin meanwhile, without end.)
     pub(crate) async fn kept_out(&self) {
-        let kept: Vec<_> = self.pending.kept.lock().iter().filter_map(Weak::upgrade).collect();
-        for node in kept {
-            kept_out(&*node).await;
-        }
+        self.pending.kept_out().await;
     }
 
     /// Waits until no departure from `queue` is pending that is pending now.
     pub(crate) async fn settled(&self, queue: &Address) {
-        self.wait(Some(queue)).await;
+        self.pending.settled(Some(queue)).await;
     }
 
     /// Waits until no departure at all is pending that is pending now.
     pub(crate) async fn all_settled(&self) {
-        self.wait(None).await;
-    }
-
-    async fn wait(&self, queue: Option<&Address>) {
-        let later = {
-            let numbers = self.pending.numbers.lock();
-            // What nearly always holds costs one look.
-            if numbers.first(queue).is_none() {
-                return;
-            }
-            numbers.next
-        };
-        loop {
-            let notified = self.pending.settled.notified();
-            tokio::pin!(notified);
-            notified.as_mut().enable();
-            if self.pending.numbers.lock().first(queue).is_none_or(|first| first >= later) {
-                return;
-            }
-            notified.await;
-        }
-    }
-}
-
-impl Pending {
-    fn done(&self, queue: &Address, number: u64) {
-        self.numbers.lock().remove(queue, number);
-        self.settled.notify_waiters();
-    }
-}
-
-async fn work(
-    backend: Arc<dyn Backend>,
-    mut receiver: mpsc::UnboundedReceiver<Underway>,
-    request_timeout: Duration,
-) {
-    let (mut running, mut refused) = (JoinSet::new(), JoinSet::new());
-    loop {
-        tokio::select! {
-            biased;
-            underway = receiver.recv() => {
-                let Some(mut underway) = underway else { break };
-                let backend = Arc::clone(&backend);
-                running.spawn(async move {
-                    underway.due().await;
-                    let outcome = settle(&*backend, &underway.departure, request_timeout).await;
-                    let refused = outcome.as_ref().is_err_and(|error| !is_over(error));
-                    if let Departure::Leave(_, node) = &underway.departure {
-                        node.state().depart(outcome);
-                    }
-                    // From here on nobody waits for it.
-                    refused.then(|| underway.departure.clone())
-                });
-            }
-            Some(ended) = running.join_next(), if !running.is_empty() => {
-                if let Ok(Some(departure)) = ended {
-                    let backend = Arc::clone(&backend);
-                    refused.spawn(async move { insist(&*backend, &departure).await });
-                }
-            }
-            // Reaped so that the set does not grow.
-            Some(_) = refused.join_next(), if !refused.is_empty() => {}
-        }
-    }
-    while running.join_next().await.is_some() {}
-    // The close gives back what they would.
-    drop(refused);
-    // All handles are gone: dropping a coordinator gives everything back, in the background (LEASE-CLOSE).
-    if let Err(error) = backend.close(Close::Orderly).await {
-        tracing::debug!(%error, "a dropped coordinator was not closed in order; its lease runs out");
-    }
-}
-
-/// Carries out, seldom, what was refused. A refusal may end (a full server gets space, a user its role again), while the
-/// lease that the node hangs on may live as long as this process: until then the node stands in everybody's way.
-async fn insist(backend: &dyn Backend, departure: &Departure) {
-    let clock = backend.lease().clock().clone();
-    // Where many nodes hang on one lease, a late join of an abandoned attempt lives on with it.
-    let over = || {
-        let on_one_lease =
-            matches!(departure, Departure::Abandon(..)) && !backend.capabilities().lease_per_node;
-        departure.is_moot(clock.now()) && !on_one_lease
-    };
-    let mut pauses = Pauses::new(Duration::from_secs(1), Duration::from_secs(30));
-    while !over() {
-        pauses.pause(&clock).await;
-        match departure.carry_out(backend).await {
-            Ok(()) => return,
-            Err(error) if is_over(&error) => return,
-            Err(error) => tracing::debug!(?departure, %error, "a departure is refused still"),
-        }
+        self.pending.settled(None).await;
     }
 }
 
@@ -338,7 +235,7 @@ pub(crate) fn is_over(error: &Error) -> bool {
 /// has, which may wait for it.
 pub(crate) async fn settle(
     backend: &dyn Backend,
-    departure: &Departure,
+    departure: &mut Departure,
     request_timeout: Duration,
 ) -> Result<()> {
     let clock = backend.lease().clock().clone();
@@ -346,10 +243,14 @@ pub(crate) async fn settle(
     // With their jitter up to half of that time.
     let mut pauses = Pauses::new(first, (request_timeout / 4).clamp(first, Duration::from_secs(1)));
     while let Err(error) = departure.carry_out(backend).await {
+        if is_over(&error) {
+            return Err(error);
+        }
         if !error.is_retryable() {
             tracing::debug!(?departure, %error, "a departure was refused");
             return Err(error);
         }
+        departure.failed(&error);
         if departure.is_moot(clock.now()) {
             tracing::debug!(?departure, %error, "a departure was not confirmed within its lease");
             return Err(error);

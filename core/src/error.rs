@@ -4,8 +4,11 @@ use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use crate::shown::{SENTENCE, in_millis, sentence, shown};
 
 /// The result of everything in this library.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -17,8 +20,11 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum LostReason {
     /// The lease was not renewed in time, or could not be proven to be: another may hold now.
     Expired,
-    /// Removed by somebody else: an operator, an eviction, a flush, a failover that forgot it.
+    /// Removed by somebody else: an operator, an eviction, a flush.
     Revoked,
+    /// The server is another incarnation that does not know it: restarted without its data, or a failover to one that had not
+    /// heard of it. Another may hold now. A waiter joins anew by itself.
+    Forgotten,
     /// The fixed end that was asked for (`max_hold`) was reached.
     MaxHold,
     /// The coordinator was closed.
@@ -33,6 +39,9 @@ impl fmt::Display for LostReason {
             LostReason::Expired => "the lease expired",
             LostReason::Revoked => {
                 "it was removed by another (operator, eviction or flush), or the server has forgotten it"
+            }
+            LostReason::Forgotten => {
+                "the server has forgotten it: it was restarted without its data, or replaced"
             }
             LostReason::MaxHold => "its fixed end was reached",
             LostReason::Closed => "the coordinator was closed",
@@ -50,8 +59,8 @@ pub enum ErrorKind {
         /// The argument's name, as the documentation has it.
         name: &'static str,
     },
-    /// The deadline passed first: behind others, or, where there is a source, while that was in the way. Nothing stays on the server
-    /// that its lease does not take.
+    /// The deadline passed behind others: the coordinator has answered within its period, and others hold. (One that passes while
+    /// it does not answer is `Unavailable`.) Nothing stays on the server that its lease does not take.
     Timeout,
     /// The hold, or the place in the queue, is lost: stop the guarded work, then acquire anew.
     Lost {
@@ -91,9 +100,17 @@ pub enum ErrorKind {
     },
     /// The coordinator was closed.
     Closed,
+    /// The runtime that the coordinator was connected on is gone, and with it what renews its lease and gives back. Final: connect anew, on
+    /// a runtime that lives as long as the coordinator.
+    RuntimeGone,
 }
 
-/// An error of this library: meaning, operation, key, context and source.
+/// An error of this library: meaning, operation, key, context and cause.
+///
+/// `Display` says all of it in one line, the cause too, since most services log the first line of an error and no more; so
+/// `source()` goes on behind what that line has said, and who prints a chain of causes reads nothing twice. The error that caused
+/// it is [`cause`](Error::cause). What a server or another crate said stands in it escaped and cut: nothing of theirs acts on a
+/// terminal.
 #[derive(Clone)]
 pub struct Error(Box<Parts>);
 
@@ -108,7 +125,13 @@ struct Parts {
 
 impl Error {
     /// An error of a kind, with a sentence that says what happened.
-    pub fn new(kind: ErrorKind, context: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(mut kind: ErrorKind, context: impl Into<Cow<'static, str>>) -> Self {
+        // Servers say what they are and what they forbid, and `kind()` gives it out.
+        if let ErrorKind::Forbidden { what: text } | ErrorKind::WrongServer { saw: text, .. } = &mut kind
+            && let Cow::Owned(clean) = shown(text, SENTENCE)
+        {
+            *text = clean;
+        }
         Self(Box::new(Parts { kind, operation: None, key: None, context: context.into(), source: None }))
     }
 
@@ -141,11 +164,33 @@ impl Error {
         self
     }
 
+    /// Says of an outage what was tried, where, and how long that took: `join at 10.0.0.7:6379 after 2.001s: the server was silent`.
+    /// An error of another kind stays as it is: there the server has answered, or was not asked. For backends.
+    #[must_use]
+    pub fn tried(mut self, what: &str, at: &str, took: Duration) -> Self {
+        if matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::Unknown) {
+            let took = in_millis(took);
+            let context = std::mem::take(&mut self.0.context);
+            self.0.context = match &*context {
+                "" => format!("{what} at {at} after {took:?}"),
+                context => format!("{what} at {at} after {took:?}: {context}"),
+            }
+            .into();
+        }
+        self
+    }
+
     /// Adds the cause.
     #[must_use]
     pub fn because(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
         self.0.source = Some(Arc::new(source));
         self
+    }
+
+    /// The error that caused it, where another did: one of this library, or of the client crate. Its own text is as that crate
+    /// gives it: `Display` of this error shows it escaped.
+    pub fn cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
+        self.0.source.as_deref()
     }
 
     /// What kind of error it is.
@@ -210,22 +255,16 @@ impl fmt::Display for Error {
                 write!(f, "wrong server: expected {expected}, saw {saw}")?;
             }
             ErrorKind::Closed => f.write_str("closed")?,
+            ErrorKind::RuntimeGone => f.write_str("the coordinator's runtime is gone")?,
         }
         if !self.0.context.is_empty() {
-            write!(f, ": {}", in_one_line(&self.0.context))?;
+            write!(f, ": {}", sentence(&self.0.context))?;
         }
-        // The source is written too: most services log only the first line of an error.
         if let Some(source) = &self.0.source {
-            write!(f, " ({})", in_one_line(&source.to_string()))?;
+            write!(f, " ({})", sentence(&source.to_string()))?;
         }
         Ok(())
     }
-}
-
-/// Other crates and servers say what they have to say in several.
-fn in_one_line(text: &str) -> String {
-    let lines: Vec<_> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    lines.join("; ")
 }
 
 /// The sentence of `Display`, since `main` and `unwrap` show this; the parts one by one with `{:#?}`.
@@ -239,48 +278,23 @@ impl fmt::Debug for Error {
             .field("kind", kind)
             .field("operation", operation)
             .field("key", key)
-            .field("context", context)
-            .field("source", &source.as_ref().map(ToString::to_string))
+            .field("context", &sentence(context))
+            .field("source", &source.as_ref().map(|source| sentence(&source.to_string())))
             .finish()
     }
 }
 
 impl StdError for Error {
+    /// The first of the causes behind [`cause`](Error::cause) that `Display` has not told of.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source.as_deref().map(|source| source as _)
-    }
-}
-
-/// A hold was lost while work ran under it: what [`Hold::run`](crate::Hold::run) answers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
-    pub(crate) key: Arc<str>,
-    pub(crate) reason: LostReason,
-}
-
-impl Lost {
-    /// The key that was lost.
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// Why it was lost.
-    pub fn reason(&self) -> LostReason {
-        self.reason
-    }
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the hold on {:?} is lost: {}", self.key, self.reason)
-    }
-}
-
-impl StdError for Lost {}
-
-impl From<Lost> for Error {
-    fn from(lost: Lost) -> Self {
-        Error::lost(lost.reason).on(lost.key)
+        let said = self.to_string();
+        let mut cause = self.0.source.as_deref()?.source();
+        while let Some(error) = cause
+            && said.contains(&sentence(&error.to_string()))
+        {
+            cause = error.source();
+        }
+        cause
     }
 }
 
@@ -313,5 +327,104 @@ mod tests {
             error.to_string(),
             "unavailable: no; answer (Parse error at 1; Unexpected `33`; Unexpected `60`)"
         );
+    }
+
+    #[test]
+    fn an_outage_says_what_was_tried_where_and_for_how_long() {
+        let tried = |kind| {
+            Error::new(kind, "the server was silent").tried(
+                "join",
+                "h:1",
+                Duration::from_nanos(2_001_000_777),
+            )
+        };
+        assert_eq!(
+            tried(ErrorKind::Unknown).to_string(),
+            "outcome unknown: join at h:1 after 2.001s: the server was silent"
+        );
+        assert_eq!(tried(ErrorKind::Conflict).to_string(), "conflict: the server was silent");
+    }
+
+    /// An error with a cause, which it repeats in its own text or does not.
+    #[derive(Debug)]
+    struct Other(&'static str, Option<Box<Other>>);
+
+    impl fmt::Display for Other {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl StdError for Other {
+        fn source(&self) -> Option<&(dyn StdError + 'static)> {
+            self.1.as_deref().map(|cause| cause as _)
+        }
+    }
+
+    /// As `anyhow` and its like print it.
+    fn chain(error: &dyn StdError) -> String {
+        let (mut printed, mut cause) = (error.to_string(), error.source());
+        while let Some(error) = cause {
+            printed += &format!("\ncaused by: {error}");
+            cause = error.source();
+        }
+        printed
+    }
+
+    #[test]
+    fn a_chain_of_causes_says_nothing_twice() {
+        let refused = || Some(Box::new(Other("connection refused", None)));
+        for (cause, printed) in [
+            (Other("no route", None), "unavailable: no answer (no route)"),
+            // A client crate that says itself what its cause was, and one that leaves that to the chain.
+            (
+                Other("transport: connection refused", refused()),
+                "unavailable: no answer (transport: connection refused)",
+            ),
+            (
+                Other("transport", refused()),
+                "unavailable: no answer (transport)\ncaused by: connection refused",
+            ),
+        ] {
+            let error = Error::new(ErrorKind::Unavailable, "no answer").because(cause);
+            assert_eq!(chain(&error), printed);
+            // And one of ours behind another.
+            let outer = Error::new(ErrorKind::Timeout, "not acquired").because(error);
+            let (line, rest) = printed.split_once('\n').map_or((printed, ""), |(line, rest)| (line, rest));
+            let outer_printed = chain(&outer);
+            assert!(
+                outer_printed.starts_with(&format!("the deadline passed: not acquired ({line})")),
+                "{outer_printed}"
+            );
+            assert!(outer_printed.ends_with(rest), "{outer_printed}");
+            assert_eq!(outer_printed.matches("no answer").count(), 1, "{outer_printed}");
+            assert!(outer.cause().and_then(|cause| cause.downcast_ref::<Error>()).is_some());
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_cannot_act_on_a_terminal() {
+        let evil = "-ERR \u{1b}[2Jgone\u{202e}\n".to_owned() + &"x".repeat(900_000);
+        let kinds = [
+            ErrorKind::Unavailable,
+            ErrorKind::Forbidden { what: evil.clone() },
+            ErrorKind::WrongServer { expected: "redis", saw: evil.clone() },
+        ];
+        for kind in kinds {
+            let error = Error::new(kind, evil.clone())
+                .on(evil.get(..20).unwrap_or_default())
+                .because(std::io::Error::other(evil.clone()));
+            let error = Error::new(ErrorKind::Unknown, "no answer").because(error);
+            for text in [
+                error.to_string(),
+                format!("{error:?}"),
+                format!("{error:#?}"),
+                chain(&error),
+                format!("{:?}", error.kind()),
+            ] {
+                let text = text.replace('\n', "");
+                assert!(crate::shown::hidden(&text).is_none() && text.len() < 4_000, "{text:?}");
+            }
+        }
     }
 }

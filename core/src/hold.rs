@@ -3,22 +3,24 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::BoxStream;
 
 use crate::contracts::LeaseState;
-use crate::error::{ErrorKind, Lost, LostReason, Result};
+use crate::error::{LostReason, Result};
 use crate::holding::Tenure;
-use crate::loss::{Loss, states};
+use crate::loss::{Loss, Run, states};
 use crate::token::Token;
 
 /// What a release answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "it may have been lost before, and another have held it since"]
 pub enum Release {
     /// It was held until now, and is given back: free, but where its owner holds on by another guard, or
     /// [`hold_at_least`](crate::recipes::Acquire::hold_at_least) keeps it.
     Released,
-    /// It was lost before: somebody else may have held it since.
+    /// It was lost before, as this client knew or the server says: somebody else may have held it since.
     AlreadyLost(LostReason),
 }
 
@@ -58,63 +60,52 @@ pub trait Hold: fmt::Debug + Send + Sync {
         self.tenure().state().unwrap_or(LeaseState::Lost(LostReason::Released))
     }
 
+    /// How much of it is left, by the clock at this call: until its lease's deadline, which moves as long as the coordinator
+    /// answers, or its fixed end where that is sooner. Zero once it is lost or released. For work that asks whether it may begin.
+    fn remaining(&self) -> Duration {
+        self.tenure().remaining()
+    }
+
     /// A stream of states, from now until it is lost or released: for those who pause writes while `Suspended`.
     fn states(&self) -> BoxStream<'static, LeaseState> {
         states(Arc::clone(self.tenure()))
     }
 
-    /// A handle that becomes ready when the hold is lost: a future, cloneable, `'static`. It is ready at its
-    /// first poll when the deadline has passed by then.
+    /// A handle that becomes ready when the hold ends: a future, cloneable, `'static`. It is ready at its first poll when the
+    /// deadline has passed by then.
     ///
-    /// A release is no loss: after one the handle stays pending, and its `reason()` stays `None`. Work that must end with
-    /// the hold, released or lost, runs under [`run`](Hold::run), or looks at [`check`](Hold::check) between its steps.
+    /// It answers [`Ended::Lost`](crate::Ended::Lost), or [`Ended::Released`](crate::Ended::Released) when the hold was released
+    /// or dropped: a task that waits for it ends with the hold, and the handle keeps nothing alive then.
     fn lost(&self) -> Loss {
         Loss::of(Arc::clone(self.tenure()))
     }
 
     /// Runs `work` while it is held: drops it when the hold is lost, or released by another task. (What was handed to
-    /// `spawn_blocking` or spawned goes on: it must look at [`check`](Hold::check), which tells of a loss and of a release;
-    /// a handle of [`lost`](Hold::lost) tells of a loss only.) The hold is not released at the end.
+    /// `spawn_blocking` or spawned goes on: it must look at [`check`](Hold::check), or wait for [`lost`](Hold::lost).) The hold is
+    /// not released at the end. The work need not be `Send`; where it is not, neither is the future.
     ///
     /// # Errors
-    /// [`Lost`], with the key and the reason; `Released` on a hold that is released, without polling `work`.
+    /// `Lost`, with the key and the reason; the reason `Released` on a hold that is released, without polling `work`.
     ///
     /// # Cancel safety
     /// As that of `work`.
-    async fn run<F>(&self, work: F) -> std::result::Result<F::Output, Lost>
+    fn run<F: Future>(&self, work: F) -> Run<F>
     where
         Self: Sized,
-        F: Future + Send,
-        F::Output: Send,
     {
-        run_under(self, work).await
+        Run::new(self.lost(), work)
     }
 
-    /// Gives it back, and waits until the server has confirmed. Idempotent.
+    /// Gives it back, and waits until the server has confirmed; the answer is the server's. Idempotent.
     ///
     /// # Errors
     /// `Unknown` when the server refused it, or has not confirmed it by the hold's deadline (it is tried on in
-    /// the background, and the lease's end frees it).
+    /// the background, and the lease's end frees it); also when the reply to a first try was lost, and the node is not there at
+    /// the next: by that try, or by another's hand before it.
     ///
     /// # Cancel safety
     /// A dropped release goes on in the background.
     async fn release(&self) -> Result<Release>;
-}
-
-async fn run_under<F: Future>(hold: &(impl Hold + ?Sized), work: F) -> std::result::Result<F::Output, Lost> {
-    let released = || Lost { key: hold.key().into(), reason: LostReason::Released };
-    if let Err(error) = hold.check()
-        && error.kind() == &ErrorKind::NotHeld
-    {
-        return Err(released());
-    }
-    let lost = hold.lost();
-    tokio::select! {
-        biased;
-        lost = lost => Err(lost),
-        () = hold.tenure().until_ended() => Err(released()),
-        output = work => Ok(output),
-    }
 }
 
 /// A guard of a kind that is not known here: `Box<dyn Hold>` is a hold itself, under which work can be run.
@@ -141,6 +132,10 @@ impl<H: Hold + ?Sized> Hold for Box<H> {
         (**self).state()
     }
 
+    fn remaining(&self) -> Duration {
+        (**self).remaining()
+    }
+
     fn states(&self) -> BoxStream<'static, LeaseState> {
         (**self).states()
     }
@@ -149,13 +144,11 @@ impl<H: Hold + ?Sized> Hold for Box<H> {
         (**self).lost()
     }
 
-    async fn run<F>(&self, work: F) -> std::result::Result<F::Output, Lost>
+    fn run<F: Future>(&self, work: F) -> Run<F>
     where
         Self: Sized,
-        F: Future + Send,
-        F::Output: Send,
     {
-        run_under(&**self, work).await
+        Run::new((**self).lost(), work)
     }
 
     async fn release(&self) -> Result<Release> {
@@ -176,3 +169,81 @@ impl<H: Fenced + ?Sized> Fenced for Box<H> {
         (**self).token()
     }
 }
+
+/// Gives a guard the methods of [`Hold`] as its own, and with `fenced` that of [`Fenced`], so that whoever uses it needs no `use`.
+macro_rules! own_methods {
+    ($guard:ident) => {
+        impl $guard {
+            /// The key, as it was given.
+            pub fn key(&self) -> &str {
+                Hold::key(self)
+            }
+
+            /// Whether it is held, by the clock at this call.
+            pub fn is_held(&self) -> bool {
+                Hold::is_held(self)
+            }
+
+            /// An error once it is not held any more. As [`Hold::check`].
+            ///
+            /// # Errors
+            /// `Lost` with the reason; `NotHeld` after a release.
+            pub fn check(&self) -> $crate::Result<()> {
+                Hold::check(self)
+            }
+
+            /// The state by the clock at this call. As [`Hold::state`].
+            pub fn state(&self) -> $crate::contracts::LeaseState {
+                Hold::state(self)
+            }
+
+            /// How much of it is left. As [`Hold::remaining`].
+            pub fn remaining(&self) -> std::time::Duration {
+                Hold::remaining(self)
+            }
+
+            /// A stream of states, from now until it is lost or released. As [`Hold::states`].
+            pub fn states(&self) -> futures_util::stream::BoxStream<'static, $crate::contracts::LeaseState> {
+                Hold::states(self)
+            }
+
+            /// A handle that becomes ready when the hold ends. As [`Hold::lost`].
+            pub fn lost(&self) -> $crate::Loss {
+                Hold::lost(self)
+            }
+
+            /// Runs `work` while it is held. As [`Hold::run`].
+            ///
+            /// # Errors
+            /// `Lost`, with the key and the reason.
+            ///
+            /// # Cancel safety
+            /// As that of `work`.
+            pub fn run<F: Future>(&self, work: F) -> $crate::Run<F> {
+                Hold::run(self, work)
+            }
+
+            /// Gives it back, and waits until the server has confirmed; the answer is the server's. As [`Hold::release`].
+            ///
+            /// # Errors
+            /// `Unknown` when it was not confirmed, or whose hand removed it cannot be told.
+            ///
+            /// # Cancel safety
+            /// A dropped release goes on in the background.
+            pub async fn release(&self) -> $crate::Result<$crate::Release> {
+                Hold::release(self).await
+            }
+        }
+    };
+    ($guard:ident, fenced) => {
+        $crate::hold::own_methods!($guard);
+
+        impl $guard {
+            /// The fencing token, strictly above that of every holder before. As [`Fenced::token`].
+            pub fn token(&self) -> $crate::Token {
+                Fenced::token(self)
+            }
+        }
+    };
+}
+pub(crate) use own_methods;

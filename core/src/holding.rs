@@ -10,17 +10,19 @@ use tracing::Span;
 
 use crate::address::Address;
 use crate::clock::Moment;
-use crate::contracts::{LeaseState, Node};
+use crate::contracts::{LeaseState, Leave, Node};
 use crate::coordinator::Coordinator;
 use crate::departures::{Departure, is_over, settle};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::Release;
+use crate::loss::Ended;
 use crate::token::Token;
 
 /// One node, and its way back: what the guards of one hold, or all guards of one owner, have inside.
 pub(crate) struct Holding {
     coordinator: Coordinator,
     pub(crate) tenure: Arc<Tenure>,
+    pub(crate) node: Arc<dyn Node>,
     // The server has confirmed a downgrade; one goes on in the background.
     turned: AtomicBool,
     turns: AtomicBool,
@@ -29,69 +31,87 @@ pub(crate) struct Holding {
 }
 
 /// One guard's time: what it shares with its `lost()` handles and state streams. Ended by its own release, whoever
-/// else holds the node.
+/// else holds the node. From then on a handle keeps neither the node nor its client alive.
 #[doc(hidden)]
 pub struct Tenure {
     pub(crate) queue: Address,
-    pub(crate) node: Arc<dyn Node>,
-    // How the hold ended by its owner's hand, once it did. The node's state tells whoever waits for that.
+    // Until its end.
+    node: Mutex<Option<Arc<dyn Node>>>,
+    // How the hold ended by its owner's hand, once it did. Set before the node goes, whose state tells whoever waits for it.
     ended: OnceLock<Release>,
 }
 
 impl Tenure {
     fn new(queue: Address, node: Arc<dyn Node>) -> Arc<Self> {
-        Arc::new(Self { queue, node, ended: OnceLock::new() })
+        Arc::new(Self { queue, node: Mutex::new(Some(node)), ended: OnceLock::new() })
     }
 
-    /// Another guard's, on the same node.
-    pub(crate) fn beside(&self) -> Arc<Self> {
-        Self::new(self.queue.clone(), Arc::clone(&self.node))
+    /// The node, until its owner ends it.
+    pub(crate) fn node(&self) -> Option<Arc<dyn Node>> {
+        self.node.lock().clone()
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        let lost = match self.ended.get() {
-            None => self.node.state().lost(),
-            Some(Release::AlreadyLost(reason)) => Some(*reason),
-            Some(Release::Released) => {
-                return Err(Error::new(ErrorKind::NotHeld, "it was released").on(self.queue.name()));
-            }
-        };
-        lost.map_or(Ok(()), |reason| Err(Error::lost(reason).on(self.queue.name())))
+        Err(match self.ended() {
+            None => return Ok(()),
+            Some(Ended::Lost(reason)) => Error::lost(reason),
+            Some(Ended::Released) => Error::new(ErrorKind::NotHeld, "it was released"),
+        }
+        .on(self.queue.name()))
     }
 
-    /// Why it is lost; never for a hold that was released in time.
-    pub(crate) fn lost(&self) -> Option<LostReason> {
-        match self.ended.get() {
-            None => self.node.state().lost(),
-            Some(Release::AlreadyLost(reason)) => Some(*reason),
-            Some(Release::Released) => None,
+    /// How it ended, by the clock at this call; `None` while it is held.
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        match self.node() {
+            Some(node) => node.state().lost().map(Ended::Lost),
+            None => self.by_its_owner().map(|release| match release {
+                Release::Released => Ended::Released,
+                Release::AlreadyLost(reason) => Ended::Lost(reason),
+            }),
         }
     }
 
     /// The state now; `None` once it was released in time.
     pub(crate) fn state(&self) -> Option<LeaseState> {
-        match self.ended.get() {
-            None => Some(self.node.state().state()),
-            Some(Release::AlreadyLost(reason)) => Some(LeaseState::Lost(*reason)),
-            Some(Release::Released) => None,
+        match self.node() {
+            Some(node) => Some(node.state().state()),
+            None => match self.by_its_owner() {
+                Some(Release::AlreadyLost(reason)) => Some(LeaseState::Lost(reason)),
+                _ => None,
+            },
+        }
+    }
+
+    /// How much of it is left: nothing once it is lost or released.
+    pub(crate) fn remaining(&self) -> Duration {
+        let Some(node) = self.node() else { return Duration::ZERO };
+        let (state, now) = (node.state(), node.state().lease().clock().now());
+        match state.lost() {
+            None => state.lease().deadline().min(state.fixed_end()).since(now),
+            Some(_) => Duration::ZERO,
         }
     }
 
     /// How it ended by its owner's hand, once it did.
-    pub(crate) fn ended(&self) -> Option<Release> {
+    pub(crate) fn by_its_owner(&self) -> Option<Release> {
         self.ended.get().copied()
     }
 
     /// The owner ends it: the first call counts. Answers whether this was it.
     pub(crate) fn end(&self) -> bool {
-        let release = self.node.state().lost().map_or(Release::Released, Release::AlreadyLost);
+        let Some(node) = self.node() else { return false };
+        let release = node.state().lost().map_or(Release::Released, Release::AlreadyLost);
         let first = self.ended.set(release).is_ok();
-        self.node.state().nudge();
+        self.node.lock().take();
+        node.state().nudge();
         first
     }
 
+    /// Waits until its owner has ended it.
     pub(crate) async fn until_ended(&self) {
-        self.node.state().until(|| self.ended()).await;
+        if let Some(node) = self.node() {
+            node.state().until(|| self.by_its_owner().map(drop)).await;
+        }
     }
 }
 
@@ -107,9 +127,12 @@ impl Holding {
             node.state().keep_until(coordinator.clock().now() + length);
             coordinator.departures().keep(&node);
         }
+        let tenure = Tenure::new(queue, Arc::clone(&node));
+        coordinator.live().add(&tenure);
         let holding = Self {
             coordinator,
-            tenure: Tenure::new(queue, node),
+            tenure,
+            node,
             turned: AtomicBool::new(false),
             turns: AtomicBool::new(false),
             span: Mutex::default(),
@@ -123,12 +146,23 @@ impl Holding {
         *self.span.lock() = (!span.is_disabled()).then(|| Box::new(span));
     }
 
+    /// Another guard's time, on the same node.
+    pub(crate) fn beside(&self) -> Arc<Tenure> {
+        Tenure::new(self.tenure.queue.clone(), Arc::clone(&self.node))
+    }
+
     /// Its owner's hand ends it: the first call counts. Answers whether this was it.
     fn end(&self) -> bool {
         let first = self.tenure.end();
+        if first {
+            self.coordinator.live().remove(&self.tenure);
+        }
         let span = self.span.lock().take();
-        if first && let Some(Release::AlreadyLost(reason)) = self.tenure.ended() {
-            let (key, token) = (self.tenure.queue.name(), self.token());
+        let (key, token) = (self.tenure.queue.name(), self.token());
+        if first && self.tenure.by_its_owner() == Some(Release::Released) {
+            tracing::debug!(key, %token, "released");
+        }
+        if first && let Some(Release::AlreadyLost(reason)) = self.tenure.by_its_owner() {
             let tell = || match reason {
                 LostReason::Closed => tracing::debug!(key, %token, %reason, "a hold was lost by a close"),
                 _ => tracing::warn!(key, %token, %reason, "a hold was lost before it was given back"),
@@ -142,23 +176,39 @@ impl Holding {
     }
 
     pub(crate) fn token(&self) -> Token {
-        Token::new(0, self.tenure.node.state().sequence()).expect("checked at admission")
+        Token::new(0, self.node.state().sequence()).expect("checked at admission")
     }
 
-    /// The server must be told of a fixed end even when nobody looks (LEASE-FIXED).
+    /// The server must be told of a fixed end even when nobody looks, and one margin later: what the holder was doing when
+    /// it counted itself lost is over by then as it is at an expiry (LEASE-FIXED).
     fn leave_at_fixed_end(&self) {
-        let end = self.tenure.node.state().fixed_end();
+        let end = self.node.state().fixed_end();
         if end == Moment::NEVER {
             return;
         }
         let (clock, departures) = (self.coordinator.clock(), self.coordinator.departures().clone());
-        let tenure = Arc::clone(&self.tenure);
+        let (tenure, node, departure) = (Arc::clone(&self.tenure), Arc::clone(&self.node), self.departure());
         self.coordinator.departures().beside(async move {
             tokio::select! {
+                biased;
                 () = tenure.until_ended() => {}
-                () = clock.sleep_until(end) => departures.push(tenure.departure()),
+                () = clock.sleep_until(end) => {}
+            }
+            let state = node.state();
+            // Its owner gave it back in time, or a close does.
+            if tenure.by_its_owner() == Some(Release::Released) || state.lost() != Some(LostReason::MaxHold) {
+                return;
+            }
+            clock.sleep_until(end + state.lease().margin()).await;
+            if !state.has_departed() {
+                departures.push(departure);
             }
         });
+    }
+
+    fn departure(&self) -> Departure {
+        let (queue, node) = (self.tenure.queue.clone(), Arc::clone(&self.node));
+        Departure::Leave { queue, node, asked: false }
     }
 
     /// Gives it back, as [`Hold::release`](crate::Hold::release).
@@ -167,10 +217,10 @@ impl Holding {
     }
 
     async fn give_back(&self) -> Result<Release> {
-        let Tenure { node, ended, .. } = &*self.tenure;
+        let node = &self.node;
         let lease = node.state().lease();
-        let departing = self.end().then(|| Departing { holding: self, confirmed: false });
-        let release = *ended.get().expect("ended above, if not before");
+        let departing = self.end().then(|| Departing { holding: self, asked: false, confirmed: false });
+        let release = self.tenure.by_its_owner().expect("ended above, if not before");
         if matches!(release, Release::AlreadyLost(_)) {
             // The server's side is given back all the same (RULES C6), but nobody waits for it.
             return Ok(release);
@@ -182,47 +232,60 @@ impl Holding {
             }
             return Ok(release);
         }
-        tokio::select! {
-            biased;
-            departed = self.depart(departing) => match departed {
-                Ok(()) => Ok(release),
-                Err(error) => Err(Error::new(ErrorKind::Unknown, "the release was not confirmed").because(error)),
-            },
-            () = lease.clock().sleep_until(lease.deadline()) => {
-                Err(Error::new(ErrorKind::Unknown, "the release was not confirmed before the hold's deadline"))
+        let confirmed = async {
+            tokio::select! {
+                biased;
+                departed = self.depart(departing) => match departed.map_err(|error| (error.lost_reason(), error)) {
+                    Ok(()) => Ok(release),
+                    // The server's word: it was not there at the first try.
+                    Err((Some(reason), _)) => Ok(Release::AlreadyLost(reason)),
+                    Err((None, error)) => Err(Error::new(ErrorKind::Unknown, "the release was not confirmed").because(error)),
+                },
+                () = lease.clock().sleep_until(lease.deadline()) => {
+                    Err(Error::new(ErrorKind::Unknown, "the release was not confirmed before the hold's deadline"))
+                }
             }
-        }
+        };
+        self.coordinator.serve(confirmed).await
     }
 
     /// Leaves, or waits for the leave of an earlier call or of the background.
     async fn depart(&self, departing: Option<Departing<'_>>) -> Result<()> {
-        let Tenure { queue, node, .. } = &*self.tenure;
-        if let Some(departing) = departing {
+        let (queue, node) = (&self.tenure.queue, &self.node);
+        if let Some(mut departing) = departing {
+            // Until an answer says otherwise, and where this future is dropped meanwhile.
+            departing.asked = true;
             match node.leave().await {
-                Ok(()) => departing.confirm(),
-                Err(error) => tracing::debug!(%error, key = queue.name(), "a release is tried again"),
+                Ok(Leave::Removed) => departing.confirm(Ok(())),
+                Ok(Leave::Absent(reason)) => {
+                    tracing::warn!(
+                        key = queue.name(), token = %departing.holding.token(), %reason,
+                        "a hold was lost before it was given back"
+                    );
+                    departing.confirm(Err(Error::lost(reason)));
+                }
+                Err(error) => {
+                    tracing::debug!(%error, key = queue.name(), "a release is tried again");
+                    departing.asked = error.kind() != &ErrorKind::Unavailable;
+                }
             }
         }
         node.state().departed().await
     }
 }
 
-impl Tenure {
-    fn departure(&self) -> Departure {
-        Departure::Leave(self.queue.clone(), Arc::clone(&self.node))
-    }
-}
-
 /// A leave under way: dropped before it is confirmed, it goes on in the background.
 struct Departing<'a> {
     holding: &'a Holding,
+    // A request was sent, whose answer is not known.
+    asked: bool,
     confirmed: bool,
 }
 
 impl Departing<'_> {
-    fn confirm(mut self) {
+    fn confirm(mut self, outcome: Result<()>) {
         self.confirmed = true;
-        self.holding.tenure.node.state().depart(Ok(()));
+        self.holding.node.state().depart(outcome);
     }
 
     /// In the background, once the least time of the hold is over.
@@ -232,7 +295,8 @@ impl Departing<'_> {
 impl Drop for Departing<'_> {
     fn drop(&mut self) {
         if !self.confirmed {
-            self.holding.coordinator.departures().push(self.holding.tenure.departure());
+            let (queue, node) = (self.holding.tenure.queue.clone(), Arc::clone(&self.holding.node));
+            self.holding.coordinator.departures().push(Departure::Leave { queue, node, asked: self.asked });
         }
     }
 }
@@ -246,23 +310,26 @@ impl Holding {
             return Ok(());
         }
         self.tenure.check()?;
-        let lease = self.tenure.node.state().lease();
-        let (turn, turning) = (self.turn(true), Turning { holding: self, over: false });
-        tokio::select! {
-            biased;
-            turned = settle(&**self.coordinator.backend(), &turn, self.coordinator.request_timeout()) => {
-                match &turned {
-                    Ok(()) => turning.confirm(),
-                    Err(error) if is_over(error) => turning.over(),
-                    // The node may live as long as this process, and others' readers wait for it.
-                    Err(_) => drop(turning),
+        let lease = self.node.state().lease();
+        let (mut turn, turning) = (self.turn(true), Turning { holding: self, over: false });
+        let confirmed = async {
+            tokio::select! {
+                biased;
+                turned = settle(&**self.coordinator.backend(), &mut turn, self.coordinator.request_timeout()) => {
+                    match &turned {
+                        Ok(()) => turning.confirm(),
+                        Err(error) if is_over(error) => turning.over(),
+                        // The node may live as long as this process, and others' readers wait for it.
+                        Err(_) => drop(turning),
+                    }
+                    turned
                 }
-                turned
+                () = lease.clock().sleep_until(lease.deadline()) => {
+                    Err(Error::new(ErrorKind::Unknown, "the downgrade was not confirmed before the hold's deadline"))
+                }
             }
-            () = lease.clock().sleep_until(lease.deadline()) => {
-                Err(Error::new(ErrorKind::Unknown, "the downgrade was not confirmed before the hold's deadline"))
-            }
-        }
+        };
+        self.coordinator.serve(confirmed).await
     }
 
     /// As [`downgrade`](Holding::downgrade), in the background, and not before its least time is over.
@@ -271,8 +338,8 @@ impl Holding {
     }
 
     fn turn(&self, at_once: bool) -> Departure {
-        let Tenure { queue, node, .. } = &*self.tenure;
-        Departure::Downgrade { queue: queue.clone(), node: Arc::clone(node), at_once }
+        let (queue, node) = (self.tenure.queue.clone(), Arc::clone(&self.node));
+        Departure::Downgrade { queue, node, at_once }
     }
 }
 
@@ -305,8 +372,17 @@ impl Drop for Turning<'_> {
 impl Holding {
     /// Releases in the background. Does nothing after a release.
     pub(crate) fn let_go(&self) {
+        // What was lost at its fixed end or by a close is given back a margin later, by whoever waits for that: what ran under the
+        // guard may go on beyond it.
+        if self.end() && !self.node.state().lingers() {
+            self.coordinator.departures().push(self.departure());
+        }
+    }
+
+    /// Its owner has released it, though it was lost before: nobody waits for that.
+    pub(crate) fn give_back_lost(&self) {
         if self.end() {
-            self.coordinator.departures().push(self.tenure.departure());
+            self.coordinator.departures().push(self.departure());
         }
     }
 }
@@ -321,7 +397,7 @@ impl fmt::Debug for Tenure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tenure")
             .field("queue", &self.queue)
-            .field("node", self.node.state())
+            .field("node", &self.node().map(|node| format!("{:?}", node.state())))
             .field("ended", &self.ended)
             .finish()
     }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::config::check_visible;
 use crate::contracts::{MAX_LABEL_BYTES, NodeId};
 use crate::error::{Error, Result};
 
-/// Checks a label. People read it on a server, in one line; and behind a NUL a backend writes what is its own.
+/// Checks a label. People read it on a server, in one line and in its order; and behind a NUL a backend writes what is its own.
 ///
 /// # Errors
 /// `InvalidArgument` naming `label`.
@@ -17,10 +18,7 @@ pub(crate) fn check(label: &str) -> Result<()> {
     if label.len() > MAX_LABEL_BYTES {
         return refuse(format!("has {} bytes, at most {MAX_LABEL_BYTES} are allowed", label.len()));
     }
-    if label.chars().any(char::is_control) {
-        return refuse("must not hold a control character".to_owned());
-    }
-    Ok(())
+    check_visible("label", label)
 }
 
 /// Host, process id and a short random client id (a container's pid is always 1).

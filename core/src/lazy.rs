@@ -10,7 +10,9 @@ use crate::address::Address;
 use crate::capabilities::{Capabilities, Eviction};
 use crate::config::Config;
 use crate::connector::{Connector, connect_in_time};
-use crate::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, SequentialNodes, SingleFlight};
+use crate::contracts::{
+    Backend, Close, Entry, Join, Joined, Lease, LeaseKeeper, Page, SequentialNodes, SingleFlight,
+};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
 /// Connects in a [single flight](SingleFlight): a short try that ends before the connection stands does not undo it. It runs where the
@@ -25,7 +27,7 @@ struct Shared {
     runtime: Handle,
     connected: OnceLock<Arc<dyn Backend>>,
     // What `lease` answers until then, and which becomes its lease; lost when it is closed before.
-    pending: Lease,
+    pending: LeaseKeeper,
     connecting: SingleFlight<Result<()>>,
     // Locked when it is connected, and to close: one comes first.
     first: Mutex<()>,
@@ -33,7 +35,7 @@ struct Shared {
 
 impl Lazy {
     pub(crate) fn new(connector: Arc<dyn Connector>, config: Config) -> Self {
-        let pending = Lease::pending(connector.clock(&config), config.ttl);
+        let pending = LeaseKeeper::pending(connector.clock(&config), config.ttl);
         let (connected, connecting, first) = (OnceLock::new(), SingleFlight::default(), Mutex::default());
         let runtime = Handle::current();
         Self(Arc::new(Shared { connector, config, runtime, connected, pending, connecting, first }))
@@ -151,7 +153,7 @@ impl Backend for Lazy {
     }
 
     fn lease(&self) -> Lease {
-        self.0.connected.get().map_or_else(|| self.0.pending.clone(), |backend| backend.lease())
+        self.0.connected.get().map_or_else(|| self.0.pending.lease().clone(), |backend| backend.lease())
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -6,15 +6,17 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use crate::clock::Clock;
 
-/// Pauses that double up to the longest, each with up to as much again of jitter, and never end.
+/// Pauses that double up to the longest, each with up to as much again of jitter, and never end. Who failed at one instant, a
+/// thousand clients of a server that went away, does not try again at one.
 #[derive(Debug)]
-pub(crate) struct Pauses {
+pub struct Pauses {
     delays: ExponentialBackoff,
     longest: Duration,
 }
 
 impl Pauses {
-    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
+    /// From `first` to `longest`, jitter apart: at most twice the longest.
+    pub fn new(first: Duration, longest: Duration) -> Self {
         let delays = ExponentialBuilder::default()
             .with_min_delay(first)
             .with_max_delay(longest)
@@ -25,11 +27,16 @@ impl Pauses {
     }
 
     /// The next one's length.
-    pub(crate) fn next(&mut self) -> Duration {
+    #[allow(clippy::should_implement_trait, reason = "it never ends: an iterator would answer an option")]
+    pub fn next(&mut self) -> Duration {
         self.delays.next().unwrap_or(self.longest)
     }
 
-    pub(crate) async fn pause(&mut self, clock: &Clock) {
+    /// Waits for the next one's length.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: a pause that is dropped counts as over.
+    pub async fn pause(&mut self, clock: &Clock) {
         let pause = self.next();
         clock.sleep_until(clock.now() + pause).await;
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use latchwork_core::contracts::{
-    self, Backend, Close, Entry, Join, Joined, Lease, LeaseState, Names, Node, NodeId, NodeState, Page,
-    Patience, SequentialNodes,
+    self, AskedLimit, Backend, Close, Entry, Join, Joined, Lease, LeaseKeeper, LeaseState, Leave, Names,
+    Node, NodeId, NodeKeeper, NodeState, Page, Patience, SequentialNodes, StoredLimit, Turns,
 };
 use latchwork_core::decide::chain::{Listed, Standing};
 use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
@@ -21,17 +21,20 @@ use latchwork_core::recipes::{
     WriteGuard,
 };
 use latchwork_core::{
-    Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Eviction, Fenced, Hold,
-    Kind, Loss, Lost, LostReason, Moment, Name, Owner, Release, Result, Secret, Token, connect, memory,
+    Address, Capabilities, Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, Eviction, Fenced,
+    Hold, Kind, Loss, LostReason, Moment, Name, Owner, Pauses, Release, Result, Secret, Token, connect,
+    memory,
 };
 use tokio::runtime::{Builder, Runtime};
 
 // Of any result.
 type SingleFlight = contracts::SingleFlight<Result<Lease>>;
 type Flight = contracts::Flight<Result<Lease>>;
+// Of any client.
+type Turn = contracts::Turn<'static>;
 
 /// Public where it stands, and in no path that a user can name.
-const UNNAMEABLE: [&str; 1] = ["Tenure"];
+const UNNAMEABLE: [&str; 2] = ["Run", "Tenure"];
 
 fn travels<T: Send + Sync + Unpin + Debug + 'static>() {}
 fn travels_unsized<T: Send + Sync + ?Sized + 'static>() {}
@@ -57,8 +60,9 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
     let types = each!(travels:
         Coordinator Config Secret Capabilities Eviction Address Name Kind Clock Moment
         Mutex MutexGuard ReentrantMutex ReentrantGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
-        Acquire Token Release Loss Lost LostReason Error ErrorKind
-        Lease LeaseState Names NodeState NodeId Join Joined Entry Page Patience Close SingleFlight Flight
+        Acquire Token Release Loss Ended LostReason Error ErrorKind
+        Lease LeaseKeeper LeaseState Leave Names NodeKeeper NodeState NodeId Join Joined Entry Page Patience Close SingleFlight Flight
+        Turns Turn AskedLimit StoredLimit Pauses
         Claim ContactProof Listed Standing Slot Ask Answer Queue
         Memory Link
     );
@@ -136,7 +140,7 @@ fn a_guard_dropped_on_a_thread_without_a_runtime_is_released() {
     std::thread::spawn(move || drop(guard)).join().expect("no panic outside a runtime");
     let again = runtime.block_on(mutex.try_acquire()).expect("answered").expect("free");
     assert!(again.token() > first);
-    runtime.block_on(again.release()).expect("released");
+    let _ = runtime.block_on(again.release()).expect("released");
 }
 
 #[test]
@@ -174,11 +178,11 @@ fn a_dropped_acquire_outside_its_runtime_does_not_panic() {
         waiting
     };
     std::thread::spawn(move || drop(waiting)).join().expect("no panic");
-    runtime.block_on(guard.release()).expect("released");
+    let _ = runtime.block_on(guard.release()).expect("released");
     let again =
         runtime.block_on(mutex.acquire_within(Duration::from_secs(5))).expect("nobody is left in front");
     assert_eq!(runtime.block_on(mutex.queue(0, 10)).expect("listed").len(), 1);
-    runtime.block_on(again.release()).expect("released");
+    let _ = runtime.block_on(again.release()).expect("released");
 }
 
 #[test]

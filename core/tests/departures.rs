@@ -13,8 +13,7 @@ use latchwork_core::contracts::{
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{
-    Address, Capabilities, Clock, Config, Coordinator, Error, ErrorKind, Hold, LostReason, Owner, Release,
-    Result,
+    Address, Capabilities, Clock, Config, Coordinator, Error, ErrorKind, LostReason, Owner, Release, Result,
 };
 
 fn config() -> Config {
@@ -34,6 +33,10 @@ enum Leave {
     /// The node is given back already, as a backend says it that has no other word for it.
     NotHeld,
     Panics,
+    /// The node is gone already; the reply that would say so is lost the first time.
+    FindsNothing {
+        loses: bool,
+    },
     /// It does not come to that: every join says that the lease was lost under it.
     NeverJoins,
     /// Nor here: a join is on its way for ever, and cannot be abandoned; its node would have a lease of its own.
@@ -129,12 +132,20 @@ impl Node for FaultyNode {
         self.inner.admitted().await
     }
 
-    async fn leave(&self) -> Result<()> {
+    async fn leave(&self) -> Result<latchwork_core::contracts::Leave> {
         self.leaves.fetch_add(1, Ordering::Relaxed);
         self.check()?;
         match self.leave {
             Leave::NotHeld => Err(Error::new(ErrorKind::NotHeld, "planted: it has left")),
             Leave::NeverJoins | Leave::CutOff => unreachable!("there is no node"),
+            Leave::FindsNothing { loses } => {
+                let first = self.leaves.load(Ordering::Relaxed) == 1;
+                let _ = self.inner.leave().await?;
+                match loses && first {
+                    true => Err(Error::new(ErrorKind::Unknown, "planted: a reply is lost")),
+                    false => Ok(latchwork_core::contracts::Leave::of(false)),
+                }
+            }
             Leave::Panics => panic!("planted: a driver that panics in a leave"),
             Leave::Forbidden | Leave::FullUntil(_) => self.inner.leave().await,
         }
@@ -180,7 +191,7 @@ async fn a_backend_that_grants_no_lease_is_not_asked_in_a_tight_loop() {
     let (coordinator, backend) = faulty_backend(Leave::NeverJoins);
     let mutex = coordinator.mutex("a").expect("a good key");
     let error = mutex.acquire_within(Duration::from_secs(5)).await.expect_err("never");
-    assert_eq!(error.kind(), &ErrorKind::Timeout);
+    assert_eq!(error.kind(), &ErrorKind::Unavailable);
     let joins = backend.joins.load(Ordering::Relaxed);
     assert!((5..100).contains(&joins), "{joins}");
 }
@@ -208,8 +219,9 @@ fn a_departure_that_died_with_its_runtime_does_not_keep_the_next_acquire_waiting
     first.block_on(link.held());
     first.shutdown_timeout(Duration::from_secs(5));
     link.resume();
-    let again = runtime().block_on(mutex.try_acquire()).expect("answered");
-    assert!(again.is_some(), "its leave was carried out late");
+    // Who asks this client again hears why nothing can be had of it; and nobody else waits for what it left.
+    let error = runtime().block_on(mutex.try_acquire()).expect_err("its runtime is gone");
+    assert_eq!(error.kind(), &ErrorKind::RuntimeGone, "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,7 +252,7 @@ async fn of_two_releases_at_once_neither_answers_before_the_server() {
     let (coordinator, link) = connected();
     let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
     link.hold();
-    let (mut first, mut second) = (guard.release(), guard.release());
+    let (mut first, mut second) = (Box::pin(guard.release()), Box::pin(guard.release()));
     assert!((&mut first).now_or_never().is_none());
     assert!((&mut second).now_or_never().is_none(), "the server has not heard of it");
     link.resume();
@@ -386,7 +398,9 @@ async fn a_try_behind_a_hold_that_ended_before_its_least_time_waits_for_its_leav
     while guard.is_held() {
         coordinator.lease().clock().jump(second / 100);
     }
-    drop(guard);
+    // By hand: behind a drop it would be left a margin later.
+    let released = guard.release().await.expect("answered");
+    assert_eq!(released, Release::AlreadyLost(LostReason::MaxHold));
     let tried = mutex.try_acquire().await;
     assert!(matches!(tried, Ok(Some(_))), "{tried:?}");
 }
@@ -453,4 +467,27 @@ async fn an_attempt_is_abandoned_until_its_slowest_request_has_come_and_gone() {
     }
     tokio::time::sleep(slow.ttl).await;
     assert!(!asked_within(slow.ttl).await, "its lease has taken it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_whose_reply_was_lost_is_unknown_where_the_next_try_finds_nothing() {
+    for (loses, expected) in
+        [(true, Err(ErrorKind::Unknown)), (false, Ok(Release::AlreadyLost(LostReason::Revoked)))]
+    {
+        let coordinator = faulty(Leave::FindsNothing { loses });
+        let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
+        for _ in 0..2 {
+            assert_eq!(
+                guard.release().await.map_err(|error| error.kind().clone()),
+                expected,
+                "loses: {loses}"
+            );
+        }
+    }
+    // Nobody knows of a release that was dropped whether it was sent.
+    let coordinator = faulty(Leave::FindsNothing { loses: true });
+    let guard = coordinator.mutex("a").expect("a good key").acquire().await.expect("acquired");
+    assert!(guard.release().now_or_never().is_none_or(|answer| answer.is_err()));
+    let error = guard.release().await.expect_err("in doubt");
+    assert_eq!(error.kind(), &ErrorKind::Unknown);
 }

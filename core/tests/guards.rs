@@ -1,6 +1,5 @@
 //! What guards promise where one owner has several, where a least time keeps them, and at the end of a downgrade.
 
-use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use futures_util::{FutureExt, StreamExt};
 use latchwork_core::contracts::LeaseState;
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Clock, Config, Coordinator, ErrorKind, Fenced, Hold, LostReason, Owner, Release};
+use latchwork_core::{Clock, Config, Coordinator, Ended, ErrorKind, LostReason, Owner, Release};
 
 fn connected(store: &Memory) -> (Coordinator, Link) {
     store.connect(&Config::new("memory")).expect("connected")
@@ -24,7 +23,7 @@ async fn run_ends_when_one_of_an_owners_guards_is_released_by_another_task() {
     let same = Arc::clone(&writer);
     let work = tokio::spawn(async move { same.run(std::future::pending::<()>()).await });
     tokio::task::yield_now().await;
-    writer.release().await.unwrap();
+    let _ = writer.release().await.unwrap();
     assert!(two.rwlock("a").unwrap().try_read().await.unwrap().is_some(), "others read now");
     assert!(!writer.is_held());
     let ended = tokio::time::timeout(Duration::from_secs(1), work).await;
@@ -32,7 +31,7 @@ async fn run_ends_when_one_of_an_owners_guards_is_released_by_another_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_stays_pending_after_the_release_of_one_of_an_owners_guards() {
+async fn lost_tells_of_the_release_of_one_of_an_owners_guards() {
     let store = Memory::new(Clock::tokio());
     let (one, _) = connected(&store);
     let (lock, owner) = (one.reentrant_mutex("a").unwrap(), Owner::new("o"));
@@ -40,10 +39,10 @@ async fn lost_stays_pending_after_the_release_of_one_of_an_owners_guards() {
     let inner = lock.acquire_as(&owner).await.unwrap();
     let (loss, mut states) = (inner.lost(), inner.states());
     states.next().await;
-    inner.release().await.unwrap();
+    let _ = inner.release().await.unwrap();
     let ended = states.next().now_or_never();
     lock.force_release(outer.token().sequence()).await.unwrap();
-    assert_eq!((ended, loss.reason()), (Some(None), None), "a release is no loss; the stream ends with it");
+    assert_eq!((ended, loss.ended()), (Some(None), Some(Ended::Released)), "whatever becomes of the node");
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +63,7 @@ async fn two_closes_both_wait_for_what_is_kept() {
     let ((one, _), (two, _)) = (connected(&store), connected(&store));
     let kept = || Acquire::new().hold_at_least(Duration::from_secs(5));
     let guard = one.mutex("a").unwrap().acquire_with(kept()).await.unwrap();
-    guard.release().await.unwrap();
+    let _ = guard.release().await.unwrap();
     assert!(tokio::time::timeout(Duration::from_millis(100), one.close()).await.is_err());
     let again = tokio::time::timeout(Duration::from_millis(100), one.close()).await;
     let taken = two.mutex("a").unwrap().try_acquire().await.unwrap();
@@ -83,7 +82,7 @@ async fn a_close_waits_for_what_is_kept_then_and_not_for_what_comes_after() {
             while let Ok(guard) =
                 mutex.acquire_with(Acquire::new().hold_at_least(Duration::from_secs(10))).await
             {
-                guard.release().await.unwrap();
+                let _ = guard.release().await.unwrap();
             }
         });
     }
@@ -98,10 +97,10 @@ async fn the_state_of_what_was_released_is_not_live() {
     let (one, _) = connected(&store);
     let (lock, owner) = (one.reentrant_mutex("a").unwrap(), Owner::new("o"));
     let (outer, inner) = (lock.acquire_as(&owner).await.unwrap(), lock.acquire_as(&owner).await.unwrap());
-    inner.release().await.unwrap();
+    let _ = inner.release().await.unwrap();
     let released = LeaseState::Lost(LostReason::Released);
     assert_eq!((outer.state(), inner.state()), (LeaseState::Live, released));
-    outer.release().await.unwrap();
+    let _ = outer.release().await.unwrap();
     assert_eq!(outer.state(), released);
 }
 
@@ -127,7 +126,7 @@ async fn a_try_answers_within_the_request_timeout() {
     link.hold();
     let (first, same) = (lock.clone(), owner.clone());
     let short = Acquire::new().within(Duration::from_millis(1900));
-    let _waiting = tokio::spawn(async move { first.acquire_with(&same, short).await });
+    let _waiting = tokio::spawn(async move { first.acquire_as_with(&same, short).await });
     tokio::task::yield_now().await;
     let from = tokio::time::Instant::now();
     let tried = lock.try_acquire_as(&owner).await;
@@ -141,11 +140,54 @@ async fn a_deadline_that_passed_in_an_outage_has_a_source_and_behind_a_holder_no
     let held = one.mutex("a").unwrap().acquire().await.unwrap();
     let mutex = two.mutex("a").unwrap();
     let busy = mutex.acquire_within(Duration::from_secs(1)).await.unwrap_err();
-    assert!(busy.kind() == &ErrorKind::Timeout && busy.source().is_none(), "{busy}");
-    held.release().await.unwrap();
+    assert!(busy.kind() == &ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
+    let _ = held.release().await.unwrap();
     link.cut();
     let outage = mutex.acquire_within(Duration::from_secs(1)).await.unwrap_err();
-    assert!(outage.kind() == &ErrorKind::Timeout && outage.source().is_some(), "{outage}");
+    assert!(outage.kind() == &ErrorKind::Unavailable && outage.cause().is_some(), "{outage}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_a_hold_is_readable_until_it_is_lost_or_released() {
+    let store = Memory::new(Clock::tokio());
+    let (one, link) = connected(&store);
+    let (open, bounded) = (one.mutex("a").unwrap(), one.mutex("b").unwrap());
+    let hold = open.acquire().await.unwrap();
+    let (second, lease) = (Duration::from_secs(1), one.lease());
+    let full = lease.ttl() - lease.margin();
+    let fixed = bounded.acquire_with(Acquire::new().max_hold(3 * second)).await.unwrap();
+    assert_eq!((hold.remaining(), fixed.remaining()), (full, 3 * second));
+    link.cut();
+    tokio::time::advance(second).await;
+    assert_eq!((hold.remaining(), fixed.remaining()), (full - second, 2 * second));
+    tokio::time::advance(2 * second).await;
+    assert_eq!((hold.remaining(), fixed.remaining()), (full - 3 * second, Duration::ZERO));
+    tokio::time::advance(full).await;
+    assert_eq!((hold.remaining(), hold.is_held()), (Duration::ZERO, false));
+    link.heal();
+    let hold = open.acquire().await.unwrap();
+    assert!(hold.remaining() > 5 * second);
+    let _ = hold.release().await.unwrap();
+    assert_eq!(hold.remaining(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waits_for_another_of_its_owner_tells_an_outage_from_others() {
+    let store = Memory::new(Clock::tokio());
+    let ((one, _), (two, link)) = (connected(&store), connected(&store));
+    let _held = one.mutex("a").unwrap().acquire().await.unwrap();
+    let (lock, owner) = (two.reentrant_mutex("a").unwrap(), Owner::new("o"));
+    let (first, same) = (lock.clone(), owner.clone());
+    let _waiting = tokio::spawn(async move { first.acquire_as(&same).await });
+    tokio::task::yield_now().await;
+    let within = |length| lock.acquire_as_with(&owner, Acquire::new().within(length));
+    let busy = within(Duration::from_secs(1)).await.unwrap_err();
+    assert!(busy.kind() == &ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
+    link.cut();
+    let outage = within(two.lease().ttl() * 3 / 4).await.unwrap_err();
+    assert!(outage.kind() == &ErrorKind::Unavailable && outage.cause().is_some(), "{outage}");
+    let fast = lock.acquire_as_with(&owner, Acquire::new().fail_fast()).await.unwrap_err();
+    assert_eq!(fast.kind(), &ErrorKind::Unavailable, "{fast}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -183,7 +225,7 @@ async fn a_writers_second_release_answers_as_its_first_whatever_becomes_of_the_r
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writers_release_that_meets_a_removal_is_no_error() {
+async fn a_writers_release_that_meets_a_removal_says_so() {
     let store = Memory::new(Clock::tokio());
     let (one, link) = connected(&store);
     let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
@@ -192,7 +234,7 @@ async fn a_writers_release_that_meets_a_removal_is_no_error() {
     link.delay(Duration::from_millis(20));
     let released =
         tokio::join!(writer.release(), async { store.remove(lock.address(), writer.token().sequence()) });
-    assert!(matches!(released, (Ok(Release::Released), true)), "{released:?}");
+    assert!(matches!(released, (Ok(Release::AlreadyLost(LostReason::Revoked)), true)), "{released:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,9 +254,9 @@ async fn a_least_time_of_a_writer_keeps_readers_out_too() {
     let ((one, _), (two, _)) = (connected(&store), connected(&store));
     let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
     let kept = Acquire::new().hold_at_least(Duration::from_secs(5));
-    let writer = owner.scope(lock.write_with(kept)).await.unwrap();
+    let writer = lock.write_as_with(&owner, kept).await.unwrap();
     let _reader = lock.read_as(&owner).await.unwrap();
-    writer.release().await.unwrap();
+    let _ = writer.release().await.unwrap();
     assert!(two.rwlock("a").unwrap().try_read().await.unwrap().is_none(), "given back at once");
 }
 
@@ -246,4 +288,114 @@ async fn a_downgrade_that_comes_after_the_fixed_end_is_lost() {
     link.delay(Duration::from_millis(200));
     let reader = writer.downgrade().await;
     assert!(reader.as_ref().is_err() || reader.as_ref().unwrap().is_held(), "{reader:?}");
+}
+
+/// Every way in which a watcher may have its handle.
+#[tokio::test(start_paused = true)]
+async fn a_watcher_hears_of_the_release_and_keeps_nothing_alive() {
+    for released in [true, false] {
+        let store = Memory::new(Clock::tokio());
+        let (coordinator, link) = connected(&store);
+        let backend = Arc::downgrade(coordinator.backend());
+        let guard = coordinator.mutex("a").unwrap().acquire().await.unwrap();
+        let (idle, mut polled, task) = (guard.lost(), guard.lost(), tokio::spawn(guard.lost()));
+        assert!((&mut polled).now_or_never().is_none() && idle.ended().is_none());
+        tokio::task::yield_now().await;
+        if released {
+            assert_eq!(guard.release().await.unwrap(), Release::Released);
+        }
+        drop(guard);
+        assert_eq!(task.await.unwrap(), Ended::Released);
+        assert_eq!((idle.ended(), idle.reason()), (Some(Ended::Released), Some(LostReason::Released)));
+        assert_eq!((&mut polled).await, Ended::Released);
+        coordinator.close().await.unwrap();
+        drop((coordinator, link));
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(backend.strong_count(), 0, "released: {released}: a handle keeps the client alive");
+        assert_eq!((idle.key(), polled.ended()), ("a", Some(Ended::Released)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_under_a_hold_need_not_be_send_and_its_errors_are_the_librarys() {
+    async fn with_lock<T>(
+        coordinator: &Coordinator,
+        key: &str,
+        work: impl AsyncFnOnce(latchwork_core::Token) -> T,
+    ) -> latchwork_core::Result<T> {
+        let hold = coordinator.mutex(key)?.acquire().await?;
+        let done = hold.run(work(hold.token())).await?;
+        match hold.release().await? {
+            Release::Released => Ok(done),
+            Release::AlreadyLost(reason) => Err(latchwork_core::Error::lost(reason).on(key)),
+        }
+    }
+    let store = Memory::new(Clock::tokio());
+    let (coordinator, link) = connected(&store);
+    let (mutex, local) = (coordinator.mutex("a").unwrap(), tokio::task::LocalSet::new());
+    let (lock, other) = (mutex.clone(), coordinator.clone());
+    local
+        .run_until(async move {
+            let work = async move {
+                let counted = std::rc::Rc::new(std::cell::Cell::new(1));
+                let own = with_lock(&other, "b", async |_| {
+                    tokio::task::yield_now().await;
+                    counted.get()
+                })
+                .await?;
+                let given = lock
+                    .with_lock(async |_| {
+                        tokio::task::yield_now().await;
+                        counted.get()
+                    })
+                    .await?;
+                latchwork_core::Result::Ok(own + given)
+            };
+            assert_eq!(tokio::task::spawn_local(work).await.unwrap().unwrap(), 2);
+        })
+        .await;
+    // Where the work can be sent, so can the whole.
+    let lock = mutex.clone();
+    let sent = tokio::spawn(async move { lock.with_lock(async |hold| hold.token()).await });
+    assert!(sent.await.unwrap().is_ok());
+    // A loss under it is an error that names the key; so is one that only the release hears of.
+    let lost = mutex
+        .with_lock(async |_| {
+            link.lose_lease();
+            std::future::pending::<()>().await
+        })
+        .await
+        .unwrap_err();
+    assert_eq!((lost.lost_reason(), lost.key()), (Some(LostReason::Revoked), Some("a")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_fails_or_panics_closes_what_it_was_given() {
+    let store = Memory::new(Clock::tokio());
+    let held =
+        |coordinator: Coordinator| async move { coordinator.mutex("a").unwrap().acquire().await.unwrap() };
+    for panics in [false, true] {
+        let (coordinator, _link) = connected(&store);
+        let other = coordinator.clone();
+        let failing = tokio::spawn(async move {
+            other
+                .close_after(async |coordinator| {
+                    let _guard = held(coordinator).await;
+                    assert!(!panics, "planted");
+                    Err::<(), _>(latchwork_core::Error::new(ErrorKind::Conflict, "planted"))
+                })
+                .await
+        });
+        match failing.await {
+            Ok(answer) => assert_eq!(answer.unwrap_err().kind(), &ErrorKind::Conflict),
+            Err(died) => assert!(died.is_panic() && panics),
+        }
+        assert_eq!(coordinator.lease().lost(), Some(LostReason::Closed));
+        assert!(store.contents().is_empty(), "panics: {panics}");
+    }
+    let (coordinator, _link) = connected(&store);
+    let done = coordinator.clone().close_after(async |_| Ok::<_, latchwork_core::Error>(7)).await;
+    assert_eq!((done.unwrap(), coordinator.lease().lost()), (7, Some(LostReason::Closed)));
 }

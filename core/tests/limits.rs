@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Config, Coordinator, Error, Hold, Owner, connect, memory};
+use latchwork_core::{Config, Coordinator, Error, Owner, connect, memory};
 
 const KEY: &str = "a";
 
@@ -33,8 +33,8 @@ async fn refused(coordinator: &Coordinator, options: &Acquire, label: &str) -> V
         rwlock.try_write_with(with()),
         semaphore.acquire_with(1, with()),
         semaphore.try_acquire_with(1, with()),
-        reentrant.acquire_with(&owner, with()),
-        reentrant.try_acquire_with(&owner, with()),
+        reentrant.acquire_as_with(&owner, with()),
+        reentrant.try_acquire_as_with(&owner, with()),
     ];
     assert!(mutex.queue(0, 9).await.expect("listed").is_empty(), "nothing was left");
     assert!(rwlock.queue(0, 9).await.expect("listed").is_empty(), "nothing was left");
@@ -86,7 +86,7 @@ async fn an_owners_label_is_checked_where_it_is_used() {
     let longest = Owner::new("o".repeat(4096));
     let hold = reentrant.acquire_as(&longest).await.expect("free");
     assert_eq!(reentrant.queue(0, 9).await.expect("listed")[0].label.len(), 4096);
-    hold.release().await.expect("released");
+    let _ = hold.release().await.expect("released");
     coordinator.close().await.expect("closed");
 }
 

@@ -7,9 +7,7 @@ use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{
-    Clock, Config, Connector, Coordinator, ErrorKind, Hold, LostReason, Result, connect_lazy,
-};
+use latchwork_core::{Clock, Config, Connector, Coordinator, ErrorKind, LostReason, Result, connect_lazy};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -118,8 +116,158 @@ fn a_first_use_on_a_runtime_that_is_not_driven_keeps_nobody_else_from_connecting
     let mutex = lazy.mutex("a").expect("a good key");
     let within = Acquire::new().within(Duration::from_millis(10));
     let error = passing.block_on(mutex.acquire_with(within)).expect_err("not so soon");
-    assert_eq!(error.kind(), &ErrorKind::Timeout);
+    assert_eq!(error.kind(), &ErrorKind::Unavailable);
     may.notify_one();
     let acquired = kept.block_on(async { timeout(PATIENCE, mutex.acquire()).await });
     let _guard = acquired.expect("it waits for a connecting that nobody drives").expect("acquired");
+}
+
+fn is_gone(error: &latchwork_core::Error) {
+    assert_eq!(error.kind(), &ErrorKind::RuntimeGone, "{error}");
+    assert!(!error.is_retryable());
+}
+
+/// As a `static` coordinator in tests that have each a runtime of their own.
+#[test]
+fn a_client_whose_runtime_is_gone_says_so_at_once_in_every_operation() {
+    let ([kept, _], [passing, _]) = (runtimes(), runtimes());
+    let store = Memory::new(Clock::system());
+    let (client, _link, _) = passing.block_on(async { two_clients(&store) });
+    let (other, _link) = kept.block_on(async { store.connect(&config()).expect("connected") });
+    let key = "a";
+    let (mutex, reentrant) =
+        (client.mutex(key).expect("a good key"), client.reentrant_mutex(key).expect("a good key"));
+    let (rwlock, permits) =
+        (client.rwlock(key).expect("a good key"), client.semaphore(key, 1).expect("a good key"));
+    let owner = latchwork_core::Owner::new("o");
+    let (guard, reader, again) = kept.block_on(async {
+        let again = client.reentrant_mutex("b").expect("a good key").acquire_as(&owner).await;
+        let held = (mutex.acquire().await, rwlock.read().await, again);
+        (held.0.expect("acquired"), held.1.expect("acquired"), held.2.expect("acquired"))
+    });
+    drop(passing);
+    let within = |what| kept.block_on(async { timeout(TTL / 3, what).await.expect("at once") });
+    let all: Vec<std::pin::Pin<Box<dyn Future<Output = latchwork_core::Error>>>> = vec![
+        Box::pin(async { mutex.acquire().await.expect_err("gone") }),
+        Box::pin(async { mutex.try_acquire().await.expect_err("gone") }),
+        Box::pin(async { mutex.acquire_within(PATIENCE).await.expect_err("gone") }),
+        Box::pin(async { mutex.queue(0, 1).await.expect_err("gone") }),
+        Box::pin(async { mutex.force_release(1).await.expect_err("gone") }),
+        Box::pin(async { reentrant.acquire_as(&owner).await.expect_err("gone") }),
+        Box::pin(async { rwlock.write().await.expect_err("gone") }),
+        Box::pin(async { permits.acquire(1).await.expect_err("gone") }),
+        Box::pin(async { permits.stored_limit().await.expect_err("gone") }),
+        Box::pin(async { permits.clone().set_limit(2).await.expect_err("gone") }),
+        Box::pin(async { guard.release().await.expect_err("gone") }),
+        Box::pin(async { again.release().await.expect_err("gone") }),
+    ];
+    for what in all {
+        is_gone(&within(what));
+    }
+    // What it held ends with what would have renewed it, and the next one gets in.
+    assert_eq!(
+        kept.block_on(async { timeout(PATIENCE, reader.lost()).await }).expect("lost").reason(),
+        LostReason::Expired
+    );
+    let next = other.rwlock(key).expect("a good key");
+    let next = kept.block_on(async { timeout(PATIENCE, next.write()).await });
+    drop(next.expect("it is never given up").expect("acquired"));
+    drop((reader, permits));
+    assert!(
+        kept.block_on(async { timeout(PATIENCE, client.close()).await }).is_ok(),
+        "no answer, and no error"
+    );
+}
+
+#[test]
+fn whoever_waits_hears_that_the_runtime_is_gone() {
+    let [kept, passing] = runtimes();
+    let store = Memory::new(Clock::system());
+    let (client, _link, _) = passing.block_on(async { two_clients(&store) });
+    let (other, _link) = kept.block_on(async { store.connect(&config()).expect("connected") });
+    let held = kept.block_on(other.mutex("a").expect("a good key").acquire()).expect("acquired");
+    let waiting = kept.spawn({
+        let mutex = client.mutex("a").expect("a good key");
+        async move { mutex.acquire().await }
+    });
+    let queue = other.mutex("a").expect("a good key");
+    kept.block_on(async {
+        while queue.queue(0, 10).await.expect("listed").len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    });
+    drop(passing);
+    let answer =
+        kept.block_on(async { timeout(TTL / 3, waiting).await }).expect("at once").expect("no panic");
+    is_gone(&answer.expect_err("gone"));
+    drop(held);
+}
+
+/// A store that never says that a client has ended.
+#[derive(Debug)]
+struct NeverCloses(Arc<dyn Backend>);
+
+#[async_trait]
+impl latchwork_core::contracts::SequentialNodes for NeverCloses {
+    async fn join(
+        &self,
+        join: &latchwork_core::contracts::Join,
+    ) -> Result<latchwork_core::contracts::Joined> {
+        self.0.join(join).await
+    }
+
+    async fn abandon(&self, join: &latchwork_core::contracts::Join) -> Result<()> {
+        self.0.abandon(join).await
+    }
+
+    async fn list(
+        &self,
+        queue: &latchwork_core::Address,
+        page: latchwork_core::contracts::Page,
+    ) -> Result<Vec<latchwork_core::contracts::Entry>> {
+        self.0.list(queue, page).await
+    }
+
+    async fn revoke(&self, queue: &latchwork_core::Address, sequence: u64) -> Result<bool> {
+        self.0.revoke(queue, sequence).await
+    }
+
+    async fn limit(&self, queue: &latchwork_core::Address) -> Result<Option<u32>> {
+        self.0.limit(queue).await
+    }
+
+    async fn set_limit(&self, queue: &latchwork_core::Address, limit: u32) -> Result<()> {
+        self.0.set_limit(queue, limit).await
+    }
+}
+
+#[async_trait]
+impl Backend for NeverCloses {
+    fn name(&self) -> &'static str {
+        "never"
+    }
+
+    fn capabilities(&self) -> latchwork_core::Capabilities {
+        self.0.capabilities()
+    }
+
+    fn lease(&self) -> latchwork_core::contracts::Lease {
+        self.0.lease()
+    }
+
+    async fn close(&self, _how: latchwork_core::contracts::Close) -> Result<()> {
+        std::future::pending().await
+    }
+}
+
+#[test]
+fn a_close_is_bounded_whatever_the_backend_waits_for() {
+    let [kept, passing] = runtimes();
+    let client = passing.block_on(async {
+        let (backend, _link) = Memory::new(Clock::system()).client(&config()).expect("connected");
+        Coordinator::new(Arc::new(NeverCloses(backend)), &config())
+    });
+    let closed = kept.block_on(async { timeout(PATIENCE, client.close()).await });
+    let error = closed.expect("no answer, and no error").expect_err("nobody was told");
+    assert_eq!(error.kind(), &ErrorKind::Unavailable);
 }

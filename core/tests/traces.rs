@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use latchwork_core::memory::Memory;
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Clock, Config, Fenced, Hold};
+use latchwork_core::{Clock, Config};
 use tracing_subscriber::fmt::format::FmtSpan;
 
 #[derive(Clone, Default)]
@@ -46,14 +46,14 @@ async fn a_hold_is_a_span_and_its_loss_is_told_once() {
     let (coordinator, _) = store.connect(&Config::new("memory")).expect("connected");
 
     let kept = coordinator.mutex("kept").expect("a good key").acquire().await.expect("held");
-    kept.release().await.expect("released");
+    let _ = kept.release().await.expect("released");
     assert!(log.lines("lost before").is_empty());
 
     let short = Acquire::new().max_hold(Duration::from_secs(1));
     let lost = coordinator.mutex("lost").expect("a good key").acquire_with(short).await.expect("held");
     let token = lost.token().to_string();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    lost.release().await.expect("told");
+    let _ = lost.release().await.expect("told");
     drop(lost);
     let told = log.lines("lost before it was given back");
     assert_eq!(told.len(), 1, "{told:?}");

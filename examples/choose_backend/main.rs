@@ -9,7 +9,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use latchwork::{Config, Fenced, Hold, Secret};
+use latchwork::{Config, Release, Secret};
 use serde::{Deserialize, Serialize};
 
 /// The service's settings; the coordinator's are a part of them.
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     );
     // What this backend promises beyond what all of them do.
     println!("{:#?}", coordinator.capabilities());
-    hold.release().await?;
+    assert_eq!(hold.release().await?, Release::Released);
     coordinator.close().await?;
     Ok(())
 }

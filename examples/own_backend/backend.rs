@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, Node, NodeId, NodeState, Page, SequentialNodes,
+    Backend, Close, Entry, Join, Joined, Lease, LeaseKeeper, Leave, Node, NodeId, NodeKeeper, NodeState,
+    Page, SequentialNodes,
 };
 use latchwork_core::decide::queue::Answer;
 use latchwork_core::decide::{Claim, recheck, renewal_period};
@@ -29,7 +30,7 @@ pub(crate) struct TableNode {
     pub(crate) id: NodeId,
     claim: Claim,
     pub(crate) label: Arc<str>,
-    state: NodeState,
+    pub(crate) state: NodeKeeper,
     // A request of its join may still be on its way.
     repeated: AtomicBool,
     pub(crate) woken: Notify,
@@ -37,7 +38,7 @@ pub(crate) struct TableNode {
 }
 
 impl TableNode {
-    pub(crate) fn new(join: &Join, state: NodeState, client: Weak<Client>) -> Self {
+    pub(crate) fn new(join: &Join, state: NodeKeeper, client: Weak<Client>) -> Self {
         let Join { queue, id, claim, label, .. } = join.clone();
         let (repeated, woken) = (AtomicBool::new(false), Notify::new());
         Self { queue, id, claim, label, state, repeated, woken, client }
@@ -79,7 +80,7 @@ impl Node for TableNode {
                 Ok(Answer::Waiting { ahead_expires, .. }) => {
                     recheck(now + period, Moment::from_nanos(ahead_expires * 1_000))
                 }
-                Ok(Answer::Conflict { stored }) => return Err(self.claim.outweighs(stored.unwrap_or(0))),
+                Ok(Answer::Conflict { stored }) => return Err(self.claim.outweighs(&stored.into())),
                 Ok(_) => {
                     self.state.gone(LostReason::Revoked);
                     continue;
@@ -96,9 +97,10 @@ impl Node for TableNode {
         }
     }
 
-    async fn leave(&self) -> Result<()> {
+    async fn leave(&self) -> Result<Leave> {
         let (queue, id, tombstone) = (self.queue.clone(), self.id, self.repeated.load(Ordering::Acquire));
-        self.client()?.wire.send(move |table, now| table.leave(now, &queue, id, tombstone)).await
+        let leave = move |table: &mut Table, now| table.leave(now, &queue, id, tombstone);
+        self.client()?.wire.send(leave).await.map(Leave::of)
     }
 
     async fn downgrade(&self) -> Result<()> {
@@ -117,12 +119,12 @@ impl Node for TableNode {
 pub(crate) struct Client {
     wire: Wire,
     config: Config,
-    lease: Mutex<Lease>,
+    lease: Mutex<LeaseKeeper>,
 }
 
 impl Client {
     /// Renews the lease every third of its TTL, until it is lost or nobody has the client any more.
-    async fn keep(client: Weak<Self>, lease: Lease) {
+    async fn keep(client: Weak<Self>, lease: LeaseKeeper) {
         let (clock, period) = (lease.clock().clone(), renewal_period(lease.ttl()));
         let mut next = clock.now() + period;
         while lease.lost().is_none() {
@@ -130,7 +132,7 @@ impl Client {
             let Some(client) = client.upgrade() else { return };
             let sent = clock.now();
             next = sent + period;
-            lease.awaiting(next);
+            lease.awaiting(sent, next);
             let renewed = lease.clone();
             match client.wire.send(move |table, now| table.renew(now, &renewed)).await {
                 // The deadline counts from the send, never from the reply (LEASE-DEADLINE).
@@ -143,7 +145,7 @@ impl Client {
     }
 
     /// The lease, a new one where it is lost (LEASE-REOPEN). The old one is given back, so that nobody waits behind it.
-    async fn lease(self: &Arc<Self>) -> Result<Lease> {
+    async fn lease(self: &Arc<Self>) -> Result<LeaseKeeper> {
         let old = self.lease.lock().clone();
         match old.lost() {
             None => return Ok(old),
@@ -156,7 +158,7 @@ impl Client {
         let mut lease = self.lease.lock();
         // Another join may have been faster.
         if lease.same_as(&old) {
-            *lease = Lease::new(old.clock().clone(), self.config.ttl, old.clock().now());
+            *lease = LeaseKeeper::new(old.clock().clone(), self.config.ttl, old.clock().now());
             tokio::spawn(Self::keep(Arc::downgrade(self), lease.clone()));
         }
         Ok(lease.clone())
@@ -171,7 +173,7 @@ impl TableBackend {
     /// Connects over a wire.
     pub(crate) fn connect(wire: Wire, config: &Config) -> Result<Arc<dyn Backend>> {
         config.validate()?;
-        let lease = Lease::new(wire.clock().clone(), config.ttl, wire.clock().now());
+        let lease = LeaseKeeper::new(wire.clock().clone(), config.ttl, wire.clock().now());
         let client = Client { wire, config: config.clone(), lease: Mutex::new(lease.clone()) };
         let client = Arc::new(client);
         tokio::spawn(Client::keep(Arc::downgrade(&client), lease));
@@ -188,7 +190,7 @@ impl SequentialNodes for TableBackend {
 
     async fn abandon(&self, join: &Join) -> Result<()> {
         let (queue, id) = (join.queue.clone(), join.id);
-        self.0.wire.send(move |table, now| table.leave(now, &queue, id, true)).await
+        self.0.wire.send(move |table, now| table.leave(now, &queue, id, true)).await.map(drop)
     }
 
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
@@ -224,11 +226,11 @@ impl Backend for TableBackend {
     }
 
     fn lease(&self) -> Lease {
-        self.0.lease.lock().clone()
+        self.0.lease.lock().lease().clone()
     }
 
     async fn close(&self, how: Close) -> Result<()> {
-        let lease = self.lease();
+        let lease = self.0.lease.lock().clone();
         if how == Close::Orderly && lease.lost() != Some(LostReason::Closed) {
             let clock = lease.clock();
             let until = clock.now() + self.0.config.request_timeout;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use latchwork_core::contracts::{Entry, Join, Joined, Lease, Node, NodeId, NodeState, Page};
+use latchwork_core::contracts::{Entry, Join, Joined, LeaseKeeper, Node, NodeId, NodeKeeper, Page};
 use latchwork_core::decide::queue::{Answer, Ask, Micros, Queue, Slot, Told};
 use latchwork_core::{Address, Error, LostReason, Result};
 
@@ -35,7 +35,7 @@ impl Table {
         &mut self,
         now: Micros,
         join: &Join,
-        lease: Lease,
+        lease: LeaseKeeper,
         client: Weak<Client>,
     ) -> Result<Joined> {
         let Join { queue, id, claim, limit, patience, .. } = join;
@@ -45,10 +45,10 @@ impl Table {
         let sequence = match answer {
             Answer::Admitted { sequence } | Answer::Waiting { sequence, .. } => sequence,
             Answer::Refused => return Ok(Joined::Refused),
-            Answer::Conflict { stored } => return Err(join.conflict(stored)),
+            Answer::Conflict { stored } => return Err(join.conflict(&stored.into())),
             Answer::Gone => return Err(Error::lost(LostReason::Expired)),
         };
-        let made = || Arc::new(TableNode::new(join, NodeState::new(lease.clone(), sequence), client));
+        let made = || Arc::new(TableNode::new(join, NodeKeeper::new(lease.clone(), sequence), client));
         let node = self.nodes.entry(*id).or_insert_with(made).clone();
         if !node.state().lease().same_as(&lease) {
             return Err(Error::lost(LostReason::Expired));
@@ -61,20 +61,21 @@ impl Table {
     }
 
     /// Takes a node out by the name of its attempt. One of whose requests may still be on its way leaves a tombstone.
-    pub(crate) fn leave(&mut self, now: Micros, queue: &Address, id: NodeId, tombstone: bool) {
+    /// Answers whether it was there.
+    pub(crate) fn leave(&mut self, now: Micros, queue: &Address, id: NodeId, tombstone: bool) -> bool {
         let node = self.nodes.remove(&id);
         match node {
             Some(node) if !tombstone => self.on(queue, |queue| queue.leave(now, id, node.state().sequence())),
             _ => self.on(queue, |queue| queue.abandon(now, id)),
-        };
+        }
     }
 
     /// Renews all nodes of a lease at one instant, so that the client's one deadline holds for each of them. A scan, here.
-    pub(crate) fn renew(&mut self, now: Micros, lease: &Lease) {
+    pub(crate) fn renew(&mut self, now: Micros, lease: &LeaseKeeper) {
         for node in self.of(lease) {
             let (id, sequence) = (node.id, node.state().sequence());
             if self.on(&node.queue, |queue| queue.renew(now, id, sequence)) == Answer::Gone {
-                node.state().gone(LostReason::Revoked);
+                node.state.gone(LostReason::Revoked);
             }
         }
         let Self { queues, nodes } = self;
@@ -85,14 +86,14 @@ impl Table {
     }
 
     /// The end of a lease: all that hangs on it goes.
-    pub(crate) fn end(&mut self, now: Micros, lease: &Lease, reason: LostReason) {
+    pub(crate) fn end(&mut self, now: Micros, lease: &LeaseKeeper, reason: LostReason) {
         lease.end(reason);
         for node in self.of(lease) {
             self.leave(now, &node.queue, node.id, false);
         }
     }
 
-    fn of(&self, lease: &Lease) -> Vec<Arc<TableNode>> {
+    fn of(&self, lease: &LeaseKeeper) -> Vec<Arc<TableNode>> {
         self.nodes.values().filter(|node| node.state().lease().same_as(lease)).cloned().collect()
     }
 
@@ -100,7 +101,7 @@ impl Table {
     pub(crate) fn revoke(&mut self, now: Micros, queue: &Address, sequence: u64) -> bool {
         let slot = self.on(queue, |queue| queue.remove(now, sequence));
         if let Some(node) = slot.as_ref().and_then(|slot| self.nodes.remove(&slot.id)) {
-            node.state().gone(LostReason::Revoked);
+            node.state.gone(LostReason::Revoked);
         }
         slot.is_some()
     }
@@ -127,8 +128,8 @@ impl Table {
     pub(crate) fn list(&mut self, now: Micros, queue: &Address, page: Page) -> Vec<Entry> {
         self.on(queue, |queue| ((), queue.prune(now)));
         let entry = |(sequence, slot, admitted): (u64, &Slot, bool)| {
-            let label = self.nodes.get(&slot.id).map(|node| node.label.to_string()).unwrap_or_default();
-            Entry { sequence, claim: slot.claim, admitted, label, age: None }
+            let label = self.nodes.get(&slot.id).map(|node| Entry::label_of(node.label.as_bytes()));
+            Entry { sequence, claim: slot.claim, admitted, label: label.unwrap_or_default(), age: None }
         };
         let behind = self.queues[queue].iter().filter(|(sequence, ..)| *sequence > page.after);
         behind.take(page.most).map(entry).collect()

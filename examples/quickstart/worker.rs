@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use latchwork::{Config, Coordinator, Fenced, Hold, Release, Result};
+use latchwork::{Config, Coordinator, Release, Result};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 

@@ -6,9 +6,11 @@
 //! | [`promises`] | what a lock over a lease can and cannot promise, and what you must do about it |
 //! | [`fencing`] | how a database refuses a stale holder, with full statements |
 //! | [`recipes`] | owners, read/write locks, semaphores, jobs of many hosts: which, and how |
+//! | [`coming_from`] | the words of Redisson, Curator, kazoo, etcd and Redlock, and what they are called here |
 //! | [`testing`] | testing your own service, with time that does not pass and faults on order |
 //! | [`errors`] | every error and every reason of loss, and what to do |
 //! | [`sharing`] | locks shared with Curator and `etcdctl`, and with whom they are not shared |
+//! | [`trust`] | who is trusted with what, and the access control that enforces it |
 //! | [`on_call`] | who holds, how to force a release, what the traces say |
 //! | [`left_on_servers`] | what may stay on a server |
 //! | [`own_backend`] | a backend of your own, and the one call that tests it |
@@ -28,6 +30,9 @@ pub mod fencing {}
 #[doc = include_str!("recipes.md")]
 pub mod recipes {}
 
+#[doc = include_str!("coming_from.md")]
+pub mod coming_from {}
+
 #[doc = include_str!("testing.md")]
 pub mod testing {}
 
@@ -36,6 +41,9 @@ pub mod errors {}
 
 #[doc = include_str!("sharing.md")]
 pub mod sharing {}
+
+#[doc = include_str!("trust.md")]
+pub mod trust {}
 
 #[doc = include_str!("on_call.md")]
 pub mod on_call {}

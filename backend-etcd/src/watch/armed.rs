@@ -4,10 +4,9 @@ use std::borrow::Borrow;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use latchwork_core::contracts::NodeState;
-use tokio::sync::{Notify, mpsc, oneshot};
+use latchwork_core::contracts::NodeKeeper;
+use tokio::sync::{Notify, oneshot};
 
-use crate::count::Count;
 use crate::feed::{Feed, Seen};
 use crate::terms::{Found, Only, Watch};
 
@@ -15,7 +14,7 @@ use crate::terms::{Found, Only, Watch};
 #[derive(Debug)]
 pub(crate) struct Own {
     pub(crate) key: Arc<[u8]>,
-    pub(crate) state: NodeState,
+    pub(crate) state: NodeKeeper,
     /// Told when it is given back, where somebody waits for that: of permits.
     pub(crate) left: Option<Box<Notify>>,
 }
@@ -61,12 +60,10 @@ pub(super) enum Of {
     // By its name among the feeds.
     Feed(String, Feed),
     Key(oneshot::Sender<Seen>),
-    // Of what is told of releases.
-    Told(mpsc::UnboundedSender<Count>),
 }
 
 impl Of {
-    /// The watch is over: whoever waits for what it would have told looks. Nothing more is told of releases.
+    /// The watch is over: whoever waits for what it would have told looks.
     pub(super) fn end(self) {
         match self {
             Self::Feed(_, feed) => feed.end(),
@@ -74,7 +71,6 @@ impl Of {
                 // Nobody listens any more: its wait was dropped.
                 let _ = sender.send(Seen::Look);
             }
-            Self::Told(_) => {}
         }
     }
 }

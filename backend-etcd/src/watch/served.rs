@@ -8,7 +8,6 @@ use latchwork_core::LostReason;
 
 use super::armed::{Armed, Mine, Of};
 use super::{Command, FEED_KEPT, Own, State, Watches};
-use crate::count::Count;
 use crate::feed::{Feed, Seen};
 use crate::terms::{Change, Ended, Notice, Only, Watch};
 
@@ -81,19 +80,13 @@ impl Watches {
         }
         match state.waiting(id) {
             Some(Of::Feed(_, feed)) => {
-                changes.iter().for_each(|change| feed.departed(&change.key, change.revision));
-            }
-            Some(Of::Told(sender)) => {
-                for count in changes.iter().filter_map(|change| Count::parse(&change.value)) {
-                    // Nobody listens any more: its wait was dropped.
-                    let _ = sender.send(count);
-                }
+                changes.iter().for_each(|change| feed.came(&change.key, &change.value, change.revision));
             }
             Some(Of::Key(_)) => {
                 if let Some(Armed::Wait(wait)) = state.armed.remove(&id)
                     && let Of::Key(sender) = wait.of
                 {
-                    let _ = sender.send(Seen::Event);
+                    let _ = sender.send(Seen::Event(Vec::new()));
                     self.command(Command::Stop(id));
                 }
             }
@@ -145,10 +138,10 @@ impl Watches {
     }
 
     /// Somebody else has removed an own node, unless it was given back meanwhile.
-    pub(crate) fn removed(&self, node: &Own) {
+    pub(crate) fn removed(&self, node: &Own, why: LostReason) {
         let mut state = self.state.lock();
         if state.is_own(node) {
-            node.state.gone(LostReason::Revoked);
+            node.state.gone(why);
             self.forget_in(&mut state, &node.key);
         }
     }

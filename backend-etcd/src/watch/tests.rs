@@ -1,13 +1,14 @@
 use latchwork_core::Clock;
-use latchwork_core::contracts::{Lease, NodeState};
+use latchwork_core::contracts::{LeaseKeeper, NodeKeeper};
 
 use super::*;
+use crate::keys::Inbox;
 use crate::terms::{Change, Notice};
 
 pub(crate) fn own(key: &[u8], sequence: u64) -> Arc<Own> {
     let clock = Clock::system();
-    let lease = Lease::new(clock.clone(), Duration::from_secs(10), clock.now());
-    Arc::new(Own { key: key.into(), state: NodeState::new(lease, sequence), left: None })
+    let lease = LeaseKeeper::new(clock.clone(), Duration::from_secs(10), clock.now());
+    Arc::new(Own { key: key.into(), state: NodeKeeper::new(lease, sequence), left: None })
 }
 
 fn leaves(watches: &Watches, key: &[u8], revision: u64) {
@@ -35,7 +36,7 @@ async fn a_node_that_left_before_its_join_was_answered_is_told_so() {
     assert!(!watches.is_own(&gone));
     assert_eq!(here.state.lost(), None);
     let mut wait = watches.departure("q/", vec![b"q/pred".to_vec()], Until::All, 10);
-    assert_eq!(wait.seen().await, Seen::Event);
+    assert_eq!(wait.seen().await, Seen::Event(Vec::new()));
     leaves(&watches, b"q/later", 13);
     assert_eq!(here.state.lost(), Some(LostReason::Revoked));
 }
@@ -60,27 +61,41 @@ async fn a_watch_that_goes_on_in_the_next_stream_is_not_started_twice() {
 }
 
 #[tokio::test]
-async fn the_neighbour_is_who_was_watched_twice_and_is_told_to_one() {
-    let (watches, _commands) = Watches::new();
-    let far = |key: &[u8], after| watches.departure_in_turn("q/", key, true, after, 0).0;
-    assert_eq!(watches.neighbour("q/"), None);
-    drop(far(b"q/a", 5));
-    assert_eq!(watches.neighbour("q/"), None, "watched once");
-    let again = far(b"q/a", 9);
-    assert_eq!(watches.neighbour("q/"), None, "another of this client waits for it");
+async fn the_last_predecessor_is_watched_on_for_whoever_is_behind_it_again() {
+    let (watches, mut commands) = Watches::new();
+    let mut started = move || {
+        std::iter::from_fn(|| commands.try_recv().ok())
+            .filter(|command| matches!(command, Command::Start(_)))
+            .count()
+    };
+    drop(watches.departure_of_key("q/", b"q/a", 5));
+    let again = watches.departure_of_key("q/", b"q/a", 9);
+    assert_eq!(started(), 1);
+    // It began too late for one that has listed before.
+    let _early = watches.departure_of_key("q/", b"q/a", 4);
+    assert_eq!(started(), 1);
     drop(again);
-    assert_eq!(watches.neighbour("other/"), None);
-    assert_eq!(watches.neighbour("q/").as_deref(), Some(&b"q/a"[..]));
-    assert_eq!(watches.neighbour("q/"), None, "told already");
-    drop(far(b"q/a", 13));
-    assert_eq!(watches.neighbour("q/").as_deref(), Some(&b"q/a"[..]), "it was waited for");
-    drop(far(b"q/b", 17));
-    assert_eq!(watches.neighbour("q/"), None, "it has changed");
-    drop(far(b"q/b", 21));
-    watches.near_head("q/");
-    assert_eq!(watches.neighbour("q/"), None, "no more far from the head");
-    for after in [25, 29] {
-        drop(watches.departure_in_turn("q/", b"q/b", false, after, 0));
-    }
-    assert_eq!(watches.neighbour("q/"), None, "a reader's");
+    let _other = watches.departure_of_key("q/", b"q/b", 13);
+    assert!(watches.armed(1).is_none(), "nobody is behind it");
+}
+
+/// What was said before the join was answered is heard, and what was said to an earlier node of the name is not.
+#[tokio::test]
+async fn an_inbox_tells_what_was_said_since_the_listing() {
+    let (watches, _commands) = Watches::new();
+    let inbox =
+        |name: &str| Inbox { prefix: "c/1/next/".to_owned(), key: format!("c/1/next/{name}"), lease: 1 };
+    let mut first = watches.inbox(&inbox("a"), 4);
+    watches.apply(Notice::Created { id: 1, revision: 5 });
+    assert_eq!(first.seen().await, Seen::Look, "listed before it was watched");
+    let said = |revision, value: &[u8]| {
+        let changes = vec![Change { key: b"c/1/next/a".to_vec(), value: value.to_vec(), revision }];
+        watches.apply(Notice::Changed { id: 1, revision, changes });
+    };
+    said(7, b"early");
+    let mut later = watches.inbox(&inbox("a"), 7);
+    let mut joined = watches.inbox(&inbox("a"), 6);
+    assert_eq!(joined.seen().await, Seen::Event(b"early".to_vec()));
+    said(9, b"next");
+    assert_eq!(later.seen().await, Seen::Event(b"next".to_vec()));
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_core::contracts::{Join, Joined, Node, NodeId, Patience};
+use latchwork_core::contracts::{AskedLimit, Join, Joined, Node, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Config, Coordinator, Kind as Lock, Result, connect};
 use tokio::process::{Child, Command};
@@ -53,7 +53,7 @@ pub(crate) fn ask(kind: Lock, claim: Claim, limit: Option<u32>, patience: Patien
         queue: Address::new("latchwork", kind, "a").unwrap(),
         id: NodeId::random(),
         claim,
-        limit,
+        limit: limit.map_or(AskedLimit::Stored, AskedLimit::Exactly),
         label: Arc::from("claims"),
         patience,
         repeated: false,

@@ -10,7 +10,11 @@ local q = open('rw', 1, now, {}, false)
 local there = 0
 local seq = find(q, id)
 ease(q)
-if seq and seq == tonumber(ARGV[3]) and stands(q, id, seq) == 0 then
+local wait = seq and seq == tonumber(ARGV[3]) and stands(q, id, seq)
+if wait == UNSETTLED then
+  close(q)
+  return redis.error_reply('BUSY the queue is being mended')
+elseif wait == 0 then
   call('HSET', q.node, id, 's' .. string.sub(call('HGET', q.node, id), 2))
   q.writers = q.writers - call('ZREM', q.extra, id)
   admit(q)

@@ -1,16 +1,19 @@
 -- Joins a queue, or finds the node that an earlier request of the same attempt made, and renews it.
 --
 -- KEYS  seq exp node meta [one] [extra] left
--- ARGV  now (empty: the server's) | shape | id | claim x/s/p | weight | ttl, us | expected limit (empty: the
---       stored one) | inbox | label | 1 for a try
+-- ARGV  now (empty: the server's) | shape | id | claim x/s/p | weight | ttl, us | the limit that is asked for (empty: the
+--       stored one; behind ~: this one where none is stored) | secret@inbox | label | 1 for a try
 -- ->    { answer, a, b, flags, now }
 --       1 admitted (a: sequence) | 2 waiting (a: sequence, b: us until what it waits for may have expired)
 --       0 a try that was not admitted | -1 abandoned before | -2 another limit, or too low a one (a: the stored one,
---       -1: none)
+--       -1: none, a text: that, which is no limit)
+--       or an error that begins with OUTOFRANGE and names a key, before anything is written
 -- Cost  O(log n), and what it drops and admits.
 local shape, id = ARGV[2], ARGV[3]
 local claim, ttl, label = ARGV[4], tonumber(ARGV[6]), ARGV[9]
-local want, asked = tonumber(ARGV[5]), tonumber(ARGV[7])
+local want = tonumber(ARGV[5])
+local unless_stored, asked = string.match(ARGV[7], '^(~?)(%d*)$')
+unless_stored, asked = unless_stored == '~', tonumber(asked)
 local left = KEYS[#KEYS]
 
 local q = open(shape, 1, now, { [id] = true }, true)
@@ -33,8 +36,10 @@ if seq then
   local wait = stands(q, id, seq)
   if wait == 0 then
     return answer(1, seq)
+  elseif wait == UNSETTLED then
+    return answer(2, seq, LONGEST)
   elseif wait < 0 then
-    return answer(-2, q.limit or -1)
+    return answer(-2, q.limit or q.foreign or -1)
   end
   return answer(2, seq, wait - 1)
 end
@@ -45,9 +50,9 @@ if shape == 'x' then
 elseif shape == 'rw' then
   free = claim == 's' and q.writers == 0 or q.count == 0
 else
-  local limit = q.limit or asked
-  if not limit or (asked and asked ~= limit) then
-    return answer(-2, q.limit or -1)
+  local limit = q.limit or not q.foreign and asked
+  if not limit or (asked and asked ~= limit and not unless_stored) then
+    return answer(-2, q.limit or q.foreign or -1)
   end
   if want > limit then
     return answer(-2, limit)
@@ -60,6 +65,7 @@ else
   end
   free = (q.count == 0 or call('ZCOUNT', q.seq, '(' .. num(q.front), '+inf') == 0) and q.sum + want <= limit
 end
+free = free and not q.mend
 if ARGV[10] == '1' and not free then
   return answer(0)
 end
@@ -78,7 +84,10 @@ end
 q.count = q.count + 1
 if not free then
   local wait = stands(q, id, seq)
-  if wait > 0 then
+  if wait == UNSETTLED then
+    -- It hears of its admission at the end of the mending.
+    return answer(2, seq, LONGEST)
+  elseif wait > 0 then
     return answer(2, seq, wait - 1)
   end
   -- What was in the way was no node, and has been cleared.

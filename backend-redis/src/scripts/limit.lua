@@ -1,6 +1,7 @@
--- Reads the stored limit of a queue of permits. What is no number is none, as to the other scripts.
+-- Reads the stored limit of a queue of permits.
 --
 -- KEYS  limit
--- ->    the limit | -1 when none is stored
+-- ->    the limit | -1 when none is stored | the beginning of the text that is no limit
 -- Cost  constant.
-return tonumber(redis.call('GET', KEYS[1]) or nil) or -1
+local limit, foreign = stored_limit(KEYS[1])
+return limit or foreign or -1

@@ -18,12 +18,17 @@
 --   - A late join of an abandoned attempt never meets a folded queue: its tombstone keeps the queue unfolded.
 --   - No "one": the queue is unfolded, or was never used. Or an operator or an eviction has removed it, and with it its
 --     node: its owner's renewal then says gone.
--- A text of another form is neither node nor number; a key of another type is an error before anything is written.
+--   - A node is written with the life of its owner's client, which is more than two of its TTLs: however short a while
+--     others remember a queue for, what is held outlives its lease.
+-- A text of another form is neither node nor number; a key of another type is an error before anything is written. So is
+-- a number out of range, to a join: nothing could be counted on from there. To all others it is not there, and stays.
 
 local call = redis.call
--- What remembers the last sequence number outlives the last use by 24 hours. Its expiry is set anew about once an hour.
-local LIFE = '93600000'
-local HOUR = 3600 * 1000000
+-- The last argument of every script: how long what remembers the last sequence number outlives its last use, in
+-- milliseconds. Longer than the client was told, by more than the time after which it is set anew.
+local LIFE = tonumber(ARGV[#ARGV])
+-- The highest sequence number: the scripts' numbers are exact up to here.
+local TOP = 9007199254740991
 
 -- A time is a whole number of microseconds, below 2^53 and so exact. It stays so as an argument of call(), where the
 -- server writes 17 digits; tostring() and .. would round it.
@@ -40,9 +45,34 @@ local function time(override)
   return tonumber(t[1]) * 1000000 + tonumber(t[2])
 end
 
+-- The limit that is stored at this key; or nothing, and the beginning of the text that is no limit. A limit is written in decimal
+-- digits, from 1 to 4294967295: core's StoredLimit reads the same, and a test feeds both.
+local function stored_limit(key)
+  local text = call('GET', key)
+  local limit = text and string.find(text, '^%d+$') and tonumber(text)
+  if limit and limit >= 1 and limit <= 4294967295 then
+    return limit
+  end
+  return nil, text and string.sub(text, 1, 260)
+end
+
+-- The number that was written: whole, not negative, and exact. Nothing when it is another: somebody else wrote it.
+local function sound(text)
+  local n = tonumber(text or nil)
+  return n and n >= 0 and n <= TOP and n % 1 == 0 and n or nil
+end
+
 -- The node in the text: sequence, id, expiry, ttl, claim (all text), and "joined inbox label". Nothing when it is free.
 local function inline(text)
-  return string.match(text, '^(%d+) (%S+) (%d+) (%d+) ([xs]) (%d+ %S+ .*)$')
+  local seq, id, expiry, ttl, claim, rest = string.match(text, '^(%d+) (%S+) (%d+) (%d+) ([xs]) (%d+ %S+ .*)$')
+  if seq and sound(seq) and sound(expiry) and sound(ttl) and sound(string.match(rest, '^%d+')) then
+    return seq, id, expiry, ttl, claim, rest
+  end
+end
+
+-- Ends a join before anything is written. The client knows the word, and names the key.
+local function refuse(key)
+  error('OUTOFRANGE [' .. key .. ']', 0)
 end
 
 -- What the short way has read of "one", so that open() need not: nothing when there was no short way.

@@ -3,21 +3,28 @@
 -- The layout of a queue (all keys in one hash slot), when it is not folded (one.lua):
 --   seq   sorted set   node id -> sequence number          the order of the queue
 --   exp   sorted set   node id -> expiry, microseconds     what has run out
---   node  hash         node id -> "claim weight ttl joined inbox label"
+--   node  hash         node id -> "claim weight ttl joined secret@inbox label"
 --   meta  hash         last: the last sequence number; front: the highest that was admitted and told;
 --                      sum: permits taken by the admitted; seen: the server's time at the last call; more: some of
---                      the admitted are still to be told; alive: how long the other keys live; kept: when this hash's
---                      own expiry was set; left: until when there are tombstones; rw: writers: how many there are
+--                      the admitted are still to be told; alive: how long the other keys live; kept: how long this
+--                      hash does; left: until when there are tombstones; mend: how far the queue was mended, when
+--                      that is under way; rw: writers: how many there are
 --   one   x, rw: the folded form; p: absent
 --   extra rw: sorted set of the writers, id -> sequence number; p: the stored limit, a string; x: absent
 --   left  sorted set   id of an abandoned attempt -> until when a late join of it is refused
 --
 -- Shapes: x (exclusive claims only), rw (exclusive and shared), p (permits).
 -- No operation loops over the queue: it looks at the nodes that it drops and at those it admits, at most BATCH of
--- each, and says "more" when there may be others. Rare exceptions read it once, in repair() and what follows that, and clamp().
+-- each, and says "more" when there may be others. Where somebody else had a hand in the keys, or the clock was stepped
+-- back, the queue is read once, at most LOOK entries a call: mend().
 
 local BATCH, UP_TO_BATCH = 256, '256'
 local MORE, UNTOLD = 1, 2
+local LOOK = 1024
+-- Where a node stands while the queue is mended, if that is not known before its end.
+local UNSETTLED = -1099511627776
+-- Nobody waits longer for what may have expired (us): no TTL is longer.
+local LONGEST = 7200 * 1000000
 -- How long a tombstone stands, in microseconds: that of the clients.
 local STAND = 600 * 1000000
 
@@ -27,13 +34,17 @@ local function written(q, n)
   return q.text[n] or num(n)
 end
 
--- A node's data: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label. Nothing for what is no node of ours.
-local function data(q, id)
-  local text = call('HGET', q.node, id)
-  if not text then
-    return nil
+-- A node's data in its text: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label. Nothing for what is no node of
+-- ours.
+local function parse(text)
+  local claim, w, ttl, joined, inbox, label = string.match(text or '', '^([xsp]) (%d+) (%d+) (%d+) (%S+) (.*)$')
+  if claim and tonumber(w) <= 4294967295 and sound(ttl) and sound(joined) then
+    return claim, w, ttl, joined, inbox, label
   end
-  return string.match(text, '^([xsp]) (%d+) (%d+) (%d+) (%S+) (.*)$')
+end
+
+local function data(q, id)
+  return parse(call('HGET', q.node, id))
 end
 
 local function weight(q, id)
@@ -41,13 +52,28 @@ local function weight(q, id)
   return tonumber(w or 0)
 end
 
+-- Permits: up to which sequence number the sum counts.
+local function counted(q)
+  local phase, upto = string.match(q.mend or '', '^(%l+) (%d+)$')
+  if not phase or phase == 'admit' then
+    return q.front
+  end
+  return phase == 'sum' and tonumber(upto) or 0
+end
+
 -- Removes nodes wherever they stand; at most BATCH at once, since unpack() has a limit.
 local function drop(q, ids)
   if q.shape == 'p' then
     for _, id in ipairs(ids) do
       local s = call('ZSCORE', q.seq, id)
-      if s and tonumber(s) <= q.front then
-        q.sum = q.sum - weight(q, id)
+      if s and tonumber(s) <= counted(q) then
+        local claim, w = data(q, id)
+        if claim then
+          q.sum = q.sum - tonumber(w)
+        else
+          -- Somebody has overwritten what it took: added up anew, before anybody else is admitted.
+          q.mend = q.mend or 'sum 0'
+        end
       end
     end
   end
@@ -59,138 +85,110 @@ local function drop(q, ids)
   end
 end
 
--- Somebody else had a hand in the keys (an operator's DEL or ZREM, an eviction, a foreign member): what is not in all
--- three parts goes, and what is derived from them is made anew. Reads the whole queue, once per such event.
--- With "meta" gone, "front" and "sum" begin at nothing, and admit() goes over the queue once more: who is in by the rule
--- is let in again, and told again, which changes nothing for it. Only permits above a limit that was lowered since are not:
--- they wait, and their owner's renewal takes that for a revocation.
-local function repair(q)
-  local whole = {}
-  q.count = 0
-  for _, id in ipairs(call('ZRANGE', q.seq, 0, -1)) do
-    if data(q, id) and call('ZSCORE', q.exp, id) then
-      whole[id] = true
-      q.count = q.count + 1
-      -- Known, unless "meta" is gone: whoever joins next comes behind all.
-      q.last = math.max(q.last, tonumber(call('ZSCORE', q.seq, id)))
-    else
-      call('ZREM', q.seq, id)
-    end
-  end
-  for _, id in ipairs(call('ZRANGE', q.exp, 0, -1)) do
-    if not whole[id] then
-      call('ZREM', q.exp, id)
-    end
-  end
-  for _, id in ipairs(call('HKEYS', q.node)) do
-    if not whole[id] then
-      call('HDEL', q.node, id)
-    end
-  end
-  if q.shape == 'rw' then
-    call('DEL', q.extra)
-    q.writers = 0
-    for id in pairs(whole) do
-      if data(q, id) == 'x' then
-        q.writers = q.writers + call('ZADD', q.extra, call('ZSCORE', q.seq, id), id)
-      end
-    end
-    call('PEXPIRE', q.extra, math.max(1, call('PTTL', q.exp)))
-  elseif q.shape == 'p' then
-    q.sum = 0
-    for id in pairs(whole) do
-      if tonumber(call('ZSCORE', q.seq, id)) <= q.front then
-        q.sum = q.sum + weight(q, id)
-      end
-    end
-  end
-end
-
--- The server's clock was stepped back: nobody may be delayed beyond its own TTL. Reads the whole queue, once per step.
-local function clamp(q)
-  local late = call('ZRANGEBYSCORE', q.exp, '(' .. num(q.now), '+inf', 'WITHSCORES')
-  for i = 1, #late, 2 do
-    local _, _, ttl = data(q, late[i])
-    if ttl and tonumber(late[i + 1]) > q.now + tonumber(ttl) then
-      call('ZADD', q.exp, q.now + tonumber(ttl), late[i])
-    end
-  end
-end
-
--- Remembers that a node is to be told of its admission, unless it is the caller's own. With a negated sequence
--- number it is told to look again at once: its renewal then says why.
+-- Remembers that a node is to be told of its admission, unless it is the caller's own. Its client believes whoever knows
+-- the secret that it gave the node: who can read the queue. With a negated sequence number it is told to look again at
+-- once, which needs no secret: its renewal then says why.
 local function tell(q, id, seq)
   if q.callers[id] then
     return
   end
   local text = call('HGET', q.node, id)
-  local inbox = text and string.match(text, '^[xsp] %d+ %d+ %d+ (%S+) ')
+  local secret, inbox = string.match(text or '', '^[xsp] %d+ %d+ %d+ (%w+)@(%S+) ')
   if inbox then
     local told = q.told[inbox] or {}
-    told[#told + 1] = id .. ' ' .. written(q, seq)
+    told[#told + 1] = id .. ' ' .. written(q, seq) .. (seq > 0 and '.' .. secret or '')
     q.told[inbox] = told
   end
 end
 
--- rw: the sequence number of the first writer, or nil. A writer that is no node any more is an operator's doing.
-local function first_writer(q)
-  local first = call('ZRANGE', q.extra, 0, 0, 'WITHSCORES')
-  if first[1] and not call('ZSCORE', q.seq, first[1]) then
-    repair(q)
-    first = call('ZRANGE', q.extra, 0, 0, 'WITHSCORES')
-  end
-  return tonumber(first[2] or nil), first[1]
+local mend
+
+-- The next one is admitted. What joins later comes behind it, whoever wrote its number.
+local function let_in(q, id, seq)
+  q.front, q.last = seq, math.max(q.last, seq)
+  tell(q, id, seq)
 end
+
+-- Exclusive claims: the first. Answers whether what it met is sound; so do the next two.
+local function admit_first(q)
+  local first = call('ZRANGE', q.seq, '0', '0', 'WITHSCORES')
+  local seq = sound(first[2])
+  if seq and seq > q.front then
+    q.text[seq] = first[2]
+    let_in(q, first[1], seq)
+  end
+  return seq or not first[1]
+end
+
+-- Readers up to the first writer, or that alone when it is the first of all.
+local function admit_readers(q)
+  local first = call('ZRANGE', q.extra, 0, 0, 'WITHSCORES')
+  local writer, upto = sound(first[2]), '+inf'
+  if first[1] then
+    local rank = call('ZRANK', q.seq, first[1])
+    if not writer or not rank or rank > 0 and not sound(call('ZRANGE', q.seq, 0, 0, 'WITHSCORES')[2]) then
+      return false
+    end
+    upto = (rank == 0 and '' or '(') .. num(writer)
+  end
+  local next = call('ZRANGEBYSCORE', q.seq, '(' .. num(q.front), upto, 'WITHSCORES', 'LIMIT', 0, BATCH)
+  for i = 1, #next, 2 do
+    local seq = sound(next[i + 1])
+    if not seq then
+      return false
+    end
+    let_in(q, next[i], seq)
+  end
+  q.more = #next == 2 * BATCH
+  return true
+end
+
+-- Permits, while they fit.
+local function admit_fitting(q)
+  for _ = 1, BATCH do
+    local next = call('ZRANGEBYSCORE', q.seq, '(' .. num(q.front), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    local seq = sound(next[2])
+    if not seq then
+      return not next[1]
+    end
+    local claim, w = data(q, next[1])
+    if not claim then
+      return false
+    end
+    w = tonumber(w)
+    if q.sum + w > (q.limit or 0) then
+      if w > (q.limit or 0) then
+        q.unfit = { next[1], -seq }
+      end
+      return true
+    end
+    q.sum = q.sum + w
+    let_in(q, next[1], seq)
+  end
+  q.more = true
+  return true
+end
+
+local ADMIT = { x = admit_first, rw = admit_readers, p = admit_fitting }
 
 -- Admits, in order, whom the rule lets in over the whole queue, and remembers whom to tell. The admitted are always a
 -- prefix of the queue. Only permits are stored (front, sum); else "front" says how far the wake-ups were sent.
--- Needed after whatever removes a node: a join admits itself.
+-- Needed after whatever removes a node: a join admits itself. Nobody is admitted to a queue that is being mended.
 -- A first waiter that the limit will never let in is remembered too: it must give up, for those behind it.
 local function admit(q)
   q.more, q.unfit = false, nil
-  if q.count == 0 then
-    return
-  end
-  if q.shape == 'x' then
-    local first = call('ZRANGE', q.seq, '0', '0', 'WITHSCORES')
-    if first[1] and tonumber(first[2]) > q.front then
-      q.front = tonumber(first[2])
-      q.text[q.front] = first[2]
-      tell(q, first[1], q.front)
-    end
-  elseif q.shape == 'rw' then
-    local writer, id = first_writer(q)
-    local upto = '+inf'
-    if writer then
-      upto = (call('ZRANK', q.seq, id) == 0 and '' or '(') .. num(writer)
-    end
-    local next = call('ZRANGEBYSCORE', q.seq, '(' .. num(q.front), upto, 'WITHSCORES', 'LIMIT', 0, BATCH)
-    for i = 1, #next, 2 do
-      q.front = tonumber(next[i + 1])
-      tell(q, next[i], q.front)
-    end
-    q.more = #next == 2 * BATCH
-  else
-    for _ = 1, BATCH do
-      local next = call('ZRANGEBYSCORE', q.seq, '(' .. num(q.front), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-      local w = next[1] and weight(q, next[1])
-      if not w or q.sum + w > (q.limit or 0) then
-        if w and w > (q.limit or 0) then
-          q.unfit = { next[1], -tonumber(next[2]) }
-        end
-        return
-      end
-      q.sum = q.sum + w
-      q.front = tonumber(next[2])
-      tell(q, next[1], q.front)
-    end
+  if q.mend and q.mend ~= 'admit 0' then
     q.more = true
+  elseif q.count > 0 and not ADMIT[q.shape](q) then
+    q.mend = 'node 0'
+    mend(q)
   end
 end
 
 -- A write that the server lets through when it is out of memory.
 local function ease(q)
-  call('PEXPIRE', q.meta, LIFE)
+  local until_when = math.max(q.kept, q.alive, q.now + 1000 * LIFE)
+  call('PEXPIRE', q.meta, num((until_when - q.now) / 1000))
 end
 
 -- Lets the keys live a while longer than the node that is written, and never less than before.
@@ -211,11 +209,133 @@ local function keep(q, ttl, anew)
   end
 end
 
+-- Calls a command with a few of the words at once (unpack() has a limit), and joins its answers.
+local function with_all(command, key, words)
+  local answers = {}
+  for i = 1, #words, BATCH do
+    local part = call(command, key, unpack(words, i, math.min(i + BATCH - 1, #words)))
+    for j = 1, type(part) == 'table' and #part or 0 do
+      answers[#answers + 1] = part[j]
+    end
+  end
+  return answers
+end
+
+-- Looks at some entries of one part (node, seq, exp, extra), from a cursor on: what is not in all parts, or is none of
+-- ours, goes. Answers the next cursor.
+local function cull(q, part, cursor)
+  local found = call(part == 'node' and 'HSCAN' or 'ZSCAN', q[part], cursor, 'COUNT', BATCH)
+  local ids, texts = {}, {}
+  for i = 1, #found[2], 2 do
+    ids[#ids + 1], texts[#texts + 1] = found[2][i], found[2][i + 1]
+  end
+  q.look = q.look - #ids - 16
+  if part ~= 'node' then
+    texts = with_all('HMGET', q.node, ids)
+  end
+  local seqs, exps = with_all('ZMSCORE', q.seq, ids), with_all('ZMSCORE', q.exp, ids)
+  local gone, read = {}, {}
+  for i, id in ipairs(ids) do
+    local claim, _, ttl = parse(texts[i])
+    local seq, exp = sound(seqs[i]), sound(exps[i])
+    if not claim or not seq or not exp then
+      gone[#gone + 1] = id
+    elseif part == 'node' then
+      -- Known, unless "meta" is gone: whoever joins next comes behind all.
+      q.last = math.max(q.last, seq)
+      -- The server's clock was stepped back: nobody may be delayed beyond its own TTL.
+      if exp > q.now + tonumber(ttl) then
+        call('ZADD', q.exp, q.now + tonumber(ttl), id)
+      end
+      if q.shape == 'rw' and claim == 'x' then
+        call('ZADD', q.extra, seq, id)
+      end
+    elseif part == 'extra' and claim ~= 'x' then
+      read[#read + 1] = id
+    end
+  end
+  with_all('ZREM', q.seq, gone)
+  with_all('ZREM', q.exp, gone)
+  with_all('HDEL', q.node, gone)
+  if q.shape == 'rw' then
+    with_all('ZREM', q.extra, gone)
+    with_all('ZREM', q.extra, read)
+  end
+  return found[1]
+end
+
+-- Permits: adds up some more of what the admitted take. Answers up to where, or '0' at the end.
+local function add_up(q, upto)
+  if upto == '0' then
+    q.sum = 0
+  end
+  local some = call('ZRANGEBYSCORE', q.seq, '(' .. upto, num(q.front), 'WITHSCORES', 'LIMIT', 0, BATCH)
+  for i = 1, #some, 2 do
+    q.sum = q.sum + weight(q, some[i])
+    upto = some[i + 1]
+  end
+  q.look = q.look - #some - 16
+  return #some == 2 * BATCH and upto or '0'
+end
+
+-- Drops what has expired, if anything.
+local function bury(q, dead)
+  dead = dead or call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', UP_TO_BATCH)
+  if #dead > 0 then
+    drop(q, dead)
+    q.crowded = #dead == BATCH
+  end
+  return #dead > 0
+end
+
+local function recount(q)
+  q.writers = q.shape == 'rw' and call('ZCARD', q.extra) or 0
+  q.count = call('ZCARD', q.seq)
+end
+
+-- What is looked at behind each part.
+local NEXT = {
+  x = { node = 'seq', seq = 'exp', exp = 'admit' },
+  rw = { node = 'seq', seq = 'exp', exp = 'extra', extra = 'admit' },
+  p = { node = 'seq', seq = 'exp', exp = 'sum', sum = 'admit' },
+}
+
+-- Somebody else had a hand in the keys (an operator's DEL or ZREM, an eviction, a foreign member): what is not in all
+-- three parts goes, and what is derived from them is made anew. Reads the whole queue, once per such event, some of it in
+-- each call (from what the last one left: "mend" is a phase and a cursor). Why that is safe: until it is done nobody is
+-- admitted, who knows that it is hears so, and nobody else hears that it waits, or is free. Whoever hears "more" goes on.
+-- With "meta" gone, "front" and "sum" begin at nothing, and admit() goes over the queue once more: who is in by the rule
+-- is let in again, and told again, which changes nothing for it. Only permits above a limit that was lowered since are not:
+-- they wait, and their owner's renewal takes that for a revocation.
+function mend(q)
+  q.mend = q.mend or 'node 0'
+  while q.mend and q.look > 0 do
+    local phase, cursor = string.match(q.mend, '^(%l+) (%d+)$')
+    if phase == 'admit' then
+      recount(q)
+      q.look = q.look - BATCH
+      bury(q)
+      admit(q)
+      if not q.more then
+        q.mend = nil
+      end
+    else
+      cursor = phase == 'sum' and add_up(q, cursor) or phase ~= 'sum' and cull(q, phase, cursor)
+      q.mend = (cursor == '0' and NEXT[q.shape][phase] or phase) .. ' ' .. cursor
+    end
+  end
+  recount(q)
+  if q.shape == 'rw' then
+    call('PEXPIRE', q.extra, math.max(1, call('PTTL', q.exp)))
+  end
+  q.more = q.more or q.mend ~= nil
+end
+
 -- Writes the folded form out: its node, unless that has expired, and the last sequence number.
 local function unfold(q, text)
   local seq, id, expiry, ttl, claim, rest = inline(text)
   q.last = math.max(q.last, tonumber(seq or string.match(text, '^%d+$')) or 0)
-  -- The server's clock may have been stepped back, as in clamp().
+  -- The server's clock may have been stepped back, as in cull().
   expiry = seq and math.min(tonumber(expiry), q.now + tonumber(ttl))
   if seq and expiry > q.now then
     call('ZADD', q.seq, seq, id)
@@ -232,14 +352,46 @@ local function unfold(q, text)
   call('DEL', q.one)
 end
 
+-- How far a queue was mended, in what "meta" says.
+local function under_way(shape, text)
+  local phase, cursor = string.match(text or '', '^(%l+) (%d+)$')
+  if phase then
+    -- Of another form than ours: from the beginning.
+    local ours = #cursor <= 16 and (NEXT[shape][phase] or phase == 'admit' and cursor == '0')
+    return ours and text or 'node 0'
+  end
+end
+
+-- Whether somebody else has written numbers into "meta". They are forgotten: what follows from the nodes is made anew, and
+-- written even where it is what was read.
+local DERIVED = { [2] = 'front', [3] = 'sum', [6] = 'alive', [8] = 'left', [9] = 'writers' }
+local function is_forged(q, meta)
+  local forged = q.front > q.last
+  for i, field in pairs(DERIVED) do
+    if meta[i] and not sound(meta[i]) then
+      forged, q.read[field] = true, false
+    end
+  end
+  -- No client lets the keys live that long.
+  if q.alive > q.now + 4 * LONGEST then
+    q.alive = 0
+  end
+  if q.kept > q.now + 4 * LONGEST + 1000 * LIFE then
+    q.kept = 0
+  end
+  return forged
+end
+
 -- Opens the queue whose keys begin at KEYS[first]: reads it, drops what has expired, admits. `callers` are the ids
 -- that the operation itself answers. With `grow` the operation needs memory and is refused when there is
 -- none; else the first write must be a command that the server lets through without memory, and so the whole script
--- passes: ease() is one.
+-- passes: ease() is one. With `grow` it is refused too where a number is out of range that the next ones would be counted
+-- on from; to all others that number is not there, and they leave it.
 local function open(shape, first, now, callers, grow)
   local t = num(now)
   local q = {
     shape = shape, now = now, t = t, text = { [now] = t }, callers = callers, told = {}, more = false, crowded = false,
+    look = LOOK,
     seq = KEYS[first], exp = KEYS[first + 1], node = KEYS[first + 2], meta = KEYS[first + 3],
   }
   if shape == 'p' then
@@ -250,13 +402,18 @@ local function open(shape, first, now, callers, grow)
   -- Reads come first: a key of a foreign type ends the script before anything is written.
   q.count = call('ZCARD', q.seq)
   local changed = q.count ~= call('ZCARD', q.exp) or q.count ~= call('HLEN', q.node)
-  local meta = call('HMGET', q.meta, 'last', 'front', 'sum', 'seen', 'more', 'alive', 'kept', 'left', 'writers')
-  q.last, q.front = tonumber(meta[1]) or 0, tonumber(meta[2]) or 0
-  q.sum, q.seen = tonumber(meta[3]) or 0, tonumber(meta[4]) or 0
-  q.untold, q.alive = meta[5] == '1', tonumber(meta[6]) or 0
-  q.kept, q.left = tonumber(meta[7]) or 0, tonumber(meta[8]) or 0
-  q.writers = tonumber(meta[9]) or 0
-  q.read = { last = q.last, front = q.front, sum = q.sum, alive = q.alive, left = q.left, writers = q.writers }
+  local meta = call('HMGET', q.meta, 'last', 'front', 'sum', 'seen', 'more', 'alive', 'kept', 'left', 'writers', 'mend')
+  q.last, q.front, q.sum, q.seen = sound(meta[1]) or 0, sound(meta[2]) or 0, sound(meta[3]) or 0, sound(meta[4]) or 0
+  q.untold, q.alive, q.kept = meta[5] == '1', sound(meta[6]) or 0, sound(meta[7]) or 0
+  q.left, q.writers, q.mend = sound(meta[8]) or 0, sound(meta[9]) or 0, under_way(shape, meta[10])
+  q.read = {
+    last = q.last, front = q.front, sum = q.sum, alive = q.alive, left = q.left, writers = q.writers,
+    mend = q.mend or '',
+  }
+  q.spoilt = meta[1] and not sound(meta[1]) and q.meta
+  if is_forged(q, meta) then
+    changed, q.front, q.sum = true, 0, 0
+  end
   if q.count == 0 then
     -- The nodes' keys may have run out by themselves, all who held being dead: nobody was dropped then.
     q.sum = 0
@@ -265,13 +422,20 @@ local function open(shape, first, now, callers, grow)
   changed = changed or lost and q.count > 0
   local folded
   if shape == 'p' then
-    q.limit = tonumber(call('GET', q.extra))
+    q.limit, q.foreign = stored_limit(q.extra)
   else
     folded = known
     if folded == nil then
       folded = call('GET', q.one)
     end
+    if folded and string.find(folded, '^%d+ ') and not inline(folded)
+      or folded and string.find(folded, '^%d+$') and not sound(folded) then
+      q.spoilt, folded = q.one, nil
+    end
     changed = changed or shape == 'rw' and call('ZCARD', q.extra) ~= q.writers
+  end
+  if grow and (q.spoilt or math.max(q.last, tonumber(folded and string.match(folded, '^%d+') or 0)) >= TOP) then
+    refuse(q.spoilt or folded and q.one or q.meta)
   end
   -- Never used, or its hash is gone: unknown until when there are tombstones. A join looks; who cannot takes it that one was
   -- left just now, so that the next join looks.
@@ -280,7 +444,8 @@ local function open(shape, first, now, callers, grow)
     q.left = now + STAND
   end
   local dead = q.count > 0 and call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', UP_TO_BATCH) or {}
-  if grow and (folded or changed or now < q.seen or #dead > 0 or q.untold) then
+  local broken = changed or now < q.seen or q.mend
+  if grow and (folded or broken or #dead > 0 or q.untold) then
     -- What follows would pass without memory, and the join then not.
     call('HSET', q.meta, 'seen', q.t)
   end
@@ -290,28 +455,15 @@ local function open(shape, first, now, callers, grow)
     end
     unfold(q, folded)
   end
-  if changed then
+  if broken then
     if not grow then
       ease(q)
     end
-    repair(q)
+    mend(q)
+    dead = nil
   end
-  if now < q.seen then
-    if not grow then
-      ease(q)
-    end
-    clamp(q)
-    dead = call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', UP_TO_BATCH)
-  end
-  if #dead > 0 then
-    drop(q, dead)
-    q.crowded = #dead == BATCH
-  end
-  if changed or #dead > 0 or q.untold or shape == 'p' then
-    repeat
-      admit(q)
-      -- Whoever was in before is not to hear in this very answer that it waits.
-    until not (changed and q.more)
+  if bury(q, dead) or q.untold and not broken or shape == 'p' then
+    admit(q)
   end
   return q
 end
@@ -330,15 +482,19 @@ local function find(q, id)
   return tonumber(s)
 end
 
--- Where a node stands: 0 when admitted; -2 - limit when it waits and does not fit the limit (any more); else
--- 1 + the microseconds until what it waits for may have expired.
+-- Where a node stands: 0 when admitted; -2 - limit when it waits and does not fit the limit (any more); UNSETTLED where
+-- only the end of the mending tells; else 1 + the microseconds until what it waits for may have expired.
 local function stands(q, id, seq)
   if seq <= q.front then
     return 0
   end
+  if q.mend then
+    return UNSETTLED
+  end
   local ahead
   if q.shape == 'p' then
-    -- Without a limit (an operator's DEL) it fits nothing: it must give up, for whoever brings one joins behind it.
+    -- Without a limit (an operator's DEL, or a text that is none) it fits nothing: it must give up, for whoever brings one joins
+    -- behind it.
     local limit = q.limit or 0
     if weight(q, id) > limit then
       return -2 - limit
@@ -355,13 +511,12 @@ local function stands(q, id, seq)
     end
     ahead = call('ZSCORE', q.exp, nearest)
   end
-  if not ahead then
+  if not sound(ahead) then
     -- What it waits for is no node: an operator's doing.
-    repair(q)
-    admit(q)
+    mend(q)
     return stands(q, id, seq)
   end
-  return 1 + math.max(0, tonumber(ahead) - q.now)
+  return 1 + math.max(0, math.min(tonumber(ahead) - q.now, LONGEST))
 end
 
 -- Folds an empty queue that has no tombstone alive: what is remembered between calls is its last sequence number.
@@ -374,17 +529,21 @@ end
 -- Writes what is remembered between calls.
 local function note(q)
   local changes, n = { 'seen', q.t }, 2
+  q.mend = q.mend or ''
   for field, before in pairs(q.read) do
     if q[field] ~= before then
-      changes[n + 1], changes[n + 2], n = field, written(q, q[field]), n + 2
+      changes[n + 1], changes[n + 2], n = field, field == 'mend' and q.mend or written(q, q[field]), n + 2
     end
   end
   if q.more ~= q.untold then
     changes[n + 1], changes[n + 2], n = 'more', q.more and 1 or 0, n + 2
   end
-  local renew = q.now > q.kept + HOUR or q.now < q.kept
+  -- A twenty-sixth less may be left of its life.
+  local wanted = q.now + 1000 * LIFE
+  local renew = q.kept < math.max(wanted - 1000 * LIFE / 26, q.alive)
   if renew then
-    changes[n + 1], changes[n + 2] = 'kept', q.t
+    q.kept = math.max(wanted, q.alive)
+    changes[n + 1], changes[n + 2] = 'kept', num(q.kept)
   end
   call('HSET', q.meta, unpack(changes))
   if renew then
@@ -395,7 +554,7 @@ end
 -- Writes what is remembered between calls, tells who was admitted (one message per client), and answers the flags.
 -- A PUBLISH that is refused (an ACL without the channel) must not undo half of the work: it is only reported.
 local function close(q)
-  if q.one and q.count == 0 and q.left <= q.now then
+  if q.one and q.count == 0 and q.left <= q.now and not q.spoilt and not q.mend then
     fold(q)
   else
     note(q)

@@ -4,7 +4,8 @@
 -- KEYS  per queue: seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | ttl, us | then per queue: shape | number of nodes | id, sequence, …
 -- ->    { now, per queue: { flags, per node: -1 gone | 0 held | 1 + us until what it waits for may have expired |
---       -2 - limit: it waits, and does not fit that limit }
+--       -2 - limit: it waits, and does not fit that limit | a text: it waits, and that is stored as the limit |
+--       -2^40: it is there; the queue is being mended }
 --       or the text of the error of a queue with a key of a foreign type: it costs the others nothing }
 --       What else the server refuses (a replica now, say) is no queue's own, and an error of the whole.
 -- Cost  O(log n) per node, and what it drops and admits.
@@ -56,13 +57,15 @@ local function renew(shape, first, nodes)
   end
   answers = { 0 }
   for i, id in ipairs(nodes) do
-    answers[i + 1] = nodes.seqs[i] and stands(q, id, nodes.seqs[i]) or -1
+    local wait = nodes.seqs[i] and stands(q, id, nodes.seqs[i]) or -1
+    answers[i + 1] = wait == -2 and q.foreign or wait
   end
   answers[1] = close(q)
   return answers
 end
 
-while arg <= #ARGV do
+-- The last argument is the keys' life.
+while arg < #ARGV do
   local shape, count = ARGV[arg], tonumber(ARGV[arg + 1])
   local nodes = { ids = {}, seqs = {} }
   for i = 1, count do

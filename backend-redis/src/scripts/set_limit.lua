@@ -7,7 +7,7 @@
 local now = time(ARGV[1])
 local q = open('p', 1, now, {}, false)
 ease(q)
-q.limit = tonumber(ARGV[2])
+q.limit, q.foreign = tonumber(ARGV[2]), nil
 call('SET', q.extra, num(q.limit))
 admit(q)
 return { close(q), now }

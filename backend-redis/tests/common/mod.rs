@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::servers::{Kind as ServerKind, Options, Server};
-use latchwork_core::contracts::{Backend, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Node, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Config, Connector, Error, Kind, Result};
 use latchwork_redis::RedisConnector;
@@ -62,7 +62,7 @@ pub fn ask(queue: &Address, claim: Claim) -> Join {
         queue: queue.clone(),
         id: NodeId::random(),
         claim,
-        limit: None,
+        limit: AskedLimit::Stored,
         label: "test".into(),
         patience: Patience::Wait,
         repeated: false,

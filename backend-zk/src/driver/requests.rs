@@ -3,12 +3,13 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use zookeeper_client::{Client, CreateMode, Error as Answer};
 
 use super::watch::Watch;
 use super::{Driver, Result};
-use crate::error::Fault;
+use crate::error::{Fault, Tried, Unheard};
 
 /// What a reply tells of a node.
 #[derive(Clone, Copy, Debug)]
@@ -106,7 +107,7 @@ impl Driver {
     pub(crate) async fn create(&self, path: &str, data: &[u8], mode: Mode) -> Result<Stat> {
         let options = CreateMode::from(mode).with_acls(self.acls);
         let (stat, _) =
-            self.request(|client| async move { client.create(path, data, &options).await }).await?;
+            self.request_first(|client| async move { client.create(path, data, &options).await }).await?;
         Ok(stat.into())
     }
 
@@ -212,7 +213,7 @@ impl Driver {
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<Stat>> {
-        let stat = self.request(|client| async move { client.check_stat(path).await }).await?;
+        let stat = self.request_first(|client| async move { client.check_stat(path).await }).await?;
         Ok(stat.map(Stat::from))
     }
 
@@ -284,17 +285,19 @@ impl Driver {
         self.request(|client| async move { client.delete(path, None).await }).await
     }
 
-    /// Deletes in this order, in one trip; what is gone already is fine.
-    pub(crate) async fn delete_all(&self, paths: &[String]) -> Result<()> {
+    /// Deletes in this order, in one trip; what is gone already is fine. Answers whether any was there.
+    pub(crate) async fn delete_all(&self, paths: &[String]) -> Result<bool> {
         self.request(|client| async move {
             let deletions: Vec<_> = paths.iter().map(|path| client.delete(path, None)).collect();
+            let mut was_there = false;
             for deletion in deletions {
                 match deletion.await {
-                    Ok(()) | Err(Answer::NoNode) => {}
+                    Ok(()) => was_there = true,
+                    Err(Answer::NoNode) => {}
                     Err(answer) => return Err(answer),
                 }
             }
-            Ok(())
+            Ok(was_there)
         })
         .await
     }
@@ -330,24 +333,45 @@ impl Driver {
         .await
     }
 
-    async fn request<T, F>(&self, send: impl FnOnce(Arc<Client>) -> F) -> Result<T>
+    /// One request, when it is its turn.
+    pub(super) async fn request<T, F>(&self, send: impl FnOnce(Arc<Client>) -> F) -> Result<T>
     where
         F: Future<Output = std::result::Result<T, Answer>>,
     {
-        let timeout = tokio::time::sleep(self.request_timeout);
+        let Ok((_turn, left)) = self.turns.take(self.request_timeout).await else {
+            return Err(Fault::NoTurn);
+        };
+        self.request_within(left, send).await
+    }
+
+    /// One request, before those that wait for their turn: what makes this client's own node, by which it proves contact.
+    async fn request_first<T, F>(&self, send: impl FnOnce(Arc<Client>) -> F) -> Result<T>
+    where
+        F: Future<Output = std::result::Result<T, Answer>>,
+    {
+        self.request_within(self.request_timeout, send).await
+    }
+
+    async fn request_within<T, F>(&self, time: Duration, send: impl FnOnce(Arc<Client>) -> F) -> Result<T>
+    where
+        F: Future<Output = std::result::Result<T, Answer>>,
+    {
+        let begun = Instant::now();
+        let tried = || Tried { hosts: self.link.host().to_owned(), took: begun.elapsed() };
+        let timeout = tokio::time::sleep(time);
         tokio::pin!(timeout);
         if !self.is_connected() {
             tokio::select! {
                 connected = self.connected() => connected?,
-                () = &mut timeout => return Err(Fault::Unsent),
+                () = &mut timeout => return Err(Fault::Unsent(tried())),
             }
         }
         let client = self.client()?;
         tokio::select! {
             biased;
-            answer = send(client) => Ok(answer?),
+            answer = send(client) => answer.map_err(|answer| Fault::from(answer).after(tried())),
             _ = self.lease.until_lost() => Err(Fault::Gone),
-            () = &mut timeout => Err(Fault::Unknown(None)),
+            () = &mut timeout => Err(Fault::Unknown(Unheard { answer: None, tried: Some(tried()) })),
         }
     }
 }

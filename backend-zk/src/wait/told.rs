@@ -8,11 +8,14 @@ use tokio::task::unconstrained;
 use super::Armed;
 use crate::driver::Event;
 
-/// Whose event came.
+/// What came of the events.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Own(Event),
-    Released(Event),
+    /// The release was announced, and not (yet) the end of the node: it is no release until both have come.
+    Announced,
+    /// The release was announced, and the node is gone.
+    Released,
     Watched(Event),
 }
 
@@ -30,10 +33,19 @@ pub(super) async fn next_told(
     // Unconstrained: what is there is not to be kept back for fairness' sake.
     unconstrained(poll_fn(|context| {
         // What came first is looked at last: it is there then, if what came later is.
-        let watched = watched.as_mut().poll(context).map(Told::Watched);
-        let released = poll(released, context).map(Told::Released);
+        let watched = watched.as_mut().poll(context);
+        let announced = poll(released, context);
+        if announced.is_ready() {
+            *released = None;
+        }
+        let both = match (announced, watched) {
+            (Poll::Ready(Event::Created), Poll::Ready(Event::Deleted)) => Poll::Ready(Told::Released),
+            (Poll::Ready(Event::Created), Poll::Pending) => Poll::Ready(Told::Announced),
+            (Poll::Ready(event), Poll::Pending) => Poll::Ready(Told::Watched(event)),
+            (_, watched) => watched.map(Told::Watched),
+        };
         let own = poll(own, context).map(Told::Own);
-        [own, released, watched].into_iter().find(Poll::is_ready).unwrap_or(Poll::Pending)
+        [own, both].into_iter().find(Poll::is_ready).unwrap_or(Poll::Pending)
     }))
     .await
 }
@@ -61,10 +73,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_release_is_told_and_not_the_end_of_the_node_that_came_behind_it() {
+    async fn a_release_is_told_by_both_of_its_events_and_by_neither_alone() {
         let event = |event| -> Armed { Box::pin(future::ready(event)) };
+        let none = || -> Armed { Box::pin(future::pending()) };
         let (mut released, mut watched) = (Some(event(Event::Created)), event(Event::Deleted));
-        assert_eq!(next_told(&mut None, &mut released, &mut watched).await, Told::Released(Event::Created));
+        assert_eq!(next_told(&mut None, &mut released, &mut watched).await, Told::Released);
+        let (mut released, mut watched) = (Some(event(Event::Created)), none());
+        assert_eq!(next_told(&mut None, &mut released, &mut watched).await, Told::Announced);
+        assert_eq!(next_told(&mut None, &mut released, &mut watched).now_or_never(), None);
+        let (mut released, mut watched) = (Some(none()), event(Event::Deleted));
+        let alone = next_told(&mut None, &mut released, &mut watched).await;
+        assert_eq!(alone, Told::Watched(Event::Deleted));
+        let (mut released, mut watched) = (Some(event(Event::Created)), event(Event::Changed));
+        let written = next_told(&mut None, &mut released, &mut watched).await;
+        assert_eq!(written, Told::Watched(Event::Changed));
+        let (mut released, mut watched) = (Some(event(Event::SessionOver)), none());
+        let over = next_told(&mut None, &mut released, &mut watched).await;
+        assert_eq!(over, Told::Watched(Event::SessionOver));
         let (mut released, mut watched) = (Some(event(Event::Created)), event(Event::Deleted));
         let mut own = Some(event(Event::Deleted));
         assert_eq!(next_told(&mut own, &mut released, &mut watched).await, Told::Own(Event::Deleted));

@@ -1,12 +1,14 @@
 //! What the tests share: one server, clients of it in a namespace of their own, and a foreign client.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod rewriter;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_core::contracts::{Backend, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Node, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Config, Coordinator, Name, Result};
 use latchwork_zookeeper::connector;
@@ -77,7 +79,10 @@ pub(crate) fn join(queue: &Address, claim: Claim) -> Join {
         queue: queue.clone(),
         id: NodeId::random(),
         claim,
-        limit: matches!(claim, Claim::Permits(_)).then_some(2),
+        limit: match claim {
+            Claim::Permits(_) => AskedLimit::Exactly(2),
+            _ => AskedLimit::Stored,
+        },
         label: "tester".into(),
         patience: Patience::Wait,
         repeated: false,

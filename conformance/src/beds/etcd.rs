@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use etcd_client::{Client, GetOptions};
-use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Kind, Result, encode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -56,10 +56,15 @@ impl std::fmt::Debug for EtcdAdmin {
     }
 }
 
+/// Below it lies what has an exact name, and no layout of another program's.
+const EXACT: &str = "latchwork:exact/";
+
 fn prefix(queue: &Address) -> String {
     match queue.namespace() {
         Some(namespace) => format!("{namespace}/{}/{}/", queue.kind().as_str(), queue.coded()),
-        None => format!("{}/", queue.coded()),
+        None if queue.kind() == Kind::Mutex => format!("{}/", queue.coded()),
+        // What no other program has a layout for.
+        None => format!("{EXACT}{}/{}/", queue.kind().as_str(), encode(queue.coded())),
     }
 }
 
@@ -82,6 +87,9 @@ impl Admin for EtcdAdmin {
         contents.extend(self.keys(format!("{namespace}-2/")).await?);
         for name in names {
             contents.extend(self.keys(format!("{name}/")).await?);
+            for kind in [Kind::RwLock, Kind::Semaphore] {
+                contents.extend(self.keys(format!("{EXACT}{}/{}/", kind.as_str(), encode(name))).await?);
+            }
         }
         // A limit is what a documented call stores; the foreign entry is the suite's own.
         let stays = |key: &str| key.contains("/limit/") || key.ends_with("/foreign");

@@ -95,7 +95,7 @@ struct MemoryStage {
 #[async_trait]
 impl Stage for MemoryStage {
     fn can(&self, fault: Fault) -> bool {
-        !matches!(fault, Fault::Plant | Fault::Processes)
+        !matches!(fault, Fault::Plant | Fault::Processes | Fault::Narrow)
     }
 
     fn config(&self) -> Config {

@@ -250,6 +250,15 @@ impl Link for ProxyLink {
         false
     }
 
+    fn narrow(&self, bytes_a_second: u32) -> bool {
+        self.0.iter().for_each(|proxy| proxy.narrow(Direction::ToServer, Some(bytes_a_second)));
+        true
+    }
+
+    fn asked(&self) -> u64 {
+        self.0.iter().map(|proxy| proxy.asked()).sum()
+    }
+
     fn kill_keeper(&self) -> bool {
         false
     }

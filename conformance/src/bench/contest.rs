@@ -1,5 +1,6 @@
-//! Contenders with a client each on one key: hand-offs (M3), read/write mixes, weighted permits.
+//! Contenders with a client each on one key: hand-offs (M3), read/write mixes, weighted permits, and waiters that give up.
 
+mod free;
 mod room;
 mod tally;
 
@@ -10,6 +11,8 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use latchwork_core::Coordinator;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use tokio::task::JoinHandle;
 
 use self::room::{Phase, Room};
@@ -28,6 +31,8 @@ const HEAVIEST: usize = 3;
 const READERS: u32 = 1 << 20;
 /// Clients that connect at a time.
 const AT_ONCE: usize = 16;
+/// The longest that somebody waits who will give up.
+const GIVES_UP_WITHIN: Duration = Duration::from_millis(40);
 /// How long the last ones may take to come through after the end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -41,6 +46,11 @@ pub(super) enum Play {
     },
     /// A semaphore of [`LIMIT`] permits, claims of 1 to [`HEAVIEST`].
     Permits,
+    /// Of so many per cent of the acquisitions the future is dropped within [`GIVES_UP_WITHIN`], if it is not done by then.
+    GiveUps {
+        recipe: Recipe,
+        percent: u32,
+    },
 }
 
 /// So many contenders, releasing at once and trying again at once.
@@ -53,7 +63,7 @@ pub(super) struct Contest {
 impl Play {
     fn peer(self) -> &'static str {
         match self {
-            Play::Handoff(recipe) => recipe.peer(),
+            Play::Handoff(recipe) | Play::GiveUps { recipe, .. } => recipe.peer(),
             Play::Mix { .. } => "latchwork-rwlock",
             Play::Permits => "latchwork-semaphore",
         }
@@ -64,12 +74,14 @@ impl Play {
             Play::Handoff(_) => "M3",
             Play::Mix { .. } => "RW",
             Play::Permits => "PERMITS",
+            Play::GiveUps { .. } => "GIVEUPS",
         }
     }
 
     fn lock(self, client: &Coordinator) -> Result<Lock> {
         Ok(match self {
             Play::Handoff(recipe) => recipe.lock(client, "m3")?,
+            Play::GiveUps { recipe, .. } => recipe.lock(client, "give-ups")?,
             Play::Mix { .. } => Lock::RwLock(client.rwlock("mix")?),
             Play::Permits => Lock::Semaphore(client.semaphore("permits", LIMIT)?),
         })
@@ -78,7 +90,7 @@ impl Play {
     /// What a contender asks for at its n-th turn.
     fn ask(self, contender: usize, turn: usize) -> Ask {
         match self {
-            Play::Handoff(_) => Ask::Alone,
+            Play::Handoff(_) | Play::GiveUps { .. } => Ask::Alone,
             Play::Mix { one_write_in } if (contender + turn).is_multiple_of(one_write_in) => Ask::Alone,
             Play::Mix { .. } => Ask::Read,
             Play::Permits => Ask::Permits(((contender + turn) % HEAVIEST + 1) as u32),
@@ -88,10 +100,16 @@ impl Play {
     /// How much may be inside at once.
     fn capacity(self) -> u32 {
         match self {
-            Play::Handoff(_) => 1,
+            Play::Handoff(_) | Play::GiveUps { .. } => 1,
             Play::Mix { .. } => READERS,
             Play::Permits => LIMIT,
         }
+    }
+
+    /// After how long an acquisition is given up, if it is.
+    fn gives_up_after(self, chance: &mut StdRng) -> Option<Duration> {
+        let Play::GiveUps { percent, .. } = self else { return None };
+        chance.random_ratio(percent, 100).then(|| chance.random_range(Duration::ZERO..GIVES_UP_WITHIN))
     }
 
     /// How much of the room a hold takes.
@@ -127,14 +145,14 @@ impl Contest {
         let tallies = all_done(tasks).await?;
         let closed = try_join_all(clients.iter().map(Coordinator::close)).await;
         closed?;
-        Ok(self.lines(target.name(), &tallies, room.overlaps(), took, (before, after)))
+        Ok(self.lines(target.name(), &tallies, &room, took, (before, after)))
     }
 
     fn lines(
         &self,
         server: &str,
         tallies: &[Tally],
-        overlaps: u64,
+        room: &Room,
         took: Duration,
         (before, after): (Option<Counted>, Option<Counted>),
     ) -> Vec<Line> {
@@ -153,11 +171,17 @@ impl Contest {
         let (least, most) = Tally::extremes(tallies);
         let handoffs = matches!(play, Play::Handoff(_))
             .then(|| line("handoff", "us").timed(&Tally::timings(tallies, |tally| &tally.handoffs)));
+        let free = matches!(play, Play::GiveUps { .. }).then(|| {
+            let spells = Tally::timed(room.free());
+            let sum: Duration = room.free().iter().sum();
+            let share = 100.0 * sum.as_secs_f64() / took.as_secs_f64();
+            Line { value: Some(share), ..line("free", "us; value: % of the time").timed(&spells) }
+        });
         let grants = Line {
             value: Some(granted as f64 / took.as_secs_f64()),
             n,
             self_regrants: Some(tallies.iter().map(|tally| tally.self_regrants).sum()),
-            overlaps: Some(overlaps),
+            overlaps: Some(room.overlaps()),
             ..line("grants", "grants/s")
         };
         let fair = Line {
@@ -171,7 +195,7 @@ impl Contest {
         let asked = Line { measure: "M4".to_owned(), ..line("", "server requests/acquisition") };
         let asked = Counted::per_acquisition(asked, before, after, granted);
         let waits = line("wait", "us").timed(&Tally::timings(tallies, |tally| &tally.waits));
-        [grants].into_iter().chain(handoffs).chain([waits, fair]).chain(asked).collect()
+        [grants].into_iter().chain(handoffs).chain(free).chain([waits, fair]).chain(asked).collect()
     }
 }
 
@@ -185,20 +209,33 @@ impl fmt::Display for Contest {
                 write!(f, "RW {}/{writes} W={crowd}", 100 - writes)
             }
             Play::Permits => write!(f, "PERMITS 1..{HEAVIEST} of {LIMIT} W={crowd}"),
+            Play::GiveUps { percent, .. } => write!(f, "GIVEUPS {percent} % W={crowd}"),
         }
     }
 }
 
 async fn contend(play: Play, lock: Lock, room: Arc<Room>, contender: usize) -> Result<Tally> {
     let mut tally = Tally::new();
+    // The same give-ups in every run.
+    let mut chance = StdRng::seed_from_u64(contender as u64);
     for turn in 0.. {
         if room.phase() == Phase::Over {
             break;
         }
         let ask = play.ask(contender, turn);
         let weight = play.weight(ask);
-        let asked = room.now();
-        let hold = lock.acquire(ask).await?;
+        let gives_up = play.gives_up_after(&mut chance);
+        let asked = room.asks();
+        let acquiring = lock.acquire(ask);
+        let acquired = match gives_up {
+            None => Some(acquiring.await),
+            Some(after) => tokio::time::timeout(after, acquiring).await.ok(),
+        };
+        let Some(hold) = acquired else {
+            room.gives_up();
+            continue;
+        };
+        let hold = hold?;
         let granted = room.now();
         let last = room.enter(weight);
         if room.phase() == Phase::Recorded {

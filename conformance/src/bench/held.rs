@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use latchwork_core::Coordinator;
 use latchwork_core::recipes::MutexGuard;
-use latchwork_core::{Coordinator, Hold};
 
 use super::Result;
 use super::cost::Cost;
@@ -23,7 +23,7 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     let client = target.open_with(TTL).await?;
     // What a client needs once, however much it holds (buffers, pages of code), is no lock's.
     for warm in hold(&client, AT_ONCE, "warm").await? {
-        warm.release().await?;
+        let _ = warm.release().await?;
     }
     let empty = Cost::own();
     let started = Instant::now();

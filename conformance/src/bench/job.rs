@@ -11,6 +11,8 @@ use super::{Result, held, reentry, throughput, uncontended};
 
 /// How many contend for a read/write lock and for permits.
 const CROWD: usize = 16;
+/// How many contend where some give up: more than stand near the head of a queue on etcd.
+const IMPATIENT: usize = 32;
 
 /// The targets, and the terms on which they are measured.
 #[derive(Debug)]
@@ -66,6 +68,13 @@ impl Bench {
             }
             Measure::Mixes => [10, 2].map(|writes| contest(Play::Mix { one_write_in: writes }, CROWD)).into(),
             Measure::Permits => vec![contest(Play::Permits, CROWD)],
+            Measure::GiveUps => {
+                let shares = &self.plan.give_ups;
+                let of = |recipe: Recipe| {
+                    shares.iter().map(move |&percent| contest(Play::GiveUps { recipe, percent }, IMPATIENT))
+                };
+                recipes.iter().copied().flat_map(of).collect()
+            }
             Measure::Reentry => vec![Task::Reentry],
             Measure::Held => self.plan.held.iter().copied().map(Task::Held).collect(),
         }

@@ -15,7 +15,7 @@ pub struct Line {
     pub version: String,
     pub lang: String,
     pub server: String,
-    /// M1, M2, M3_grants, M3_handoff, M3_wait, M3_fair, M4, M5; RW_…, PERMITS_…, REENTRY.
+    /// M1, M2, M3_grants, M3_handoff, M3_wait, M3_fair, M4, M5; RW_…, PERMITS_…, GIVEUPS_…, REENTRY.
     pub measure: String,
     pub param: String,
     pub unit: String,

@@ -17,6 +17,8 @@ pub enum Measure {
     Mixes,
     /// Weighted permits of one semaphore.
     Permits,
+    /// Contenders of which some give up.
+    GiveUps,
     /// Taking again what is held.
     Reentry,
     /// Thousands of locks held by one client.
@@ -25,12 +27,13 @@ pub enum Measure {
 
 impl Measure {
     /// Every measure.
-    pub const ALL: [Measure; 7] = [
+    pub const ALL: [Measure; 8] = [
         Measure::Uncontended,
         Measure::Throughput,
         Measure::Handoff,
         Measure::Mixes,
         Measure::Permits,
+        Measure::GiveUps,
         Measure::Reentry,
         Measure::Held,
     ];
@@ -43,6 +46,7 @@ impl Measure {
             Measure::Handoff => "M3",
             Measure::Mixes => "RW",
             Measure::Permits => "PERMITS",
+            Measure::GiveUps => "GIVEUPS",
             Measure::Reentry => "REENTRY",
             Measure::Held => "M5",
         }
@@ -75,6 +79,8 @@ pub struct Plan {
     pub warm: Duration,
     /// How many contenders there are, one measurement each.
     pub contenders: Vec<usize>,
+    /// Of how many per cent of the acquisitions the caller gives up, one measurement each.
+    pub give_ups: Vec<u32>,
     /// How many locks are held, one measurement each.
     pub held: Vec<usize>,
     /// How long they are held.

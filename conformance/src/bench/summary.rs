@@ -166,6 +166,20 @@ mod tests {
     }
 
     #[test]
+    fn where_some_give_up_half_of_what_is_granted_without_is_asked_for() {
+        let granted = |param: &str, grants: f64| {
+            let line = Line::new("etcd", "latchwork-mutex", "GIVEUPS_grants", param, "grants/s");
+            Line { value: Some(grants), round: Some(0), ..line }
+        };
+        for (grants, shown) in [(250.0, "0.5: met"), (240.0, "0.5: MISSED")] {
+            let mut summary = Summary::default();
+            summary.add([granted("0 % W=32", 500.0), granted("20 % W=32", grants)]);
+            let printed = summary.to_string();
+            assert!(printed.contains(shown) && printed.matches("0.5: ").count() == 1, "{printed}");
+        }
+    }
+
+    #[test]
     fn an_overlap_and_an_error_are_failures_that_are_shown() {
         let overlap = Line { overlaps: Some(1), ..Line::new("etcd", "p", "M3_grants", "W=2", "grants/s") };
         let error = Line { error: Some("no answer".to_owned()), ..line("p", 0, 1.0) };

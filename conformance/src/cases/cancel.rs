@@ -10,10 +10,10 @@ use rand::rngs::StdRng;
 use tokio::sync::Notify;
 
 use super::contender::{BOUND, Contender, Inside, all_locks};
-use super::futures::{Prepared, PublicFuture, Site, TABLE};
+use super::futures::{Prepared, PublicFuture, Site, table};
 use crate::case::cases;
 use crate::kit::{
-    QUIET_TTL, SEED, acquire, after_polls, after_polls_and_a_wake, listing, soon, until, within,
+    QUIET_TTL, SEED, acquire, after_polls, after_polls_and_a_wake, in_time, listing, soon, until, within,
 };
 
 /// So many acquisitions are dropped before they were over.
@@ -70,7 +70,7 @@ cases! {
         }
         for client in &clients {
             for lock in all_locks(client) {
-                within(BOUND, "the next admission", lock.acquire()).await.expect("acquired").release().await.expect("released");
+                in_time(within(BOUND, "the next admission", lock.acquire()).await.expect("acquired").release().await.expect("released"));
             }
         }
         // While all clients live: the end of a lease takes nothing back here.
@@ -83,7 +83,7 @@ cases! {
     /// every future that a user can await, dropped at each of its await points: no node stays, and the next acquires at once
     async fn node_cancel_every_future_at_every_await_point(scene) {
         let mut points = 0;
-        for (number, future) in TABLE.iter().enumerate() {
+        for (number, future) in table().enumerate() {
             let key = format!("future-{number}");
             let site = Site::open(scene, future.adapter, key).await;
             if scene.bed.is_paused() {
@@ -97,7 +97,7 @@ cases! {
             }
             site.client.link.heal();
         }
-        let delayed = !scene.bed.is_paused() || points >= 5 * TABLE.len();
+        let delayed = !scene.bed.is_paused() || points >= 5 * table().count();
         assert!(delayed, "{points} await points in all: the delay is not there");
     }
 }
@@ -140,7 +140,7 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
                 // It was dropped before it came to stand there, or never waits.
                 () = over.notified() => {}
             }
-            held.release().await.expect("released");
+            in_time(held.release().await.expect("released"));
         }
         let done = stepping.await.expect("no panic");
         let how = format!("{name}, {}, after {polls} polls", if contended { "contended" } else { "free" });
@@ -148,7 +148,14 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
         let who = format!("{how}: the next admission");
         // Another, and the same client: neither stands behind what was dropped.
         for lock in [&site.theirs, &site.own] {
-            within(BOUND, &who, lock.acquire()).await.expect("acquired").release().await.expect("released");
+            in_time(
+                within(BOUND, &who, lock.acquire())
+                    .await
+                    .expect("acquired")
+                    .release()
+                    .await
+                    .expect("released"),
+            );
         }
         let left = format!("{how}: nothing stays");
         until(&left, || async { listing(&site.theirs).await.is_empty() }).await;

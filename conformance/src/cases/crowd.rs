@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::node::counts;
 use crate::case::cases;
-use crate::kit::{QUIET_TTL, Scene, queue_of, soon, within};
+use crate::kit::{QUIET_TTL, Scene, in_time, queue_of, soon, within};
 use crate::testbed::Client;
 
 const CLIENTS: usize = 10;
@@ -166,14 +166,14 @@ async fn released_one_by_one(
 
     let mut costs = Vec::new();
     let mut before = (0, began);
-    soon("the first release", all.release()).await.expect("released");
+    in_time(soon("the first release", all.release()).await.expect("released"));
     for number in 0..waiters {
         let grant =
             soon("the next grant", grants.recv()).await.expect("the channel is open").expect("admitted");
         if stretches.iter().any(|stretch| stretch.start == number) {
             before = (requests(scene).await, Instant::now());
         }
-        soon("the release", grant.release()).await.expect("released");
+        in_time(soon("the release", grant.release()).await.expect("released"));
         if let Some(stretch) = stretches.iter().find(|stretch| stretch.end == number + 1) {
             let (made, grants) = (requests(scene).await - before.0, stretch.len() as f64);
             let allowed = upkeep(before.1.elapsed()) + rechecks(waiters, began.elapsed());

@@ -4,11 +4,13 @@ use futures_util::FutureExt;
 use latchwork_core::contracts::Entry;
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::RwLock;
-use latchwork_core::{ErrorKind, Fenced, Hold, Kind, LostReason, Owner, Release};
+use latchwork_core::{ErrorKind, Kind, LostReason, Owner, Release};
+
+use tokio::task::JoinHandle;
 
 use super::rwlock::{rwlock, stands};
 use crate::case::cases;
-use crate::kit::{NOISE, after_polls, queue_of, soon, until, within};
+use crate::kit::{NOISE, after_polls, in_time, queue_of, soon, until, within};
 
 async fn entries(lock: &RwLock) -> Vec<Entry> {
     soon("list", lock.queue(0, 100)).await.expect("listed")
@@ -49,13 +51,13 @@ cases! {
         assert_eq!(listed[0].sequence, token.sequence(), "it keeps its place");
         let behind = soon("list", there.queue(token.sequence(), 100)).await.expect("listed");
         assert_eq!(behind.len(), 3, "a page goes on behind it");
-        second.release().await.expect("released");
+        in_time(second.release().await.expect("released"));
         assert!(!third.is_finished(), "a writer beside the reader that it was");
         assert_eq!(reader.release().await.expect("released"), Release::Released);
         let third = soon("the writer", third).await.expect("no panic").expect("admitted");
         assert!(third.token() > token);
-        third.release().await.expect("released");
-        soon("the last", fourth).await.expect("no panic").expect("admitted").release().await.expect("released");
+        in_time(third.release().await.expect("released"));
+        in_time(soon("the last", fourth).await.expect("no panic").expect("admitted").release().await.expect("released"));
     }
 
     "RWLOCK-DOWNGRADE" =>
@@ -78,7 +80,7 @@ cases! {
         let ttl = one.coordinator.lease().ttl();
         assert_eq!(within(ttl + NOISE, "the loss", reader.lost()).await.reason(), LostReason::Revoked);
         assert!(beside.is_held());
-        beside.release().await.expect("released");
+        in_time(beside.release().await.expect("released"));
     }
 
     "RWLOCK-DOWNGRADE" =>
@@ -100,9 +102,42 @@ cases! {
             .await;
         }
         let writer = soon("write", here.write()).await.expect("acquired");
-        writer.release().await.expect("released");
+        in_time(writer.release().await.expect("released"));
         let error = soon("downgrade", writer.downgrade()).await.expect_err("released");
         assert_eq!((error.kind(), error.operation()), (&ErrorKind::NotHeld, Some("downgrade")), "{error}");
+    }
+
+    "RWLOCK-OWNER" =>
+    /// the owner in whose scope a task is enters nothing again: five writers come in one by one; the owner that a call names does
+    async fn rwlock_owner_of_a_scope_is_excluded(scene) {
+        let client = scene.client().await;
+        let (lock, owner) = (rwlock(&client, "a"), Owner::new("one"));
+        let write = || {
+            let (lock, owner) = (lock.clone(), owner.clone());
+            tokio::spawn(async move { owner.scope(lock.write()).await })
+        };
+        let mut held = soon("write", owner.scope(lock.write())).await.expect("acquired");
+        let mut waiting: Vec<_> = (0..4).map(|_| write()).collect();
+        let let_in = |waiting: &[JoinHandle<_>]| waiting.iter().filter(|task| task.is_finished()).count();
+        until("the others stand behind it, or are let in", || async {
+            let_in(&waiting) > 0 || entries(&lock).await.len() == 5
+        })
+        .await;
+        while !waiting.is_empty() {
+            assert_eq!(let_in(&waiting), 0, "a writer beside a writer");
+            assert!(soon("try", owner.scope(lock.try_read())).await.expect("answered").is_none(), "beside a writer");
+            in_time(held.release().await.expect("released"));
+            // Whichever that is: a server may take one client's requests in any order.
+            let (next, _, others) = soon("the next", futures_util::future::select_all(waiting)).await;
+            (held, waiting) = (next.expect("no panic").expect("acquired"), others);
+        }
+        in_time(held.release().await.expect("released"));
+        // The same holds, of an owner that is named: together. So it is the scope that made the difference.
+        let held = soon("write", lock.write_as(&owner)).await.expect("acquired");
+        let again = soon("write", lock.write_as(&owner)).await.expect("acquired again");
+        assert_eq!((again.token(), entries(&lock).await.len()), (held.token(), 1));
+        in_time(again.release().await.expect("released"));
+        in_time(held.release().await.expect("released"));
     }
 
     "RWLOCK-OWNER" =>
@@ -115,19 +150,19 @@ cases! {
         assert_eq!(entries(&there).await[0].label, "one");
         let writer = background!(there, write);
         stands(&there, 2).await;
-        assert!(soon("try", other.scope(here.try_read())).await.expect("answered").is_none(), "another owner waits");
+        assert!(soon("try", here.try_read_as(&other)).await.expect("answered").is_none(), "another owner waits");
         one.link.cut();
         let again = here.read_as(&owner).now_or_never().expect("no request").expect("it reads already");
         assert_eq!(again.token(), reader.token());
         let refused = here.write_as(&owner).now_or_never().expect("no request").expect_err("it would wait for itself");
         assert_eq!((refused.kind(), refused.key()), (&ErrorKind::Deadlock, Some("a")), "{refused}");
-        reader.release().await.expect("no request");
+        in_time(reader.release().await.expect("no request"));
         one.link.heal();
         assert!(again.is_held() && reader.check().is_err());
-        again.release().await.expect("released");
+        in_time(again.release().await.expect("released"));
         let writer = soon("the writer", writer).await.expect("no panic").expect("admitted");
-        writer.release().await.expect("released");
-        soon("write", here.write_as(&owner)).await.expect("nothing is read any more").release().await.expect("released");
+        in_time(writer.release().await.expect("released"));
+        in_time(soon("write", here.write_as(&owner)).await.expect("nothing is read any more").release().await.expect("released"));
     }
 
     "RWLOCK-OWNER" =>
@@ -155,7 +190,7 @@ cases! {
             assert!(reading.is_held() && turned.is_held());
             assert!(soon("try", there.try_write()).await.expect("answered").is_none(), "two still read");
             for guard in [reading, turned, beside] {
-                guard.release().await.expect("released");
+                in_time(guard.release().await.expect("released"));
             }
             until("nothing is left", || async { entries(&there).await.is_empty() }).await;
         }

@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
+use latchwork_core::contracts::{LeaseKeeper, NodeKeeper};
 use latchwork_core::recipes::{Acquire, Mutex, ReentrantMutex, RwLock, Semaphore};
-use latchwork_core::{Config, Coordinator, Hold, Owner, connect, connect_lazy};
+use latchwork_core::{Config, Coordinator, Owner, connect, connect_lazy};
 
 use crate::adapter::Adapter;
 use crate::exclusive::{Guard, Lock};
-use crate::kit::{Scene, Waiter, acquire, queue_up};
+use crate::kit::{Scene, Waiter, acquire, in_time, queue_up};
 use crate::testbed::Client;
 
 /// The names in the table, as `Type::function`, or as the function.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    TABLE.iter().map(|future| future.name)
+    table().map(|future| future.name)
 }
 
 /// A future that a user can await.
@@ -59,9 +60,8 @@ impl<'a> Site<'a> {
         self.client.coordinator.mutex(self.key.as_str()).expect("a good key")
     }
 
-    fn reentrant(&self) -> (ReentrantMutex, Owner) {
-        let lock = self.client.coordinator.reentrant_mutex(self.key.as_str()).expect("a good key");
-        (lock, self.owner.clone())
+    fn reentrant(&self) -> ReentrantMutex {
+        self.client.coordinator.reentrant_mutex(self.key.as_str()).expect("a good key")
     }
 
     fn rwlock(&self) -> RwLock {
@@ -105,91 +105,154 @@ macro_rules! dropping {
     }};
 }
 
-pub(crate) const TABLE: &[PublicFuture] = &[
-    future!("Mutex::acquire", Mutex, true, |site| dropping!(site.mutex(), |it| it.acquire())),
-    future!("Mutex::try_acquire", Mutex, true, |site| dropping!(site.mutex(), |it| it.try_acquire())),
-    future!("Mutex::acquire_within", Mutex, true, |site| dropping!(site.mutex(), |it| it
-        .acquire_within(LATE))),
-    future!("Mutex::acquire_with", Mutex, true, |site| {
-        dropping!(site.mutex(), |it| it.acquire_with(Acquire::new().max_hold(LATE).label("other")))
-    }),
-    future!("Mutex::try_acquire_with", Mutex, true, |site| {
-        dropping!(site.mutex(), |it| it.try_acquire_with(Acquire::new()))
-    }),
+/// The nine rows of a verb, in the order of its grammar.
+macro_rules! verb {
+    ($recipe:literal, $adapter:ident, $handle:ident, [$($extra:expr),*],
+        $verb:ident, $within:ident, $with:ident, $try:ident, $try_with:ident,
+        $owner:ident, $owner_with:ident, $try_owner:ident, $try_owner_with:ident) => {
+        &[
+            verb!(row $recipe, $adapter, $handle, $verb, |it, _owner| it.$verb($($extra),*)),
+            verb!(row $recipe, $adapter, $handle, $within, |it, _owner| it.$within($($extra,)* LATE)),
+            verb!(row $recipe, $adapter, $handle, $with, |it, _owner| it.$with($($extra,)* options())),
+            verb!(row $recipe, $adapter, $handle, $try, |it, _owner| it.$try($($extra),*)),
+            verb!(row $recipe, $adapter, $handle, $try_with, |it, _owner| it.$try_with($($extra,)* Acquire::new())),
+            verb!(row $recipe, $adapter, $handle, $owner, |it, owner| it.$owner($($extra,)* &owner)),
+            verb!(row $recipe, $adapter, $handle, $owner_with, |it, owner| {
+                it.$owner_with($($extra,)* &owner, options())
+            }),
+            verb!(row $recipe, $adapter, $handle, $try_owner, |it, owner| it.$try_owner($($extra,)* &owner)),
+            verb!(row $recipe, $adapter, $handle, $try_owner_with, |it, owner| {
+                it.$try_owner_with($($extra,)* &owner, Acquire::new())
+            }),
+        ]
+    };
+    (row $recipe:literal, $adapter:ident, $handle:ident, $way:ident, |$it:ident, $owner:ident| $call:expr) => {
+        PublicFuture {
+            name: concat!($recipe, "::", stringify!($way)),
+            adapter: Adapter::$adapter,
+            waits: true,
+            prepare: |site| {
+                Box::pin(async move {
+                    let ($it, $owner, scope) = (site.$handle(), site.owner.clone(), site.owner.clone());
+                    // Only a reentrant mutex looks for the owner at hand.
+                    let call = async move { drop($call.await.expect("answered")) };
+                    Prepared(Box::pin(async move { scope.scope(call).await }))
+                })
+            },
+        }
+    };
+}
+
+fn options() -> Acquire {
+    Acquire::new().within(LATE).max_hold(LATE).label("other")
+}
+
+/// Every row.
+pub(crate) fn table() -> impl Iterator<Item = &'static PublicFuture> {
+    VERBS.iter().copied().flatten().chain(OTHERS)
+}
+
+const VERBS: &[&[PublicFuture]] = &[
+    verb!(
+        "Mutex",
+        Mutex,
+        mutex,
+        [],
+        acquire,
+        acquire_within,
+        acquire_with,
+        try_acquire,
+        try_acquire_with,
+        acquire_as,
+        acquire_as_with,
+        try_acquire_as,
+        try_acquire_as_with
+    ),
+    verb!(
+        "ReentrantMutex",
+        Reentrant,
+        reentrant,
+        [],
+        acquire,
+        acquire_within,
+        acquire_with,
+        try_acquire,
+        try_acquire_with,
+        acquire_as,
+        acquire_as_with,
+        try_acquire_as,
+        try_acquire_as_with
+    ),
+    verb!(
+        "RwLock",
+        Writer,
+        rwlock,
+        [],
+        read,
+        read_within,
+        read_with,
+        try_read,
+        try_read_with,
+        read_as,
+        read_as_with,
+        try_read_as,
+        try_read_as_with
+    ),
+    verb!(
+        "RwLock",
+        Writer,
+        rwlock,
+        [],
+        write,
+        write_within,
+        write_with,
+        try_write,
+        try_write_with,
+        write_as,
+        write_as_with,
+        try_write_as,
+        try_write_as_with
+    ),
+    verb!(
+        "Semaphore",
+        SemaphoreOfOne,
+        semaphore,
+        [1],
+        acquire,
+        acquire_within,
+        acquire_with,
+        try_acquire,
+        try_acquire_with,
+        acquire_as,
+        acquire_as_with,
+        try_acquire_as,
+        try_acquire_as_with
+    ),
+];
+
+const OTHERS: &[PublicFuture] = &[
     future!("Mutex::queue", Mutex, true, |site| dropping!(site.mutex(), |it| it.queue(0, 10))),
-    future!("RwLock::read", Writer, true, |site| dropping!(site.rwlock(), |it| it.read())),
-    future!("RwLock::write", Writer, true, |site| dropping!(site.rwlock(), |it| it.write())),
-    future!("RwLock::try_read", Writer, true, |site| dropping!(site.rwlock(), |it| it.try_read())),
-    future!("RwLock::try_write", Writer, true, |site| dropping!(site.rwlock(), |it| it.try_write())),
-    future!("RwLock::read_with", Writer, true, |site| {
-        dropping!(site.rwlock(), |it| it.read_with(Acquire::new().within(LATE)))
-    }),
-    future!("RwLock::write_with", Writer, true, |site| {
-        dropping!(site.rwlock(), |it| it.write_with(Acquire::new().within(LATE)))
-    }),
-    future!("RwLock::try_read_with", Writer, true, |site| {
-        dropping!(site.rwlock(), |it| it.try_read_with(Acquire::new()))
-    }),
-    future!("RwLock::try_write_with", Writer, true, |site| {
-        dropping!(site.rwlock(), |it| it.try_write_with(Acquire::new()))
-    }),
     future!("RwLock::queue", Writer, true, |site| dropping!(site.rwlock(), |it| it.queue(0, 10))),
-    future!("Semaphore::acquire", SemaphoreOfOne, true, |site| dropping!(site.semaphore(), |it| it
-        .acquire(1))),
-    future!("Semaphore::try_acquire", SemaphoreOfOne, true, |site| {
-        dropping!(site.semaphore(), |it| it.try_acquire(1))
-    }),
-    future!("Semaphore::acquire_with", SemaphoreOfOne, true, |site| {
-        dropping!(site.semaphore(), |it| it.acquire_with(1, Acquire::new().within(LATE)))
-    }),
-    future!("Semaphore::try_acquire_with", SemaphoreOfOne, true, |site| {
-        dropping!(site.semaphore(), |it| it.try_acquire_with(1, Acquire::new()))
-    }),
     future!("Semaphore::queue", SemaphoreOfOne, true, |site| dropping!(site.semaphore(), |it| it
         .queue(0, 10))),
-    future!("ReentrantMutex::acquire", Reentrant, true, |site| {
-        dropping!(site.reentrant(), |it| it.1.scope(it.0.acquire()))
-    }),
-    future!("ReentrantMutex::try_acquire", Reentrant, true, |site| {
-        dropping!(site.reentrant(), |it| it.1.scope(it.0.try_acquire()))
-    }),
-    future!("ReentrantMutex::acquire_as", Reentrant, true, |site| {
-        dropping!(site.reentrant(), |it| it.0.acquire_as(&it.1))
-    }),
-    future!("ReentrantMutex::try_acquire_as", Reentrant, true, |site| {
-        dropping!(site.reentrant(), |it| it.0.try_acquire_as(&it.1))
-    }),
-    future!("ReentrantMutex::acquire_with", Reentrant, true, |site| {
-        dropping!(site.reentrant(), |it| it.0.acquire_with(&it.1, Acquire::new().within(LATE)))
-    }),
     // A task of the owner that waits for another of its tasks, in every order of their ends.
     future!("ReentrantMutex::acquire_as", Reentrant, true, |site| {
-        let (lock, owner) = site.reentrant();
+        let (lock, owner) = (site.reentrant(), site.owner.clone());
         async move {
             let (one, other) = tokio::join!(lock.acquire_as(&owner), lock.acquire_as(&owner));
             drop((one.expect("acquired"), other.expect("acquired")));
         }
     }),
-    future!("ReentrantMutex::try_acquire_with", Reentrant, true, |site| {
-        dropping!(site.reentrant(), |it| it.0.try_acquire_with(&it.1, Acquire::new()))
-    }),
     future!("ReentrantMutex::queue", Reentrant, true, |site| dropping!(site.reentrant(), |it| it
-        .0
         .queue(0, 10))),
-    future!("RwLock::read_as", Writer, true, |site| {
-        dropping!((site.rwlock(), site.owner.clone()), |it| it.0.read_as(&it.1))
-    }),
-    future!("RwLock::write_as", Writer, true, |site| {
-        dropping!((site.rwlock(), site.owner.clone()), |it| it.0.write_as(&it.1))
-    }),
     // Who writes reads too, and gives the write back: the node is downgraded under the reader.
     future!("Hold::release", Writer, false, |site| {
         let (lock, owner) = (site.rwlock(), site.owner.clone());
         let written = lock.write_as(&owner).await.expect("acquired");
         let read = lock.read_as(&owner).await.expect("again");
         async move {
-            written.release().await.expect("answered");
-            read.release().await.expect("answered");
+            in_time(written.release().await.expect("answered"));
+            in_time(read.release().await.expect("answered"));
         }
     }),
     future!("WriteGuard::downgrade", Writer, false, |site| {
@@ -202,7 +265,7 @@ pub(crate) const TABLE: &[PublicFuture] = &[
     future!("Mutex::force_release", Mutex, true, |site| dropping!(site.mutex(), |it| it.force_release(1))),
     future!("RwLock::force_release", Writer, true, |site| dropping!(site.rwlock(), |it| it.force_release(1))),
     future!("ReentrantMutex::force_release", Reentrant, true, |site| {
-        dropping!(site.reentrant(), |it| it.0.force_release(1))
+        dropping!(site.reentrant(), |it| it.force_release(1))
     }),
     future!("Semaphore::force_release", SemaphoreOfOne, true, |site| {
         dropping!(site.semaphore(), |it| it.force_release(1))
@@ -219,9 +282,26 @@ pub(crate) const TABLE: &[PublicFuture] = &[
         let options = Acquire::new().hold_at_least(BRIEF);
         dropping!(site.mutex().acquire_with(options).await.expect("acquired"), |guard| guard.release())
     }),
-    future!("Owner::scope", Reentrant, true, |site| dropping!(site.reentrant(), |it| it
-        .1
-        .scope(it.0.acquire()))),
+    future!("Mutex::with_lock", Mutex, true, |site| {
+        dropping!(site.mutex(), |it| it.with_lock(async |_hold| tokio::task::yield_now().await))
+    }),
+    future!("ReentrantMutex::with_lock", Reentrant, true, |site| {
+        dropping!((site.reentrant(), site.owner.clone()), |it| it
+            .1
+            .scope(it.0.with_lock(async |_hold| tokio::task::yield_now().await)))
+    }),
+    future!("RwLock::with_read", Writer, true, |site| {
+        dropping!(site.rwlock(), |it| it.with_read(async |_hold| tokio::task::yield_now().await))
+    }),
+    future!("RwLock::with_write", Writer, true, |site| {
+        dropping!(site.rwlock(), |it| it.with_write(async |_hold| tokio::task::yield_now().await))
+    }),
+    future!("Semaphore::with_permits", SemaphoreOfOne, true, |site| {
+        dropping!(site.semaphore(), |it| it.with_permits(1, async |_hold| tokio::task::yield_now().await))
+    }),
+    future!("Owner::scope", Reentrant, true, |site| {
+        dropping!((site.reentrant(), site.owner.clone()), |it| it.1.scope(it.0.acquire()))
+    }),
     future!("Hold::release", Mutex, false, |site| {
         dropping!(site.mutex().acquire().await.expect("acquired"), |guard| guard.release())
     }),
@@ -235,7 +315,7 @@ pub(crate) const TABLE: &[PublicFuture] = &[
         dropping!(site.semaphore().acquire(1).await.expect("acquired"), |permit| permit.release())
     }),
     future!("Hold::release", Reentrant, false, |site| {
-        let (lock, owner) = site.reentrant();
+        let (lock, owner) = (site.reentrant(), site.owner.clone());
         dropping!(lock.acquire_as(&owner).await.expect("acquired"), |guard| guard.release())
     }),
     future!("Hold::run", Mutex, false, |site| {
@@ -260,12 +340,14 @@ pub(crate) const TABLE: &[PublicFuture] = &[
     }),
     future!("NodeState::changed", Mutex, false, |site| {
         let lease = site.client.coordinator.lease();
-        let node = latchwork_core::contracts::NodeState::new(lease, 1);
+        let lease = LeaseKeeper::new(lease.clock().clone(), lease.ttl(), lease.clock().now());
+        let node = NodeKeeper::new(lease, 1);
         async move { assert!(tokio::time::timeout(BRIEF, node.changed(node.state())).await.is_err()) }
     }),
     future!("NodeState::until_lost", Mutex, false, |site| {
         let lease = site.client.coordinator.lease();
-        let node = latchwork_core::contracts::NodeState::new(lease, 1);
+        let lease = LeaseKeeper::new(lease.clock().clone(), lease.ttl(), lease.clock().now());
+        let node = NodeKeeper::new(lease, 1);
         async move { assert!(tokio::time::timeout(BRIEF, node.until_lost()).await.is_err()) }
     }),
     future!("Lease::changed", Mutex, false, |site| {

@@ -2,10 +2,11 @@
 
 use latchwork_core::contracts::Joined;
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, ErrorKind, Hold, Kind};
+use latchwork_core::{Address, Coordinator, ErrorKind, Hold, Kind, Owner};
 
 use crate::case::cases;
-use crate::kit::{acquire, join, queue_of, soon, try_acquire};
+use crate::kit::{LONG_TTL, Scene, acquire, in_time, join, queue_of, soon, try_acquire};
+use crate::testbed::Client;
 
 cases! {
     "KEY-OPAQUE" adapted =>
@@ -70,8 +71,8 @@ cases! {
         let other = scene.client_with(&config).await;
         let first = acquire(&scene.mutex(&one, "a")).await;
         let second = try_acquire(&scene.mutex(&other, "a")).await.expect("another namespace");
-        first.release().await.expect("released");
-        second.release().await.expect("released");
+        in_time(first.release().await.expect("released"));
+        in_time(second.release().await.expect("released"));
         other.coordinator.close().await.expect("closed");
     }
 
@@ -92,9 +93,109 @@ cases! {
         }
         let guard = acquire(&mine.clone().into()).await;
         assert!(try_acquire(&theirs.clone().into()).await.is_none(), "it is one lock");
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
         let guard = acquire(&theirs.clone().into()).await;
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
         other.coordinator.close().await.expect("closed");
     }
+
+    "KEY-EXACT" =>
+    /// each kind of lock at an exact address is one thing for clients of different namespaces
+    async fn key_exact_of_every_kind_is_shared(scene) {
+        let Some([one, other]) = of_two_namespaces(scene).await else { return };
+        let (one, two) = (&one.coordinator, &other.coordinator);
+        let name = scene.stage.exact_name();
+        let exact = || Address::exact(&name);
+        let locks = |client: &Coordinator| {
+            let lock = client.rwlock(exact()).expect("a good name");
+            let reentrant = client.reentrant_mutex(exact()).expect("a good name");
+            (lock, reentrant, client.mutex(exact()).expect("a good name"))
+        };
+        let ((here, reentrant, _), (there, _, mutex)) = (locks(one), locks(two));
+
+        let reader = soon("read", here.read()).await.expect("read");
+        assert!(soon("try", there.try_write()).await.expect("answered").is_none(), "a writer came in beside a reader");
+        let beside = soon("try", there.try_read()).await.expect("answered").expect("readers share it");
+        for reader in [reader, beside] {
+            in_time(reader.release().await.expect("released"));
+        }
+        let writer = soon("write", there.write()).await.expect("written");
+        assert!(soon("try", here.try_read()).await.expect("answered").is_none(), "a reader came in beside a writer");
+        let reading = soon("downgrade", writer.downgrade()).await.expect("downgraded");
+        in_time(soon("try", here.try_read()).await.expect("answered").expect("they read both").release().await.expect("released"));
+        in_time(reading.release().await.expect("released"));
+
+        let owner = Owner::new("its owner");
+        let held = soon("acquire", reentrant.acquire_as(&owner)).await.expect("acquired");
+        assert!(soon("try", mutex.try_acquire()).await.expect("answered").is_none(), "a mutex came in beside an owner");
+        in_time(held.release().await.expect("released"));
+        in_time(soon("acquire", mutex.acquire()).await.expect("acquired").release().await.expect("released"));
+        other.coordinator.close().await.expect("closed");
+    }
+
+    "KEY-EXACT" =>
+    /// a semaphore at an exact address has one limit for clients of different namespaces, and a set one reaches both
+    async fn key_exact_semaphores_share_a_limit(scene) {
+        let Some([one, other]) = of_two_namespaces(scene).await else { return };
+        let name = scene.stage.exact_name();
+        let exact = || Address::exact(&name);
+        let mut here = one.coordinator.semaphore(exact(), 1).expect("a good name");
+        let permit = soon("acquire", here.acquire(1)).await.expect("acquired");
+        let there = |limit| other.coordinator.semaphore(exact(), limit).expect("a good name");
+        for error in [
+            soon("acquire", there(3).acquire(1)).await.expect_err("another limit is stored"),
+            soon("try", there(3).try_acquire(1)).await.expect_err("another limit is stored"),
+        ] {
+            assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+        }
+        assert!(soon("try", there(1).try_acquire(1)).await.expect("answered").is_none(), "over the limit");
+        let follows = other.coordinator.semaphore_as_stored(exact()).expect("a good name");
+        assert_eq!(soon("read", follows.stored_limit()).await.expect("read"), Some(1));
+        soon("set_limit", here.set_limit(2)).await.expect("set");
+        assert_eq!(soon("read", follows.stored_limit()).await.expect("read"), Some(2));
+        let beside = soon("acquire", follows.acquire(1)).await.expect("the new limit reaches it");
+        assert!(soon("try", follows.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
+        for permit in [permit, beside] {
+            in_time(permit.release().await.expect("released"));
+        }
+        other.coordinator.close().await.expect("closed");
+    }
+
+    "KEY-EXACT" =>
+    /// kinds never meet at an exact address either, nor do a semaphore and a mutex whose name looks like that of its limit
+    async fn key_exact_kinds_never_meet(scene) {
+        let client = scene.client().await;
+        if !client.coordinator.capabilities().exact_addresses {
+            return;
+        }
+        let name = scene.stage.exact_name();
+        let exact = || Address::exact(&name);
+        let coordinator = &client.coordinator;
+        let semaphore = coordinator.semaphore(exact(), 2).expect("a good name");
+        let permits = soon("acquire", semaphore.acquire(2)).await.expect("acquired");
+        let mutex = coordinator.mutex(exact()).expect("a good name");
+        let held = soon("a mutex beside a semaphore", mutex.acquire()).await.expect("acquired");
+        let rwlock = coordinator.rwlock(exact()).expect("a good name");
+        let writer = soon("a writer beside both", rwlock.write()).await.expect("acquired");
+        assert!(soon("try", semaphore.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
+        let limit = format!("{name}-limit");
+        let neighbour = coordinator.mutex(Address::exact(&limit)).expect("a good name");
+        in_time(soon("its neighbour", neighbour.acquire()).await.expect("acquired").release().await.expect("released"));
+        assert_eq!(soon("read", semaphore.stored_limit()).await.expect("read"), Some(2));
+        in_time(permits.release().await.expect("released"));
+        in_time(soon("one permit", semaphore.acquire(1)).await.expect("acquired").release().await.expect("released"));
+        in_time(held.release().await.expect("released"));
+        in_time(writer.release().await.expect("released"));
+    }
+}
+
+/// Clients of two namespaces, the second to be closed by the case; `None` where the backend has no exact addresses.
+async fn of_two_namespaces(scene: &Scene) -> Option<[Client; 2]> {
+    let mut config = scene.config(LONG_TTL);
+    let one = scene.client_with(&config).await;
+    if !one.coordinator.capabilities().exact_addresses {
+        return None;
+    }
+    config.namespace.push_str("-2");
+    Some([one, scene.client_with(&config).await])
 }

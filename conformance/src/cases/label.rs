@@ -1,9 +1,10 @@
-//! The longest label that there may be.
+//! The longest label that there may be, and those that there should not be.
 
 use latchwork_core::ErrorKind;
+use latchwork_core::contracts::{Join, Joined, MAX_LABEL_BYTES};
 
 use crate::case::cases;
-use crate::kit::{acquire, listing, queue_up, soon};
+use crate::kit::{acquire, entries, in_time, join_of, listing, queue_up, soon};
 
 cases! {
     "NODE-LIST" adapted =>
@@ -19,12 +20,37 @@ cases! {
         let labels: Vec<_> =
             listing(&scene.mutex(&client, "a")).await.into_iter().map(|entry| entry.label).collect();
         assert!(labels.iter().filter(|label| **label == longest).count() == 2, "{labels:?}");
-        guard.release().await.expect("released");
-        waiter.guard().await.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
+        in_time(waiter.guard().await.release().await.expect("released"));
 
         config.label = Some(longest + "x");
         let connectors = scene.bed.connectors();
         let refused = soon("connect", latchwork_core::connect(&connectors, &config)).await.expect_err("refused");
         assert_eq!(*refused.kind(), ErrorKind::InvalidArgument { name: "label" }, "{refused}");
+    }
+
+    "NODE-LIST" adapted =>
+    /// a label that a client wrote past every check is listed cut and escaped: it does not act on the terminal of who lists
+    async fn node_list_cuts_and_escapes_what_others_wrote(scene) {
+        let client = scene.client().await;
+        scene.take_others("a").await;
+        let queue = scene.queue("a");
+        let join = Join {
+            limit: scene.adapter.limit(),
+            // Below the recipes, nobody looks at it.
+            label: format!("someone\u{1b}[2J\u{202e}{}", "x".repeat(100_000)).into(),
+            ..join_of(&queue, scene.adapter.claim())
+        };
+        let Joined::Admitted(node) = soon("join", client.coordinator.backend().join(&join)).await.expect("joined")
+        else {
+            panic!("nobody else is there");
+        };
+        let sequence = node.state().sequence();
+        let listed = entries(&client, &queue).await;
+        let own = listed.iter().find(|entry| entry.sequence == sequence).expect("it is listed");
+        assert!(own.label.starts_with("someone"), "{:?}", own.label);
+        assert!(own.label.len() <= MAX_LABEL_BYTES, "a label of {} bytes", own.label.len());
+        assert!(!own.label.contains(|c: char| c.is_control() || c == '\u{202e}'), "{:?}", own.label);
+        soon("leave", node.leave()).await.expect("left");
     }
 }

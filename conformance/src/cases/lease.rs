@@ -6,12 +6,13 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use latchwork_core::contracts::{Joined, LeaseState};
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{ErrorKind, Hold, LostReason, Release};
+use latchwork_core::{Ended, ErrorKind, Hold, LostReason, Release};
 use tokio::time::Instant;
 
 use crate::case::cases;
 use crate::kit::{
-    LONG_TTL, NOISE, acquire, is_live, lease_state, listing, queue_up, soon, try_acquire, until, within,
+    LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL, acquire, in_time, is_live, lease_state, listing, queue_up, soon,
+    try_acquire, until, within,
 };
 use crate::testbed::Fault;
 
@@ -76,7 +77,7 @@ cases! {
         lease_state(&client.coordinator, client.coordinator.lease().ttl(), |state| state != LeaseState::Live).await;
         let mutex = scene.mutex(&client, "a");
         let error = mutex.acquire_within(Duration::from_millis(300)).await.expect_err("no server");
-        assert_eq!(error.kind(), &ErrorKind::Timeout);
+        assert_eq!(error.kind(), &ErrorKind::Unavailable);
         let waiting = tokio::spawn({
             let mutex = mutex.clone();
             async move { mutex.acquire().await }
@@ -84,7 +85,38 @@ cases! {
         tokio::task::yield_now().await;
         client.link.heal();
         let guard = soon("acquire", waiting).await.expect("no panic").expect("acquired");
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
+    }
+
+    "LEASE-STATE" adapted =>
+    /// an acquisition that is to fail fast does so when the lease is suspended, in the queue and at the start; another waits on
+    async fn lease_state_fail_fast_does_not_wait(scene) {
+        let (holder, client) = (scene.client().await, scene.client().await);
+        let own = acquire(&scene.mutex(&client, "b")).await;
+        let guard = acquire(&scene.mutex(&holder, "a")).await;
+        let mutex = scene.mutex(&client, "a");
+        let wait = |options| {
+            let mutex = mutex.clone();
+            tokio::spawn(async move { mutex.acquire_with(options).await })
+        };
+        let (fast, patient) = (wait(Acquire::new().fail_fast()), wait(Acquire::new()));
+        until("both stand in the queue", || async { listing(&scene.mutex(&holder, "a")).await.len() == 3 }).await;
+        assert!(!fast.is_finished(), "while the server answers it waits");
+        let ttl = client.coordinator.lease().ttl();
+        client.link.cut();
+        let error = within(ttl, "the end of its wait", fast).await.expect("no panic").expect_err("nobody answers");
+        assert!(error.kind() == &ErrorKind::Unavailable && error.cause().is_some(), "{error}");
+        assert!(own.is_held(), "by the suspension, and not by the loss");
+        assert!(!patient.is_finished(), "who does not ask for it waits on");
+        let bound = scene.config(LONG_TTL).request_timeout + NOISE;
+        let at_once = within(bound, "its answer", mutex.acquire_with(Acquire::new().fail_fast())).await;
+        assert_eq!(at_once.expect_err("nobody answers").kind(), &ErrorKind::Unavailable);
+        client.link.heal();
+        // It may have been lost since.
+        let _ = own.release().await.expect("answered");
+        in_time(guard.release().await.expect("released"));
+        let next = soon("the patient one", patient).await.expect("no panic").expect("acquired");
+        in_time(next.release().await.expect("released"));
     }
 
     "LEASE-DEADLINE" adapted =>
@@ -112,7 +144,7 @@ cases! {
         let next = next.expect("admitted");
         assert!(next.token() > guard.token());
         holder.link.heal();
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
     }
 
     "LEASE-DEADLINE" adapted =>
@@ -130,7 +162,7 @@ cases! {
         assert_eq!(guard.lost().now_or_never().expect("ready at its first poll").reason(), LostReason::Expired);
         assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Expired));
         assert!(again.is_held(), "the release of the lost hold touched the new one");
-        again.release().await.expect("released");
+        in_time(again.release().await.expect("released"));
     }
 
     "LEASE-TTL" adapted =>
@@ -144,7 +176,7 @@ cases! {
         // The deadline is never further off than the granted value less the margin.
         let left = lease.deadline().since(lease.clock().now());
         assert!(left <= lease.ttl() - lease.margin(), "{left:?} left of {:?}", lease.ttl());
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
         for ttl in [Duration::ZERO, Duration::from_millis(999), Duration::from_secs(3601)] {
             let error = scene.stage.client(&scene.config(ttl)).await.expect_err("refused");
             assert_eq!(error.argument(), Some("ttl"), "{error}");
@@ -169,7 +201,64 @@ cases! {
         // Only the hold ended.
         is_live(&client.coordinator).await;
         assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::MaxHold));
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
+    }
+
+    "LEASE-FIXED" adapted =>
+    /// who comes behind a fixed end comes a margin after its holder has counted itself lost, as at an expiry, whether its guard
+    /// is kept or dropped; at once behind a release
+    async fn lease_fixed_end_has_a_margin(scene) {
+        let other = scene.client().await;
+        for (ttl, how) in [(SHORT_TTL, "kept"), (SHORT_TTL, "dropped"), (QUIET_TTL, "released")] {
+            let client = scene.client_with(&scene.config(ttl)).await;
+            let (length, margin) = (Duration::from_millis(300), client.coordinator.lease().margin());
+            let asked = Instant::now();
+            let options = Acquire::new().max_hold(length);
+            let guard = soon("acquire", scene.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
+            let waiter = queue_up(&scene.mutex(&other, "a"), 2).await;
+            let deed = Duration::from_millis(15);
+            while guard.is_held() && guard.run(tokio::time::sleep(deed)).await.is_ok() {}
+            assert_eq!(guard.lost().reason(), Some(LostReason::MaxHold));
+            let bound = match how {
+                "released" => {
+                    let answer = guard.release().await.expect("answered");
+                    assert_eq!(answer, Release::AlreadyLost(LostReason::MaxHold));
+                    length
+                }
+                _ => margin,
+            };
+            let guard = (how != "dropped").then_some(guard);
+            let next = within(bound + NOISE, "the next", waiter.outcome()).await.expect("admitted");
+            let came = asked.elapsed();
+            assert_eq!(came >= length + margin, how != "released", "{how}: the next came after {came:?}");
+            in_time(next.release().await.expect("released"));
+            drop(guard);
+        }
+    }
+
+    "LEASE-CLOSE" adapted =>
+    /// a close tells a live guard first, and gives back what it held a margin later; where all were released it waits for nothing
+    async fn lease_close_has_a_margin(scene) {
+        let (client, other) = (scene.client().await, scene.client().await);
+        let (guard, given_back) = (acquire(&scene.mutex(&client, "a")).await, acquire(&scene.mutex(&client, "b")).await);
+        let behind = queue_up(&scene.mutex(&other, "a"), 2).await;
+        in_time(given_back.release().await.expect("released"));
+        let (from, margin) = (Instant::now(), client.coordinator.lease().margin());
+        let closing = tokio::spawn({ let client = client.clone(); async move { client.coordinator.close().await } });
+        assert_eq!(within(NOISE, "it is told", guard.lost()).await, Ended::Lost(LostReason::Closed));
+        let late = soon("acquire", scene.mutex(&client, "b").acquire()).await.expect_err("it is being closed");
+        assert_eq!(late.kind(), &ErrorKind::Closed);
+        drop(guard);
+        let next = soon("the next admission", behind.outcome()).await.expect("admitted");
+        assert!(from.elapsed() >= margin, "given back after {:?}", from.elapsed());
+        soon("close", closing).await.expect("no panic").expect("closed");
+        in_time(next.release().await.expect("released"));
+
+        let client = scene.client_with(&scene.config(QUIET_TTL)).await;
+        in_time(acquire(&scene.mutex(&client, "a")).await.release().await.expect("released"));
+        let (from, margin) = (Instant::now(), client.coordinator.lease().margin());
+        soon("close", client.coordinator.close()).await.expect("closed");
+        assert!(from.elapsed() < margin, "nobody was to be waited for");
     }
 
     "LEASE-CLOSE" adapted =>
@@ -182,7 +271,7 @@ cases! {
         let waiting = queue_up(&scene.mutex(&client, "b"), 2).await;
         let ttl = client.coordinator.lease().ttl();
         soon("close", client.coordinator.close()).await.expect("closed");
-        assert_eq!(guard.lost().now_or_never().expect("told").reason(), LostReason::Closed);
+        assert_eq!(guard.lost().now_or_never(), Some(Ended::Lost(LostReason::Closed)), "told");
         // By the close, and not by the lease's end.
         let next = within(ttl / 2, "the next admission", behind.outcome()).await.expect("admitted");
         let error = waiting.outcome().await.expect_err("closed");
@@ -194,8 +283,8 @@ cases! {
         assert_eq!(error.kind(), &ErrorKind::Closed);
         assert_eq!(listing(&scene.mutex(&other, "b")).await.len(), 1, "the waiter's node is gone");
         soon("a second close", client.coordinator.close()).await.expect("closed");
-        next.release().await.expect("released");
-        held_by_other.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
+        in_time(held_by_other.release().await.expect("released"));
     }
 
     "LEASE-CLOSE" adapted =>
@@ -217,7 +306,7 @@ cases! {
             Ok(guard) => assert!(!guard.is_held(), "held by two"),
             Err(error) => assert_eq!(error.kind(), &ErrorKind::Closed, "{error}"),
         }
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
     }
 
     "LEASE-CLOSE" adapted =>
@@ -231,17 +320,20 @@ cases! {
         let guard = acquire(&scene.mutex(&client, "a")).await;
         let behind = queue_up(&scene.mutex(&other, "a"), 2).await;
         let ttl = client.coordinator.lease().ttl();
+        // A close tells the guard first, and asks the server a margin later.
+        let margin = client.coordinator.lease().margin();
         client.link.cut();
         let healed = async {
-            tokio::time::sleep(outage).await;
+            tokio::time::sleep(margin + outage).await;
             client.link.heal();
         };
-        let (closed, ()) = soon("close", async { tokio::join!(biased; client.coordinator.close(), healed) }).await;
+        let both = async { tokio::join!(biased; client.coordinator.close(), healed) };
+        let (closed, ()) = within(margin + 2 * config.request_timeout, "close", both).await;
         closed.expect("closed");
         assert!(!guard.is_held());
         // By the close, and not by the lease's end.
         let next = within(ttl / 2, "the next admission", behind.outcome()).await.expect("admitted");
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
     }
 
     "LEASE-CLOSE" adapted =>
@@ -260,7 +352,7 @@ cases! {
         for waiter in [first, second] {
             // By the close, and not by the lease's end.
             let next = within(ttl / 2, "the next admission", waiter.outcome()).await.expect("admitted");
-            next.release().await.expect("released");
+            in_time(next.release().await.expect("released"));
         }
         drop((bare, link));
     }
@@ -279,7 +371,7 @@ cases! {
         is_live(&client.coordinator).await;
         assert!(old_lease.lost().is_some() || client.coordinator.capabilities().lease_per_node);
         assert!(new.token() > old.token());
-        new.release().await.expect("released");
+        in_time(new.release().await.expect("released"));
     }
 
     "LEASE-REOPEN" adapted =>
@@ -301,7 +393,7 @@ cases! {
         assert!(new.is_held() && !old.is_held());
         assert!(new.token() > old.token());
         assert_eq!(listing(&scene.mutex(&client, "a")).await.len(), 1, "the old node is given back");
-        new.release().await.expect("released");
+        in_time(new.release().await.expect("released"));
     }
 
     "LEASE-EXPIRY" adapted =>
@@ -314,7 +406,7 @@ cases! {
         dead.coordinator.crash().await;
         let next = within(bound, "the next admission", waiter.outcome()).await.expect("admitted");
         assert!(!guard.is_held(), "the dead client's hold is over by the clock");
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
     }
 
     "LEASE-KEEPER" adapted =>
@@ -332,7 +424,7 @@ cases! {
         assert!(!guard.is_held());
         let other = scene.client().await;
         let next = within(scene.recovery(&client), "acquire", scene.mutex(&other, "a").acquire()).await.expect("acquired");
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
         let empty = || async { listing(&scene.mutex(&other, "a")).await.is_empty() };
         until("the queue is empty", empty).await;
     }

@@ -7,7 +7,7 @@ use latchwork_core::{Hold, Release};
 use tokio::time::Instant;
 
 use crate::case::cases;
-use crate::kit::{NOISE, acquire, listing, soon, try_acquire, until, within};
+use crate::kit::{NOISE, acquire, in_time, listing, soon, try_acquire, until, within};
 
 const LEAST: Duration = Duration::from_millis(1200);
 
@@ -36,7 +36,7 @@ cases! {
             }
             let next = within(LEAST + NOISE, "the next", there.acquire()).await.expect("acquired");
             assert!(from.elapsed() >= LEAST, "given back after {:?}", from.elapsed());
-            next.release().await.expect("released");
+            in_time(next.release().await.expect("released"));
         }
     }
 
@@ -47,8 +47,8 @@ cases! {
         let short = Acquire::new().hold_at_least(Duration::from_millis(20));
         let guard = soon("acquire", scene.mutex(&client, "short").acquire_with(short)).await.expect("acquired");
         tokio::time::sleep(Duration::from_millis(30)).await;
-        guard.release().await.expect("released");
-        acquire(&scene.mutex(&other, "short")).await.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
+        in_time(acquire(&scene.mutex(&other, "short")).await.release().await.expect("released"));
 
         let from = Instant::now();
         let options = Acquire::new().hold_at_least(LEAST);
@@ -59,7 +59,7 @@ cases! {
         assert!(from.elapsed() >= LEAST, "closed after {:?}", from.elapsed());
         assert!(!held.is_held());
         for key in ["dropped", "held"] {
-            acquire(&scene.mutex(&other, key)).await.release().await.expect("released");
+            in_time(acquire(&scene.mutex(&other, key)).await.release().await.expect("released"));
         }
     }
 
@@ -72,11 +72,11 @@ cases! {
         let free = soon("acquire", scene.mutex(&client, "free").acquire()).await.expect("acquired");
         within(NOISE, "the close", client.coordinator.close_now()).await.expect("closed");
         assert!(!guard.is_held() && !free.is_held());
-        acquire(&scene.mutex(&other, "free")).await.release().await.expect("released");
+        in_time(acquire(&scene.mutex(&other, "free")).await.release().await.expect("released"));
         let stays = !listing(&scene.mutex(&other, "a")).await.is_empty();
         assert_eq!(stays, client.coordinator.capabilities().minimum_outlives_close);
         let next = within(scene.recovery(&client), "the next", scene.mutex(&other, "a").acquire()).await.expect("acquired");
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
     }
 
     "MUTEX-AT-LEAST" adapted =>
@@ -92,6 +92,6 @@ cases! {
         client.link.heal();
         within(scene.recovery(&client), "the close", client.coordinator.close()).await.expect("closed");
         until("it is held by the next alone", || async { listing(&scene.mutex(&other, "a")).await.len() == 1 }).await;
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
     }
 }

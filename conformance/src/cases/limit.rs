@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use latchwork_core::recipes::{Permit, Semaphore};
-use latchwork_core::{ErrorKind, Hold, Result};
+use latchwork_core::{ErrorKind, Result};
 use tokio::task::JoinHandle;
 
 use super::semaphore::{permits, semaphore};
 use crate::case::cases;
-use crate::kit::{soon, until};
+use crate::kit::{in_time, soon, until};
 
 /// Starts an acquire in the background, and waits until it stands in the queue as its `place`-th.
 async fn queue_up(semaphore: &Semaphore, weight: u32, place: usize) -> JoinHandle<Result<Permit>> {
@@ -31,6 +31,59 @@ async fn settle(semaphore: &Semaphore) {
 }
 
 cases! {
+    "SEMAPHORE-OR-STORED" =>
+    /// a limit that was set survives its clients: who comes with the old one follows it, or is told by name how it could
+    async fn semaphore_or_stored_follows_a_limit_that_was_set(scene) {
+        let (one, two) = (scene.client().await, scene.client().await);
+        let mut first = one.coordinator.semaphore_or_stored("a", 2).expect("a good key");
+        let held = permits(&first, 2).await;
+        assert!(soon("try", first.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
+        assert_eq!((first.limit(), soon("read", first.stored_limit()).await.expect("read")), (None, Some(2)));
+        soon("set_limit", first.set_limit(3)).await.expect("set");
+        let third = permits(&first, 1).await;
+        for permit in [held, third] {
+            in_time(permit.release().await.expect("released"));
+        }
+        one.coordinator.close().await.expect("closed");
+        // As after a restart, with the same configuration.
+        let again = two.coordinator.semaphore_or_stored("a", 2).expect("a good key");
+        let wide = soon("try", again.try_acquire(3)).await.expect("answered").expect("it is free");
+        assert!(soon("try", again.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
+        in_time(wide.release().await.expect("released"));
+        in_time(permits(&again, 3).await.release().await.expect("released"));
+        let error = soon("acquire", again.acquire(4)).await.expect_err("above the stored limit");
+        assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
+        assert_eq!(soon("read", again.stored_limit()).await.expect("read"), Some(3), "it stored its own");
+        for error in [
+            soon("acquire", semaphore(&two, "a", 2).acquire(1)).await.expect_err("another limit"),
+            soon("try", semaphore(&two, "a", 2).try_acquire(1)).await.expect_err("another limit"),
+        ] {
+            assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
+            let text = error.to_string();
+            assert!(["limit is 3", "not 2", "semaphore_or_stored"].iter().all(|part| text.contains(part)), "{text}");
+        }
+        assert_eq!(nodes(&again).await, 0, "a refused join left its node");
+    }
+
+    "SEMAPHORE-OR-STORED" =>
+    /// several that find no limit at once store one, by which all of them go; who is above its own limit stores none
+    async fn semaphore_or_stored_is_stored_once(scene) {
+        let clients = [scene.client().await, scene.client().await, scene.client().await];
+        let heavy = clients[0].coordinator.semaphore_or_stored("a", 2).expect("a good key");
+        let error = soon("acquire", heavy.acquire(3)).await.expect_err("above what would be stored");
+        assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
+        assert_eq!(soon("read", heavy.stored_limit()).await.expect("read"), None, "stored by a join that was refused");
+        let joins = clients.iter().zip(1..).map(|(client, limit)| async move {
+            let semaphore = client.coordinator.semaphore_or_stored("a", limit).expect("a good key");
+            let permit = soon("acquire", semaphore.acquire(1)).await.expect("acquired");
+            let stored = soon("read", semaphore.stored_limit()).await.expect("read");
+            in_time(permit.release().await.expect("released"));
+            stored
+        });
+        let stored = futures_util::future::join_all(joins).await;
+        assert!(stored[0].is_some() && stored.iter().all(|limit| *limit == stored[0]), "{stored:?}");
+    }
+
     "SEMAPHORE-RESIZE" =>
     /// limit 1 to 2 while some wait: the first is admitted at once, the next is not, and who follows the limit waits too
     async fn semaphore_resize_up_admits_at_once(scene) {
@@ -48,10 +101,10 @@ cases! {
         assert!(held.is_held() && !second.is_finished(), "over the limit");
         let error = soon("acquire", semaphore(&three, "a", 1).acquire(1)).await.expect_err("the old limit");
         assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
-        held.release().await.expect("released");
+        in_time(held.release().await.expect("released"));
         let second = soon("the second", second).await.expect("no panic").expect("waiters follow the new limit");
         for permit in [first, second] {
-            permit.release().await.expect("released");
+            in_time(permit.release().await.expect("released"));
         }
     }
 
@@ -71,19 +124,19 @@ cases! {
             assert!(heavy.is_held() && light.is_held(), "revoked");
             assert!(!waiting.is_finished(), "admitted beside three");
             let (leaves, stays) = if heavy_leaves { (heavy, light) } else { (light, heavy) };
-            leaves.release().await.expect("released");
+            in_time(leaves.release().await.expect("released"));
             if !heavy_leaves {
                 // Two are held still, of two.
                 settle(&following).await;
                 assert!(!waiting.is_finished(), "admitted beside two");
-                stays.release().await.expect("released");
-                soon("the waiter", waiting).await.expect("no panic").expect("admitted").release().await.expect("released");
+                in_time(stays.release().await.expect("released"));
+                in_time(soon("the waiter", waiting).await.expect("no panic").expect("admitted").release().await.expect("released"));
                 continue;
             }
             let waiter = soon("the waiter", waiting).await.expect("no panic").expect("admitted");
             assert!(stays.is_held());
             for permit in [stays, waiter] {
-                permit.release().await.expect("released");
+                in_time(permit.release().await.expect("released"));
             }
         }
     }
@@ -106,7 +159,7 @@ cases! {
         let error = soon("acquire", following.acquire(3)).await.expect_err("above the stored limit");
         assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
         for permit in [held, light] {
-            permit.release().await.expect("released");
+            in_time(permit.release().await.expect("released"));
         }
     }
 
@@ -138,8 +191,8 @@ cases! {
         assert_eq!(nodes(&following).await, 0, "a refused join left its node");
         let both = permits(&following, 2).await;
         assert!(soon("try", following.try_acquire(1)).await.expect("answered").is_none());
-        both.release().await.expect("released");
+        in_time(both.release().await.expect("released"));
         let both = soon("try", following.try_acquire(2)).await.expect("answered").expect("all of them are free");
-        both.release().await.expect("released");
+        in_time(both.release().await.expect("released"));
     }
 }

@@ -6,14 +6,17 @@ mod contender;
 pub mod crowd;
 pub mod downgrade;
 pub mod futures;
+pub mod held;
 pub mod key;
 pub mod label;
 pub mod lease;
 pub mod least;
 pub mod limit;
+pub mod load;
 pub mod mutex;
 pub mod node;
 pub mod operator;
+pub mod outlived;
 pub mod process;
 pub mod reentry;
 pub mod rwlock;
@@ -52,6 +55,9 @@ pub fn all() -> Vec<Case> {
         downgrade::CASES,
         semaphore::CASES,
         limit::CASES,
+        load::CASES,
+        outlived::CASES,
+        held::CASES,
         soak::CASES,
         storm::CASES,
     ]

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{ErrorKind, Hold, LostReason, Release};
+use latchwork_core::{Ended, ErrorKind, Hold, LostReason, Release};
 
 use crate::case::cases;
-use crate::kit::{NOISE, acquire, listing, queue_up, soon, try_acquire, within};
+use crate::kit::{NOISE, acquire, in_time, listing, queue_up, soon, try_acquire, until, within};
+use crate::testbed::Client;
 
 cases! {
     "MUTEX-EXCLUSION" adapted =>
@@ -29,7 +30,7 @@ cases! {
                         let token = guard.token().as_u64();
                         assert!(last.swap(token, Ordering::AcqRel) < token, "tokens rise");
                         assert_eq!(inside.fetch_sub(1, Ordering::AcqRel), 1, "two at once");
-                        guard.release().await.expect("released");
+                        in_time(guard.release().await.expect("released"));
                     }
                 })
             })
@@ -49,12 +50,12 @@ cases! {
             waiters.push(queue_up(&scene.mutex(&clients[place % 2], "a"), place + 2).await);
         }
         let mut last = guard.token();
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
         for waiter in waiters {
             let guard = waiter.guard().await;
             assert!(guard.token() > last, "out of order");
             last = guard.token();
-            guard.release().await.expect("released");
+            in_time(guard.release().await.expect("released"));
         }
     }
 
@@ -66,12 +67,12 @@ cases! {
         assert!(try_acquire(&scene.mutex(&other, "a")).await.is_none());
         assert_eq!(listing(&scene.mutex(&client, "a")).await.len(), 1, "a refused try left a node");
         let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
         // Free or handed on: whoever waited comes first.
         assert!(try_acquire(&scene.mutex(&other, "a")).await.is_none(), "overtook");
-        waiter.guard().await.release().await.expect("released");
+        in_time(waiter.guard().await.release().await.expect("released"));
         let guard = try_acquire(&scene.mutex(&other, "a")).await.expect("free");
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
     }
 
     "MUTEX-TRY" adapted =>
@@ -90,7 +91,7 @@ cases! {
             assert!(admitted.len() <= 1, "round {round}: two at once");
             assert!(!clean_try || admitted.len() == 1, "round {round}: nobody, though it was free");
             for guard in admitted {
-                guard.release().await.expect("released");
+                in_time(guard.release().await.expect("released"));
             }
             assert!(listing(&scene.mutex(&clients[0], "a")).await.is_empty(), "a refused try left a node");
         }
@@ -115,7 +116,7 @@ cases! {
         }
         client.link.heal();
         // A request of the try may have been on its way: nothing may stay of it.
-        acquire(&scene.mutex(&client, "a")).await.release().await.expect("released");
+        in_time(acquire(&scene.mutex(&client, "a")).await.release().await.expect("released"));
     }
 
     "MUTEX-WITHIN" adapted =>
@@ -123,16 +124,43 @@ cases! {
     async fn mutex_within_times_out_and_leaves_nothing(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
         let guard = acquire(&scene.mutex(&client, "a")).await;
-        let deadline = Duration::from_millis(300);
+        // Long enough for an answer: without one it would be no timeout.
+        let deadline = NOISE;
         let error = within(deadline + NOISE, "the timeout", scene.mutex(&other, "a").acquire_within(deadline))
             .await
             .expect_err("held");
         assert_eq!(error.kind(), &ErrorKind::Timeout);
         assert_eq!(error.key(), Some("a"));
-        crate::kit::until("its node is gone", || async { listing(&scene.mutex(&client, "a")).await.len() == 1 }).await;
-        guard.release().await.expect("released");
+        until("its node is gone", || async { listing(&scene.mutex(&client, "a")).await.len() == 1 }).await;
+        in_time(guard.release().await.expect("released"));
         let guard = soon("acquire", scene.mutex(&other, "a").acquire_within(Duration::from_secs(10))).await.expect("free");
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
+    }
+
+    "MUTEX-WITHIN" adapted =>
+    /// a deadline that passes behind others is a timeout; one that passes while nobody answers is an outage, and says so
+    async fn mutex_within_tells_an_outage_from_others(scene) {
+        let (holder, client, beside) = (scene.client().await, scene.mortal().await, scene.client().await);
+        let guard = acquire(&scene.mutex(&holder, "a")).await;
+        let ttl = client.coordinator.lease().ttl();
+        // Before the loss, and behind it: the place in the queue is lost then, and nobody lets it join anew.
+        for deadline in [ttl * 4 / 5, ttl * 5 / 4] {
+            let wait = |client: &Client| {
+                let mutex = scene.mutex(client, "a");
+                tokio::spawn(async move { mutex.acquire_within(deadline).await })
+            };
+            let (cut_off, told) = (wait(&client), wait(&beside));
+            until("both stand in the queue", || async { listing(&scene.mutex(&holder, "a")).await.len() == 3 }).await;
+            client.link.cut();
+            let outage = soon("its deadline", cut_off).await.expect("no panic").expect_err("nobody answers");
+            assert_eq!((outage.kind(), outage.key()), (&ErrorKind::Unavailable, Some("a")), "{outage}");
+            assert!(outage.cause().is_some(), "{outage}");
+            let busy = soon("its deadline", told).await.expect("no panic").expect_err("held");
+            assert!(busy.kind() == &ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
+            client.link.heal();
+            until("their nodes are gone", || async { listing(&scene.mutex(&holder, "a")).await.len() == 1 }).await;
+        }
+        in_time(guard.release().await.expect("released"));
     }
 
     "MUTEX-RELEASE" adapted =>
@@ -145,14 +173,14 @@ cases! {
         assert_eq!(guard.release().await.expect("released"), Release::Released);
         assert!(!guard.is_held());
         assert_eq!(guard.check().expect_err("released").kind(), &ErrorKind::NotHeld);
-        assert_eq!(guard.lost().reason(), None, "released is not lost");
+        assert_eq!(soon("the end", guard.lost()).await, Ended::Released);
         let unguarded = guard.run(async { panic!("polled though nothing guards it") }).await;
-        assert_eq!(unguarded.map_err(|lost| lost.reason()), Err::<(), _>(LostReason::Released));
+        assert_eq!(unguarded.map_err(|error| error.lost_reason()), Err::<(), _>(Some(LostReason::Released)));
         let next = try_acquire(&scene.mutex(&client, "a")).await.expect("free");
         drop(guard);
         assert!(next.is_held(), "dropping the old guard touched the new one");
         assert!(try_acquire(&scene.mutex(&client, "a")).await.is_none());
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
     }
 
     "MUTEX-RUN" adapted =>
@@ -160,7 +188,7 @@ cases! {
     async fn mutex_run_is_dropped_at_the_loss(scene) {
         let client = scene.mortal().await;
         let guard = acquire(&scene.mutex(&client, "a")).await;
-        assert_eq!(guard.run(async { 7 }).await, Ok(7));
+        assert_eq!(guard.run(async { 7 }).await.expect("held"), 7);
         let alive = Arc::new(());
         let work = {
             let alive = Arc::clone(&alive);
@@ -171,7 +199,7 @@ cases! {
         };
         client.link.cut();
         let lost = within(scene.recovery(&client), "the loss", guard.run(work)).await.expect_err("lost");
-        assert_eq!((lost.key(), lost.reason()), ("a", LostReason::Expired));
+        assert_eq!((lost.key(), lost.lost_reason()), (Some("a"), Some(LostReason::Expired)));
         assert_eq!(Arc::strong_count(&alive), 1, "the work was dropped");
         client.link.heal();
     }

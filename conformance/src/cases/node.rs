@@ -9,8 +9,8 @@ use latchwork_core::{Hold, Kind, LostReason, Release, Token};
 
 use crate::case::cases;
 use crate::kit::{
-    NOISE, QUIET_TTL, Scene, acquire, entries, is_live, join, listing, queue_of, queue_up, soon, try_acquire,
-    until, within,
+    NOISE, QUIET_TTL, Scene, acquire, entries, in_time, is_live, join, listing, queue_of, queue_up, soon,
+    try_acquire, until, within,
 };
 use crate::testbed::{Client, Fault};
 
@@ -60,7 +60,7 @@ cases! {
             assert!(guard.token() > last, "{} after {last}", guard.token());
             assert_eq!(guard.token().epoch(), 0);
             last = guard.token();
-            guard.release().await.expect("released");
+            in_time(guard.release().await.expect("released"));
         }
     }
 
@@ -149,11 +149,11 @@ cases! {
             return;
         }
         // The first pair makes what the key needs, once.
-        acquire(&mutex).await.release().await.expect("released");
+        in_time(acquire(&mutex).await.release().await.expect("released"));
         let before = scene.stage.requests().await.expect("counted");
         let pairs = 50;
         for _ in 0..pairs {
-            acquire(&mutex).await.release().await.expect("released");
+            in_time(acquire(&mutex).await.release().await.expect("released"));
         }
         let used = scene.stage.requests().await.expect("counted") - before;
         // ZooKeeper counts the packets of a pipelined trip (create, list, the watch that is not awaited) one by one.
@@ -174,9 +174,9 @@ cases! {
         for _ in 0..3 {
             let guard = acquire(&scene.mutex(&holder, "a")).await;
             let waiter = queue_up(&scene.mutex(&waiting, "a"), 2).await;
-            guard.release().await.expect("released");
+            in_time(guard.release().await.expect("released"));
             let next = within(QUIET_TTL / 10, "the hand-off", waiter.outcome()).await.expect("admitted");
-            next.release().await.expect("released");
+            in_time(next.release().await.expect("released"));
         }
     }
 
@@ -198,14 +198,14 @@ cases! {
             }
             let mut queue = queue.into_iter();
             let before = scene.stage.requests().await.expect("counted");
-            guard.release().await.expect("released");
+            in_time(guard.release().await.expect("released"));
             for waiter in queue.by_ref().take(departures - 1) {
-                waiter.guard().await.release().await.expect("released");
+                in_time(waiter.guard().await.release().await.expect("released"));
             }
             let last = queue.next().expect("more waiters than departures").guard().await;
             costs.push(scene.stage.requests().await.expect("counted") - before);
             drop(queue);
-            last.release().await.expect("released");
+            in_time(last.release().await.expect("released"));
         }
         // A herd of 25 more at each departure would cost a hundred more; renewals and pings at this TTL a handful.
         let [few, many] = costs[..] else { unreachable!("two queues") };
@@ -226,11 +226,11 @@ cases! {
         drop(second);
         until("the cancelled one is gone", || async { listing(&scene.mutex(&holder, "a")).await.len() == 3 }).await;
         assert!(!first.is_finished() && !third.is_finished(), "admitted beside the holder");
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
         let guard = first.guard().await;
         assert!(!third.is_finished(), "admitted beside the holder");
-        guard.release().await.expect("released");
-        third.guard().await.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
+        in_time(third.guard().await.release().await.expect("released"));
     }
 
     "NODE-NO-LOST-WAKE" adapted =>
@@ -240,7 +240,7 @@ cases! {
         let guard = acquire(&scene.mutex(&holder, "a")).await;
         let waiter = queue_up(&scene.mutex(&waiting, "a"), 2).await;
         waiting.link.cut();
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
         let turn = || async { listing(&scene.mutex(&holder, "a")).await.first().is_some_and(|entry| entry.admitted) };
         until("its turn has come", turn).await;
         // So long that the message was sent, and lost with the connection.
@@ -249,7 +249,7 @@ cases! {
         waiting.link.heal();
         let ttl = waiting.coordinator.lease().ttl();
         let guard = within(ttl + NOISE, "the admission", waiter.outcome()).await.expect("admitted");
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
     }
 
     "NODE-NO-LOST-WAKE" adapted =>
@@ -264,14 +264,14 @@ cases! {
         if !dropped {
             scene.leave_out("not dropped");
         }
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
         let ttl = waiting.coordinator.lease().ttl();
         let asked = tokio::time::Instant::now();
         let next = within(ttl + NOISE, "the admission", waiter.outcome()).await.expect("admitted");
         if dropped && scene.bed.is_paused() {
             assert!(asked.elapsed() > Duration::ZERO, "nothing was dropped");
         }
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
     }
 
     "NODE-DEATH" adapted =>
@@ -283,9 +283,9 @@ cases! {
         let waiter = queue_up(&scene.mutex(&last, "a"), 3).await;
         let bound = scene.recovery(&dead);
         dead.coordinator.crash().await;
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
         let next = within(bound, "the admission", waiter.outcome()).await.expect("admitted");
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
         drop(doomed);
     }
 
@@ -302,8 +302,8 @@ cases! {
         assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Revoked));
         assert!(second.is_held(), "only that hold is lost");
         is_live(&client.coordinator).await;
-        acquire(&scene.mutex(&other, "a")).await.release().await.expect("released");
-        second.release().await.expect("released");
+        in_time(acquire(&scene.mutex(&other, "a")).await.release().await.expect("released"));
+        in_time(second.release().await.expect("released"));
     }
 
     "NODE-GONE" adapted =>
@@ -317,7 +317,7 @@ cases! {
         let ttl = client.coordinator.lease().ttl();
         let error = within(ttl + NOISE, "the loss", waiter.outcome()).await.expect_err("revoked");
         assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
     }
 
     "NODE-GONE" adapted =>
@@ -349,10 +349,10 @@ cases! {
             scene.leave_out("no strangers");
         }
         let waiter = queue_up(&scene.mutex(&other, "a"), 2).await;
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
         let next = waiter.guard().await;
         assert!(try_acquire(&scene.mutex(&client, "a")).await.is_none());
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
     }
 
     "NODE-LIST" adapted =>
@@ -375,7 +375,7 @@ cases! {
         let page = other.coordinator.backend().list(&queue, page).await.expect("listed");
         assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [all[1].sequence]);
         drop((first, second));
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
     }
 }
 

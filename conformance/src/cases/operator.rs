@@ -1,11 +1,14 @@
 //! An operator's forced release.
 
-use latchwork_core::{Hold, LostReason, Release};
+use std::time::Duration;
+
+use latchwork_core::{ErrorKind, Hold, LostReason, Release};
 
 use super::rwlock::rwlock;
 use super::semaphore::{permits, semaphore};
 use crate::case::cases;
-use crate::kit::{NOISE, acquire, listing, queue_up, soon, within};
+use crate::exclusive::{Guard, Lock};
+use crate::kit::{NOISE, Scene, acquire, in_time, listing, queue_up, soon, within};
 
 cases! {
     "NODE-GONE" adapted =>
@@ -30,7 +33,7 @@ cases! {
         }
         assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Revoked));
         assert!(next.is_held(), "somebody else's");
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
     }
 
     "NODE-GONE" =>
@@ -43,12 +46,60 @@ cases! {
         super::rwlock::stands(&there, 2).await;
         assert!(soon("force", there.force_release(reader.token().sequence())).await.expect("answered"));
         assert_eq!(within(NOISE, "the loss", reader.lost()).await.reason(), LostReason::Revoked);
-        soon("the writer", writer).await.expect("no panic").expect("admitted").release().await.expect("released");
+        in_time(soon("the writer", writer).await.expect("no panic").expect("admitted").release().await.expect("released"));
 
         let (heavy, there) = (permits(&semaphore(&client, "a", 2), 2).await, semaphore(&operator, "a", 2));
         assert!(soon("try", there.try_acquire(1)).await.expect("answered").is_none());
         assert!(soon("force", there.force_release(heavy.token().sequence())).await.expect("answered"));
         assert_eq!(within(NOISE, "the loss", heavy.lost()).await.reason(), LostReason::Revoked);
-        permits(&there, 2).await.release().await.expect("released");
+        in_time(permits(&there, 2).await.release().await.expect("released"));
+    }
+
+    "NODE-LEAVE-OWN" adapted =>
+    /// a release tells what the server says: whom another's hand removed unknown to it, and another has held since, was lost
+    async fn node_leave_own_tells_of_a_removal(scene) {
+        for forced in [true, false] {
+            let (client, operator) = (scene.client().await, scene.client().await);
+            let there = scene.mutex(&operator, "a");
+            let guard = acquire(&scene.mutex(&client, "a")).await;
+            // What the server tells of it comes behind the release, where it is told over this link.
+            client.link.delay(SLOW);
+            take_away(scene, &there, &guard, forced).await;
+            let next = acquire(&there).await;
+            let answer = soon("release", guard.release()).await.expect("answered");
+            assert_eq!(answer, Release::AlreadyLost(LostReason::Revoked), "forced: {forced}");
+            assert!(next.is_held());
+            client.link.heal();
+            in_time(next.release().await.expect("released"));
+        }
+    }
+
+    "NODE-LEAVE-OWN" adapted =>
+    /// whom another's hand removed, and whose release has lost its reply besides, is never told that it was held until then
+    async fn node_leave_own_never_guesses(scene) {
+        let (client, operator) = (scene.client().await, scene.client().await);
+        let there = scene.mutex(&operator, "a");
+        let guard = acquire(&scene.mutex(&client, "a")).await;
+        client.link.delay(SLOW);
+        take_away(scene, &there, &guard, false).await;
+        let mut dropped = client.link.drop_reply("a");
+        match soon("release", guard.release()).await {
+            Ok(release) => assert_eq!(release, Release::AlreadyLost(LostReason::Revoked)),
+            Err(error) => assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}"),
+        }
+        soon("the reply is dropped", dropped.caught()).await.expect("caught");
+        client.link.heal();
+    }
+}
+
+/// Far longer than the way of others' requests, and less than a request may take.
+const SLOW: Duration = Duration::from_millis(600);
+
+/// By an operator's forced release, or past the library.
+async fn take_away(scene: &Scene, there: &Lock, guard: &Guard, forced: bool) {
+    let sequence = guard.token().sequence();
+    match forced {
+        true => assert!(soon("force", there.force_release(sequence)).await.expect("answered")),
+        false => scene.stage.remove(&scene.queue("a"), sequence).await.expect("removed"),
     }
 }

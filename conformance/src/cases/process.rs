@@ -6,7 +6,7 @@ use latchwork_core::{Config, ErrorKind, Hold, Token};
 
 use crate::case::cases;
 use crate::contender::{Contender, Event};
-use crate::kit::{SHORT_TTL, Scene, acquire, listing, queue_up, soon, until, within};
+use crate::kit::{NOISE, SHORT_TTL, Scene, acquire, in_time, listing, queue_up, soon, until, within};
 use crate::testbed::Fault;
 
 /// The configuration of a client process, or `None` where the testbed has no processes and says so.
@@ -34,7 +34,7 @@ cases! {
         victim.kill().await;
         let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         assert!(next.token() > token);
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
     }
 
     "NODE-DEATH" adapted =>
@@ -47,9 +47,9 @@ cases! {
         until("the process waits", || async { listing(&scene.mutex(&client, "a")).await.len() == 2 }).await;
         let waiter = queue_up(&scene.mutex(&client, "a"), 3).await;
         victim.kill().await;
-        guard.release().await.expect("released");
+        in_time(guard.release().await.expect("released"));
         let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
     }
 
     "LEASE-DEADLINE" adapted =>
@@ -75,7 +75,7 @@ cases! {
         assert!(lost_at_first_poll, "lost() at its first poll");
         assert!(!resource.write(stale, "stale"), "the resource refuses the stale token");
         assert_eq!(resource.value, "next");
-        next.release().await.expect("released");
+        in_time(next.release().await.expect("released"));
         sleeper.release().await;
     }
 
@@ -86,10 +86,10 @@ cases! {
         let client = scene.client().await;
         let mut holder = Contender::start(scene, &config, "a").await;
         assert!(matches!(holder.next().await, Event::Held { .. }));
-        let error = scene.mutex(&client, "a").acquire_within(Duration::from_millis(200)).await;
+        let error = scene.mutex(&client, "a").acquire_within(NOISE).await;
         assert_eq!(error.expect_err("held by another process").kind(), &ErrorKind::Timeout);
         holder.release().await;
-        acquire(&scene.mutex(&client, "a")).await.release().await.expect("released");
+        in_time(acquire(&scene.mutex(&client, "a")).await.release().await.expect("released"));
     }
 }
 

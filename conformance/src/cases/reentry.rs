@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{ErrorKind, Fenced, Hold, Kind, LostReason, Owner, Release};
+use latchwork_core::{ErrorKind, Hold, Kind, LostReason, Owner, Release};
 
 use crate::case::cases;
-use crate::kit::{NOISE, acquire, listing, mutex, queue_of, reentrant, soon, try_acquire, until, within};
+use crate::kit::{
+    NOISE, acquire, in_time, listing, mutex, queue_of, reentrant, soon, try_acquire, until, within,
+};
 
 cases! {
     "REENTRY-OWNER" =>
@@ -25,9 +28,9 @@ cases! {
         // A task that is spawned in the scope has no owner.
         let spawned = one.scope(async { tokio::spawn(async { Owner::current() }).await }).await;
         assert_eq!(spawned.expect("no panic"), None);
-        held.release().await.expect("released");
+        in_time(held.release().await.expect("released"));
         let held = soon("acquire", lock.acquire_as(&other)).await.expect("acquired");
-        held.release().await.expect("released");
+        in_time(held.release().await.expect("released"));
     }
 
     "REENTRY-OWNER" =>
@@ -42,12 +45,12 @@ cases! {
             (Acquire::new().label("l".repeat(4097)), "label"),
         ] {
             for lock in [&held, &reentrant(&client, "free")] {
-                let error = lock.acquire_with(&owner, options.clone()).await.expect_err("refused");
+                let error = lock.acquire_as_with(&owner, options.clone()).await.expect_err("refused");
                 assert_eq!((error.argument(), error.key()), (Some(argument), Some(lock.key())), "{error}");
             }
         }
         assert_eq!(held.holds(&owner), 1);
-        outer.release().await.expect("released");
+        in_time(outer.release().await.expect("released"));
     }
 
     "REENTRY-COUNT" =>
@@ -99,37 +102,79 @@ cases! {
         drop((outer, inner));
         assert!(new.is_held() && lock.holds(&owner) == 1, "an old guard touched the new hold");
         assert!(try_acquire(&mutex(&client, "a")).await.is_none(), "still held on the server");
-        new.release().await.expect("released");
+        in_time(new.release().await.expect("released"));
     }
 
     "REENTRY-RACE" =>
-    /// tasks of one owner that acquire at once make one node; when the one that acquires is dropped, another takes over
+    /// tasks of one owner that acquire at once make one node; it keeps its place when the one that began is dropped, and goes
+    /// when nobody waits for it any more
     async fn reentry_race_makes_one_node(scene) {
         let (client, other) = (scene.client().await, scene.client().await);
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         let elsewhere = acquire(&mutex(&other, "a")).await;
-        let enter = || tokio::spawn({
-            let (lock, owner) = (lock.clone(), owner.clone());
-            async move { lock.acquire_as(&owner).await }
-        });
-        let first = enter();
+        let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(lock.acquire_as(&owner))).collect();
+        for acquiring in &mut waiting {
+            assert!(acquiring.as_mut().now_or_never().is_none(), "past another holder");
+        }
         until("it stands in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
-        let first_node = listing(&mutex(&other, "a")).await[1].sequence;
-        let (second, third) = (enter(), enter());
-        tokio::task::yield_now().await;
-        first.abort();
-        until("another takes over", || async {
-            let nodes = listing(&mutex(&other, "a")).await;
-            assert!(nodes.len() <= 3, "the leaving node and one more at most: {nodes:?}");
-            nodes.len() == 2 && nodes[1].sequence > first_node
-        })
-        .await;
-        elsewhere.release().await.expect("released");
-        let second = soon("the second", second).await.expect("no panic").expect("acquired");
-        let third = soon("the third", third).await.expect("no panic").expect("acquired");
-        assert_eq!(second.token(), third.token());
-        assert_eq!(listing(&mutex(&other, "a")).await.len(), 1, "one node for both");
-        second.release().await.expect("released");
-        third.release().await.expect("released");
+        let node = listing(&mutex(&other, "a")).await[1].sequence;
+        // The one that began, and one that joined it and is dropped between its admission and its next poll.
+        drop(waiting.remove(0));
+        let never_polled = waiting.remove(0);
+        in_time(elsewhere.release().await.expect("released"));
+        let third = soon("the third", waiting.pop().expect("it waits")).await.expect("acquired");
+        let second = soon("the second", waiting.pop().expect("it waits")).await.expect("acquired");
+        assert_eq!((second.token().sequence(), third.token()), (node, second.token()), "one node, in its place");
+        assert_eq!((listing(&mutex(&other, "a")).await.len(), lock.holds(&owner)), (1, 3));
+        drop(never_polled);
+        assert_eq!(lock.holds(&owner), 2);
+        in_time(second.release().await.expect("released"));
+        in_time(third.release().await.expect("released"));
+        let elsewhere = acquire(&mutex(&other, "a")).await;
+        let mut waiting = Box::pin(lock.acquire_as(&owner));
+        assert!(waiting.as_mut().now_or_never().is_none(), "past another holder");
+        until("it stands in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
+        drop(waiting);
+        until("nobody waits", || async { listing(&mutex(&other, "a")).await.len() == 1 }).await;
+        in_time(elsewhere.release().await.expect("released"));
+    }
+
+    "REENTRY-RACE" =>
+    /// an acquisition that is kept and not polled, in a `select!` say, keeps no other task of its owner waiting
+    async fn reentry_race_with_one_that_nobody_polls(scene) {
+        let (client, other) = (scene.client().await, scene.client().await);
+        let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
+        // So that no request is answered within a poll.
+        client.link.delay(Duration::from_millis(20));
+        for (held, polled) in [(false, true), (false, false), (true, true), (true, false)] {
+            let elsewhere = match held {
+                true => Some(acquire(&mutex(&other, "a")).await),
+                false => None,
+            };
+            let mut kept = Box::pin(lock.acquire_as(&owner));
+            assert!(kept.as_mut().now_or_never().is_none(), "the link is slow");
+            if let Some(elsewhere) = elsewhere {
+                until("it stands in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
+                in_time(elsewhere.release().await.expect("released"));
+            }
+            let how = format!("of another task of the owner, held: {held}");
+            let mine = within(NOISE * 2, &how, lock.acquire_as(&owner)).await.expect("acquired");
+            assert!(within(NOISE * 2, &how, lock.try_acquire_as(&owner)).await.expect("answered").is_some());
+            assert_eq!(listing(&mutex(&other, "a")).await.len(), 1, "one node");
+            let token = mine.token();
+            in_time(mine.release().await.expect("released"));
+            match polled {
+                true => {
+                    let kept = kept.now_or_never().expect("it holds since the admission").expect("acquired");
+                    assert_eq!((kept.token(), kept.is_held()), (token, true));
+                    in_time(kept.release().await.expect("released"));
+                }
+                false => drop(kept),
+            }
+            // While its client lives, whose lease takes nothing back.
+            let next = within(NOISE * 2, "the next", mutex(&other, "a").acquire()).await.expect("acquired");
+            in_time(next.release().await.expect("released"));
+        }
+        client.link.heal();
     }
 }

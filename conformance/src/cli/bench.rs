@@ -19,10 +19,10 @@ pub(super) struct BenchArgs {
     /// Names (memory, redis, zookeeper, etcd: servers with default clocks are found or started) or URLs of servers, separated by commas [default: all of this build].
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
-    /// What is measured, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW, PERMITS, REENTRY, M5 (held) [default: all; with --json M1,M2,M3].
+    /// What is measured, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW, PERMITS, GIVEUPS (some acquisitions are dropped), REENTRY, M5 (held) [default: all; with --json M1,M2,M3].
     #[arg(long, value_delimiter = ',', env = "BENCH_MEASURES")]
     measures: Vec<Measure>,
-    /// Which recipes M1, M2 and M3 are measured with: mutex, rw-write, semaphore [default: mutex; with --json all].
+    /// Which recipes M1, M2, M3 and GIVEUPS are measured with: mutex, rw-write, semaphore [default: mutex; with --json all].
     #[arg(long, value_delimiter = ',')]
     recipes: Vec<Recipe>,
     /// How often everything but M5 is measured, in turns [default: 10; with --json 1].
@@ -40,6 +40,9 @@ pub(super) struct BenchArgs {
     /// How many contend in M3, one measurement each.
     #[arg(long, env = "BENCH_W", value_delimiter = ',', default_value = "2,16,128")]
     contenders: Vec<usize>,
+    /// Of how many per cent of the acquisitions the caller gives up in GIVEUPS, one measurement each.
+    #[arg(long, value_delimiter = ',', default_value = "0,5,20,50", value_parser = clap::value_parser!(u32).range(0..=100))]
+    give_ups: Vec<u32>,
     /// How many locks are held in M5, one measurement each.
     #[arg(long, env = "BENCH_M5_N", value_delimiter = ',', default_value = "1000,10000")]
     held: Vec<usize>,
@@ -70,6 +73,7 @@ impl BenchArgs {
             time: self.secs,
             warm: self.warm,
             contenders: self.contenders.clone(),
+            give_ups: self.give_ups.clone(),
             held: self.held.clone(),
             held_time: self.held_secs,
             raw: !self.json,

@@ -20,6 +20,8 @@ pub(super) struct Faults {
     pub(super) refuse: bool,
     held: [bool; 2],
     delay: [Duration; 2],
+    // Bytes per second.
+    rate: [Option<u32>; 2],
     /// Connections made before this many cuts are to close.
     pub(super) cuts: u64,
     /// A reply held on one connection is let go when this grows.
@@ -33,6 +35,10 @@ impl Faults {
 
     pub(super) fn delay(&mut self, direction: Direction, by: Duration) {
         self.delay[direction as usize] = by;
+    }
+
+    pub(super) fn rate(&mut self, direction: Direction, rate: Option<u32>) {
+        self.rate[direction as usize] = rate;
     }
 
     /// Takes every fault back. What was counted stays, since connections compare with it.
@@ -58,6 +64,19 @@ pub(super) async fn pass(
         let waits = async { if held { std::future::pending().await } else { sleep_until(due).await } };
         tokio::select! {
             () = waits => return,
+            changed = faults.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Waits as long as so many bytes take on a narrow way, or until it is one no more.
+pub(super) async fn squeeze(faults: &mut watch::Receiver<Faults>, direction: Direction, bytes: usize) {
+    let begun = Instant::now();
+    loop {
+        let Some(rate) = faults.borrow_and_update().rate[direction as usize] else { return };
+        let due = begun + Duration::from_secs_f64(bytes as f64 / f64::from(rate.max(1)));
+        tokio::select! {
+            () = sleep_until(due) => return,
             changed = faults.changed() => if changed.is_err() { return },
         }
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
@@ -33,6 +34,8 @@ pub(super) struct Shared {
     pub(super) traps: Traps,
     /// Of what comes from the server.
     pub(super) replies: Traps,
+    /// Bytes that came from clients.
+    pub(super) asked: AtomicU64,
     open: watch::Sender<usize>,
 }
 
@@ -97,6 +100,7 @@ impl Proxy {
             faults: watch::Sender::default(),
             traps: Traps::default(),
             replies: Traps::default(),
+            asked: AtomicU64::new(0),
             open: watch::Sender::default(),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
@@ -111,6 +115,11 @@ impl Proxy {
     /// How many connections are open.
     pub fn connections(&self) -> usize {
         *self.shared.open.borrow()
+    }
+
+    /// How many bytes have gone to the server up to now.
+    pub fn asked(&self) -> u64 {
+        self.shared.asked.load(Ordering::Acquire)
     }
 
     /// Waits until exactly `count` connections are open.
@@ -151,6 +160,11 @@ impl Proxy {
     /// Delivers every chunk of this direction `by` later than it came, in order; zero takes the delay back.
     pub fn delay(&self, direction: Direction, by: Duration) {
         self.change(|faults| faults.delay(direction, by));
+    }
+
+    /// Lets so many bytes a second of this direction through, and the others wait behind them; `None` takes that back.
+    pub fn narrow(&self, direction: Direction, bytes_a_second: Option<u32>) {
+        self.change(|faults| faults.rate(direction, bytes_a_second));
     }
 
     /// Takes back every fault that lasts. Held bytes go on, in their order. Events stay armed.

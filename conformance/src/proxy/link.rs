@@ -1,6 +1,7 @@
 //! One connection through the proxy: two pumps, and the faults between them.
 
 use std::io;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -191,6 +192,7 @@ async fn pump_requests(
             introduce(&mut bytes);
         }
         faults::pass(&mut faults, Direction::ToServer, received, None).await;
+        faults::squeeze(&mut faults, Direction::ToServer, bytes.len()).await;
         let (mut told, mut reply_fault) = (Vec::new(), None);
         for trap in shared.traps.spring(&bytes) {
             match trap.catch {
@@ -203,6 +205,7 @@ async fn pump_requests(
             }
         }
         server.write_all(&bytes).await?;
+        shared.asked.fetch_add(bytes.len() as u64, Ordering::AcqRel);
         if reply_fault.is_some() {
             replies.lock().unwrap_or_else(PoisonError::into_inner).fault = reply_fault;
         }
@@ -224,6 +227,7 @@ async fn pump_replies(
     let kept = || replies.lock().unwrap_or_else(PoisonError::into_inner).kept;
     while let Some(Chunk { bytes, received }) = replies_out.recv().await {
         faults::pass(&mut faults, Direction::ToClient, received, kept()).await;
+        faults::squeeze(&mut faults, Direction::ToClient, bytes.len()).await;
         client.write_all(&bytes).await?;
     }
     faults::pass(&mut faults, Direction::ToClient, Instant::now(), kept()).await;

@@ -9,6 +9,7 @@
 //! | [`refuse`](Proxy::refuse) | open connections are served, new ones are closed at once |
 //! | [`hold`](Proxy::hold) | bytes of one direction wait in the proxy, nothing is closed; new connections are accepted and wait too |
 //! | [`delay`](Proxy::delay) | bytes of one direction arrive later, in order |
+//! | [`narrow`](Proxy::narrow) | so many bytes of one direction arrive in a second, the others wait behind them |
 //! | [`drop_reply_to`](Proxy::drop_reply_to) | one request reaches the server, its reply does not reach the client |
 //! | [`hold_reply_to`](Proxy::hold_reply_to) | the same, and the connection stays open: the reply comes with [`resume`](Proxy::resume) |
 //! | [`park_request`](Proxy::park_request) | the client loses its connection, its request arrives at the server later |

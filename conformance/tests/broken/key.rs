@@ -53,7 +53,43 @@ pub(super) const CONTROLS: &[Control] = &[
             )
         },
     },
+    Control {
+        name: "an_exact_address_of_a_read_write_lock_is_put_into_the_namespace",
+        case: "key_exact_of_every_kind_is_shared",
+        beside: "key_exact_semaphores_share_a_limit",
+        bed: |name| on_memory(name, Renames(|queue, client| put_away(queue, client, Kind::RwLock))),
+    },
+    Control {
+        name: "an_exact_address_of_a_semaphore_is_put_into_the_namespace",
+        case: "key_exact_semaphores_share_a_limit",
+        beside: "key_exact_of_every_kind_is_shared",
+        bed: |name| on_memory(name, Renames(|queue, client| put_away(queue, client, Kind::Semaphore))),
+    },
+    Control {
+        name: "read_write_locks_and_mutexes_meet_at_an_exact_address",
+        case: "key_exact_kinds_never_meet",
+        beside: "key_exact_semaphores_share_a_limit",
+        bed: |name| {
+            on_memory(
+                name,
+                Renames(|queue, _| match queue.is_exact() && queue.kind() == Kind::RwLock {
+                    true => {
+                        Address::new("n", Kind::Mutex, Address::exact(queue.name())).expect("a good name")
+                    }
+                    false => queue.clone(),
+                }),
+            )
+        },
+    },
 ];
+
+/// An exact address of this kind is every client's own.
+fn put_away(queue: &Address, client: usize, kind: Kind) -> Address {
+    match queue.is_exact() && queue.kind() == kind {
+        true => address(&format!("client-{client}"), kind, queue.name()),
+        false => queue.clone(),
+    }
+}
 
 fn address(namespace: &str, kind: Kind, key: &str) -> Address {
     Address::new(namespace, kind, key).expect("a good key")

@@ -1,10 +1,13 @@
 //! LEASE-: holders that believe too long, too short, or that nobody tells.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Close, Join, Joined, Lease, LeaseState, Node, NodeState, Page};
+use latchwork_core::contracts::{
+    Backend, Close, Join, Joined, Lease, LeaseKeeper, LeaseState, Leave, Node, NodeKeeper, NodeState, Page,
+};
 use latchwork_core::{Address, Clock, Error, ErrorKind, Kind, LostReason, Result};
 
 use super::wrapper::{BrokenNode, Defect};
@@ -24,8 +27,50 @@ pub(super) const CONTROLS: &[Control] = &[
         bed: |name| on_memory(name, DiesWhenAdmitted),
     },
     Control {
+        name: "a_fixed_end_gives_the_node_back_at_once",
+        case: "lease_fixed_end_has_a_margin",
+        beside: "lease_fixed_end_is_kept",
+        bed: |name| on_memory(name, LeavesWhenLost(LostReason::MaxHold)),
+    },
+    Control {
+        name: "a_close_gives_back_what_is_held_at_once",
+        case: "lease_close_has_a_margin",
+        beside: "lease_close_gives_everything_back",
+        bed: |name| on_memory(name, LeavesWhenLost(LostReason::Closed)),
+    },
+    Control {
+        name: "a_release_answers_what_the_client_believes",
+        case: "node_leave_own_tells_of_a_removal",
+        beside: "mutex_release_is_idempotent",
+        bed: |name| on_memory(name, Believes { asks: 1 }),
+    },
+    Control {
+        name: "a_repeated_release_takes_what_it_finds_for_its_own_doing",
+        case: "node_leave_own_never_guesses",
+        beside: "node_leave_own_tells_of_a_removal",
+        bed: |name| on_memory(name, Believes { asks: 2 }),
+    },
+    Control {
+        name: "a_repeated_release_takes_its_own_doing_for_anothers",
+        case: "node_leave_own_and_nothing_newer",
+        beside: "node_leave_own_tells_of_a_removal",
+        bed: |name| on_memory(name, ForgetsThatItAsked),
+    },
+    Control {
         name: "a_lease_is_never_suspended",
         case: "lease_state_suspended_and_live_again",
+        beside: "mutex_is_fair",
+        bed: |name| on_memory(name, States(told_by_a_task)),
+    },
+    Control {
+        name: "a_client_never_says_that_nobody_answers",
+        case: "lease_state_fail_fast_does_not_wait",
+        beside: "mutex_is_fair",
+        bed: |name| on_memory(name, NeverSuspended),
+    },
+    Control {
+        name: "waiters_never_hear_that_nobody_answers",
+        case: "mutex_within_tells_an_outage_from_others",
         beside: "mutex_is_fair",
         bed: |name| on_memory(name, States(told_by_a_task)),
     },
@@ -72,7 +117,9 @@ pub(super) const CONTROLS: &[Control] = &[
         bed: |name| {
             on_memory(
                 name,
-                Reports(|honest| Lease::new(honest.clock().clone(), honest.ttl() / 2, honest.clock().now())),
+                Reports(|honest| {
+                    LeaseKeeper::new(honest.clock().clone(), honest.ttl() / 2, honest.clock().now()).into()
+                }),
             )
         },
     },
@@ -105,12 +152,6 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "lease_close_outlasts_a_break",
         beside: "lease_close_gives_everything_back",
         bed: |name| on_memory(name, ClosesOnce),
-    },
-    Control {
-        name: "a_close_tells_no_holder",
-        case: "lease_close_gives_everything_back",
-        beside: "mutex_is_fair",
-        bed: |name| on_memory(name, States(told_nothing)),
     },
     Control {
         name: "a_drop_leaves_the_nodes_to_the_lease",
@@ -148,20 +189,20 @@ const FOR_EVER: Duration = Duration::from_secs(3600);
 
 /// Nodes show a state of their own.
 #[derive(Debug)]
-pub(super) struct States(pub(super) fn(&Arc<dyn Node>) -> Arc<NodeState>);
+pub(super) struct States(pub(super) fn(&Arc<dyn Node>) -> Arc<NodeKeeper>);
 
 #[async_trait]
 impl Defect for States {
-    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeState>> {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
         Some((self.0)(node))
     }
 }
 
-fn with_lease(node: &Arc<dyn Node>, lease: Lease) -> Arc<NodeState> {
-    Arc::new(NodeState::new(lease, node.state().sequence()))
+fn with_lease(node: &Arc<dyn Node>, lease: LeaseKeeper) -> Arc<NodeKeeper> {
+    Arc::new(NodeKeeper::new(lease, node.state().sequence()))
 }
 
-pub(super) fn tell_when_lost(node: &Arc<dyn Node>, own: &Arc<NodeState>) {
+pub(super) fn tell_when_lost(node: &Arc<dyn Node>, own: &Arc<NodeKeeper>) {
     let (node, own) = (Arc::clone(node), Arc::downgrade(own));
     tokio::spawn(async move {
         let reason = node.state().until_lost().await;
@@ -172,31 +213,31 @@ pub(super) fn tell_when_lost(node: &Arc<dyn Node>, own: &Arc<NodeState>) {
 }
 
 /// Proven by the join, and by nothing after it.
-fn unproven(node: &Arc<dyn Node>) -> Arc<NodeState> {
+fn unproven(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
     let lease = node.state().lease();
-    let own = with_lease(node, Lease::new(lease.clock().clone(), lease.ttl(), lease.clock().now()));
+    let own = with_lease(node, LeaseKeeper::new(lease.clock().clone(), lease.ttl(), lease.clock().now()));
     tell_when_lost(node, &own);
     own
 }
 
 /// On a clock that does not count sleep, and without a deadline: only a task tells of the loss.
-fn told_by_a_task(node: &Arc<dyn Node>) -> Arc<NodeState> {
+fn told_by_a_task(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
     let clock = Clock::tokio();
     let now = clock.now();
-    let own = with_lease(node, Lease::new(clock, FOR_EVER, now));
+    let own = with_lease(node, LeaseKeeper::new(clock, FOR_EVER, now));
     tell_when_lost(node, &own);
     own
 }
 
 /// Nobody tells of any loss.
-pub(super) fn told_nothing(node: &Arc<dyn Node>) -> Arc<NodeState> {
+pub(super) fn told_nothing(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
     let clock = node.state().lease().clock().clone();
     let now = clock.now();
-    with_lease(node, Lease::new(clock, FOR_EVER, now))
+    with_lease(node, LeaseKeeper::new(clock, FOR_EVER, now))
 }
 
 /// Lost half a TTL later than the contract says.
-fn too_long(node: &Arc<dyn Node>) -> Arc<NodeState> {
+fn too_long(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
     let own = told_nothing(node);
     let (node, late) = (Arc::clone(node), Arc::downgrade(&own));
     tokio::spawn(async move {
@@ -223,8 +264,23 @@ impl Defect for DiesWhenAdmitted {
         Ok(joined)
     }
 
-    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeState>> {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
         Some(told_nothing(node))
+    }
+}
+
+/// Neither its nodes nor the client are ever suspended.
+#[derive(Debug)]
+struct NeverSuspended;
+
+#[async_trait]
+impl Defect for NeverSuspended {
+    fn lease(&self, honest: Lease) -> Lease {
+        LeaseKeeper::new(honest.clock().clone(), honest.ttl(), honest.clock().now()).into()
+    }
+
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
+        Some(told_by_a_task(node))
     }
 }
 
@@ -247,7 +303,7 @@ struct Revives;
 
 #[async_trait]
 impl Defect for Revives {
-    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeState>> {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
         Some(told_nothing(node))
     }
 
@@ -272,9 +328,61 @@ impl Defect for Reports {
 }
 
 fn without_margin(honest: &Lease) -> Lease {
-    let lease = Lease::new(honest.clock().clone(), honest.ttl(), honest.clock().now());
-    lease.proven_until(honest.deadline() + honest.margin());
-    lease
+    let lease = LeaseKeeper::new(honest.clock().clone(), honest.ttl(), honest.clock().now());
+    lease.proven_until(lease.opened(), honest.deadline() + honest.margin());
+    lease.into()
+}
+
+/// What is lost for this reason leaves by itself, at once.
+#[derive(Debug)]
+struct LeavesWhenLost(LostReason);
+
+#[async_trait]
+impl Defect for LeavesWhenLost {
+    fn made(&self, node: &Arc<BrokenNode>) {
+        let (node, reason) = (Arc::clone(&node.honest), self.0);
+        tokio::spawn(async move {
+            if node.state().until_lost().await == reason {
+                let _ = node.leave().await;
+            }
+        });
+    }
+}
+
+/// Hears of no removal, and from its leave of this number on answers as though the node had been there.
+#[derive(Debug)]
+struct Believes {
+    asks: u32,
+}
+
+#[async_trait]
+impl Defect for Believes {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
+        Some(told_nothing(node))
+    }
+
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
+        let left = node.honest.leave().await?;
+        let believes = node.leaves.load(Ordering::Acquire) >= self.asks;
+        Ok(if believes { Leave::Removed } else { left })
+    }
+}
+
+/// A leave whose reply was lost is told as one that was not sent, and the next finds nothing.
+#[derive(Debug)]
+struct ForgetsThatItAsked;
+
+#[async_trait]
+impl Defect for ForgetsThatItAsked {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
+        match node.honest.leave().await {
+            Err(error) if error.kind() == &ErrorKind::Unknown => {
+                Err(Error::new(ErrorKind::Unavailable, "it was not sent, says this one"))
+            }
+            Ok(Leave::Removed) if node.leaves.load(Ordering::Acquire) > 1 => Ok(Leave::of(false)),
+            left => left,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -282,9 +390,9 @@ struct IgnoresFixedEnd;
 
 #[async_trait]
 impl Defect for IgnoresFixedEnd {
-    async fn leave(&self, node: &BrokenNode) -> Result<()> {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
         match node.honest.state().lost() {
-            Some(LostReason::MaxHold) => Ok(()),
+            Some(LostReason::MaxHold) => Ok(Leave::Removed),
             _ => node.honest.leave().await,
         }
     }
@@ -297,7 +405,6 @@ struct ClosesHere;
 #[async_trait]
 impl Defect for ClosesHere {
     async fn close(&self, honest: &dyn Backend, _how: Close) -> Result<()> {
-        honest.lease().end(LostReason::Closed);
         honest.close(Close::Abrupt).await
     }
 }

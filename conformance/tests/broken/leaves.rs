@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use latchwork_core::Result;
-use latchwork_core::contracts::{Backend, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::contracts::{Backend, Join, Joined, Leave, Node, NodeId, Patience};
 
 use super::order::ALL;
 use super::wrapper::{BrokenNode, Defect};
@@ -35,7 +35,7 @@ impl Defect for NoTombstone {
     async fn abandon(&self, honest: &dyn Backend, join: &Join) -> Result<()> {
         let found = Join { repeated: false, patience: Patience::Wait, ..join.clone() };
         match honest.join(&found).await? {
-            Joined::Admitted(node) | Joined::Waiting(node) => node.leave().await,
+            Joined::Admitted(node) | Joined::Waiting(node) => node.leave().await.map(drop),
             Joined::Refused => Ok(()),
         }
     }
@@ -63,7 +63,7 @@ impl Defect for LeavesNewer {
         nodes.insert(node.honest.state().sequence(), Arc::clone(&node.honest));
     }
 
-    async fn leave(&self, node: &BrokenNode) -> Result<()> {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
         if node.leaves.load(Ordering::Acquire) == 1 {
             return node.honest.leave().await;
         }
@@ -73,7 +73,7 @@ impl Defect for LeavesNewer {
         });
         match first {
             Some(first) => first.leave().await,
-            None => Ok(()),
+            None => Ok(Leave::Removed),
         }
     }
 }
@@ -84,10 +84,10 @@ pub(super) struct LeavesOnlyTheAdmitted;
 
 #[async_trait]
 impl Defect for LeavesOnlyTheAdmitted {
-    async fn leave(&self, node: &BrokenNode) -> Result<()> {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
         match node.honest.admitted().now_or_never() {
             Some(_) => node.honest.leave().await,
-            None => Ok(()),
+            None => Ok(Leave::Removed),
         }
     }
 }
@@ -97,13 +97,13 @@ pub(super) struct AnswersBeforeItLeaves;
 
 #[async_trait]
 impl Defect for AnswersBeforeItLeaves {
-    async fn leave(&self, node: &BrokenNode) -> Result<()> {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
         let honest = Arc::clone(&node.honest);
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
             honest.leave().await
         });
-        Ok(())
+        Ok(Leave::Removed)
     }
 }
 
@@ -123,10 +123,10 @@ pub(super) struct DropsRepeatedLeaves;
 
 #[async_trait]
 impl Defect for DropsRepeatedLeaves {
-    async fn leave(&self, node: &BrokenNode) -> Result<()> {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
         match node.leaves.load(Ordering::Acquire) {
             1 => node.honest.leave().await,
-            _ => Ok(()),
+            _ => Ok(Leave::Removed),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Join, Joined, NodeId, NodeState, Patience};
+use latchwork_core::contracts::{Backend, Join, Joined, Leave, NodeId, NodeState, Patience};
 use latchwork_core::{Capabilities, Kind, Result};
 
 use super::lease::{States, told_nothing};
@@ -138,7 +138,7 @@ impl Defect for SendsToTheEnd {
         Ok(())
     }
 
-    async fn leave(&self, node: &BrokenNode) -> Result<()> {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
         node.again.get().unwrap_or(&node.honest).leave().await
     }
 }
@@ -219,8 +219,8 @@ struct NeverLeaves;
 
 #[async_trait]
 impl Defect for NeverLeaves {
-    async fn leave(&self, _node: &BrokenNode) -> Result<()> {
-        Ok(())
+    async fn leave(&self, _node: &BrokenNode) -> Result<Leave> {
+        Ok(Leave::Removed)
     }
 }
 

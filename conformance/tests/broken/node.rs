@@ -10,7 +10,7 @@ use super::order::{
     ReadersPassWriters, Restarts, TakesWhatIsThere,
 };
 use super::waits::{
-    Herd, LooksFirst, NoRecheck, OnlyRechecks, SleepsThroughRevocation, ends_the_lease, gone_as_expired,
+    EndsTheLease, Herd, LooksFirst, NoRecheck, OnlyRechecks, SleepsThroughRevocation, gone_as_expired,
     told_at_a_renewal, told_of_no_removal,
 };
 use super::{Control, PlantBed, on_memory};
@@ -221,7 +221,7 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "a_removal_ends_the_whole_lease",
         case: "node_gone_a_holder_hears_it",
         beside: "node_gone_a_waiter_hears_it",
-        bed: |name| on_memory(name, States(ends_the_lease)),
+        bed: |name| on_memory(name, EndsTheLease::default()),
     },
     Control {
         name: "a_waiter_hears_of_no_removal",
@@ -279,6 +279,44 @@ pub(super) const CONTROLS: &[Control] = &[
                 Lists {
                     asked: |page| page,
                     told: |entries| entries.iter_mut().for_each(|entry| entry.admitted = true),
+                },
+            )
+        },
+    },
+    Control {
+        name: "a_listing_shows_labels_as_they_were_written",
+        case: "node_list_cuts_and_escapes_what_others_wrote",
+        beside: "node_list_shows_the_longest_label_whole",
+        bed: |name| {
+            on_memory(
+                name,
+                Lists {
+                    asked: |page| page,
+                    told: |entries| {
+                        entries
+                            .iter_mut()
+                            .filter(|entry| entry.label.starts_with("someone"))
+                            .for_each(|entry| entry.label = entry.label.replace("\\u{1b}", "\u{1b}"));
+                    },
+                },
+            )
+        },
+    },
+    Control {
+        name: "a_listing_shows_labels_of_any_length",
+        case: "node_list_cuts_and_escapes_what_others_wrote",
+        beside: "node_list_shows_the_longest_label_whole",
+        bed: |name| {
+            on_memory(
+                name,
+                Lists {
+                    asked: |page| page,
+                    told: |entries| {
+                        entries
+                            .iter_mut()
+                            .filter(|entry| entry.label.starts_with("someone"))
+                            .for_each(|entry| entry.label.push_str(&"x".repeat(100_000)));
+                    },
                 },
             )
         },

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Entry, Join, Joined, Lease, Node, NodeState, Page};
+use latchwork_core::contracts::{Backend, Entry, Join, Joined, Lease, Node, NodeKeeper, Page};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Result};
 
-use super::lease::tell_when_lost;
+use super::lease::{tell_when_lost, told_nothing};
 use super::wrapper::{BrokenNode, Defect};
 
 /// All of a queue.
@@ -16,8 +16,8 @@ pub(super) const ALL: Page = Page { after: 0, most: 1000 };
 /// How often these backends look.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 
-fn numbered(node: &Arc<dyn Node>, sequence: u64) -> Option<Arc<NodeState>> {
-    let own = Arc::new(NodeState::new(node.state().lease().clone(), sequence));
+fn numbered(node: &Arc<dyn Node>, sequence: u64) -> Option<Arc<NodeKeeper>> {
+    let own = Arc::new(NodeKeeper::new(told_nothing(node).lease_keeper().clone(), sequence));
     tell_when_lost(node, &own);
     Some(own)
 }
@@ -28,7 +28,7 @@ pub(super) struct Numbers(pub(super) fn(u64) -> u64);
 
 #[async_trait]
 impl Defect for Numbers {
-    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeState>> {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
         numbered(node, (self.0)(node.state().sequence()))
     }
 }
@@ -39,7 +39,7 @@ pub(super) struct OwnCounters(Mutex<Vec<(Lease, u64)>>);
 
 #[async_trait]
 impl Defect for OwnCounters {
-    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeState>> {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
         let lease = node.state().lease();
         let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !counters.iter().any(|(known, _)| known.same_as(lease)) {
@@ -64,7 +64,7 @@ impl Defect for Restarts {
         honest.join(join).await
     }
 
-    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeState>> {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *last += 1;
         numbered(node, *last)
@@ -142,7 +142,7 @@ pub(super) struct OvertakesPermits;
 #[async_trait]
 impl Defect for OvertakesPermits {
     async fn admitted(&self, node: &BrokenNode) -> Result<()> {
-        let (Claim::Permits(weight), Some(limit)) = (node.join.claim, node.join.limit) else {
+        let (Claim::Permits(weight), Some(limit)) = (node.join.claim, node.join.limit.exactly()) else {
             return node.honest.admitted().await;
         };
         loop {

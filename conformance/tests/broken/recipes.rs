@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::Result;
-use latchwork_core::contracts::{Backend, Join, Joined};
+use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined};
 
 use super::order::{ALL, AdmitsEverybody, LOOK, ReadersOneByOne, ReadersPassWriters, TakesWhatIsThere};
 use super::wrapper::{BrokenNode, Defect};
@@ -81,7 +81,7 @@ impl Defect for AnyLimit {
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
         match honest.join(join).await {
             Err(error) if error.kind() == &latchwork_core::ErrorKind::Conflict => {
-                honest.join(&Join { limit: None, ..join.clone() }).await
+                honest.join(&Join { limit: AskedLimit::Stored, ..join.clone() }).await
             }
             answer => answer,
         }

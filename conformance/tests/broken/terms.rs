@@ -1,9 +1,10 @@
 //! What changes under those that hold and wait: a writer that turns reader, a limit, a node that is taken away.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::Backend;
+use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Leave};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, LostReason, Result};
 
 use super::lease::States;
@@ -54,6 +55,24 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "semaphore_resize_up_admits_at_once",
         beside: "semaphore_never_exceeds_its_limit",
         bed: |name| on_memory(name, OnlyDepartures),
+    },
+    Control {
+        name: "a_limit_for_want_of_one_is_stored_over_another",
+        case: "semaphore_or_stored_follows_a_limit_that_was_set",
+        beside: "semaphore_resize_up_admits_at_once",
+        bed: |name| on_memory(name, OrStored::Overwrites),
+    },
+    Control {
+        name: "a_limit_for_want_of_one_is_expected",
+        case: "semaphore_or_stored_follows_a_limit_that_was_set",
+        beside: "semaphore_another_limit_is_a_conflict",
+        bed: |name| on_memory(name, OrStored::Expects),
+    },
+    Control {
+        name: "a_limit_for_want_of_one_is_stored_in_a_step_of_its_own",
+        case: "semaphore_or_stored_is_stored_once",
+        beside: "semaphore_another_limit_is_a_conflict",
+        bed: |name| on_memory(name, OrStored::InTwoSteps),
     },
     Control {
         name: "a_lower_limit_revokes",
@@ -112,7 +131,7 @@ impl Defect for Downgrade {
     async fn downgrade(&self, node: &BrokenNode) -> Result<()> {
         match self {
             Downgrade::Nothing => Ok(()),
-            Downgrade::Leaves => node.honest.leave().await,
+            Downgrade::Leaves => node.honest.leave().await.map(drop),
             Downgrade::OnlyOnce if node.leaves.fetch_add(1, Ordering::AcqRel) > 0 => {
                 Err(Error::lost(LostReason::Revoked))
             }
@@ -120,12 +139,12 @@ impl Defect for Downgrade {
         }
     }
 
-    async fn leave(&self, node: &BrokenNode) -> Result<()> {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
         let entries = node.backend.list(&node.join.queue, ALL).await?;
         let own = node.honest.state().sequence();
         let turned = entries.iter().any(|entry| entry.sequence == own && entry.claim != node.join.claim);
         match self {
-            Downgrade::Sticks if turned => Ok(()),
+            Downgrade::Sticks if turned => Ok(Leave::Removed),
             _ => node.honest.leave().await,
         }
     }
@@ -182,6 +201,36 @@ impl Defect for Limit {
             }
             (_, admitted) => admitted,
         }
+    }
+}
+
+#[derive(Debug)]
+enum OrStored {
+    Overwrites,
+    Expects,
+    InTwoSteps,
+}
+
+#[async_trait]
+impl Defect for OrStored {
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        let AskedLimit::UnlessStored(limit) = join.limit else { return honest.join(join).await };
+        let queue = &join.queue;
+        let limit = match self {
+            OrStored::Expects => AskedLimit::Exactly(limit),
+            OrStored::Overwrites => {
+                honest.set_limit(queue, limit).await?;
+                AskedLimit::Stored
+            }
+            OrStored::InTwoSteps if honest.limit(queue).await?.is_none() && join.claim.weight() <= limit => {
+                // One after the other.
+                tokio::time::sleep(LOOK * limit).await;
+                honest.set_limit(queue, limit).await?;
+                AskedLimit::Stored
+            }
+            OrStored::InTwoSteps => join.limit,
+        };
+        honest.join(&Join { limit, ..join.clone() }).await
     }
 }
 

@@ -1,15 +1,16 @@
 //! Waiters and holders who hear too much, too late or nothing.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Backend, Join, Joined, Node, NodeState, Page};
+use latchwork_core::contracts::{Backend, Join, Joined, Lease, LeaseKeeper, Leave, Node, NodeKeeper, Page};
 use latchwork_core::decide::renewal_period;
 use latchwork_core::{LostReason, Result};
 use tokio::sync::Notify;
 
+use super::lease::told_nothing;
 use super::order::ALL;
 use super::wrapper::{BrokenNode, Defect};
 
@@ -70,7 +71,7 @@ impl Defect for Herd {
         }
     }
 
-    async fn leave(&self, node: &BrokenNode) -> Result<()> {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
         let left = node.honest.leave().await;
         self.departures.notify_waiters();
         left
@@ -108,16 +109,20 @@ impl Defect for SleepsThroughRevocation {
     }
 }
 
-fn silent(node: &Arc<dyn Node>) -> Arc<NodeState> {
-    Arc::new(NodeState::new(node.state().lease().clone(), node.state().sequence()))
+/// Its lease ends with the honest one, and that is all it hears.
+fn silent(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
+    let own = told_nothing(node);
+    let (lease, mirror) = (node.state().lease().clone(), own.lease_keeper().clone());
+    tokio::spawn(async move { mirror.end(lease.until_lost().await) });
+    own
 }
 
 /// The lease is seen, a removal is not.
-pub(super) fn told_of_no_removal(node: &Arc<dyn Node>) -> Arc<NodeState> {
+pub(super) fn told_of_no_removal(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
     silent(node)
 }
 
-pub(super) fn gone_as_expired(node: &Arc<dyn Node>) -> Arc<NodeState> {
+pub(super) fn gone_as_expired(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
     let own = silent(node);
     let (node, told) = (Arc::clone(node), Arc::downgrade(&own));
     tokio::spawn(async move {
@@ -129,20 +134,35 @@ pub(super) fn gone_as_expired(node: &Arc<dyn Node>) -> Arc<NodeState> {
     own
 }
 
-pub(super) fn ends_the_lease(node: &Arc<dyn Node>) -> Arc<NodeState> {
-    let own = silent(node);
-    let (node, entered) = (Arc::clone(node), Arc::downgrade(&own));
-    tokio::spawn(async move {
-        let reason = node.state().until_lost().await;
-        // A waiter's removal is told honestly.
-        if entered.upgrade().is_some() {
-            node.state().lease().end(reason);
-        }
-    });
-    own
+/// A removal ends the lease of all nodes of its client.
+#[derive(Debug, Default)]
+pub(super) struct EndsTheLease(Mutex<Vec<(Lease, LeaseKeeper)>>);
+
+#[async_trait]
+impl Defect for EndsTheLease {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
+        let honest = node.state().lease();
+        let mut leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = leases.iter().position(|(lease, _)| lease.same_as(honest));
+        let at = known.unwrap_or_else(|| {
+            leases.push((honest.clone(), told_nothing(node).lease_keeper().clone()));
+            leases.len() - 1
+        });
+        let lease = leases[at].1.clone();
+        let own = Arc::new(NodeKeeper::new(lease.clone(), node.state().sequence()));
+        let (node, entered) = (Arc::clone(node), Arc::downgrade(&own));
+        tokio::spawn(async move {
+            let reason = node.state().until_lost().await;
+            // A waiter's removal is told honestly.
+            if entered.upgrade().is_some() {
+                lease.end(reason);
+            }
+        });
+        Some(own)
+    }
 }
 
-pub(super) fn told_at_a_renewal(node: &Arc<dyn Node>) -> Arc<NodeState> {
+pub(super) fn told_at_a_renewal(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
     let own = silent(node);
     let (node, told) = (Arc::clone(node), Arc::downgrade(&own));
     tokio::spawn(async move {

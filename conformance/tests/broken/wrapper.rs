@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, Node, NodeState, Page, SequentialNodes,
+    Backend, Close, Entry, Join, Joined, Lease, Leave, Node, NodeKeeper, NodeState, Page, SequentialNodes,
 };
 use latchwork_core::{Address, Capabilities, Result};
 
@@ -55,13 +55,16 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Another state than the honest one, for a new node.
-    fn state(&self, _node: &Arc<dyn Node>) -> Option<Arc<NodeState>> {
+    fn state(&self, _node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
         None
     }
 
     /// The state that a node shows now.
     fn shown<'a>(&self, node: &'a BrokenNode) -> &'a NodeState {
-        node.own.as_deref().unwrap_or(node.honest.state())
+        match &node.own {
+            Some(own) => own,
+            None => node.honest.state(),
+        }
     }
 
     /// A node was made.
@@ -71,7 +74,7 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
         node.honest.admitted().await
     }
 
-    async fn leave(&self, node: &BrokenNode) -> Result<()> {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
         node.honest.leave().await
     }
 }
@@ -176,7 +179,7 @@ pub(crate) struct BrokenNode {
     /// How often it was left.
     pub(crate) leaves: AtomicU32,
     /// The state that is shown instead of the honest one.
-    pub(crate) own: Option<Arc<NodeState>>,
+    pub(crate) own: Option<Arc<NodeKeeper>>,
     /// A second node, for a waiter that joins again.
     pub(crate) again: OnceLock<Arc<dyn Node>>,
     defect: Arc<dyn Defect>,
@@ -193,7 +196,7 @@ impl Node for BrokenNode {
         self.defect.admitted(self).await
     }
 
-    async fn leave(&self) -> Result<()> {
+    async fn leave(&self) -> Result<Leave> {
         self.leaves.fetch_add(1, Ordering::AcqRel);
         self.defect.leave(self).await
     }

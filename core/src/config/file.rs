@@ -36,6 +36,8 @@ struct Table {
     tick: Duration,
     #[serde(default)]
     strict: bool,
+    #[serde(default, with = "humantime_serde::option")]
+    remember: Option<Duration>,
 }
 
 impl<'de> Deserialize<'de> for Config {
@@ -133,6 +135,16 @@ mod tests {
         }
         for error in read(r#"{ backend = "redis", "host" = "h" }"#) {
             assert!(error.unwrap_err().contains("unknown field `host`"));
+        }
+    }
+
+    #[test]
+    fn a_table_says_how_long_a_token_is_remembered() {
+        for config in read(r#"{ backend = "redis", "remember" = "1m" }"#) {
+            let config = config.unwrap();
+            assert_eq!(config.remember, Some(Duration::from_secs(60)));
+            let json = serde_json::to_string(&config).unwrap();
+            assert_eq!(serde_json::from_str::<Config>(&json).unwrap(), config);
         }
     }
 

@@ -3,9 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use url::Url;
-
-use super::{Config, Secret, check_host};
+use super::{Config, Secret, check_home, check_host, check_visible};
 use crate::error::{Error, Result};
 
 /// Schemes of TLS, which comes later.
@@ -13,10 +11,13 @@ const TLS_SCHEMES: [&str; 5] = ["rediss", "valkeys", "zookeepers", "etcds", "htt
 
 impl Config {
     /// Reads `scheme://[user[:password]@]host[:port][,host…][/path][?option=value&…]`. Options:
-    /// `namespace`, `ttl`, `connect_timeout`, `request_timeout`, `tick` (durations like `10s` or `500ms`), `label`, `strict`.
+    /// `namespace`, `ttl`, `connect_timeout`, `request_timeout`, `label`; `tick` of `zookeeper://`, `strict` and `remember` of
+    /// `redis://`, which another backend refuses. Durations are written like `10s` or `500ms`.
+    ///
+    /// `%XX` stands for a byte of UTF-8; all else is taken as it is written. A control character is refused, written either way.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `url` or the option; the message never holds the password.
+    /// `InvalidArgument` naming `url`, `user`, `password` or the option; the message never holds the password.
     pub fn from_url(text: &str) -> Result<Self> {
         let bad = |why: &str| Error::invalid("url", why.to_owned());
         let (scheme, rest) = text.split_once("://").ok_or_else(|| {
@@ -24,7 +25,7 @@ impl Config {
         })?;
         let scheme = scheme.to_ascii_lowercase();
         // A login before the scheme is not quoted.
-        if scheme.is_empty()
+        if !scheme.starts_with(|c: char| c.is_ascii_alphabetic())
             || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
         {
             return Err(bad(
@@ -34,7 +35,6 @@ impl Config {
         if TLS_SCHEMES.contains(&&*scheme) {
             return Err(bad(&format!("{scheme}:// asks for TLS, which this version does not have yet")));
         }
-        // The url crate knows one host and no more: the list of hosts is taken out before it parses the rest.
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
         if looks_like_a_broken_login(authority, tail) {
@@ -43,65 +43,92 @@ impl Config {
                 "an @ stands behind the first /, ? or #: in a user or password write these as %2F, %3F and %23 (and @ as %40), elsewhere write the @ as %40",
             ));
         }
-        let (login, hosts) = match authority.rsplit_once('@') {
-            Some((login, hosts)) => (format!("{login}@"), hosts),
-            None => (String::new(), authority),
-        };
-        let url = Url::parse(&format!("{scheme}://{login}host{tail}"))
-            .map_err(|error| bad(&format!("malformed: {error}")))?;
-        let decode = |argument: &'static str, text: &str| {
-            percent_encoding::percent_decode_str(text)
-                .decode_utf8()
-                .map(|text| text.into_owned())
-                .map_err(|_| Error::invalid(argument, "is not UTF-8 when decoded"))
-        };
+        if text.ends_with(' ') {
+            // Of a namespace it would make another one.
+            return Err(bad("ends with a space: write %20 if it is meant"));
+        }
+        let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        if tail.contains('#') {
+            return Err(bad("a fragment (#…) means nothing here; write a # of a password as %23"));
+        }
+        let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
 
         let mut config = Config::new(if scheme == "valkey" { "redis" } else { &scheme });
         for host in hosts.split(',').filter(|_| !hosts.is_empty()) {
             check_host("url", host)?;
             config.hosts.push(host.to_owned());
         }
-        config.path = decode("url", url.path().trim_start_matches('/'))?;
-        if !url.username().is_empty() {
-            config.user = Some(decode("user", url.username())?);
+        config.path = decode("url", path.strip_prefix('/').unwrap_or(path))?;
+        let (user, password) =
+            login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
+        if !user.is_empty() {
+            config.user = Some(decode("user", user)?);
         }
-        if let Some(password) = url.password() {
+        if let Some(password) = password {
             config.password = Some(Secret(decode("password", password)?));
         }
-        // A form would take it for a space, and who writes the same into a table for itself: two names for one lock.
-        if let Some(pair) = url.query().unwrap_or_default().split('&').find(|pair| pair.contains('+')) {
-            let argument = match pair.split_once('=') {
-                Some(("namespace", _)) => "namespace",
-                Some(("label", _)) => "label",
-                _ => "url",
-            };
-            return Err(Error::invalid(argument, "has a + in it: write %2B, or %20 for a space"));
-        }
-        let mut given = HashSet::new();
-        for (option, value) in url.query_pairs() {
-            if !given.insert(option.clone()) {
-                return Err(bad(&format!("the option {option:?} is given twice")));
-            }
-            match &*option {
-                "namespace" => config.namespace = value.into_owned(),
-                "ttl" => config.ttl = duration("ttl", &value)?,
-                "connect_timeout" => config.connect_timeout = duration("connect_timeout", &value)?,
-                "request_timeout" => config.request_timeout = duration("request_timeout", &value)?,
-                "tick" => config.tick = duration("tick", &value)?,
-                "label" => config.label = Some(value.into_owned()),
-                "strict" => {
-                    config.strict =
-                        value.parse().map_err(|_| Error::invalid("strict", "must be true or false"))?;
-                }
-                other => return Err(bad(&format!("unknown option {other:?}"))),
-            }
-        }
-        if url.fragment().is_some() {
-            return Err(bad("a fragment (#…) means nothing here; write a # of a password as %23"));
-        }
+        config.read_options(query)?;
         config.validate()?;
         Ok(config)
     }
+
+    fn read_options(&mut self, query: &str) -> Result<()> {
+        let mut given = HashSet::new();
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let option = decode("url", name)?;
+            let bad = |why: String| Err(Error::invalid("url", why));
+            let Some(argument) = OPTIONS.into_iter().find(|known| *known == option) else {
+                return bad(format!("unknown option {option:?}"));
+            };
+            if !given.insert(argument) {
+                return bad(format!("the option {option:?} is given twice"));
+            }
+            // A form would take it for a space, and who writes the same into a table for itself: two names for one lock.
+            if value.contains('+') {
+                return Err(Error::invalid(argument, "has a + in it: write %2B, or %20 for a space"));
+            }
+            check_home(&self.backend, argument)?;
+            self.set(argument, decode(argument, value)?)?;
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, option: &'static str, value: String) -> Result<()> {
+        match option {
+            "namespace" => self.namespace = value,
+            "label" => self.label = Some(value),
+            "ttl" => self.ttl = duration(option, &value)?,
+            "connect_timeout" => self.connect_timeout = duration(option, &value)?,
+            "request_timeout" => self.request_timeout = duration(option, &value)?,
+            "tick" => self.tick = duration(option, &value)?,
+            "remember" => self.remember = Some(duration(option, &value)?),
+            "strict" => {
+                self.strict = value.parse().map_err(|_| Error::invalid("strict", "must be true or false"))?;
+            }
+            other => unreachable!("{other} stands among the options"),
+        }
+        Ok(())
+    }
+}
+
+/// The options of a URL.
+const OPTIONS: [&str; 8] =
+    ["namespace", "ttl", "connect_timeout", "request_timeout", "tick", "label", "strict", "remember"];
+
+/// A part of a URL as it was meant. Nothing is taken out of it and nothing guessed: two texts that differ in a byte, however it is
+/// written, stay two. (The `url` crate drops tabs and line ends, resolves `..`, and reads what is no UTF-8 as U+FFFD.)
+fn decode(argument: &'static str, text: &str) -> Result<String> {
+    let bad = |why: &'static str| Err(Error::invalid(argument, why));
+    let coded = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    if text.split('%').skip(1).any(|rest| !coded(rest)) {
+        return bad("has a % in it that begins no %XX: write it as %25");
+    }
+    let Ok(decoded) = percent_encoding::percent_decode_str(text).decode_utf8() else {
+        return bad("is not UTF-8 when decoded");
+    };
+    check_visible(argument, &decoded)?;
+    Ok(decoded.into_owned())
 }
 
 impl std::str::FromStr for Config {
@@ -178,7 +205,7 @@ mod tests {
     #[test]
     fn a_url_with_everything() {
         let config = Config::from_url(
-            "zookeeper://app:p%40ss@a:2181,b,[::1]:2182/chroot/x?ttl=30s&connect_timeout=1s&namespace=n&tick=100ms&label=me&strict=true",
+            "zookeeper://app:p%40ss@a:2181,b,[::1]:2182/chroot/x?ttl=30s&connect_timeout=1s&namespace=n&tick=100ms&label=me",
         )
         .unwrap();
         assert_eq!(config.hosts, ["a:2181", "b", "[::1]:2182"]);
@@ -186,7 +213,7 @@ mod tests {
         assert_eq!((config.path.as_str(), config.user.as_deref()), ("chroot/x", Some("app")));
         assert_eq!(config.password.as_ref().unwrap().expose(), "p@ss");
         assert_eq!((config.ttl, config.tick), (Duration::from_secs(30), Duration::from_millis(100)));
-        assert!(config.strict);
+        assert!(!config.strict && Config::from_url("valkey://h?strict=true").unwrap().strict);
     }
 
     #[test]
@@ -223,6 +250,7 @@ mod tests {
             ("redis://h?namespace=", "namespace"),
             ("redis://h?request_timeout=-1s", "request_timeout"),
             ("redis://h?tick=0s", "tick"),
+            ("redis://h?remember=long", "remember"),
             ("redis://h?ttl", "ttl"),
             ("redis://h?ttl=999ms", "ttl"),
             ("redis://h?ttl=99999999999999999999s", "ttl"),

@@ -1,11 +1,13 @@
 //! The Lease contract: how long the coordinator counts on a client.
 
 use std::fmt;
+use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::clock::{Clock, Moment};
@@ -23,10 +25,11 @@ pub enum LeaseState {
     Lost(LostReason),
 }
 
-/// One lease, as this client sees it: written by the backend's task that renews it, read by every hold
-/// that hangs on it. On Redis each node has a lease of its own, elsewhere all nodes of a client share one.
+/// One lease, as this client sees it: read by every hold that hangs on it, written through its [`LeaseKeeper`], which only the
+/// backend has. On Redis each node has a lease of its own, elsewhere all nodes of a client share one.
 ///
-/// * `LEASE-ALIVE`: the backend renews it in the background for all that hangs on it.
+/// * `LEASE-ALIVE`: the backend renews it in the background for all that hangs on it, before whatever else is queued
+///   (as [`Turns`](super::Turns) see to).
 /// * `LEASE-DEADLINE`: [`deadline`](Lease::deadline) is the SEND time of the request whose reply proves
 ///   contact, plus the granted TTL, less the margin. From then on the lease is lost, connected or not, and a later reply
 ///   does not revive it.
@@ -41,13 +44,55 @@ struct Inner {
     ttl: Duration,
     opened: Moment,
     deadline: AtomicU64,
-    // The instant by which an outstanding renewal must be answered; NEVER when none is outstanding.
+    // The instant by which the oldest outstanding renewal must be answered; NEVER when none is outstanding.
     due: AtomicU64,
+    // What is outstanding. Held while `due` is written.
+    asked: Mutex<Asked>,
     // Why it is over, and since when.
     ended: OnceLock<(LostReason, Moment)>,
     // Of a stand-in: what it stood in for.
     became: OnceLock<Lease>,
     changed: Notify,
+}
+
+/// Requests without an answer, by when they were sent and when they are due. A lease is renewed three times in its TTL; what is more
+/// than that counts as one with the last.
+#[derive(Debug)]
+struct Asked([(Moment, Moment); 3]);
+
+const ANSWERED: (Moment, Moment) = (Moment::NEVER, Moment::NEVER);
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self([ANSWERED; 3])
+    }
+}
+
+impl Asked {
+    fn add(&mut self, sent: Moment, due: Moment) {
+        let free = self.0.iter().position(|&slot| slot == ANSWERED);
+        let (slot, before) = match free {
+            Some(free) => (&mut self.0[free], Moment::NEVER),
+            None => {
+                let last = self.0.iter_mut().max_by_key(|slot| slot.0).expect("three");
+                let before = last.1;
+                (last, before)
+            }
+        };
+        *slot = (sent, due.min(before));
+    }
+
+    /// A request sent at `sent` was answered: so late, the ones before it are not waited for any more.
+    fn answered(&mut self, sent: Moment) {
+        for slot in self.0.iter_mut().filter(|slot| slot.0 <= sent) {
+            *slot = ANSWERED;
+        }
+    }
+
+    /// When the oldest is due.
+    fn due(&self) -> Moment {
+        self.0.iter().map(|slot| slot.1).min().expect("three")
+    }
 }
 
 impl Inner {
@@ -77,19 +122,6 @@ impl Inner {
 }
 
 impl Lease {
-    /// A lease of `ttl` (as granted) that is proven by a request sent at `sent`.
-    pub fn new(clock: Clock, ttl: Duration, sent: Moment) -> Self {
-        Self::until(clock, ttl, sent, valid_until(sent, ttl))
-    }
-
-    /// A stand-in for a lease that is not established yet: suspended, and never lost by time. For a coordinator that
-    /// connects lazily.
-    pub(crate) fn pending(clock: Clock, ttl: Duration) -> Self {
-        let lease = Self::until(clock, ttl, Moment::PAST, Moment::NEVER);
-        lease.0.due.store(Moment::PAST.as_nanos(), Ordering::Release);
-        lease
-    }
-
     /// The lease that it stood in for is there: every handle of the stand-in is one of that lease from now on.
     pub(crate) fn becomes(&self, lease: Lease) {
         let _ = self.0.became.set(lease);
@@ -107,6 +139,7 @@ impl Lease {
             opened,
             deadline: AtomicU64::new(deadline.as_nanos()),
             due: AtomicU64::new(Moment::NEVER.as_nanos()),
+            asked: Mutex::default(),
             ended: OnceLock::new(),
             became: OnceLock::new(),
             changed: Notify::new(),
@@ -156,64 +189,6 @@ impl Lease {
         match self.state() {
             LeaseState::Lost(reason) => Some(reason),
             _ => None,
-        }
-    }
-
-    /// Keeper: a renewal was sent, and is late unless it is answered by `due`. A second one that goes out
-    /// while the first is unanswered does not put the instant off.
-    pub fn awaiting(&self, due: Moment) {
-        let inner = self.inner();
-        if inner.due.fetch_min(due.as_nanos(), Ordering::AcqRel) > due.as_nanos() {
-            // Whoever waits for a change set a timer without it.
-            inner.changed.notify_waiters();
-        }
-    }
-
-    /// Keeper: contact is lost, so the lease is suspended from now on, until it is proven.
-    pub fn suspend(&self) {
-        let inner = self.inner();
-        inner.due.fetch_min(inner.clock.now().as_nanos(), Ordering::AcqRel);
-        inner.changed.notify_waiters();
-    }
-
-    /// Keeper: the reply to a request sent at `sent` proves the lease. Answers false, and changes nothing,
-    /// when the lease was lost by the time the reply is processed (RULES A5, C5).
-    pub fn proven(&self, sent: Moment) -> bool {
-        self.proven_until(valid_until(sent, self.ttl()))
-    }
-
-    /// Keeper: as [`proven`](Lease::proven), with a deadline that was computed otherwise (ZooKeeper's
-    /// [`ContactProof`](crate::decide::ContactProof)). A deadline never moves back.
-    pub fn proven_until(&self, deadline: Moment) -> bool {
-        let inner = self.inner();
-        let before = inner.state();
-        if matches!(before, LeaseState::Lost(_)) {
-            return false;
-        }
-        inner.deadline.fetch_max(deadline.as_nanos(), Ordering::AcqRel);
-        inner.due.store(Moment::NEVER.as_nanos(), Ordering::Release);
-        if before != LeaseState::Live {
-            inner.changed.notify_waiters();
-        }
-        // Another may have seen the old deadline pass since: then it is lost, and the new one means nothing.
-        inner.ended.get().is_none()
-    }
-
-    /// Keeper: the lease is over, for a reason other than its deadline. The first reason stays.
-    pub fn end(&self, reason: LostReason) {
-        let inner = self.inner();
-        if !matches!(inner.state(), LeaseState::Lost(_)) {
-            let _ = inner.ended.set((reason, inner.clock.now()));
-        }
-        inner.changed.notify_waiters();
-    }
-
-    /// Keeper: wakes all who wait on this lease, to read the clock again. To be called at every renewal
-    /// tick, since timers do not count a machine's sleep (RULES C2).
-    pub fn tick(&self) {
-        let inner = self.inner();
-        if inner.state() != LeaseState::Live {
-            inner.changed.notify_waiters();
         }
     }
 
@@ -273,15 +248,122 @@ impl fmt::Debug for Lease {
     }
 }
 
+/// What writes a [`Lease`]: the backend that renews it has one, and gives out the lease. (Whoever has it reads the lease too.)
+#[derive(Clone)]
+pub struct LeaseKeeper(Lease);
+
+impl LeaseKeeper {
+    /// The keeper of a lease of `ttl` (as granted) that is proven by a request sent at `sent`.
+    pub fn new(clock: Clock, ttl: Duration, sent: Moment) -> Self {
+        Self(Lease::until(clock, ttl, sent, valid_until(sent, ttl)))
+    }
+
+    /// A stand-in for a lease that is not established yet: suspended, and never lost by time. For a coordinator that
+    /// connects lazily.
+    pub(crate) fn pending(clock: Clock, ttl: Duration) -> Self {
+        let lease = Lease::until(clock, ttl, Moment::PAST, Moment::NEVER);
+        lease.0.due.store(Moment::PAST.as_nanos(), Ordering::Release);
+        Self(lease)
+    }
+
+    /// The lease, to be read.
+    pub fn lease(&self) -> &Lease {
+        &self.0
+    }
+
+    /// A renewal was sent at `sent`, and is late unless it is answered by `due`. A second one that goes out while the first is
+    /// unanswered does not put the instant off, and stays outstanding when the first is answered.
+    pub fn awaiting(&self, sent: Moment, due: Moment) {
+        let inner = self.inner();
+        let mut asked = inner.asked.lock();
+        asked.add(sent, due);
+        if inner.due.fetch_min(due.as_nanos(), Ordering::AcqRel) > due.as_nanos() {
+            // Whoever waits for a change set a timer without it.
+            inner.changed.notify_waiters();
+        }
+    }
+
+    /// Contact is lost, so the lease is suspended from now on, until it is proven.
+    pub fn suspend(&self) {
+        let inner = self.inner();
+        let _asked = inner.asked.lock();
+        inner.due.fetch_min(inner.clock.now().as_nanos(), Ordering::AcqRel);
+        inner.changed.notify_waiters();
+    }
+
+    /// The reply to a request sent at `sent` proves the lease. Answers false, and changes nothing, when the lease was lost by
+    /// the time the reply is processed (RULES A5, C5).
+    pub fn proven(&self, sent: Moment) -> bool {
+        self.proven_until(sent, valid_until(sent, self.ttl()))
+    }
+
+    /// As [`proven`](LeaseKeeper::proven), with a deadline that was computed otherwise (ZooKeeper's
+    /// [`ContactProof`](crate::decide::ContactProof)). A deadline never moves back.
+    pub fn proven_until(&self, sent: Moment, deadline: Moment) -> bool {
+        let inner = self.inner();
+        let before = inner.state();
+        if matches!(before, LeaseState::Lost(_)) {
+            return false;
+        }
+        inner.deadline.fetch_max(deadline.as_nanos(), Ordering::AcqRel);
+        let mut asked = inner.asked.lock();
+        asked.answered(sent);
+        inner.due.store(asked.due().as_nanos(), Ordering::Release);
+        if before != LeaseState::Live {
+            inner.changed.notify_waiters();
+        }
+        // Another may have seen the old deadline pass since: then it is lost, and the new one means nothing.
+        inner.ended.get().is_none()
+    }
+
+    /// The lease is over, for a reason other than its deadline. The first reason stays.
+    pub fn end(&self, reason: LostReason) {
+        let inner = self.inner();
+        if !matches!(inner.state(), LeaseState::Lost(_)) {
+            let _ = inner.ended.set((reason, inner.clock.now()));
+        }
+        inner.changed.notify_waiters();
+    }
+
+    /// Wakes all who wait on this lease, to read the clock again. To be called at every renewal tick, since timers do not count a
+    /// machine's sleep (RULES C2).
+    pub fn tick(&self) {
+        let inner = self.inner();
+        if inner.state() != LeaseState::Live {
+            inner.changed.notify_waiters();
+        }
+    }
+}
+
+impl Deref for LeaseKeeper {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.0
+    }
+}
+
+impl From<LeaseKeeper> for Lease {
+    fn from(keeper: LeaseKeeper) -> Self {
+        keeper.0
+    }
+}
+
+impl fmt::Debug for LeaseKeeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const TTL: Duration = Duration::from_secs(10);
 
-    fn lease() -> (Clock, Lease) {
+    fn lease() -> (Clock, LeaseKeeper) {
         let clock = Clock::tokio();
-        let lease = Lease::new(clock.clone(), TTL, clock.now());
+        let lease = LeaseKeeper::new(clock.clone(), TTL, clock.now());
         (clock, lease)
     }
 
@@ -302,12 +384,48 @@ mod tests {
         let (clock, lease) = lease();
         let period = TTL / 3;
         let sent = clock.now();
-        lease.awaiting(sent + period);
-        lease.awaiting(sent + 2 * period);
+        lease.awaiting(sent, sent + period);
+        lease.awaiting(sent + period, sent + 2 * period);
         assert_eq!(lease.changed(LeaseState::Live).await, LeaseState::Suspended);
         assert!(clock.now().since(sent) < period + Duration::from_millis(5));
         assert!(lease.proven(clock.now()));
         assert_eq!(lease.state(), LeaseState::Live);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_answer_leaves_the_later_request_due() {
+        let (clock, lease) = lease();
+        let (sent, period) = (clock.now(), TTL / 3);
+        for round in 0..3 {
+            lease.awaiting(sent + round * period, sent + (round + 1) * period);
+        }
+        tokio::time::advance(period / 2).await;
+        assert!(lease.proven(sent));
+        assert_eq!(lease.state(), LeaseState::Live);
+        tokio::time::advance(period).await;
+        assert_eq!(lease.state(), LeaseState::Live);
+        tokio::time::advance(period / 2 + Duration::from_millis(1)).await;
+        assert_eq!(lease.state(), LeaseState::Suspended, "the second is late");
+        assert!(lease.proven(sent + period));
+        assert_eq!(lease.state(), LeaseState::Live);
+        assert!(lease.proven(sent + 2 * period), "and so is the last, which was answered early");
+        tokio::time::advance(period).await;
+        assert_eq!(lease.state(), LeaseState::Live, "nothing is outstanding");
+    }
+
+    #[test]
+    fn more_requests_than_are_counted_are_due_with_the_last() {
+        let (mut asked, at) = (Asked::default(), Moment::from_nanos);
+        for sent in 1..=5 {
+            asked.add(at(sent), at(10 * sent));
+        }
+        assert_eq!(asked.due(), at(10));
+        asked.answered(at(2));
+        assert_eq!(asked.due(), at(30));
+        asked.answered(at(4));
+        assert_eq!(asked.due(), at(30), "the fifth is out, and counts from the third");
+        asked.answered(at(5));
+        assert_eq!(asked.due(), Moment::NEVER);
     }
 
     #[tokio::test(start_paused = true)]
@@ -316,7 +434,7 @@ mod tests {
         let sent = clock.now();
         let mut waiting = Box::pin(lease.changed(LeaseState::Live));
         assert!(futures_util::FutureExt::now_or_never(&mut waiting).is_none());
-        lease.awaiting(sent + TTL / 3);
+        lease.awaiting(sent, sent + TTL / 3);
         assert_eq!(waiting.await, LeaseState::Suspended);
         assert!(clock.now().since(sent) < TTL / 3 + Duration::from_millis(5));
     }
@@ -330,7 +448,7 @@ mod tests {
             holder.clock().jump(TTL);
             assert_eq!(holder.lost(), Some(LostReason::Expired));
         });
-        assert!(!lease.proven_until(next));
+        assert!(!lease.proven_until(next, next));
         assert_eq!(lease.lost(), Some(LostReason::Expired));
     }
 

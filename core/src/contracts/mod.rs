@@ -7,14 +7,20 @@
 
 mod backend;
 mod lease;
+mod limit;
+mod link_log;
 mod names;
 mod node;
 mod nodes;
 mod single_flight;
+mod turns;
 
 pub use backend::{Backend, Close};
-pub use lease::{Lease, LeaseState};
+pub use lease::{Lease, LeaseKeeper, LeaseState};
+pub use limit::{AskedLimit, StoredLimit};
+pub use link_log::LinkLog;
 pub use names::Names;
-pub use node::{Node, NodeState};
+pub use node::{Leave, Node, NodeKeeper, NodeState};
 pub use nodes::{Entry, Join, Joined, MAX_LABEL_BYTES, NodeId, Page, Patience, SequentialNodes};
 pub use single_flight::{Flight, SingleFlight};
+pub use turns::{AT_ONCE, Turn, Turns};

@@ -103,7 +103,7 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contracts::Patience;
+    use crate::contracts::{AskedLimit, Patience};
     use crate::decide::Claim;
     use crate::{Address, Error, Kind};
 
@@ -144,7 +144,7 @@ mod tests {
                 queue: queue.clone(),
                 id: id(2),
                 claim: Claim::Exclusive,
-                limit: None,
+                limit: AskedLimit::Stored,
                 label: "".into(),
                 patience: Patience::Try,
                 repeated,

@@ -1,38 +1,40 @@
 //! One node of this client in a queue.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
-use super::lease::{Lease, LeaseState};
+use super::lease::{Lease, LeaseKeeper, LeaseState};
 use crate::clock::Moment;
 use crate::error::{LostReason, Result};
 
-/// What this client knows of one of its nodes: shared between the backend (which writes), the hold and
-/// all its `lost()` handles (which read).
+/// What this client knows of one of its nodes: read by the hold and all its `lost()` handles, written through its
+/// [`NodeKeeper`], which only the backend has.
 pub struct NodeState {
-    lease: Lease,
+    lease: LeaseKeeper,
     sequence: u64,
     // The first reason that was told or found.
     gone: OnceLock<LostReason>,
     fixed_end: AtomicU64,
     kept_until: AtomicU64,
+    going: AtomicBool,
     departed: OnceLock<Result<()>>,
     changed: Notify,
 }
 
 impl NodeState {
-    /// A node with its sequence number, that hangs on `lease`.
-    pub fn new(lease: Lease, sequence: u64) -> Self {
+    fn new(lease: LeaseKeeper, sequence: u64) -> Self {
         Self {
             lease,
             sequence,
             gone: OnceLock::new(),
             fixed_end: AtomicU64::new(Moment::NEVER.as_nanos()),
             kept_until: AtomicU64::new(Moment::PAST.as_nanos()),
+            going: AtomicBool::new(false),
             departed: OnceLock::new(),
             changed: Notify::new(),
         }
@@ -48,8 +50,8 @@ impl NodeState {
         self.sequence
     }
 
-    /// Backend: the node is gone from the server though we did not leave (NODE-GONE). The first reason stays.
-    pub fn gone(&self, reason: LostReason) {
+    /// It is lost. The first reason stays.
+    pub(crate) fn gone(&self, reason: LostReason) {
         if self.lost().is_none() {
             let _ = self.gone.set(reason);
         }
@@ -58,7 +60,7 @@ impl NodeState {
 
     /// Sets the instant at which the hold ends whatever the lease says (LEASE-FIXED). A backend that
     /// renews nodes one by one does not renew this one past it.
-    pub fn end_at(&self, end: Moment) {
+    pub(crate) fn end_at(&self, end: Moment) {
         self.fixed_end.fetch_min(end.as_nanos(), Ordering::AcqRel);
         self.nudge();
     }
@@ -69,7 +71,7 @@ impl NodeState {
     }
 
     /// Sets the instant before which the node is not given back, though its owner has let it go (`hold_at_least`).
-    pub fn keep_until(&self, end: Moment) {
+    pub(crate) fn keep_until(&self, end: Moment) {
         self.kept_until.fetch_max(end.as_nanos(), Ordering::AcqRel);
     }
 
@@ -77,6 +79,17 @@ impl NodeState {
     /// whose nodes expire one by one leaves such a node to its expiry when it is closed before.
     pub fn kept_until(&self) -> Moment {
         Moment::from_nanos(self.kept_until.load(Ordering::Acquire))
+    }
+
+    /// Core: it is to be left, as soon as there is room for that.
+    pub(crate) fn let_go(&self) {
+        self.going.store(true, Ordering::Release);
+    }
+
+    /// Whether core is about to leave it: a backend that renews nodes one by one renews it no more (RULES A16), or what was dropped
+    /// by the thousand would take the time of what is held. It may run out before its leave.
+    pub fn is_let_go(&self) -> bool {
+        self.going.load(Ordering::Acquire)
     }
 
     /// Core: whether it is not to be given back yet.
@@ -88,6 +101,11 @@ impl NodeState {
     pub(crate) fn depart(&self, outcome: Result<()>) {
         let _ = self.departed.set(outcome);
         self.nudge();
+    }
+
+    /// Core: whether its departure has an outcome.
+    pub(crate) fn has_departed(&self) -> bool {
+        self.departed.get().is_some()
     }
 
     /// Waits until its departure has an outcome.
@@ -130,6 +148,17 @@ impl NodeState {
             _ => LostReason::MaxHold,
         };
         Some(*self.gone.get_or_init(|| reason))
+    }
+
+    /// Whether it is lost by this client's own doing, its fixed end or a close, and too short a time ago for others to come in
+    /// (LEASE-FIXED, LEASE-CLOSE): what its holder was doing may not be over. Core gives such a node back a margin later; a backend
+    /// that gives back by itself what is lost leaves it alone.
+    pub fn lingers(&self) -> bool {
+        match self.lost() {
+            Some(LostReason::Closed) => true,
+            Some(LostReason::MaxHold) => self.lease.clock().now() < self.fixed_end() + self.lease.margin(),
+            _ => false,
+        }
     }
 
     /// The state that a holder sees now.
@@ -183,9 +212,60 @@ impl NodeState {
     }
 }
 
+/// What writes a [`NodeState`]: the backend that made the node has it, and gives out the state. (Whoever has it reads the state too.)
+pub struct NodeKeeper(NodeState);
+
+impl NodeKeeper {
+    /// The keeper of a node with its sequence number, that hangs on this keeper's lease.
+    pub fn new(lease: LeaseKeeper, sequence: u64) -> Self {
+        Self(NodeState::new(lease, sequence))
+    }
+
+    /// The node is gone from the server though we did not leave (NODE-GONE). The first reason stays.
+    pub fn gone(&self, reason: LostReason) {
+        self.0.gone(reason);
+    }
+
+    /// What writes the lease that it hangs on.
+    pub fn lease_keeper(&self) -> &LeaseKeeper {
+        &self.0.lease
+    }
+}
+
+impl Deref for NodeKeeper {
+    type Target = NodeState;
+
+    fn deref(&self) -> &NodeState {
+        &self.0
+    }
+}
+
+impl fmt::Debug for NodeKeeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl fmt::Debug for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NodeState").field("sequence", &self.sequence).field("state", &self.state()).finish()
+    }
+}
+
+/// What the server answers to a [`leave`](Node::leave).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// It was there until now: this leave has removed it, by this request, or by an earlier one where the backend knows that.
+    Removed,
+    /// It was not there when this request came, for this reason; `Revoked` where the backend does not know better. An earlier
+    /// request of this leave may have removed it, whose reply was lost: core keeps count of those.
+    Absent(LostReason),
+}
+
+impl Leave {
+    /// The answer of a server that only says whether it was there: who was not, was removed by another's hand.
+    pub fn of(was_there: bool) -> Self {
+        if was_there { Leave::Removed } else { Leave::Absent(LostReason::Revoked) }
     }
 }
 
@@ -210,8 +290,8 @@ pub trait Node: fmt::Debug + Send + Sync {
     async fn admitted(&self) -> Result<()>;
 
     /// Removes this one incarnation and nothing newer (NODE-LEAVE-OWN), and wakes those that it admits. One try,
-    /// bounded by the request timeout. A node that is gone already is `Ok`. Core retries what fails, until it is
-    /// confirmed or the lease is lost.
+    /// bounded by the request timeout. Whether it was there is the server's to say, and what the release answers. Core retries
+    /// what fails, until it is confirmed or the lease is lost.
     ///
     /// The node is taken out of renewal before the request is sent (RULES A16). Where a request of its join
     /// had an unknown outcome (`Join::repeated`), the leave leaves a tombstone, as an abandon does: the
@@ -220,11 +300,11 @@ pub trait Node: fmt::Debug + Send + Sync {
     /// Another leave may come while one is under way (a release at the hold's fixed end), and is answered for itself.
     ///
     /// # Errors
-    /// `Unavailable` or `Unknown` when the request or its reply was lost.
+    /// `Unavailable` when the request was surely not carried out; `Unknown` when its reply was lost.
     ///
     /// # Cancel safety
     /// A dropped leave may or may not have been carried out; leaving again is harmless.
-    async fn leave(&self) -> Result<()>;
+    async fn leave(&self) -> Result<Leave>;
 
     /// Turns this exclusive node of a read/write lock, which is admitted, into a shared one (RULES B12): it keeps its
     /// place and its sequence number, and the readers up to the next writer behind it are admitted and woken. One try, bounded
@@ -261,9 +341,9 @@ mod tests {
             .flat_map(|reason| [(reason, true), (reason, false)])
         {
             let (clock, hold) = (Clock::tokio(), Duration::from_secs(5));
-            let node = NodeState::new(Lease::new(clock.clone(), 2 * hold, clock.now()), 1);
+            let node = NodeKeeper::new(LeaseKeeper::new(clock.clone(), 2 * hold, clock.now()), 1);
             node.end_at(clock.now() + hold);
-            node.lease().end(reason);
+            node.lease_keeper().end(reason);
             if looked {
                 assert_eq!(node.lost(), Some(reason));
             }
@@ -278,7 +358,7 @@ mod tests {
         // On a thread of its own, which a wait that never yields keeps.
         thread::spawn(move || {
             let clock = Clock::system();
-            let node = NodeState::new(Lease::new(clock.clone(), Duration::ZERO, clock.now()), 1);
+            let node = NodeKeeper::new(LeaseKeeper::new(clock.clone(), Duration::ZERO, clock.now()), 1);
             node.end_at(Moment::PAST);
             let seen = node.state();
             yielded.send((seen, node.changed(seen).now_or_never()))
@@ -292,7 +372,7 @@ mod tests {
         const TTL: Duration = Duration::from_secs(10);
         for reading in 0..8 {
             let clock = Clock::tokio();
-            let node = NodeState::new(Lease::new(clock.clone(), TTL, clock.now()), 1);
+            let node = NodeKeeper::new(LeaseKeeper::new(clock.clone(), TTL, clock.now()), 1);
             let slept = clock.clone();
             clock.meanwhile(reading, move || slept.jump(TTL));
             let mut waiting = Box::pin(node.until_lost());
@@ -301,7 +381,7 @@ mod tests {
             (0..=reading).for_each(|_| {
                 clock.now();
             });
-            node.lease().tick();
+            node.lease_keeper().tick();
             let told = told.or_else(|| waiting.now_or_never());
             assert_eq!(told, Some(LostReason::Expired), "after reading {reading}");
         }

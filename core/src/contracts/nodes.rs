@@ -8,10 +8,12 @@ use async_trait::async_trait;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
+use super::limit::{AskedLimit, StoredLimit};
 use super::node::Node;
 use crate::address::Address;
 use crate::decide::Claim;
 use crate::error::{Error, ErrorKind, Result};
+use crate::shown::shown;
 
 /// The longest label (and node data), in bytes.
 pub const MAX_LABEL_BYTES: usize = 4096;
@@ -80,8 +82,8 @@ pub struct Join {
     pub id: NodeId,
     /// The admission rule and weight.
     pub claim: Claim,
-    /// The limit of a queue of permits that this client expects; `None` follows the stored one.
-    pub limit: Option<u32>,
+    /// What this client asks of the limit of a queue of permits.
+    pub limit: AskedLimit,
     /// The owner's label, shown in listings.
     pub label: Arc<str>,
     /// Whether it may wait.
@@ -91,18 +93,35 @@ pub struct Join {
 }
 
 impl Join {
-    /// The refusal of a join of permits by the limit that is stored.
-    pub fn conflict(&self, stored: Option<u32>) -> Error {
-        let why = match (stored, self.limit) {
-            (None, _) => "no limit is stored yet: use semaphore(key, limit), or set_limit".to_owned(),
-            (Some(stored), Some(asked)) if stored != asked => {
+    /// The limit that counts for this join of permits beside what is stored. Where nothing is, the join stores it.
+    ///
+    /// # Errors
+    /// `Conflict`: what is stored refuses the join.
+    pub fn settle(&self, stored: &StoredLimit) -> Result<u32> {
+        let counts = match stored {
+            StoredLimit::Foreign(_) => None,
+            _ => self.limit.beside(stored.permits()),
+        };
+        counts.filter(|limit| self.claim.weight() <= *limit).ok_or_else(|| self.conflict(stored))
+    }
+
+    /// The refusal of a join of permits by what is stored as the limit.
+    pub fn conflict(&self, stored: &StoredLimit) -> Error {
+        let weight = self.claim.weight();
+        let why = match (stored.clone(), self.limit) {
+            (StoredLimit::Absent, AskedLimit::Stored) => {
                 format!(
-                    "the stored limit is {stored}, not {asked}: set_limit changes it, semaphore_as_stored follows it"
+                    "{stored} yet: semaphore(key, limit) and semaphore_or_stored(key, limit) store one, set_limit too"
                 )
             }
-            (Some(stored), _) => {
-                format!("its weight of {} is above the stored limit of {stored}", self.claim.weight())
+            (StoredLimit::Permits(limit), AskedLimit::Exactly(asked)) if limit != asked => format!(
+                "{stored}, not {asked}: semaphore_or_stored(key, {asked}) takes the stored limit, set_limit changes it"
+            ),
+            (StoredLimit::Absent, AskedLimit::Exactly(limit) | AskedLimit::UnlessStored(limit))
+            | (StoredLimit::Permits(limit), _) => {
+                format!("its weight of {weight} is above the limit of {limit}")
             }
+            (StoredLimit::Foreign(_), _) => stored.to_string(),
         };
         Error::new(ErrorKind::Conflict, why).on(self.queue.name())
     }
@@ -128,10 +147,20 @@ pub struct Entry {
     pub claim: Claim,
     /// Whether it is admitted.
     pub admitted: bool,
-    /// The owner's label.
+    /// The owner's label, as [`label_of`](Entry::label_of) makes it of what stands on the server.
     pub label: String,
     /// How long it has been in the queue, as far as the server tells (for display only).
     pub age: Option<Duration>,
+}
+
+impl Entry {
+    /// A label as a listing shows it, of what stands on the server. Any client may have written that: what is no UTF-8 stands as
+    /// U+FFFD, what would act on a terminal is escaped, and what is longer than [`MAX_LABEL_BYTES`] is cut.
+    pub fn label_of(written: &[u8]) -> String {
+        // The rest cannot be shown, and is not looked at.
+        let start = &written[..written.len().min(MAX_LABEL_BYTES + 1)];
+        shown(&String::from_utf8_lossy(start), MAX_LABEL_BYTES).into_owned()
+    }
 }
 
 /// Which part of a listing is wanted.
@@ -204,7 +233,7 @@ pub trait SequentialNodes: Send + Sync {
     /// The stored limit of a queue of permits; `None` before the first join that brought one.
     ///
     /// # Errors
-    /// `Unavailable`.
+    /// `Unavailable`; `Conflict` where something else than a limit is stored, which the error shows.
     ///
     /// # Cancel safety
     /// Reads only.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::contracts::StoredLimit;
 use crate::error::{Error, ErrorKind};
 
 /// What a node asks of its queue: its admission rule and weight.
@@ -17,15 +18,15 @@ pub enum Claim {
 }
 
 impl Claim {
-    /// The end of a wait for permits whose limit was set below their weight: they would wait for ever.
-    pub fn outweighs(self, limit: u32) -> Error {
-        let why = match limit {
-            // No limit that anybody could set.
-            0 => "the stored limit was removed while it waited".to_owned(),
-            _ => {
+    /// The end of a wait for permits that what is stored as the limit does not let in any more: they would wait for ever.
+    pub fn outweighs(self, stored: &StoredLimit) -> Error {
+        let why = match stored {
+            StoredLimit::Absent => "the stored limit was removed while it waited".to_owned(),
+            StoredLimit::Permits(limit) => {
                 let weight = self.weight();
                 format!("its weight of {weight} is above the limit, which was set to {limit} while it waited")
             }
+            StoredLimit::Foreign(_) => format!("while it waited, {stored}"),
         };
         Error::new(ErrorKind::Conflict, why)
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Claim, fits};
-use crate::contracts::{NodeId, Patience};
+use crate::contracts::{AskedLimit, NodeId, Patience};
 
 /// How many expired nodes one operation drops at most, oldest expiry first: no operation takes long.
 pub const PRUNE_AT_MOST: usize = 256;
@@ -43,8 +43,8 @@ pub struct Ask {
     pub id: NodeId,
     /// What it claims.
     pub claim: Claim,
-    /// The limit it expects (permits).
-    pub limit: Option<u32>,
+    /// What it asks of the limit (permits).
+    pub limit: AskedLimit,
     /// The TTL of its node.
     pub ttl: Micros,
     /// Whether it may wait.
@@ -118,11 +118,8 @@ impl Queue {
             }
         }
         if let Claim::Permits(weight) = ask.claim {
-            let limit = match (self.limit, ask.limit) {
-                (Some(stored), None) => stored,
-                (Some(stored), Some(asked)) if stored == asked => stored,
-                (None, Some(asked)) => asked,
-                (stored, _) => return Answer::Conflict { stored },
+            let Some(limit) = ask.limit.beside(self.limit) else {
+                return Answer::Conflict { stored: self.limit };
             };
             if weight > limit {
                 return Answer::Conflict { stored: Some(limit) };
@@ -332,7 +329,7 @@ mod tests {
     }
 
     fn ask(n: u8, claim: Claim) -> Ask {
-        Ask { id: id(n), claim, limit: Some(2), ttl: TTL, patience: Patience::Wait }
+        Ask { id: id(n), claim, limit: AskedLimit::Exactly(2), ttl: TTL, patience: Patience::Wait }
     }
 
     fn waiting(answer: Answer) -> bool {
@@ -387,16 +384,30 @@ mod tests {
         }
         let mut queue = Queue::new();
         queue.join(1, &ask(1, Claim::Permits(1)));
-        let other = Ask { limit: Some(3), ..ask(2, Claim::Permits(1)) };
+        let other = Ask { limit: AskedLimit::Exactly(3), ..ask(2, Claim::Permits(1)) };
         assert_eq!(queue.join(2, &other).0, Answer::Conflict { stored: Some(2) });
         assert_eq!(queue.join(2, &ask(3, Claim::Permits(3))).0, Answer::Conflict { stored: Some(2) });
+    }
+
+    #[test]
+    fn a_limit_is_stored_where_none_is_and_followed_where_another_is() {
+        let unless_stored = |n, weight, limit| {
+            let limit = AskedLimit::UnlessStored(limit);
+            Ask { limit, patience: Patience::Try, ..ask(n, Claim::Permits(weight)) }
+        };
+        let mut queue = Queue::new();
+        assert_eq!(queue.join(1, &unless_stored(1, 4, 3)).0, Answer::Conflict { stored: Some(3) });
+        assert_eq!(queue.limit(), None, "the join was refused");
+        assert_eq!(queue.join(1, &unless_stored(1, 2, 3)).0, Answer::Admitted { sequence: 1 });
+        assert_eq!(queue.join(2, &unless_stored(2, 1, 9)).0, Answer::Admitted { sequence: 2 });
+        assert_eq!((queue.limit(), queue.join(3, &unless_stored(3, 1, 9)).0), (Some(3), Answer::Refused));
     }
 
     #[test]
     fn waiters_follow_the_limit() {
         let mut queue = Queue::new();
         for (n, weight) in [(1, 2), (2, 1), (3, 2), (4, 1)] {
-            let ask = Ask { limit: Some(3), ..ask(n, Claim::Permits(weight)) };
+            let ask = Ask { limit: AskedLimit::Exactly(3), ..ask(n, Claim::Permits(weight)) };
             queue.join(u64::from(n), &ask);
         }
         // Lower than what is held: nobody is revoked, nobody is admitted until the sum fits.

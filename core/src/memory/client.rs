@@ -15,7 +15,9 @@ use super::store::{LeaseId, Memory};
 use crate::address::Address;
 use crate::capabilities::{Capabilities, Eviction};
 use crate::config::Config;
-use crate::contracts::{Backend, Close, Entry, Join, Joined, Lease, NodeState, Page, SequentialNodes};
+use crate::contracts::{
+    Backend, Close, Entry, Join, Joined, Lease, LeaseKeeper, NodeKeeper, Page, SequentialNodes,
+};
 use crate::decide::queue::{Answer, Ask};
 use crate::decide::renewal_period;
 use crate::error::{Error, LostReason, Result};
@@ -30,13 +32,13 @@ pub(super) struct Shared {
     ttl: Duration,
     // A lease that is opened anew is not to end with the runtime of whoever asked for it.
     runtime: Handle,
-    current: Mutex<(LeaseId, Lease)>,
+    current: Mutex<(LeaseId, LeaseKeeper)>,
 }
 
 impl MemoryBackend {
     pub(super) fn open(store: Memory, config: &Config) -> (Arc<dyn Backend>, Link) {
         let link = Link::new(store.clone(), config.request_timeout);
-        let lease = Lease::new(store.clock().clone(), config.ttl, store.clock().now());
+        let lease = LeaseKeeper::new(store.clock().clone(), config.ttl, store.clock().now());
         let id = store.open_lease(config.ttl);
         link.set_lease(id);
         let (runtime, current) = (Handle::current(), Mutex::new((id, lease)));
@@ -67,7 +69,7 @@ impl Shared {
             return Ok(());
         }
         let (old, clock) = (current.0, self.store.clock().clone());
-        *current = (self.store.open_lease(self.ttl), Lease::new(clock.clone(), self.ttl, clock.now()));
+        *current = (self.store.open_lease(self.ttl), LeaseKeeper::new(clock.clone(), self.ttl, clock.now()));
         self.link.set_lease(current.0);
         drop(current);
         // Given back, so that nobody waits behind our own old nodes (RULES C6).
@@ -77,7 +79,7 @@ impl Shared {
     }
 }
 
-async fn renew(client: Weak<Shared>, id: LeaseId, lease: Lease) {
+async fn renew(client: Weak<Shared>, id: LeaseId, lease: LeaseKeeper) {
     let clock = lease.clock().clone();
     let period = renewal_period(lease.ttl());
     let mut next = clock.now() + period;
@@ -86,7 +88,7 @@ async fn renew(client: Weak<Shared>, id: LeaseId, lease: Lease) {
         let Some(client) = client.upgrade() else { return };
         let sent = clock.now();
         next = sent + period;
-        lease.awaiting(next);
+        lease.awaiting(sent, next);
         let store = client.store.clone();
         match client.link.request(move || store.renew(id)).await {
             Ok(Some(())) => {
@@ -125,7 +127,7 @@ impl SequentialNodes for MemoryBackend {
             .link
             .request(move || {
                 store.join(id, &queue, &ask, |sequence| {
-                    let state = NodeState::new(node_lease, sequence);
+                    let state = NodeKeeper::new(node_lease, sequence);
                     Arc::new(MemoryNode::new(queue.clone(), ask.id, id, label, ask.claim, state, client))
                 })
             })
@@ -137,7 +139,7 @@ impl SequentialNodes for MemoryBackend {
             Some((Answer::Admitted { .. }, Some(node))) => Ok(Joined::Admitted(node)),
             Some((Answer::Waiting { .. }, Some(node))) => Ok(Joined::Waiting(node)),
             Some((Answer::Refused, _)) => Ok(Joined::Refused),
-            Some((Answer::Conflict { stored }, _)) => Err(join.conflict(stored)),
+            Some((Answer::Conflict { stored }, _)) => Err(join.conflict(&stored.into())),
             // The store does not know our lease: it was ended from outside.
             None => {
                 lease.end(LostReason::Revoked);
@@ -150,7 +152,7 @@ impl SequentialNodes for MemoryBackend {
 
     async fn abandon(&self, join: &Join) -> Result<()> {
         let (store, queue, id) = (self.shared.store.clone(), join.queue.clone(), join.id);
-        self.shared.link.request(move || store.abandon(&queue, id)).await
+        self.shared.link.request(move || store.abandon(&queue, id)).await.map(drop)
     }
 
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
@@ -193,7 +195,7 @@ impl Backend for MemoryBackend {
     }
 
     fn lease(&self) -> Lease {
-        self.shared.current.lock().1.clone()
+        self.shared.current.lock().1.lease().clone()
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -11,7 +11,7 @@ use super::client::Shared;
 use super::store::{LeaseId, moment};
 use crate::address::Address;
 use crate::clock::Moment;
-use crate::contracts::{Node, NodeId, NodeState};
+use crate::contracts::{Leave, Node, NodeId, NodeKeeper, NodeState};
 use crate::decide::queue::Answer;
 use crate::decide::{Claim, recheck, renewal_period};
 use crate::error::{Error, LostReason, Result};
@@ -24,7 +24,9 @@ pub(super) struct MemoryNode {
     pub(super) joined: Moment,
     // A request of its join may still be on its way: it must meet a tombstone.
     pub(super) repeated: AtomicBool,
-    state: NodeState,
+    // A leave of its own has removed it, whether or not that was answered.
+    pub(super) removed: AtomicBool,
+    state: NodeKeeper,
     claim: Claim,
     woken: Notify,
     // Weak: the store keeps the node, and must not keep the client of a dead handle alive.
@@ -38,7 +40,7 @@ impl MemoryNode {
         lease: LeaseId,
         label: Arc<str>,
         claim: Claim,
-        state: NodeState,
+        state: NodeKeeper,
         client: Weak<Shared>,
     ) -> Self {
         let joined = state.lease().clock().now();
@@ -49,6 +51,7 @@ impl MemoryNode {
             label,
             joined,
             repeated: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
             state,
             claim,
             woken: Notify::new(),
@@ -96,7 +99,7 @@ impl Node for MemoryNode {
                 Ok(Answer::Waiting { ahead_expires, .. }) => {
                     recheck(clock.now() + period, moment(ahead_expires))
                 }
-                Ok(Answer::Conflict { stored }) => return Err(self.claim.outweighs(stored.unwrap_or(0))),
+                Ok(Answer::Conflict { stored }) => return Err(self.claim.outweighs(&stored.into())),
                 Ok(_) => {
                     // Not by its own lease's end, or the look at the top would have seen it.
                     self.state.gone(LostReason::Revoked);
@@ -113,7 +116,7 @@ impl Node for MemoryNode {
         }
     }
 
-    async fn leave(&self) -> Result<()> {
+    async fn leave(&self) -> Result<Leave> {
         let client = self.client()?;
         let (store, queue, id, sequence) =
             (client.store.clone(), self.queue.clone(), self.id, self.sequence());
@@ -122,7 +125,8 @@ impl Node for MemoryNode {
             true => store.abandon(&queue, id),
             false => store.leave(&queue, id, sequence),
         };
-        client.link.request(leave).await
+        let was_there = client.link.request(leave).await?;
+        Ok(Leave::of(was_there || self.removed.load(Ordering::Acquire)))
     }
 
     async fn downgrade(&self) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
@@ -227,22 +228,25 @@ impl Memory {
         })
     }
 
-    pub(super) fn leave(&self, address: &Address, id: NodeId, sequence: u64) {
+    /// Answers whether it was there.
+    pub(super) fn leave(&self, address: &Address, id: NodeId, sequence: u64) -> bool {
         self.with(|state, now| {
-            if let Some(queue) = state.queues.get_mut(address) {
-                let (_, told) = queue.leave(now, id, sequence);
-                state.tell(address, told);
-            }
-            state.forget(id, None);
-        });
+            let Some(queue) = state.queues.get_mut(address) else { return false };
+            let (was_there, told) = queue.leave(now, id, sequence);
+            state.tell(address, told);
+            state.left(id, was_there);
+            was_there
+        })
     }
 
-    pub(super) fn abandon(&self, address: &Address, id: NodeId) {
+    /// Answers whether a node was there.
+    pub(super) fn abandon(&self, address: &Address, id: NodeId) -> bool {
         self.with(|state, now| {
-            let (_, told) = state.queues.entry(address.clone()).or_default().abandon(now, id);
+            let (was_there, told) = state.queues.entry(address.clone()).or_default().abandon(now, id);
             state.tell(address, told);
-            state.forget(id, None);
-        });
+            state.left(id, was_there);
+            was_there
+        })
     }
 
     /// Where a node stands now: drops what has expired first, and wakes those that this admits.
@@ -270,7 +274,7 @@ impl Memory {
                         sequence,
                         claim: slot.claim,
                         admitted,
-                        label: node.map(|node| node.label.to_string()).unwrap_or_default(),
+                        label: node.map(|node| Entry::label_of(node.label.as_bytes())).unwrap_or_default(),
                         age: node.map(|node| self.0.clock.now().since(node.joined)),
                     }
                 })
@@ -335,6 +339,14 @@ impl State {
                 node.wake();
             }
         }
+    }
+
+    /// Its owner gave it back.
+    fn left(&mut self, id: NodeId, was_there: bool) {
+        if let Some(node) = self.live.get(&id).filter(|_| was_there) {
+            node.removed.store(true, Ordering::Release);
+        }
+        self.forget(id, None);
     }
 
     fn forget(&mut self, id: NodeId, reason: Option<LostReason>) {

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
+use super::verb::Ask;
 use crate::address::Address;
 use crate::attempt::Request;
 use crate::clock::Moment;
-use crate::contracts::{Entry, Page, Patience};
+use crate::contracts::{AskedLimit, Entry, Page, Patience};
 use crate::coordinator::Coordinator;
 use crate::decide::Claim;
 use crate::error::{Error, Result};
 use crate::holding::Holding;
 use crate::label;
-use crate::reentrancy::{Mode, Owner, Share};
+use crate::reentrancy::{Bounds, Mode, Owner, Share};
 
 /// How to acquire. Lengths of time are counted by the client's clock, which goes on while the machine sleeps; zero is refused.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +25,7 @@ pub struct Acquire {
     label: Option<Arc<str>>,
     max_hold: Option<Duration>,
     at_least: Option<Duration>,
+    fail_fast: bool,
 }
 
 impl Acquire {
@@ -38,7 +40,8 @@ impl Acquire {
         self
     }
 
-    /// Another label than the coordinator's in listings, up to 4 KiB.
+    /// Another label than the coordinator's in listings, up to 4 KiB. People read it on a terminal: one with a control character, or
+    /// with a character that changes the direction of the text around it, is refused.
     pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
         self.label = Some(label.into());
         self
@@ -66,6 +69,15 @@ impl Acquire {
     /// [`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close) is false.
     pub fn hold_at_least(mut self, length: Duration) -> Self {
         self.at_least = Some(length);
+        self
+    }
+
+    /// Answers `Unavailable` as soon as the coordinator does not answer, instead of waiting until it does: at once where the lease is
+    /// [`Suspended`](crate::contracts::LeaseState::Suspended), as soon as it is so while it waits in the queue, and at the first request
+    /// that fails. For a service that has another answer ready (503) and does not keep its callers waiting in an outage. A
+    /// re-entry waits for nothing, and is let in.
+    pub fn fail_fast(mut self) -> Self {
+        self.fail_fast = true;
         self
     }
 
@@ -97,7 +109,7 @@ impl Acquire {
         (coordinator.clock().now() + within).min(Moment::from_nanos(Moment::NEVER.as_nanos() - 1))
     }
 
-    fn request(self, line: &Line, claim: Claim, limit: Option<u32>, patience: Patience) -> Result<Request> {
+    fn request(self, line: &Line, claim: Claim, limit: AskedLimit, patience: Patience) -> Result<Request> {
         let Line { coordinator, queue, .. } = line;
         self.check()?;
         let deadline = self.deadline(coordinator, patience);
@@ -110,9 +122,21 @@ impl Acquire {
             patience,
             deadline,
             request_timeout: coordinator.request_timeout(),
+            fail_fast: self.fail_fast,
             max_hold: self.max_hold,
             on_queue: None,
         })
+    }
+}
+
+impl Ask<'_> {
+    /// The options; the label is the owner's unless another is given.
+    fn options(self) -> Acquire {
+        let mut options = self.options;
+        if let Some(owner) = self.owner {
+            options.label.get_or_insert_with(|| Arc::clone(owner.label()));
+        }
+        options
     }
 }
 
@@ -132,15 +156,15 @@ pub(super) struct Acquired {
 }
 
 impl Line {
-    /// Joins, waits if `patience` allows it, and makes the hold. `None`: a try was refused.
-    pub(super) async fn ask(
+    /// Joins, waits if it may, and makes a hold that stands alone. `None`: a try was refused.
+    pub(super) async fn alone(
         &self,
-        operation: &'static str,
-        options: Acquire,
+        ask: Ask<'_>,
         claim: Claim,
-        limit: Option<u32>,
-        patience: Patience,
+        limit: AskedLimit,
     ) -> Result<Option<Acquired>> {
+        let Ask { operation, patience, .. } = ask;
+        let options = ask.options();
         let at_least = options.at_least;
         let told = |error: Error| error.in_operation(operation).on(self.queue.name());
         let request = options.request(self, claim, limit, patience).map_err(told)?;
@@ -149,11 +173,16 @@ impl Line {
 
     async fn carry_out(&self, request: &Request, at_least: Option<Duration>) -> Result<Option<Acquired>> {
         let (recipe, key) = (self.recipe, self.queue.name());
+        let begun = self.coordinator.clock().now();
         let admitted = self
             .coordinator
             .acquire(request)
             .instrument(tracing::debug_span!("latchwork.wait", recipe, key))
-            .await?;
+            .await
+            .inspect_err(|error| {
+                let waited = self.coordinator.clock().now().since(begun);
+                tracing::debug!(recipe, key, ?waited, %error, "not acquired");
+            })?;
         Ok(admitted.map(|admitted| {
             let holding = Holding::new(self.coordinator.clone(), self.queue.clone(), admitted.node, at_least);
             let (token, waited) = (holding.token(), admitted.waited);
@@ -164,41 +193,22 @@ impl Line {
         }))
     }
 
-    /// As [`ask`](Line::ask), and waits.
-    pub(super) async fn wait(
-        &self,
-        operation: &'static str,
-        options: Acquire,
-        claim: Claim,
-        limit: Option<u32>,
-    ) -> Result<Acquired> {
-        match self.ask(operation, options, claim, limit, Patience::Wait).await? {
-            Some(acquired) => Ok(acquired),
-            None => unreachable!("only a try is refused"),
-        }
-    }
-
-    /// Enters again where `owner` holds, else joins as [`ask`](Line::ask). `None`: a try was refused.
-    pub(super) async fn enter(
-        &self,
-        operation: &'static str,
-        owner: &Owner,
-        mode: Mode,
-        options: Acquire,
-        patience: Patience,
-    ) -> Result<Option<Share>> {
+    /// Enters again where `owner` holds, else joins as [`alone`](Line::alone). `None`: a try was refused.
+    pub(super) async fn enter(&self, ask: Ask<'_>, owner: &Owner, mode: Mode) -> Result<Option<Share>> {
+        let Ask { operation, patience, .. } = ask;
         let told = |error: Error| error.in_operation(operation).on(self.queue.name());
-        let mut options = options;
-        options.label.get_or_insert_with(|| Arc::clone(owner.label()));
+        let options = Ask { owner: Some(owner), ..ask }.options();
         let at_least = options.at_least;
         // Made of options that are refused for a re-entry too; its deadline is that of all that follows.
-        let request = options.request(self, mode.claim(), None, patience).map_err(told)?;
+        let request = options.request(self, mode.claim(), AskedLimit::Stored, patience).map_err(told)?;
         let acquire = |on_queue| {
-            let request = Request { on_queue: Some(on_queue), ..request.clone() };
-            async move { Ok(self.carry_out(&request, at_least).await?.map(|acquired| acquired.holding)) }
+            let (line, request) = (self.clone(), Request { on_queue: Some(on_queue), ..request.clone() });
+            async move { Ok(line.carry_out(&request, at_least).await?.map(|acquired| acquired.holding)) }
         };
         let key = (owner.clone(), self.queue.clone());
-        Share::enter(&self.coordinator, key, mode, request.deadline, patience, acquire).await.map_err(told)
+        let bounds = Bounds { deadline: request.deadline, patience, fail_fast: request.fail_fast };
+        let entered = Share::enter(&self.coordinator, key, mode, bounds, acquire);
+        self.coordinator.serve(entered).await.map_err(told)
     }
 
     pub(super) async fn list(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
@@ -206,10 +216,7 @@ impl Line {
     }
 
     pub(super) async fn force_release(&self, sequence: u64) -> Result<bool> {
-        self.coordinator
-            .backend()
-            .revoke(&self.queue, sequence)
-            .await
-            .map_err(|error| error.in_operation("force_release").on(self.queue.name()))
+        let revoked = self.coordinator.serve(self.coordinator.backend().revoke(&self.queue, sequence)).await;
+        revoked.map_err(|error| error.in_operation("force_release").on(self.queue.name()))
     }
 }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use super::acquire::Acquired;
 use crate::error::Result;
-use crate::hold::{Fenced, Hold, Release};
+use crate::hold::{Fenced, Hold, Release, own_methods};
 use crate::holding::{Holding, Tenure};
 use crate::reentrancy::Share;
 use crate::token::Token;
@@ -112,6 +112,9 @@ impl WriteGuard {
         turned.map(ReadGuard).map_err(|error| error.in_operation("downgrade").on(key.name()))
     }
 }
+
+own_methods!(ReadGuard);
+own_methods!(WriteGuard, fenced);
 
 #[async_trait]
 impl Hold for ReadGuard {

@@ -6,6 +6,8 @@ mod mutex;
 mod reentrant;
 mod rwlock;
 mod semaphore;
+mod under;
+mod verb;
 
 pub use acquire::Acquire;
 pub use guards::{ReadGuard, WriteGuard};

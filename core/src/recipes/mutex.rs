@@ -7,13 +7,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::acquire::{Acquire, Acquired, Line};
+use super::under::under;
+use super::verb::{Ask, verb};
 use crate::address::Address;
-use crate::contracts::{Entry, Patience};
+use crate::contracts::{AskedLimit, Entry, Patience};
 use crate::coordinator::Coordinator;
 use crate::decide::Claim;
 use crate::error::Result;
-use crate::hold::{Fenced, Hold, Release};
+use crate::hold::{Fenced, Hold, Release, own_methods};
 use crate::holding::{Holding, Tenure};
+use crate::reentrancy::Owner;
 use crate::token::Token;
 
 /// A fair mutex on a coordinator: not reentrant, admitted in the order of joining, each hold with a
@@ -57,73 +60,61 @@ impl Mutex {
         Self { line: Line { coordinator, queue, recipe: "mutex" } }
     }
 
-    /// Waits its turn, without a deadline: as long as others hold. While the coordinator does not answer,
-    /// it keeps its place until its lease is lost, then joins anew, and gives up after one TTL without an answer.
-    /// What this client gave back of the same key before is waited for first.
-    ///
-    /// While it waits it stands in the queue, and may be admitted when nobody looks: poll it, or drop it. One that is kept and not
-    /// polled keeps everybody else out.
-    ///
-    /// # Errors
-    /// `Unavailable`; `Lost` when the place in the queue was removed by another, or forgotten by the server; `Forbidden`; `Conflict` when
-    /// keys of another program stand in its place; `Misconfigured`; `Closed`.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing in the queue; its node is gone in the background within a round trip. (On
-    /// Redis and etcd a marker may stay beside the queue for ten minutes: a join that was under way must not land late.)
-    pub async fn acquire(&self) -> Result<MutexGuard> {
-        self.acquire_with(Acquire::new()).await
+    verb! {
+        /// Waits its turn, without a deadline: as long as others hold. While the coordinator does not answer,
+        /// it keeps its place until its lease is lost, then joins anew, and gives up when the server has been silent for one TTL, and
+        /// what is asked last for one request timeout: it ends a TTL and a request timeout after the last answer, at the latest.
+        /// What this client gave back of the same key before is waited for first.
+        ///
+        /// While it waits it stands in the queue, and may be admitted when nobody looks: poll it, or drop it. One that is kept and not
+        /// polled keeps everybody else out.
+        ///
+        /// # Errors
+        /// `Unavailable`; `Lost` when the place in the queue was removed by another, or forgotten by the server; `Forbidden`; `Conflict` when
+        /// keys of another program stand in its place; `Misconfigured`; `Closed`.
+        ///
+        /// # Cancel safety
+        /// Cancel-safe: a dropped acquire leaves nothing in the queue; its node is gone in the background within a round trip. (On
+        /// Redis and etcd a marker may stay beside the queue for ten minutes: a join that was under way must not land late.)
+        acquire() -> MutexGuard, by take;
+        acquire_within, acquire_with;
+        /// Acquires if nobody holds or waits; never waits. `Ok(None)`: somebody does. Where a backend's
+        /// [`clean_try`](crate::Capabilities::clean_try) is false, two tries at one instant on a free lock may both fail.
+        ///
+        /// # Errors
+        /// `Unavailable` when there is no answer within the request timeout (where the lease expires meanwhile, it is asked again under
+        /// a new one); `Forbidden`; `Conflict` and `Misconfigured` as for those who wait; `Lost` when its node was removed by another
+        /// meanwhile; `Closed`.
+        ///
+        /// # Cancel safety
+        /// Cancel-safe: leaves nothing in the queue.
+        try_acquire, try_acquire_with;
+        /// Its label is what listings show. The mutex is not reentrant: an owner who holds it and acquires it again waits for itself;
+        /// a [`ReentrantMutex`](super::ReentrantMutex) of the same key lets it enter again.
+        ///
+        /// # Errors
+        /// As [`acquire`](Self::acquire), and `InvalidArgument` naming `label` where the owner's is empty, longer than 4 KiB or has a
+        /// control character.
+        ///
+        /// # Cancel safety
+        /// As [`acquire`](Self::acquire).
+        acquire_as, acquire_as_with, try_acquire_as, try_acquire_as_with;
     }
 
-    /// Acquires if nobody holds or waits; never waits. `Ok(None)`: somebody does. Where a backend's
-    /// [`clean_try`](crate::Capabilities::clean_try) is false, two tries at one instant on a free lock may both fail.
-    ///
-    /// # Errors
-    /// `Unavailable` when there is no answer within the request timeout (where the lease expires meanwhile, it is asked again under
-    /// a new one); `Forbidden`; `Conflict` and `Misconfigured` as for those who wait; `Lost` when its node was removed by another
-    /// meanwhile; `Closed`.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: leaves nothing in the queue.
-    pub async fn try_acquire(&self) -> Result<Option<MutexGuard>> {
-        self.try_acquire_with(Acquire::new()).await
+    async fn take(&self, ask: Ask<'_>) -> Result<Option<MutexGuard>> {
+        Ok(self.line.alone(ask, Claim::Exclusive, AskedLimit::Stored).await?.map(Self::guard))
     }
 
-    /// Waits its turn, at most for `deadline` in all (joining, waiting, reconnecting).
+    /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost.
     ///
     /// # Errors
-    /// As [`acquire`](Mutex::acquire), and `Timeout`: nothing stays.
+    /// As [`acquire`](Self::acquire); `Lost` with the reason when it was lost, also when the server says so only at the release; `Unknown`
+    /// when the release was not confirmed.
     ///
     /// # Cancel safety
-    /// As [`acquire`](Mutex::acquire).
-    pub async fn acquire_within(&self, deadline: Duration) -> Result<MutexGuard> {
-        self.acquire_with(Acquire::new().within(deadline)).await
-    }
-
-    /// Acquires with options.
-    ///
-    /// # Errors
-    /// As [`acquire_within`](Mutex::acquire_within), and `InvalidArgument` naming the option.
-    ///
-    /// # Cancel safety
-    /// As [`acquire`](Mutex::acquire).
-    pub async fn acquire_with(&self, options: Acquire) -> Result<MutexGuard> {
-        self.line.wait("acquire", options, Claim::Exclusive, None).await.map(Self::guard)
-    }
-
-    /// Tries with options (`within` has no meaning for a try).
-    ///
-    /// # Errors
-    /// As [`try_acquire`](Mutex::try_acquire), and `InvalidArgument` naming the option.
-    ///
-    /// # Cancel safety
-    /// As [`try_acquire`](Mutex::try_acquire).
-    pub async fn try_acquire_with(&self, options: Acquire) -> Result<Option<MutexGuard>> {
-        Ok(self
-            .line
-            .ask("try_acquire", options, Claim::Exclusive, None, Patience::Try)
-            .await?
-            .map(Self::guard))
+    /// Dropped, it leaves nothing: what is held is released in the background.
+    pub async fn with_lock<T>(&self, work: impl AsyncFnOnce(&MutexGuard) -> T) -> Result<T> {
+        under(self.acquire().await?, work).await
     }
 
     /// The key, as it was given.
@@ -186,6 +177,8 @@ impl MutexGuard {
         self.waited
     }
 }
+
+own_methods!(MutexGuard, fenced);
 
 #[async_trait]
 impl Hold for MutexGuard {

@@ -2,15 +2,18 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use super::acquire::{Acquire, Line};
+use super::under::under;
+use super::verb::{Ask, verb};
 use crate::address::Address;
 use crate::contracts::{Entry, Patience};
 use crate::coordinator::Coordinator;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hold::{Fenced, Hold, Release};
+use crate::hold::{Fenced, Hold, Release, own_methods};
 use crate::holding::Tenure;
 use crate::reentrancy::{Mode, Owner, Share};
 use crate::token::Token;
@@ -21,7 +24,8 @@ use crate::token::Token;
 ///
 /// *Protocol.* All holds of an owner on a key hang on one node. A re-entry keeps the token and does not stretch a fixed end.
 /// When the node is lost, all its holds are lost together, and a later acquisition is a new one with a new token,
-/// never a silent continuation. Two tasks of one owner that acquire at once make one node.
+/// never a silent continuation. Two tasks of one owner that acquire at once make one node, by one acquisition in the background: the
+/// options are those of the task that began it.
 ///
 /// *Why it is safe* towards others, and *when the lease is lost*, is said of the [`Mutex`](super::Mutex): to the server an owner is one
 /// holder. *Source.* Curator's `InterProcessMutex` counts so by thread; here the owner is explicit, since a task is no thread.
@@ -53,80 +57,52 @@ impl ReentrantMutex {
         Self { line: Line { coordinator, queue, recipe: "reentrant_mutex" } }
     }
 
-    /// As [`acquire_as`](ReentrantMutex::acquire_as), by the owner in whose scope the task is.
-    ///
-    /// # Errors
-    /// `NoOwner` outside of [`Owner::scope`]; else as [`acquire_as`](ReentrantMutex::acquire_as).
-    ///
-    /// # Cancel safety
-    /// As [`acquire_as`](ReentrantMutex::acquire_as).
-    pub async fn acquire(&self) -> Result<ReentrantGuard> {
-        self.acquire_as(&self.current("acquire")?).await
-    }
-
-    /// Waits its turn, or enters again at once when this owner holds.
-    ///
-    /// # Errors
-    /// As [`Mutex::acquire`](super::Mutex::acquire), and `InvalidArgument` naming `label` where the owner's is empty, longer than
-    /// 4 KiB or has a control character.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing in the queue; another task of the owner that waited for it takes over.
-    pub async fn acquire_as(&self, owner: &Owner) -> Result<ReentrantGuard> {
-        self.acquire_with(owner, Acquire::new()).await
-    }
-
-    /// Acquires with options, which count for the acquisition, not for a re-entry. The label is the owner's unless
-    /// another is given.
-    ///
-    /// # Errors
-    /// As [`Mutex::acquire_with`](super::Mutex::acquire_with).
-    ///
-    /// # Cancel safety
-    /// As [`acquire_as`](ReentrantMutex::acquire_as).
-    pub async fn acquire_with(&self, owner: &Owner, options: Acquire) -> Result<ReentrantGuard> {
-        match self.enter("acquire", owner, options, Patience::Wait).await? {
-            Some(guard) => Ok(guard),
-            None => unreachable!("only a try is refused"),
-        }
-    }
-
-    /// Enters again if this owner holds, acquires if nobody holds or waits; never waits for others.
-    ///
-    /// # Errors
-    /// As [`Mutex::try_acquire`](super::Mutex::try_acquire), and `InvalidArgument` as [`acquire_as`](ReentrantMutex::acquire_as).
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: leaves nothing in the queue.
-    pub async fn try_acquire_as(&self, owner: &Owner) -> Result<Option<ReentrantGuard>> {
-        self.try_acquire_with(owner, Acquire::new()).await
-    }
-
-    /// As [`try_acquire_as`](ReentrantMutex::try_acquire_as), by the owner in whose scope the task is.
-    ///
-    /// # Errors
-    /// `NoOwner` outside of [`Owner::scope`]; else as [`try_acquire_as`](ReentrantMutex::try_acquire_as).
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: leaves nothing in the queue.
-    pub async fn try_acquire(&self) -> Result<Option<ReentrantGuard>> {
-        self.try_acquire_as(&self.current("try_acquire")?).await
-    }
-
-    /// Tries with options (`within` has no meaning for a try).
-    ///
-    /// # Errors
-    /// As [`Mutex::try_acquire_with`](super::Mutex::try_acquire_with).
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: leaves nothing in the queue.
-    pub async fn try_acquire_with(&self, owner: &Owner, options: Acquire) -> Result<Option<ReentrantGuard>> {
-        self.enter("try_acquire", owner, options, Patience::Try).await
+    verb! {
+        /// Waits its turn, or enters again at once where the owner in whose scope the task is ([`Owner::scope`]) holds.
+        ///
+        /// # Errors
+        /// `NoOwner` outside of a scope; else as [`acquire_as`](Self::acquire_as).
+        ///
+        /// # Cancel safety
+        /// As [`acquire_as`](Self::acquire_as).
+        acquire() -> ReentrantGuard, by take;
+        acquire_within, acquire_with;
+        /// Enters again if the owner in whose scope the task is holds, acquires if nobody holds or waits; never waits for others.
+        ///
+        /// # Errors
+        /// `NoOwner` outside of [`Owner::scope`]; else as [`Mutex::try_acquire`](super::Mutex::try_acquire).
+        ///
+        /// # Cancel safety
+        /// Cancel-safe: leaves nothing in the queue.
+        try_acquire, try_acquire_with;
+        /// It waits its turn, or enters again at once when this owner holds.
+        ///
+        /// # Errors
+        /// As [`Mutex::acquire`](super::Mutex::acquire), and `InvalidArgument` naming `label` where the owner's is empty, longer than
+        /// 4 KiB or has a control character.
+        ///
+        /// # Cancel safety
+        /// Cancel-safe: a dropped acquire leaves nothing in the queue, unless another task of the owner waits for it too: that one keeps the
+        /// place. It runs on the coordinator's runtime, so one that is kept and not polled keeps no other task of the owner waiting;
+        /// from the admission on it holds, and keeps other owners out until it is polled and released, or dropped.
+        acquire_as, acquire_as_with, try_acquire_as, try_acquire_as_with;
     }
 
     /// How often this owner holds it now, by this coordinator: not at all once the node is lost.
     pub fn holds(&self, owner: &Owner) -> usize {
         self.line.coordinator.owners().count(&(owner.clone(), self.line.queue.clone()))
+    }
+
+    /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire); `Lost` with the reason when it was lost, also when the server says so only at the release; `Unknown`
+    /// when the release was not confirmed.
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves nothing: what is held is released in the background.
+    pub async fn with_lock<T>(&self, work: impl AsyncFnOnce(&ReentrantGuard) -> T) -> Result<T> {
+        under(self.acquire().await?, work).await
     }
 
     /// The key, as it was given.
@@ -169,15 +145,9 @@ impl ReentrantMutex {
         })
     }
 
-    async fn enter(
-        &self,
-        operation: &'static str,
-        owner: &Owner,
-        options: Acquire,
-        patience: Patience,
-    ) -> Result<Option<ReentrantGuard>> {
-        let share = self.line.enter(operation, owner, Mode::Exclusive, options, patience).await?;
-        Ok(share.map(ReentrantGuard))
+    async fn take(&self, ask: Ask<'_>) -> Result<Option<ReentrantGuard>> {
+        let owner = ask.owner.map_or_else(|| self.current(ask.operation), |owner| Ok(owner.clone()))?;
+        Ok(self.line.enter(ask, &owner, Mode::Exclusive).await?.map(ReentrantGuard))
     }
 }
 
@@ -197,6 +167,8 @@ impl ReentrantGuard {
         self.0.owner()
     }
 }
+
+own_methods!(ReentrantGuard, fenced);
 
 #[async_trait]
 impl Hold for ReentrantGuard {

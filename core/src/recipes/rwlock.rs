@@ -1,11 +1,14 @@
 //! A fair read/write lock.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::acquire::{Acquire, Line};
 use super::guards::{Held, ReadGuard, WriteGuard};
+use super::under::under;
+use super::verb::{Ask, verb};
 use crate::address::Address;
-use crate::contracts::{Entry, Patience};
+use crate::contracts::{AskedLimit, Entry, Patience};
 use crate::coordinator::Coordinator;
 use crate::error::Result;
 use crate::reentrancy::{Mode, Owner};
@@ -16,11 +19,12 @@ use crate::reentrancy::{Mode, Owner};
 /// writer before it, a writer for everybody before it. So a waiting writer is not starved by readers that come later, and
 /// readers behind it come in together once it is done (or gives up).
 ///
-/// *Owners.* In an owner's scope ([`Owner::scope`], or [`read_as`](RwLock::read_as) and [`write_as`](RwLock::write_as)) all holds
-/// of the owner hang on one node: it may read again past a waiting writer, and who writes may write again and read,
-/// without a request. Once it only reads, the node is downgraded in its place. Who reads and asks to write gets
-/// [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock). Without an owner each hold stands alone: a task that reads and
-/// asks to write, or reads again behind a waiting writer, waits for itself.
+/// *Owners.* All holds of an owner that the calls name ([`read_as`](RwLock::read_as), [`write_as`](RwLock::write_as)) hang on one
+/// node: it may read again past a waiting writer, and who writes may write again and read, without a request. Once it only
+/// reads, the node is downgraded in its place. Who reads and asks to write gets
+/// [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock). Without an owner in the call each hold stands alone and excludes, in the
+/// scope of an owner ([`Owner::scope`]) too: a task that reads and asks to write, or reads again behind a waiting writer, waits for
+/// itself.
 ///
 /// What was said of the [`Mutex`](super::Mutex) about pauses and fencing holds for writers; the tokens of readers
 /// identify them and fence nothing.
@@ -53,140 +57,105 @@ impl RwLock {
         Self { line: Line { coordinator, queue, recipe: "rwlock" } }
     }
 
-    /// Waits until no writer is before it. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
-    ///
-    /// # Errors
-    /// `Unavailable`; `Lost` when the place in the queue was removed by another, or forgotten by the server; `Forbidden`; `Conflict` when
-    /// keys of another program stand in its place; `Misconfigured`; `Closed`.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing in the queue.
-    pub async fn read(&self) -> Result<ReadGuard> {
-        self.read_with(Acquire::new()).await
+    verb! {
+        /// Waits until no writer is before it. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
+        ///
+        /// # Errors
+        /// `Unavailable`; `Lost` when the place in the queue was removed by another, or forgotten by the server; `Forbidden`; `Conflict`
+        /// when keys of another program stand in its place; `Misconfigured`; `Closed`.
+        ///
+        /// # Cancel safety
+        /// Cancel-safe: a dropped read leaves nothing in the queue.
+        read() -> ReadGuard, by take_to_read;
+        read_within, read_with;
+        /// Reads if no writer holds or waits; never waits.
+        ///
+        /// # Errors
+        /// As [`Mutex::try_acquire`](super::Mutex::try_acquire).
+        ///
+        /// # Cancel safety
+        /// Cancel-safe: leaves nothing in the queue.
+        try_read, try_read_with;
+        /// It reads again without a request, past a waiting writer too, where this owner reads or writes.
+        ///
+        /// # Errors
+        /// As [`read`](Self::read), and `InvalidArgument` naming `label` where the owner's is empty, longer than 4 KiB or has a
+        /// control character.
+        ///
+        /// # Cancel safety
+        /// As [`ReentrantMutex::acquire_as`](super::ReentrantMutex::acquire_as).
+        read_as, read_as_with, try_read_as, try_read_as_with;
     }
 
-    /// Waits until nobody is before it. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
-    ///
-    /// # Errors
-    /// As [`read`](RwLock::read), and `Deadlock` in the scope of an owner that reads and does not write.
-    ///
-    /// # Cancel safety
-    /// As [`read`](RwLock::read). Readers that waited behind it come in.
-    pub async fn write(&self) -> Result<WriteGuard> {
-        self.write_with(Acquire::new()).await
+    verb! {
+        /// Waits until nobody is before it. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
+        ///
+        /// # Errors
+        /// As [`read`](Self::read).
+        ///
+        /// # Cancel safety
+        /// As [`read`](Self::read). Readers that waited behind it come in.
+        write() -> WriteGuard, by take_to_write;
+        write_within, write_with;
+        /// Writes if nobody holds or waits; never waits.
+        ///
+        /// # Errors
+        /// As [`try_read`](Self::try_read).
+        ///
+        /// # Cancel safety
+        /// As [`try_read`](Self::try_read).
+        try_write, try_write_with;
+        /// It writes again without a request where this owner writes.
+        ///
+        /// # Errors
+        /// As [`write`](Self::write), `Deadlock` where this owner reads and does not write, and `InvalidArgument` naming `label` where the owner's is empty, longer than 4 KiB or has a
+        /// control character.
+        ///
+        /// # Cancel safety
+        /// As [`ReentrantMutex::acquire_as`](super::ReentrantMutex::acquire_as).
+        write_as, write_as_with, try_write_as, try_write_as_with;
     }
 
-    /// As [`read`](RwLock::read), by an owner.
-    ///
-    /// # Errors
-    /// As [`read`](RwLock::read), and `InvalidArgument` naming `label` where the owner's is empty, longer than 4 KiB or has a
-    /// control character.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing in the queue; another task of the owner that waited for it takes over.
-    pub async fn read_as(&self, owner: &Owner) -> Result<ReadGuard> {
-        owner.scope(self.read()).await
+    async fn take_to_read(&self, ask: Ask<'_>) -> Result<Option<ReadGuard>> {
+        Ok(self.take(ask, Mode::Shared).await?.map(ReadGuard))
     }
 
-    /// As [`write`](RwLock::write), by an owner.
-    ///
-    /// # Errors
-    /// As [`write`](RwLock::write), and `InvalidArgument` as [`read_as`](RwLock::read_as).
-    ///
-    /// # Cancel safety
-    /// As [`read_as`](RwLock::read_as).
-    pub async fn write_as(&self, owner: &Owner) -> Result<WriteGuard> {
-        owner.scope(self.write()).await
+    async fn take_to_write(&self, ask: Ask<'_>) -> Result<Option<WriteGuard>> {
+        Ok(self.take(ask, Mode::Exclusive).await?.map(WriteGuard))
     }
 
-    /// Reads if no writer holds or waits; never waits.
-    ///
-    /// # Errors
-    /// As [`Mutex::try_acquire`](super::Mutex::try_acquire).
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: leaves nothing in the queue.
-    pub async fn try_read(&self) -> Result<Option<ReadGuard>> {
-        self.try_read_with(Acquire::new()).await
-    }
-
-    /// Writes if nobody holds or waits; never waits.
-    ///
-    /// # Errors
-    /// As [`try_read`](RwLock::try_read), and `Deadlock` in the scope of an owner that reads and does not write.
-    ///
-    /// # Cancel safety
-    /// As [`try_read`](RwLock::try_read).
-    pub async fn try_write(&self) -> Result<Option<WriteGuard>> {
-        self.try_write_with(Acquire::new()).await
-    }
-
-    /// Reads, with options, which count for the acquisition, not for a re-entry of an owner.
-    ///
-    /// # Errors
-    /// As [`read`](RwLock::read), `Timeout`, and `InvalidArgument` naming the option.
-    ///
-    /// # Cancel safety
-    /// As [`read`](RwLock::read).
-    pub async fn read_with(&self, options: Acquire) -> Result<ReadGuard> {
-        self.wait("read", options, Mode::Shared).await.map(ReadGuard)
-    }
-
-    /// Writes, with options, which count for the acquisition, not for a re-entry of an owner.
-    ///
-    /// # Errors
-    /// As [`write`](RwLock::write), `Timeout`, and `InvalidArgument` naming the option.
-    ///
-    /// # Cancel safety
-    /// As [`write`](RwLock::write).
-    pub async fn write_with(&self, options: Acquire) -> Result<WriteGuard> {
-        self.wait("write", options, Mode::Exclusive).await.map(WriteGuard)
-    }
-
-    /// Tries to read, with options.
-    ///
-    /// # Errors
-    /// As [`try_read`](RwLock::try_read), and `InvalidArgument` naming the option.
-    ///
-    /// # Cancel safety
-    /// As [`try_read`](RwLock::try_read).
-    pub async fn try_read_with(&self, options: Acquire) -> Result<Option<ReadGuard>> {
-        Ok(self.take("try_read", options, Mode::Shared, Patience::Try).await?.map(ReadGuard))
-    }
-
-    /// Tries to write, with options.
-    ///
-    /// # Errors
-    /// As [`try_write`](RwLock::try_write), and `InvalidArgument` naming the option.
-    ///
-    /// # Cancel safety
-    /// As [`try_read`](RwLock::try_read).
-    pub async fn try_write_with(&self, options: Acquire) -> Result<Option<WriteGuard>> {
-        Ok(self.take("try_write", options, Mode::Exclusive, Patience::Try).await?.map(WriteGuard))
-    }
-
-    async fn wait(&self, operation: &'static str, options: Acquire, mode: Mode) -> Result<Held> {
-        match self.take(operation, options, mode, Patience::Wait).await? {
-            Some(held) => Ok(held),
-            None => unreachable!("only a try is refused"),
-        }
-    }
-
-    async fn take(
-        &self,
-        operation: &'static str,
-        options: Acquire,
-        mode: Mode,
-        patience: Patience,
-    ) -> Result<Option<Held>> {
-        let Some(owner) = Owner::current() else {
-            let acquired = self.line.ask(operation, options, mode.claim(), None, patience).await?;
-            return Ok(acquired.map(Held::alone));
+    async fn take(&self, ask: Ask<'_>, mode: Mode) -> Result<Option<Held>> {
+        let Some(owner) = ask.owner else {
+            return Ok(self.line.alone(ask, mode.claim(), AskedLimit::Stored).await?.map(Held::alone));
         };
         let clock = self.line.coordinator.clock();
         let started = clock.now();
-        let share = self.line.enter(operation, &owner, mode, options, patience).await?;
+        let share = self.line.enter(ask, owner, mode).await?;
         Ok(share.map(|share| Held::shared(share, clock.now().since(started))))
+    }
+
+    /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); `Lost` with the reason when it was lost, also when the server says so only at the release; `Unknown`
+    /// when the release was not confirmed.
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves nothing: what is held is released in the background.
+    pub async fn with_read<T>(&self, work: impl AsyncFnOnce(&ReadGuard) -> T) -> Result<T> {
+        under(self.read().await?, work).await
+    }
+
+    /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); `Lost` with the reason when it was lost, also when the server says so only at the release; `Unknown`
+    /// when the release was not confirmed.
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves nothing: what is held is released in the background.
+    pub async fn with_write<T>(&self, work: impl AsyncFnOnce(&WriteGuard) -> T) -> Result<T> {
+        under(self.write().await?, work).await
     }
 
     /// The key, as it was given.

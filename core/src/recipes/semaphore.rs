@@ -7,21 +7,29 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::acquire::{Acquire, Acquired, Line};
+use super::under::under;
+use super::verb::{Ask, verb};
 use crate::address::Address;
-use crate::contracts::{Entry, Patience};
+use crate::contracts::{AskedLimit, Entry, Patience};
 use crate::coordinator::Coordinator;
 use crate::decide::Claim;
 use crate::error::{Error, Result};
-use crate::hold::{Hold, Release};
+use crate::hold::{Hold, Release, own_methods};
 use crate::holding::Tenure;
+use crate::reentrancy::Owner;
 use crate::token::Token;
 
 /// A fair semaphore on a coordinator: at most `limit` permits are held at a time. It limits concurrency, not rate.
 ///
 /// *Protocol.* An acquisition takes a weight, all of it or none, and is admitted in the order of joining: nobody
-/// overtakes one that does not fit yet. The limit is stored on the coordinator by the first acquisition and stays; a
-/// client that asks for another limit gets `Conflict`, so that two versions of a service cannot each believe another number.
-/// [`set_limit`](Semaphore::set_limit) changes it under load.
+/// overtakes one that does not fit yet. The limit is stored on the coordinator by the first acquisition and stays.
+/// [`set_limit`](Semaphore::set_limit) changes it under load. A handle says how it stands to the stored limit:
+///
+/// | made by | stores the limit where none is | another limit is stored |
+/// |---|---|---|
+/// | [`semaphore_or_stored(key, 3)`](Coordinator::semaphore_or_stored) | 3 | follows the stored limit |
+/// | [`semaphore(key, 3)`](Coordinator::semaphore) | 3 | `Conflict`: two versions of a service never believe two numbers |
+/// | [`semaphore_as_stored(key)`](Coordinator::semaphore_as_stored) | nothing: `Conflict` | follows the stored limit |
 ///
 /// *Source.* Curator's `InterProcessSemaphoreV2` has leases on permits; the order, the weights and the stored limit are this
 /// library's.
@@ -33,7 +41,7 @@ use crate::token::Token;
 /// # use latchwork_core::{connect, Config, Hold, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
-/// let exports = coordinator.semaphore("exports", 3)?;
+/// let exports = coordinator.semaphore_or_stored("exports", 3)?;
 /// let (light, heavy) = (exports.acquire(1).await?, exports.acquire(2).await?);
 /// assert!(exports.try_acquire(1).await?.is_none());
 /// light.release().await?;
@@ -44,88 +52,75 @@ use crate::token::Token;
 #[derive(Clone)]
 pub struct Semaphore {
     line: Line,
-    limit: Option<u32>,
+    limit: AskedLimit,
 }
 
 impl Semaphore {
-    pub(crate) fn new(coordinator: Coordinator, queue: Address, limit: Option<u32>) -> Result<Self> {
-        if limit == Some(0) {
+    pub(crate) fn new(coordinator: Coordinator, queue: Address, limit: AskedLimit) -> Result<Self> {
+        if limit.to_store() == Some(0) {
             return Err(Error::invalid("limit", "must not be zero").on(queue.name()));
         }
         Ok(Self { line: Line { coordinator, queue, recipe: "semaphore" }, limit })
     }
 
-    /// Waits until so many permits are free and it is its turn. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming `weight` when it is zero or above the limit; `Conflict` when another limit is stored, when
-    /// none is and this handle follows it, or when the stored limit is or becomes lower than the weight; `Unavailable`; `Lost`;
-    /// `Forbidden`; `Closed`; `Misconfigured`.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: a dropped acquire leaves nothing in the queue.
-    pub async fn acquire(&self, weight: u32) -> Result<Permit> {
-        self.acquire_with(weight, Acquire::new()).await
+    verb! {
+        /// Waits until so many permits are free and it is its turn. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
+        ///
+        /// # Errors
+        /// `InvalidArgument` naming `weight` when it is zero or above the limit; `Conflict` when another limit is stored, when
+        /// none is and this handle only follows it, when something else than a limit is stored, or when the stored limit is or becomes
+        /// lower than the weight; `Unavailable`; `Lost`; `Forbidden`; `Closed`; `Misconfigured`.
+        ///
+        /// # Cancel safety
+        /// Cancel-safe: a dropped acquire leaves nothing in the queue.
+        acquire(weight: u32) -> Permit, by take;
+        acquire_within, acquire_with;
+        /// Takes so many permits if they are free and nobody waits; never waits.
+        ///
+        /// # Errors
+        /// `Unavailable` when there is no answer within the request timeout; else as [`acquire`](Semaphore::acquire).
+        ///
+        /// # Cancel safety
+        /// Cancel-safe: leaves nothing in the queue.
+        try_acquire, try_acquire_with;
+        /// Its label is what listings show. Each acquisition takes permits of its own.
+        ///
+        /// # Errors
+        /// As [`acquire`](Self::acquire), and `InvalidArgument` naming `label` where the owner's is empty, longer than 4 KiB or has a
+        /// control character.
+        ///
+        /// # Cancel safety
+        /// As [`acquire`](Self::acquire).
+        acquire_as, acquire_as_with, try_acquire_as, try_acquire_as_with;
     }
 
-    /// Takes so many permits if they are free and nobody waits; never waits.
-    ///
-    /// # Errors
-    /// `Unavailable` when there is no answer within the request timeout; else as [`acquire`](Semaphore::acquire).
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: leaves nothing in the queue.
-    pub async fn try_acquire(&self, weight: u32) -> Result<Option<Permit>> {
-        self.try_acquire_with(weight, Acquire::new()).await
-    }
-
-    /// Acquires with options.
-    ///
-    /// # Errors
-    /// As [`acquire`](Semaphore::acquire), `Timeout`, and `InvalidArgument` naming the option.
-    ///
-    /// # Cancel safety
-    /// As [`acquire`](Semaphore::acquire).
-    pub async fn acquire_with(&self, weight: u32, options: Acquire) -> Result<Permit> {
-        const OPERATION: &str = "acquire";
-        let claim = self.claim(OPERATION, weight)?;
-        let acquired = self.line.wait(OPERATION, options, claim, self.limit).await?;
-        Ok(Permit { acquired, weight })
-    }
-
-    /// Tries with options (`within` has no meaning for a try).
-    ///
-    /// # Errors
-    /// As [`try_acquire`](Semaphore::try_acquire), and `InvalidArgument` naming the option.
-    ///
-    /// # Cancel safety
-    /// As [`try_acquire`](Semaphore::try_acquire).
-    pub async fn try_acquire_with(&self, weight: u32, options: Acquire) -> Result<Option<Permit>> {
-        const OPERATION: &str = "try_acquire";
-        let claim = self.claim(OPERATION, weight)?;
-        let acquired = self.line.ask(OPERATION, options, claim, self.limit, Patience::Try).await?;
+    async fn take(&self, weight: u32, ask: Ask<'_>) -> Result<Option<Permit>> {
+        let claim = self.claim(ask.operation, weight)?;
+        let acquired = self.line.alone(ask, claim, self.limit).await?;
         Ok(acquired.map(|acquired| Permit { acquired, weight }))
     }
 
     /// The limit that this handle expects; `None`: it follows the stored one.
     pub fn limit(&self) -> Option<u32> {
-        self.limit
+        self.limit.exactly()
     }
 
     /// The limit that is stored on the coordinator; `None` before the first acquisition that brought one.
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`; `Closed`.
+    /// `Conflict` when something else than a limit is stored; `Unavailable`; `Forbidden`; `Closed`.
     ///
     /// # Cancel safety
     /// Reads only.
     pub async fn stored_limit(&self) -> Result<Option<u32>> {
         let told = |error: Error| error.in_operation("stored_limit").on(self.key());
-        self.line.coordinator.backend().limit(&self.line.queue).await.map_err(told)
+        let coordinator = &self.line.coordinator;
+        coordinator.serve(coordinator.backend().limit(&self.line.queue)).await.map_err(told)
     }
 
-    /// Stores another limit, which this handle expects from now on (one that follows the stored one goes on to). Handles
-    /// that expect the old one get `Conflict` at their next acquisition; clones of this one too.
+    /// Stores another limit, whatever is stored. This handle expects it from now on, or stores it where none is any more, as it was
+    /// made. Handles that follow the stored limit follow it. Those of [`semaphore`](Coordinator::semaphore) that expect the old one get
+    /// `Conflict` at their next acquisition; clones of this one too.
     ///
     /// Waiters stay and follow it: who fits now is admitted at once, and who asked for more than the limit ends with
     /// `Conflict`. A lower limit revokes nobody, and admits nobody until what is held fits it.
@@ -142,9 +137,26 @@ impl Semaphore {
         if limit == 0 {
             return Err(told(Error::invalid("limit", "must not be zero")));
         }
-        self.line.coordinator.backend().set_limit(&self.line.queue, limit).await.map_err(told)?;
-        self.limit = self.limit.and(Some(limit));
+        let coordinator = &self.line.coordinator;
+        coordinator.serve(coordinator.backend().set_limit(&self.line.queue, limit)).await.map_err(told)?;
+        self.limit = match self.limit {
+            AskedLimit::Exactly(_) => AskedLimit::Exactly(limit),
+            AskedLimit::UnlessStored(_) => AskedLimit::UnlessStored(limit),
+            AskedLimit::Stored => AskedLimit::Stored,
+        };
         Ok(())
+    }
+
+    /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire); `Lost` with the reason when it was lost, also when the server says so only at the release; `Unknown`
+    /// when the release was not confirmed.
+    ///
+    /// # Cancel safety
+    /// Dropped, it leaves nothing: what is held is released in the background.
+    pub async fn with_permits<T>(&self, weight: u32, work: impl AsyncFnOnce(&Permit) -> T) -> Result<T> {
+        under(self.acquire(weight).await?, work).await
     }
 
     /// The key, as it was given.
@@ -184,7 +196,7 @@ impl Semaphore {
     fn claim(&self, operation: &'static str, weight: u32) -> Result<Claim> {
         let why = match weight {
             0 => "must not be zero".to_owned(),
-            weight => match self.limit {
+            weight => match self.limit.exactly() {
                 Some(limit) if weight > limit => format!("is {weight}, above the limit {limit}"),
                 _ => return Ok(Claim::Permits(weight)),
             },
@@ -225,6 +237,8 @@ impl Permit {
         self.acquired.holding.token()
     }
 }
+
+own_methods!(Permit);
 
 #[async_trait]
 impl Hold for Permit {

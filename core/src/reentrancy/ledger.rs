@@ -26,26 +26,66 @@ impl Mode {
 }
 
 /// One entry per owner and key: none, acquiring, or held; the holds of a generation hang on one node, and are counted by mode.
+/// Whoever waits for an acquisition is counted from the start, and so holds from the admission on, polled or not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Entry<H> {
-    Acquiring { generation: Generation, queued: bool },
-    Held { generation: Generation, exclusive: usize, shared: usize, hold: H },
+    Acquiring { generation: Generation, mode: Mode, queued: bool, wanted: bool, counts: Counts },
+    Held { generation: Generation, counts: Counts, hold: H },
+}
+
+/// How many hold, or wait to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Counts {
+    exclusive: usize,
+    shared: usize,
+}
+
+impl Counts {
+    fn of(&mut self, mode: Mode) -> &mut usize {
+        match mode {
+            Mode::Exclusive => &mut self.exclusive,
+            Mode::Shared => &mut self.shared,
+        }
+    }
+
+    fn one(mode: Mode) -> Self {
+        let mut counts = Self::default();
+        *counts.of(mode) = 1;
+        counts
+    }
 }
 
 /// What a task that enters is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entered<H> {
-    /// Nobody of this owner holds or acquires: acquire, then say [`Ledger::acquired`] or [`Ledger::gave_up`].
+    /// Nobody of this owner holds or acquires: begin an acquisition in the background, which says [`Ledger::acquired`] or
+    /// [`Ledger::gave_up`], and wait for it. Counted.
     Acquire(Generation),
-    /// Another task of this owner acquires, and waits behind others if it is `queued`: wait for it, and enter again (D3).
-    Join { queued: bool },
+    /// An acquisition of this owner is under way: wait for its end (D3). Counted.
+    Join(Generation),
+    /// One is under way that would not do: the owner acquires to read, and asks to write; or nobody wanted it any more, and it is
+    /// being taken back. Wait for its end, and enter again.
+    Later(Generation),
     /// Held, and by a writer if it asks to write: counted, no request. Who writes may read.
     Again(Generation, H),
     /// The owner reads, and asks to write: it would wait for itself.
     Deadlock,
 }
 
-/// What a release means.
+/// What has become of an acquisition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Progress<H> {
+    /// Under way; `queued` behind others.
+    Acquiring { queued: bool },
+    /// Nobody waits for it any more: it is to be taken back, and then given up.
+    Unwanted,
+    /// Whoever waited for it holds.
+    Held(H),
+    /// It came to nothing: enter again.
+    Over,
+}
+
+/// What a release means, or the end of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Left<H> {
     /// Other holds of this generation remain, and the node stays as it is.
@@ -55,6 +95,9 @@ pub(crate) enum Left<H> {
     /// It was the last: the node is to be given back. The entry is gone already, so that a later acquisition
     /// is a new one (D2).
     Last(H),
+    /// Nobody waits any more for the acquisition that is under way: it is to be taken back (D4). The entry stays until then, so that
+    /// no other of this owner begins before. (Nobody who asked to write: a node that writes is nothing for readers to wait for.)
+    Unwanted,
     /// The guard's generation is not there any more: it does nothing (D1).
     Stale,
 }
@@ -76,84 +119,105 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
     /// so that nobody re-enters a lost hold (D5).
     pub(crate) fn enter(&mut self, key: &K, mode: Mode, is_lost: impl FnOnce(&H) -> bool) -> Entered<H> {
         match self.entries.get_mut(key) {
-            Some(Entry::Acquiring { queued, .. }) => return Entered::Join { queued: *queued },
-            Some(Entry::Held { generation, exclusive, shared, hold }) if !is_lost(hold) => {
-                match mode {
-                    Mode::Exclusive if *exclusive == 0 => return Entered::Deadlock,
-                    Mode::Exclusive => *exclusive += 1,
-                    Mode::Shared => *shared += 1,
+            Some(Entry::Acquiring { generation, mode: acquires, wanted, counts, .. }) => {
+                if !*wanted || (*acquires, mode) == (Mode::Shared, Mode::Exclusive) {
+                    return Entered::Later(*generation);
                 }
+                *counts.of(mode) += 1;
+                return Entered::Join(*generation);
+            }
+            Some(Entry::Held { generation, counts, hold }) if !is_lost(hold) => {
+                if mode == Mode::Exclusive && counts.exclusive == 0 {
+                    return Entered::Deadlock;
+                }
+                *counts.of(mode) += 1;
                 return Entered::Again(*generation, hold.clone());
             }
             _ => {}
         }
         self.last += 1;
-        self.entries.insert(key.clone(), Entry::Acquiring { generation: self.last, queued: false });
-        Entered::Acquire(self.last)
+        let (generation, counts) = (self.last, Counts::one(mode));
+        let acquiring = Entry::Acquiring { generation, mode, queued: false, wanted: true, counts };
+        self.entries.insert(key.clone(), acquiring);
+        Entered::Acquire(generation)
+    }
+
+    /// What has become of the acquisition of this generation.
+    pub(crate) fn progress(&self, key: &K, of: Generation) -> Progress<H> {
+        match self.entries.get(key) {
+            Some(Entry::Acquiring { generation, queued, wanted, .. }) if *generation == of => match wanted {
+                true => Progress::Acquiring { queued: *queued },
+                false => Progress::Unwanted,
+            },
+            Some(Entry::Held { generation, hold, .. }) if *generation == of => Progress::Held(hold.clone()),
+            _ => Progress::Over,
+        }
     }
 
     /// The acquisition of this generation was not admitted at once: others are before it.
     pub(crate) fn queued(&mut self, key: &K, of: Generation) {
-        if let Some(Entry::Acquiring { generation, queued }) = self.entries.get_mut(key)
+        if let Some(Entry::Acquiring { generation, queued, .. }) = self.entries.get_mut(key)
             && *generation == of
         {
             *queued = true;
         }
     }
 
-    /// The acquisition of this generation succeeded: held once.
-    pub(crate) fn acquired(&mut self, key: &K, generation: Generation, mode: Mode, hold: H) {
-        if let Some(entry @ Entry::Acquiring { .. }) = self.entries.get_mut(key)
-            && entry.generation() == generation
-        {
-            let (exclusive, shared) = match mode {
-                Mode::Exclusive => (1, 0),
-                Mode::Shared => (0, 1),
-            };
-            *entry = Entry::Held { generation, exclusive, shared, hold };
+    /// The acquisition of this generation succeeded: held by all who wait for it. False: nobody does any more; the node is
+    /// nobody's, and the acquisition is to be given up.
+    pub(crate) fn acquired(&mut self, key: &K, of: Generation, hold: H) -> bool {
+        match self.entries.get_mut(key) {
+            Some(entry @ Entry::Acquiring { wanted: true, .. }) if entry.generation() == of => {
+                *entry = Entry::Held { generation: of, counts: entry.counts(), hold };
+                true
+            }
+            _ => false,
         }
     }
 
-    /// The acquisition of this generation failed, or its task was dropped: whoever waits for it enters again, and one of
-    /// them takes over (D4).
-    pub(crate) fn gave_up(&mut self, key: &K, generation: Generation) {
+    /// The acquisition of this generation failed, was taken back, or its task died: whoever waits for it enters again.
+    pub(crate) fn gave_up(&mut self, key: &K, of: Generation) {
         if let Some(entry @ Entry::Acquiring { .. }) = self.entries.get(key)
-            && entry.generation() == generation
+            && entry.generation() == of
         {
             self.entries.remove(key);
         }
     }
 
-    /// A guard of this generation and mode is released.
-    pub(crate) fn leave(&mut self, key: &K, generation: Generation, mode: Mode) -> Left<H> {
-        let Some(Entry::Held { generation: current, exclusive, shared, hold }) = self.entries.get_mut(key)
-        else {
+    /// A guard of this generation and mode is released, or one that waits for it is dropped.
+    pub(crate) fn leave(&mut self, key: &K, of: Generation, mode: Mode) -> Left<H> {
+        let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.generation() == of) else {
             return Left::Stale;
         };
-        if *current != generation {
-            return Left::Stale;
-        }
-        let count = match mode {
-            Mode::Exclusive => &mut *exclusive,
-            Mode::Shared => &mut *shared,
-        };
-        let Some(remaining) = count.checked_sub(1) else { return Left::Stale };
-        *count = remaining;
-        match (*exclusive, *shared) {
-            (0, 0) => {
+        let mut counts = entry.counts();
+        let Some(remaining) = counts.of(mode).checked_sub(1) else { return Left::Stale };
+        *counts.of(mode) = remaining;
+        match entry {
+            Entry::Acquiring { mode: acquires, wanted, counts: now, .. } => {
+                *now = counts;
+                let nobody =
+                    counts == Counts::default() || *acquires == Mode::Exclusive && counts.exclusive == 0;
+                if nobody && std::mem::replace(wanted, false) { Left::Unwanted } else { Left::Remaining }
+            }
+            Entry::Held { hold, .. } if counts == Counts::default() => {
                 let hold = hold.clone();
                 self.entries.remove(key);
                 Left::Last(hold)
             }
-            (0, _) if mode == Mode::Exclusive => Left::Downgrade(hold.clone()),
-            _ => Left::Remaining,
+            Entry::Held { hold, counts: now, .. } => {
+                *now = counts;
+                let turns = counts.exclusive == 0 && mode == Mode::Exclusive;
+                if turns { Left::Downgrade(hold.clone()) } else { Left::Remaining }
+            }
         }
     }
 
     /// A guard of this generation that writes is to read from now on: [`Left::Last`] is no answer to it.
     pub(crate) fn convert(&mut self, key: &K, generation: Generation) -> Left<H> {
         match self.entries.get_mut(key) {
-            Some(Entry::Held { generation: current, shared, .. }) if *current == generation => *shared += 1,
+            Some(Entry::Held { generation: current, counts, .. }) if *current == generation => {
+                counts.shared += 1
+            }
             _ => return Left::Stale,
         }
         self.leave(key, generation, Mode::Exclusive)
@@ -177,7 +241,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
     /// How often the owner holds `key` now: not at all where the hold is lost.
     pub(crate) fn count(&self, key: &K, is_lost: impl FnOnce(&H) -> bool) -> usize {
         match self.entries.get(key) {
-            Some(Entry::Held { exclusive, shared, hold, .. }) if !is_lost(hold) => exclusive + shared,
+            Some(Entry::Held { counts, hold, .. }) if !is_lost(hold) => counts.exclusive + counts.shared,
             _ => 0,
         }
     }
@@ -193,6 +257,12 @@ impl<H> Entry<H> {
     fn generation(&self) -> Generation {
         match self {
             Entry::Acquiring { generation, .. } | Entry::Held { generation, .. } => *generation,
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        match self {
+            Entry::Acquiring { counts, .. } | Entry::Held { counts, .. } => *counts,
         }
     }
 }
@@ -215,7 +285,7 @@ mod tests {
 
     fn acquire(book: &mut Book, mode: Mode, node: u32, lost: &[u32]) -> Generation {
         let Entered::Acquire(generation) = enter(book, mode, lost) else { panic!("nobody holds") };
-        book.acquired(&"k", generation, mode, node);
+        assert!(book.acquired(&"k", generation, node));
         generation
     }
 
@@ -242,44 +312,82 @@ mod tests {
         assert!(second > first);
     }
 
+    fn begin(book: &mut Book, mode: Mode) -> Generation {
+        let Entered::Acquire(generation) = enter(book, mode, &[]) else { panic!("nobody holds or acquires") };
+        generation
+    }
+
     #[test]
-    fn d3_two_tasks_of_one_owner_make_one_acquisition() {
+    fn d3_two_tasks_of_one_owner_make_one_acquisition_and_hold_from_its_end() {
         let mut book = Book::new();
-        let Entered::Acquire(generation) = enter(&mut book, Exclusive, &[]) else { panic!("nobody holds") };
-        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join { queued: false });
-        assert_eq!(enter(&mut book, Shared, &[]), Entered::Join { queued: false });
-        book.acquired(&"k", generation, Exclusive, 1);
-        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Again(generation, 1));
+        let generation = begin(&mut book, Exclusive);
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join(generation));
+        assert_eq!(enter(&mut book, Shared, &[]), Entered::Join(generation));
+        assert!(book.acquired(&"k", generation, 1));
+        assert_eq!((count(&book, &[]), book.progress(&"k", generation)), (3, Progress::Held(1)));
         assert_eq!(book.leave(&"k", generation, Exclusive), Left::Remaining);
+        assert_eq!(book.leave(&"k", generation, Shared), Left::Remaining);
         assert_eq!(book.leave(&"k", generation, Exclusive), Left::Last(1));
+        assert_eq!(book.progress(&"k", generation), Progress::Over);
     }
 
     #[test]
     fn who_joins_an_acquisition_knows_whether_it_waits_behind_others() {
         let mut book = Book::new();
-        let Entered::Acquire(generation) = enter(&mut book, Exclusive, &[]) else { panic!("nobody holds") };
+        let generation = begin(&mut book, Exclusive);
         book.queued(&"k", generation + 1);
-        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join { queued: false });
+        assert_eq!(book.progress(&"k", generation), Progress::Acquiring { queued: false });
         book.queued(&"k", generation);
-        assert_eq!(enter(&mut book, Shared, &[]), Entered::Join { queued: true });
-        book.acquired(&"k", generation, Exclusive, 1);
+        assert_eq!(book.progress(&"k", generation), Progress::Acquiring { queued: true });
+        assert!(book.acquired(&"k", generation, 1));
         book.queued(&"k", generation);
         assert_eq!(enter(&mut book, Shared, &[]), Entered::Again(generation, 1));
     }
 
     #[test]
-    fn d4_when_the_acquiring_task_is_dropped_another_takes_over() {
+    fn d4_an_acquisition_goes_on_while_anybody_waits_for_it() {
         let mut book = Book::new();
-        let Entered::Acquire(first) = enter(&mut book, Exclusive, &[]) else { panic!("nobody holds") };
-        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join { queued: false });
+        let first = begin(&mut book, Exclusive);
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join(first));
+        assert_eq!(book.leave(&"k", first, Exclusive), Left::Remaining, "the other waits on");
+        assert_eq!(book.leave(&"k", first, Exclusive), Left::Unwanted);
+        assert_eq!(book.progress(&"k", first), Progress::Unwanted);
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Later(first), "two at once");
+        assert!(!book.acquired(&"k", first, 1), "nobody's");
         book.gave_up(&"k", first);
-        let Entered::Acquire(second) = enter(&mut book, Exclusive, &[]) else { panic!("nobody takes over") };
+        let second = begin(&mut book, Exclusive);
         // What the first one still says does not touch the second.
         book.gave_up(&"k", first);
-        book.acquired(&"k", first, Exclusive, 1);
-        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Join { queued: false });
-        book.acquired(&"k", second, Exclusive, 2);
+        assert!(!book.acquired(&"k", first, 1));
+        assert_eq!(book.leave(&"k", first, Exclusive), Left::Stale);
+        assert!(book.acquired(&"k", second, 2));
         assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Again(second, 2));
+    }
+
+    #[test]
+    fn d4_who_joined_an_acquisition_that_failed_enters_again() {
+        let mut book = Book::new();
+        let first = begin(&mut book, Shared);
+        assert_eq!(enter(&mut book, Shared, &[]), Entered::Join(first));
+        book.gave_up(&"k", first);
+        assert_eq!(book.progress(&"k", first), Progress::Over);
+        assert_eq!(book.leave(&"k", first, Shared), Left::Stale);
+        assert!(begin(&mut book, Shared) > first);
+    }
+
+    #[test]
+    fn who_asks_to_write_waits_for_no_reader_and_readers_for_no_writer_that_nobody_wants() {
+        let mut book = Book::new();
+        let reading = begin(&mut book, Shared);
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Later(reading));
+        assert!(book.acquired(&"k", reading, 1));
+        assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Deadlock);
+        assert_eq!(book.leave(&"k", reading, Shared), Left::Last(1), "who enters later is not counted");
+        let writing = begin(&mut book, Exclusive);
+        assert_eq!(enter(&mut book, Shared, &[]), Entered::Join(writing));
+        assert_eq!(book.leave(&"k", writing, Exclusive), Left::Unwanted);
+        assert_eq!(enter(&mut book, Shared, &[]), Entered::Later(writing));
+        assert_eq!(book.leave(&"k", writing, Shared), Left::Remaining, "told once");
     }
 
     #[test]

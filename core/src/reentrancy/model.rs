@@ -1,9 +1,10 @@
-//! Model D: the ledger that runs, with tasks of one owner that come, join, are dropped, downgrade, release, and lose what they
-//! hold, in every order.
+//! Model D: the ledger that runs, with tasks of one owner that come, join, are kept and not polled, are dropped, downgrade, release,
+//! and lose what they hold, in every order.
 //!
 //! The ledger is called, not copied. A node of the server is a number; a leave and a downgrade are on their way until they
 //! land, in any order. Each fault is the opposite of a rule, laid on the way into the ledger; each must be found as what
-//! the rule prevents (RULES D). Bounds: three tasks, each of which acquires twice; one loss, one dropped driver.
+//! the rule prevents (RULES D). Bounds: three tasks that acquire four times in all (five in the long tier), none more than twice; one
+//! loss, one that is dropped while it waits. One that nobody polls takes no step, which is among all orders.
 
 #[allow(dead_code)]
 #[path = "../../tests/models/explore.rs"]
@@ -12,7 +13,7 @@ mod explore;
 use explore::{Broken, Protocol, assert_found, assert_sound, sound};
 use stateright::{Model, Property};
 
-use super::ledger::{Entered, Generation, Ledger, Left, Mode};
+use super::ledger::{Entered, Generation, Ledger, Left, Mode, Progress};
 
 const TASKS: usize = 3;
 
@@ -24,8 +25,16 @@ enum Fault {
     LateRemoval,
     /// D3: who finds an acquisition under way begins one of its own.
     TwoAcquisitions,
-    /// D4: a dropped driver tells nobody.
+    /// D4: one that waits, and is dropped, tells nobody.
     SilentDrop,
+    /// D4: the acquisition is part of the future of the task that began it: it goes on while that one is polled.
+    NotInTheBackground,
+    /// D4: an acquisition that nobody waits for any more goes on, and what it is admitted to is held by nobody.
+    Unstopped,
+    /// D4: another acquisition of the owner may begin before one that nobody waits for is taken back.
+    GoneAtOnce,
+    /// D4: readers go on waiting for a node that writes, which nobody wants any more.
+    WritesForReaders,
     /// D5: a lost hold is entered again.
     LossUnseen,
     /// The last that writes goes, and the node stays a writer's.
@@ -43,6 +52,9 @@ type NodeId = u8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Node {
     id: NodeId,
+    generation: Generation,
+    // The task that began it.
+    began: usize,
     mode: Mode,
     admitted: bool,
     leaving: bool,
@@ -53,15 +65,13 @@ struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Task {
     Idle,
-    /// Another of the owner acquires; woken when that has ended.
-    Joined {
-        mode: Mode,
-        woken: bool,
-    },
-    Acquiring {
+    /// Waits for the acquisition of this generation; woken when that has ended. It may be admitted by then, and not know it.
+    Waiting {
         mode: Mode,
         generation: Generation,
-        node: NodeId,
+        woken: bool,
+        // One that would not do: it only waits for its end.
+        counted: bool,
     },
     Holding {
         mode: Mode,
@@ -79,6 +89,8 @@ struct State {
     made: NodeId,
     losses: u8,
     drops: u8,
+    // The task that is kept and polled no more.
+    kept: Option<usize>,
     // A guard was made on a node that was lost before.
     revived: bool,
     // Releases that the fault of D2 tells the ledger later: (task's generation, mode, node).
@@ -98,11 +110,15 @@ impl std::hash::Hash for Book {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Enter(usize, Mode),
-    /// A task that joined looks again.
-    Again(usize),
-    /// The server admits the node of the task that acquires.
-    Admit(usize),
-    /// The task that acquires is dropped.
+    /// A task that was woken looks.
+    Look(usize),
+    /// A task that waits is kept, and polled no more.
+    Keep(usize),
+    /// The server admits this node.
+    Admit(NodeId),
+    /// The task of an acquisition finds that nobody waits for it.
+    Stop(NodeId),
+    /// A task that waits is dropped.
     Drop(usize),
     Release(usize),
     Downgrade(usize),
@@ -122,7 +138,7 @@ impl State {
 
     fn wake(&mut self) {
         for task in &mut self.tasks {
-            if let Task::Joined { woken, .. } = task {
+            if let Task::Waiting { woken, .. } = task {
                 *woken = true;
             }
         }
@@ -148,10 +164,19 @@ impl Owners {
             .ledger
             .0
             .enter(&(), mode, |node| !unseen && (lost.contains(node) || left_of(node, &before)));
+        let waiting = |generation, counted| Task::Waiting { mode, generation, woken: false, counted };
         state.tasks[task] = match entered {
-            Entered::Acquire(generation) => self.acquire(state, mode, generation),
-            Entered::Join { .. } if self.has(Fault::TwoAcquisitions) => self.acquire(state, mode, 0),
-            Entered::Join { .. } => Task::Joined { mode, woken: false },
+            Entered::Acquire(generation) => {
+                Self::acquire(state, task, mode, generation);
+                waiting(generation, true)
+            }
+            Entered::Join(generation) => {
+                if self.has(Fault::TwoAcquisitions) {
+                    Self::acquire(state, task, mode, generation);
+                }
+                waiting(generation, true)
+            }
+            Entered::Later(generation) => waiting(generation, false),
             Entered::Again(generation, node) => {
                 state.revived |= state.is_lost(node);
                 Task::Holding { mode, generation, node }
@@ -160,11 +185,56 @@ impl Owners {
         };
     }
 
-    fn acquire(&self, state: &mut State, mode: Mode, generation: Generation) -> Task {
+    fn acquire(state: &mut State, began: usize, mode: Mode, generation: Generation) {
         state.made += 1;
-        let id = state.made;
-        state.nodes.push(Node { id, mode, admitted: false, leaving: false, turning: false, lost: false });
-        Task::Acquiring { mode, generation, node: id }
+        let (id, lost) = (state.made, false);
+        state.nodes.push(Node {
+            id,
+            generation,
+            began,
+            mode,
+            admitted: false,
+            leaving: false,
+            turning: false,
+            lost,
+        });
+    }
+
+    /// What it waited for has ended, or it was woken for another's sake.
+    fn look(&self, state: &mut State, task: usize) {
+        let Task::Waiting { mode, generation, counted, .. } = state.tasks[task] else { return };
+        match state.ledger.0.progress(&(), generation) {
+            Progress::Acquiring { .. } | Progress::Unwanted => {
+                state.tasks[task] = Task::Waiting { mode, generation, woken: false, counted };
+            }
+            // In one that is lost nobody enters: what is counted is given back.
+            Progress::Held(node) if counted && state.is_lost(node) => {
+                let left = state.ledger.0.leave(&(), generation, mode);
+                self.left(state, left);
+                self.enter(state, task, mode);
+            }
+            Progress::Held(node) if counted => state.tasks[task] = Task::Holding { mode, generation, node },
+            Progress::Held(_) | Progress::Over => self.enter(state, task, mode),
+        }
+    }
+
+    /// One that waits is dropped.
+    fn drop(&self, state: &mut State, task: usize) -> Option<()> {
+        let Task::Waiting { mode, generation, counted, .. } = state.tasks[task] else { return None };
+        state.drops += 1;
+        state.tasks[task] = Task::Idle;
+        if counted && !self.has(Fault::SilentDrop) {
+            let before = state.ledger.clone();
+            let left = state.ledger.0.leave(&(), generation, mode);
+            let readers = state.tasks.iter().any(
+                |task| matches!(task, Task::Waiting { generation: of, counted: true, .. } if *of == generation),
+            );
+            if left == Left::Unwanted && readers && self.has(Fault::WritesForReaders) {
+                state.ledger = before;
+            }
+            self.left(state, left);
+        }
+        Some(())
     }
 
     fn left(&self, state: &mut State, left: Left<NodeId>) {
@@ -174,6 +244,12 @@ impl Owners {
                 if let Some(node) = state.node(node) {
                     node.turning = true;
                 }
+            }
+            Left::Unwanted if self.has(Fault::GoneAtOnce) => {
+                if let Some(generation) = state.ledger.0.generation(&()) {
+                    state.ledger.0.gave_up(&(), generation);
+                }
+                state.wake();
             }
             _ => {}
         }
@@ -196,6 +272,13 @@ impl Owners {
     }
 }
 
+impl Owners {
+    /// Whether the acquisition of a node goes on by itself.
+    fn goes_on(&self, state: &State, node: &Node) -> bool {
+        !self.has(Fault::NotInTheBackground) || state.kept != Some(node.began)
+    }
+}
+
 impl Model for Owners {
     type State = State;
     type Action = Step;
@@ -209,24 +292,29 @@ impl Model for Owners {
             made: 0,
             losses: 0,
             drops: 0,
+            kept: None,
             revived: false,
             late: Vec::new(),
         }]
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+        let rounds = if explore::long() { 5 } else { 4 };
         for (task, now) in state.tasks.iter().enumerate() {
             match now {
-                Task::Idle if state.rounds[task] < 2 => {
+                // One task is as good as another: they begin in their order.
+                Task::Idle if task > 0 && state.rounds[task - 1] == 0 => {}
+                Task::Idle if state.rounds[task] < 2 && state.rounds.iter().sum::<u8>() < rounds => {
                     steps.extend([Mode::Exclusive, Mode::Shared].map(|mode| Step::Enter(task, mode)));
                 }
-                Task::Idle | Task::Joined { woken: false, .. } => {}
-                Task::Joined { woken: true, .. } => steps.push(Step::Again(task)),
-                Task::Acquiring { node, .. } => {
-                    // The server lets it in once no other of this owner's stands before it.
-                    let first = state.nodes.iter().find(|other| !other.lost).map(|other| other.id);
-                    if first == Some(*node) {
-                        steps.push(Step::Admit(task));
+                Task::Idle => {}
+                Task::Waiting { woken, .. } => {
+                    if *woken && state.kept != Some(task) {
+                        steps.push(Step::Look(task));
+                    }
+                    // Otherwise a task that nobody polls is one that takes no step: among all orders.
+                    if state.kept.is_none() && self.has(Fault::NotInTheBackground) {
+                        steps.push(Step::Keep(task));
                     }
                     if state.drops == 0 {
                         steps.push(Step::Drop(task));
@@ -240,7 +328,15 @@ impl Model for Owners {
                 }
             }
         }
+        // The server lets one in once no other of this owner's stands before it.
+        let first = state.nodes.iter().find(|node| !node.lost).filter(|node| !node.admitted && !node.leaving);
+        steps.extend(first.filter(|node| self.goes_on(state, node)).map(|node| Step::Admit(node.id)));
         for node in &state.nodes {
+            let wanted =
+                !matches!(state.ledger.0.progress(&(), node.generation), Progress::Unwanted | Progress::Over);
+            if !node.admitted && !node.leaving && !wanted && !self.has(Fault::Unstopped) {
+                steps.push(Step::Stop(node.id));
+            }
             if node.admitted && !node.lost && state.losses == 0 {
                 steps.push(Step::Lose(node.id));
             }
@@ -260,27 +356,26 @@ impl Model for Owners {
                 state.rounds[task] += 1;
                 self.enter(&mut state, task, mode);
             }
-            Step::Again(task) => {
-                let Task::Joined { mode, .. } = state.tasks[task] else { return None };
-                self.enter(&mut state, task, mode);
-            }
-            Step::Admit(task) => {
-                let Task::Acquiring { mode, generation, node } = state.tasks[task] else { return None };
-                state.node(node)?.admitted = true;
-                state.ledger.0.acquired(&(), generation, mode, node);
-                state.tasks[task] = Task::Holding { mode, generation, node };
+            Step::Look(task) => self.look(&mut state, task),
+            Step::Keep(task) => state.kept = Some(task),
+            Step::Admit(id) => {
+                let node = state.node(id)?;
+                node.admitted = true;
+                let generation = node.generation;
+                // Nobody waits any more: the hold is dropped as it is made.
+                if !state.ledger.0.acquired(&(), generation, id) && !self.has(Fault::Unstopped) {
+                    state.leave(id);
+                }
+                state.ledger.0.gave_up(&(), generation);
                 state.wake();
             }
-            Step::Drop(task) => {
-                let Task::Acquiring { generation, node, .. } = state.tasks[task] else { return None };
-                state.drops += 1;
-                state.tasks[task] = Task::Idle;
-                state.leave(node);
-                if !self.has(Fault::SilentDrop) {
-                    state.ledger.0.gave_up(&(), generation);
-                    state.wake();
-                }
+            Step::Stop(id) => {
+                let generation = state.node(id)?.generation;
+                state.leave(id);
+                state.ledger.0.gave_up(&(), generation);
+                state.wake();
             }
+            Step::Drop(task) => self.drop(&mut state, task)?,
             Step::Release(task) => self.release(&mut state, task),
             Step::Downgrade(task) => {
                 let Task::Holding { generation, node, .. } = state.tasks[task] else { return None };
@@ -342,19 +437,27 @@ impl Protocol for Owners {
         if alive.clone().count() > 1 {
             return Some(Broken::TwoNodes);
         }
-        let acquiring = state.tasks.iter().any(|task| matches!(task, Task::Acquiring { .. }));
-        let asleep = state.tasks.iter().any(|task| matches!(task, Task::Joined { woken: false, .. }));
+        let acquiring =
+            state.nodes.iter().any(|node| !node.admitted && !node.leaving && self.goes_on(state, node));
+        let asleep = state.tasks.iter().enumerate().any(|(task, now)| {
+            let waits = matches!(now, Task::Waiting { woken: false, .. });
+            waits && state.kept != Some(task)
+        });
         if asleep && !acquiring {
             return Some(Broken::Stuck);
         }
-        let held = |id: NodeId, by: Mode| {
-            state
-                .tasks
-                .iter()
-                .any(|task| matches!(task, Task::Holding { mode, node, .. } if *node == id && *mode == by))
+        // Who waited holds from the admission on.
+        let held = |of: &Node, by: Mode| {
+            state.tasks.iter().any(|task| match *task {
+                Task::Holding { mode, node, .. } => node == of.id && mode == by,
+                Task::Waiting { mode, generation, counted: true, .. } => {
+                    generation == of.generation && mode == by
+                }
+                _ => false,
+            })
         };
         for node in alive.filter(|node| node.admitted) {
-            let (writes, reads) = (held(node.id, Mode::Exclusive), held(node.id, Mode::Shared));
+            let (writes, reads) = (held(node, Mode::Exclusive), held(node, Mode::Shared));
             if !writes && !reads && state.late.is_empty() {
                 return Some(Broken::Ghost);
             }
@@ -392,8 +495,28 @@ fn d3_one_acquisition() {
 }
 
 #[test]
-fn d4_another_takes_over() {
+fn d4_who_waits_no_more_says_so() {
     found(Fault::SilentDrop);
+}
+
+#[test]
+fn d4_acquired_in_the_background() {
+    found(Fault::NotInTheBackground);
+}
+
+#[test]
+fn d4_ended_when_nobody_waits() {
+    found(Fault::Unstopped);
+}
+
+#[test]
+fn d4_taken_back_before_another_begins() {
+    found(Fault::GoneAtOnce);
+}
+
+#[test]
+fn d4_readers_wait_for_a_node_that_somebody_writes_by() {
+    found(Fault::WritesForReaders);
 }
 
 #[test]

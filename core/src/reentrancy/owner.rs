@@ -31,13 +31,14 @@ tokio::task_local! {
 
 impl Owner {
     /// A new owner. Two owners of one label are two owners. The label is looked at when it acquires: one that is empty, longer than
-    /// 4 KiB or has a control character is refused with `InvalidArgument`.
+    /// 4 KiB or has a control character, or one that changes the direction of the text around it, is refused with `InvalidArgument`.
     pub fn new(label: impl Into<Arc<str>>) -> Self {
         Self { id: LAST.fetch_add(1, Ordering::Relaxed) + 1, label: label.into() }
     }
 
-    /// Runs `work` with this owner at hand for recipes that take the ambient one. A task that is spawned
-    /// within does not inherit it.
+    /// Runs `work` with this owner at hand for a [`ReentrantMutex`](crate::recipes::ReentrantMutex), which alone reads it. On every
+    /// other recipe the owner is named in the call (`read_as`, `acquire_as`), and a call without one excludes everybody. A task that
+    /// is spawned within does not inherit it.
     ///
     /// # Cancel safety
     /// As that of `work`.

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 
-use super::ledger::{Entered, Generation, Ledger, Left, Mode};
+use super::ledger::{Entered, Generation, Ledger, Left, Mode, Progress};
 use super::owner::Owner;
 use crate::address::Address;
 use crate::holding::Holding;
@@ -18,17 +17,35 @@ pub(crate) type OwnedKey = (Owner, Address);
 #[derive(Debug, Default)]
 pub(crate) struct Owners {
     ledger: Mutex<Ledger<OwnedKey, Arc<Holding>>>,
+    // An acquisition of any owner has ended, waits behind others, or is waited for no more.
     changed: Notify,
 }
 
 impl Owners {
-    /// Becomes ready when an acquisition of any owner has ended, or waits behind others. To be enabled before [`enter`](Owners::enter).
-    pub(super) fn changed(&self) -> Notified<'_> {
-        self.changed.notified()
-    }
-
     pub(super) fn enter(&self, key: &OwnedKey, mode: Mode) -> Entered<Arc<Holding>> {
         self.ledger.lock().enter(key, mode, is_lost)
+    }
+
+    /// Waits until something is found in what has become of an acquisition.
+    pub(super) async fn until<T>(
+        &self,
+        key: &OwnedKey,
+        generation: Generation,
+        found: impl Fn(Progress<Arc<Holding>>) -> Option<T>,
+    ) -> T {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if let Some(found) = found(self.progress(key, generation)) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    pub(super) fn progress(&self, key: &OwnedKey, generation: Generation) -> Progress<Arc<Holding>> {
+        self.ledger.lock().progress(key, generation)
     }
 
     pub(super) fn queued(&self, key: &OwnedKey, generation: Generation) {
@@ -36,9 +53,11 @@ impl Owners {
         self.changed.notify_waiters();
     }
 
-    pub(super) fn acquired(&self, key: &OwnedKey, generation: Generation, mode: Mode, node: Arc<Holding>) {
-        self.ledger.lock().acquired(key, generation, mode, node);
+    /// False: nobody waits for it any more.
+    pub(super) fn acquired(&self, key: &OwnedKey, generation: Generation, node: Arc<Holding>) -> bool {
+        let wanted = self.ledger.lock().acquired(key, generation, node);
         self.changed.notify_waiters();
+        wanted
     }
 
     pub(super) fn gave_up(&self, key: &OwnedKey, generation: Generation) {
@@ -47,7 +66,11 @@ impl Owners {
     }
 
     pub(super) fn leave(&self, key: &OwnedKey, generation: Generation, mode: Mode) -> Left<Arc<Holding>> {
-        self.ledger.lock().leave(key, generation, mode)
+        let left = self.ledger.lock().leave(key, generation, mode);
+        if matches!(left, Left::Unwanted) {
+            self.changed.notify_waiters();
+        }
+        left
     }
 
     pub(super) fn convert(&self, key: &OwnedKey, generation: Generation) -> Left<Arc<Holding>> {

@@ -4,14 +4,13 @@ use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 
+use super::acquisition::{Bounds, Waited, Waiting, give_back};
 use super::ledger::{Entered, Generation, Left, Mode};
 use super::owner::Owner;
 use super::owners::OwnedKey;
 use crate::attempt::OnQueue;
-use crate::clock::Moment;
-use crate::contracts::Patience;
 use crate::coordinator::Coordinator;
-use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::hold::Release;
 use crate::holding::{Holding, Tenure};
 
@@ -28,48 +27,51 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Enters again where the owner holds, else acquires by `acquire`, or waits for another task of the owner that does.
-    /// `None`: `acquire` was refused.
+    /// Enters again where the owner holds, else acquires by `acquire` in the background, or waits for what another task of the
+    /// owner has begun. `None`: `acquire` was refused.
     pub(crate) async fn enter<F>(
         coordinator: &Coordinator,
         key: OwnedKey,
         mode: Mode,
-        deadline: Moment,
-        patience: Patience,
-        mut acquire: impl FnMut(OnQueue) -> F,
+        bounds: Bounds,
+        acquire: impl Fn(OnQueue) -> F,
     ) -> Result<Option<Self>>
     where
-        F: Future<Output = Result<Option<Holding>>>,
+        F: Future<Output = Result<Option<Holding>>> + Send + 'static,
     {
-        let (owners, clock) = (coordinator.owners(), coordinator.clock());
+        let owners = coordinator.owners();
         loop {
-            let changed = owners.changed();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            let (generation, holding) = match owners.enter(&key, mode) {
-                Entered::Again(generation, holding) => (generation, holding),
-                Entered::Acquire(generation) => {
-                    let acquiring = Acquiring { coordinator, key: &key, generation };
-                    let Some(holding) = acquire(acquiring.on_queue()).await? else { return Ok(None) };
-                    (generation, acquiring.done(mode, holding))
+            let waiting = match owners.enter(&key, mode) {
+                Entered::Again(generation, holding) => {
+                    return Ok(Some(Self::new(coordinator, key, generation, mode, holding)));
                 }
                 Entered::Deadlock => {
                     let why = "this owner reads: it must release first, then write";
                     return Err(Error::new(ErrorKind::Deadlock, why));
                 }
-                // Where it waits for others, a try would too.
-                Entered::Join { queued: true } if patience == Patience::Try => return Ok(None),
-                Entered::Join { .. } => {
-                    tokio::select! {
-                        () = changed => continue,
-                        () = clock.sleep_until(deadline) => return Err(crate::attempt::late(patience)),
-                    }
-                }
+                Entered::Acquire(generation) => Waiting::begin(coordinator, &key, generation, mode, &acquire),
+                Entered::Join(generation) => Waiting::join(coordinator, &key, generation, mode),
+                Entered::Later(generation) => Waiting::later(coordinator, &key, generation),
             };
-            let (coordinator, tenure) = (coordinator.clone(), holding.tenure.beside());
-            let left = OnceLock::new();
-            return Ok(Some(Self { coordinator, key, generation, mode, holding, tenure, left }));
+            match waiting.outcome(bounds).await? {
+                Waited::Held(generation, holding) => {
+                    return Ok(Some(Self::new(coordinator, key, generation, mode, holding)));
+                }
+                Waited::Refused => return Ok(None),
+                Waited::Over => {}
+            }
         }
+    }
+
+    fn new(
+        coordinator: &Coordinator,
+        key: OwnedKey,
+        generation: Generation,
+        mode: Mode,
+        holding: Arc<Holding>,
+    ) -> Self {
+        let (coordinator, tenure, left) = (coordinator.clone(), holding.beside(), OnceLock::new());
+        Self { coordinator, key, generation, mode, holding, tenure, left }
     }
 
     pub(crate) fn owner(&self) -> &Owner {
@@ -90,23 +92,25 @@ impl Share {
     /// until the server has confirmed that, in a later call too; where nothing changes for the server, nothing is sent.
     pub(crate) async fn release(&self) -> Result<Release> {
         let (first, left) = self.leave();
-        if let Some(lost @ Release::AlreadyLost(_)) = self.tenure.ended() {
+        if let Some(lost @ Release::AlreadyLost(_)) = self.tenure.by_its_owner() {
             // The server's side is given back all the same, but nobody waits for it.
-            if first {
-                Self::give_back(left);
+            match left {
+                Left::Last(node) if first => node.give_back_lost(),
+                left if first => give_back(left),
+                _ => {}
             }
             return Ok(lost);
         }
         match left {
             Left::Last(node) => node.release().await,
             Left::Downgrade(node) => self.turn(node, first).await,
-            Left::Remaining | Left::Stale => Ok(Release::Released),
+            Left::Remaining | Left::Unwanted | Left::Stale => Ok(Release::Released),
         }
     }
 
     /// The owner's last that writes is released, and others that read remain.
     async fn turn(&self, node: &Holding, first: bool) -> Result<Release> {
-        if node.tenure.node.state().is_kept() {
+        if node.node.state().is_kept() {
             // Nothing to wait for: the writer is done with it, and others must not read yet.
             if first {
                 node.downgrade_later();
@@ -116,13 +120,15 @@ impl Share {
         match node.downgrade().await {
             Ok(()) => Ok(Release::Released),
             // The last reader has given the node back meanwhile, and with it the turn.
-            Err(_) if node.tenure.ended().is_some() => node.release().await,
-            // The server says that the node is gone: it was held until now, and there is nothing left to turn.
-            Err(error) if error.lost_reason() == Some(LostReason::Revoked) => Ok(Release::Released),
-            Err(error) => Err(Error::new(ErrorKind::Unknown, "the release was not confirmed")
-                .because(error)
-                .in_operation("release")
-                .on(self.key.1.name())),
+            Err(_) if node.tenure.by_its_owner().is_some() => node.release().await,
+            Err(error) => match error.lost_reason() {
+                // The server's word: there is nothing left to turn.
+                Some(reason) => Ok(Release::AlreadyLost(reason)),
+                None => Err(Error::new(ErrorKind::Unknown, "the release was not confirmed")
+                    .because(error)
+                    .in_operation("release")
+                    .on(self.key.1.name())),
+            },
         }
     }
 
@@ -148,20 +154,12 @@ impl Share {
         });
         (first, left)
     }
-
-    fn give_back(left: &Left<Arc<Holding>>) {
-        match left {
-            Left::Last(node) => node.let_go(),
-            Left::Downgrade(node) => node.downgrade_later(),
-            Left::Remaining | Left::Stale => {}
-        }
-    }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
         if let (true, left) = self.leave() {
-            Self::give_back(left);
+            give_back(left);
         }
     }
 }
@@ -173,33 +171,5 @@ impl fmt::Debug for Share {
             .field("mode", &self.mode)
             .field("holding", &self.holding)
             .finish_non_exhaustive()
-    }
-}
-
-/// An acquisition under way. Dropped before it is done, another task of the owner takes over (RULES D4).
-struct Acquiring<'a> {
-    coordinator: &'a Coordinator,
-    key: &'a OwnedKey,
-    generation: Generation,
-}
-
-impl Acquiring<'_> {
-    /// Tells the owner's other tasks that it waits behind others.
-    fn on_queue(&self) -> OnQueue {
-        let (coordinator, key, generation) = (self.coordinator.clone(), self.key.clone(), self.generation);
-        OnQueue::new(move || coordinator.owners().queued(&key, generation))
-    }
-
-    fn done(self, mode: Mode, holding: Holding) -> Arc<Holding> {
-        let holding = Arc::new(holding);
-        self.coordinator.owners().acquired(self.key, self.generation, mode, Arc::clone(&holding));
-        holding
-    }
-}
-
-impl Drop for Acquiring<'_> {
-    fn drop(&mut self) {
-        // Does nothing once it is done: the entry is no acquisition any more.
-        self.coordinator.owners().gave_up(self.key, self.generation);
     }
 }

@@ -12,7 +12,7 @@
 //!   with core's over random histories, and takes the faults that sit in a server.
 //! * **B, `chain`**: two to six clients and nodes in create order. ZooKeeper with views that lag, etcd with requests that are
 //!   carried out late; watches and their events, arming, lost watches, unknown creates, marks, changes of the limit, releases
-//!   that are told or counted, downgrades, crashes, expiry. Time is an order only: a deadline passes before its session expires.
+//!   that are told, on etcd to the next one, downgrades, crashes, expiry. Time is an order only: a deadline passes before its session expires.
 //! * **C, `lease`**: nodes renewed in batches on Redis, and a ZooKeeper session behind a follower that forwards touches with its
 //!   pings and may be cut off; drift, a machine's sleep, failovers that extend and that forget.
 //!

@@ -9,7 +9,7 @@ if ARGV[2] ~= 'p' then
     -- An unfolded queue is told by its hash already.
     last = call('EXISTS', KEYS[4]) == 0 and call('EXISTS', unpack(KEYS)) == 0 and 0
   elseif string.find(text, '^%d+$') then
-    last = tonumber(text)
+    last = sound(text)
   else
     local seq, owner, expiry, given, held, rest = inline(text)
     expiry = tonumber(expiry)
@@ -24,18 +24,14 @@ if ARGV[2] ~= 'p' then
       return { 0, 0, 0, 0, now }
     end
   end
-  if last then
+  if last and last < TOP then
     local seq = math.max(now, last + 1)
     local name = num(seq)
     -- Joined now, which mostly is its sequence number.
     local joined = seq == now and name or num(now)
     local node = name .. ' ' .. id .. ' ' .. num(now + ttl) .. ' ' .. ARGV[6] .. ' ' .. claim .. ' ' .. joined
       .. ' ' .. ARGV[8] .. ' ' .. ARGV[9]
-    if text and math.floor(last / HOUR) == math.floor(now / HOUR) then
-      call('SET', one, node, 'KEEPTTL')
-    else
-      call('SET', one, node, 'PX', LIFE)
-    end
+    call('SET', one, node, 'PX', LIFE)
     return { 1, seq, 0, 0, now }
   end
 end

@@ -15,7 +15,7 @@ if ARGV[2] ~= 'p' then
         return { 0, now }
       end
       local joined, label = string.match(rest, '^(%d+) %S+ (.*)$')
-      return { 0, now, { tonumber(seq), claim, 1, 1, tonumber(joined), label } }
+      return { 0, now, { tonumber(seq), claim, 1, 1, tonumber(joined), string.sub(label, 1, 4200) } }
     end
   end
 end

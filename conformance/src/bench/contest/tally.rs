@@ -38,8 +38,12 @@ impl Tally {
 
     /// Those of all, of one kind.
     pub(super) fn timings(tallies: &[Tally], of: fn(&Tally) -> &[Duration]) -> Timings {
+        Self::timed(tallies.iter().flat_map(of))
+    }
+
+    pub(super) fn timed<'a>(times: impl IntoIterator<Item = &'a Duration>) -> Timings {
         let mut timings = Timings::new();
-        tallies.iter().flat_map(of).for_each(|time| timings.record(*time));
+        times.into_iter().for_each(|time| timings.record(*time));
         timings
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Join, NodeId, Patience};
+use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Kind};
 use latchwork_redis::bench::{Request, join, leave};
@@ -62,7 +62,7 @@ impl Same {
                 queue: queue.clone(),
                 id,
                 claim: Claim::Exclusive,
-                limit: None,
+                limit: AskedLimit::Stored,
                 label: "raw".into(),
                 patience: Patience::Wait,
                 repeated: false,
@@ -71,7 +71,7 @@ impl Same {
             &format!("{NAMESPACE}-raw:inbox"),
         )?;
         let hash = load(&mut connection, request.code).await?;
-        let leave = load(&mut connection, leave(&queue, id, 0)?.code).await?;
+        let leave = load(&mut connection, leave(&queue, id, 0, TTL)?.code).await?;
         Ok(Self { join: command(&hash, &request), connection, leave, queue, id })
     }
 }
@@ -84,7 +84,7 @@ impl Pair for Same {
         if answer != 1 {
             return Err(format!("the raw join answered {answer}").into());
         }
-        let request = leave(&self.queue, self.id, sequence)?;
+        let request = leave(&self.queue, self.id, sequence, TTL)?;
         let (there, _, _): (i64, i64, i64) =
             command(&self.leave, &request).query_async(&mut self.connection).await?;
         if there == 1 { Ok(()) } else { Err("the raw node was gone".into()) }

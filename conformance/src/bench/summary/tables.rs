@@ -6,6 +6,7 @@ use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 use super::{Key, Summary, handed_on};
+use crate::bench::line::Line;
 use crate::bench::raw::{LISTED, PLAIN, SAME};
 use crate::bench::recipe::Recipe;
 use crate::bench::stats::Spread;
@@ -20,6 +21,8 @@ const PLAIN_BUDGET: f64 = 1.5;
 const HANDOFF_BUDGETS: [(&str, f64); 3] = [("redis", 2.0), ("zookeeper", 4.0), ("etcd", 3.0)];
 /// So many more may be renewals, a look that is repeated after a while, or under way when they are counted.
 const BESIDE: f64 = 0.1;
+/// Where some give up, in what is granted a second where nobody does.
+const GIVE_UPS_BUDGET: f64 = 0.5;
 /// A re-entry, in microseconds.
 const REENTRY_BUDGET: f64 = 1.0;
 /// A held lock in the client, in bytes.
@@ -172,6 +175,56 @@ impl Summary {
         }
     }
 
+    fn give_ups(&self) -> Option<Table> {
+        let mut table = new_table(&[
+            "some give up",
+            "peer",
+            "of the\nacquisitions",
+            "grants/s\n[over rounds]",
+            "x that with\nno give-ups",
+            "free while one waits,\n% of the time",
+            "free ms\np50/p99/max",
+            "server\nrequests",
+            "over-\nlaps",
+        ]);
+        for key in self.keys("GIVEUPS_grants") {
+            let free = |of| self.spread("GIVEUPS_free", key, of);
+            let times = [|line: &Line| line.p50, |line: &Line| line.p99, |line: &Line| line.max];
+            let times = times.map(|of| median(free(of).map(in_millis), 2)).join("/");
+            let overlaps: u64 = self.all("GIVEUPS_grants", key).filter_map(|line| line.overlaps).sum();
+            table.add_row([
+                key.0.to_owned(),
+                key.1.to_owned(),
+                key.2.to_owned(),
+                spread(self.spread("GIVEUPS_grants", key, |line| line.value), 0),
+                self.beside_no_give_ups(key),
+                median(free(|line| line.value), 0),
+                times,
+                self.requests(key),
+                overlaps.to_string(),
+            ]);
+        }
+        filled(table)
+    }
+
+    /// Grants a second, divided by those of the same round in which nobody gave up.
+    fn beside_no_give_ups(&self, key: Key<'_>) -> String {
+        let Some((_, crowd)) = key.2.split_once(" % ") else { return none() };
+        let none_given_up = format!("0 % {crowd}");
+        let ratio = |line: &Line| {
+            let beside = (key.0, key.1, none_given_up.as_str());
+            let beside = self.all("GIVEUPS_grants", beside).find(|other| other.round == line.round)?;
+            Some(line.value? / beside.value?)
+        };
+        match Spread::of(self.all("GIVEUPS_grants", key).filter_map(ratio)) {
+            Some(ratio) if key.2 != none_given_up => {
+                let word = verdict(ratio.median >= GIVE_UPS_BUDGET);
+                format!("{}\n{GIVE_UPS_BUDGET}: {word}", spread(Some(ratio), 2))
+            }
+            _ => none(),
+        }
+    }
+
     fn held(&self) -> Option<Table> {
         let mut table = new_table(&[
             "held by\none client",
@@ -202,9 +255,8 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for table in
-            [self.uncontended(), self.throughput(), self.contended(), self.held()].into_iter().flatten()
-        {
+        let tables = [self.uncontended(), self.throughput(), self.contended(), self.give_ups(), self.held()];
+        for table in tables.into_iter().flatten() {
             writeln!(f, "{table}\n")?;
         }
         writeln!(

@@ -4,7 +4,7 @@
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Listed, Standing, standing};
 
-use super::{Attempt, Birth, Chain, Client, Fault, Node, Phase, Server, State, Watch};
+use super::{Attempt, Behind, Birth, Chain, Client, Fault, Node, Phase, Server, State, Watch};
 use crate::explore::Broken;
 
 impl Client {
@@ -22,7 +22,9 @@ impl Client {
             birth: Birth::default(),
             entered: false,
             last_turn: None,
-            turn: 0,
+            speaks: false,
+            relies: false,
+            behind: Behind::Unknown,
             claim,
             view: 0,
             owes_mark: false,
@@ -34,7 +36,8 @@ impl Client {
     /// Back to where nothing is known, so that equal situations are equal states.
     pub(super) fn idle(&mut self) {
         (self.phase, self.sequence, self.birth, self.entered) = (Phase::Idle, 0, Birth::default(), false);
-        (self.name, self.name_burnt, self.turn) = (0, false, 0);
+        (self.name, self.name_burnt) = (0, false);
+        (self.speaks, self.relies, self.behind) = (false, false, Behind::Unknown);
         (self.owes_mark, self.unknown, self.phantom) = (false, false, false);
     }
 }
@@ -65,9 +68,7 @@ impl State {
                 let last = self.views.len() - 1;
                 let client = &mut self.clients[index];
                 (client.sequence, client.view, client.phase) = (sequence, last, Phase::Listing);
-                if !model.has(Fault::CountedBeforeTheJoin) {
-                    self.take_turn(model, index);
-                }
+                self.take_place(model, index);
                 self.come_back(model, index);
             }
             None => self.clients[index].idle(),
@@ -158,6 +159,10 @@ impl State {
             Standing::Head { .. } => self.clients[index].phase = Phase::Sleeping(Watch::Head),
             Standing::Behind { watch, sole } => {
                 let seen = nodes[watch];
+                if self.sleeps_on_its_inbox(model, index) {
+                    self.clients[index].phase = Phase::Sleeping(Watch::Nothing);
+                    return;
+                }
                 // etcd watches from the listing's revision + 1: nothing is missed between.
                 self.clients[index].phase = match model.server {
                     Server::Etcd if !model.has(Fault::ArmingIgnoresAbsence) => {
@@ -269,6 +274,12 @@ impl State {
             }
             _ => {}
         }
+        if matches!(client.phase, Phase::Sleeping(_))
+            && let Some(is_next) = self.hears(index, new)
+        {
+            woken = true;
+            next = if is_next { Phase::Told } else { Phase::Listing };
+        }
         // Who was removed and does not know it yet is no part of the crowd.
         if woken && departed && find(old, client.sequence).is_some() {
             self.views[new].woken += 1;
@@ -288,7 +299,7 @@ impl State {
     pub(super) fn hold(&mut self, model: &Chain, index: usize) {
         let sequence = self.clients[index].sequence;
         self.clients[index].phase = Phase::Holding;
-        self.clients[index].entered = model.returns || model.tells || model.counts;
+        self.clients[index].entered = model.returns || model.tells || model.hands;
         self.highest_token = self.highest_token.max(sequence);
         if !model.limits.is_empty() {
             return;

@@ -10,12 +10,7 @@ impl State {
         match step {
             Step::Join(index) => {
                 self.begin(model, index);
-                if model.has(Fault::CountedBeforeTheJoin) {
-                    self.take_turn(model, index);
-                    self.clients[index].phase = Phase::Unknown;
-                } else {
-                    self.create_answered(model, index);
-                }
+                self.create_answered(model, index);
             }
             Step::JoinUnknown(index, applied) => {
                 self.begin(model, index);
@@ -35,8 +30,27 @@ impl State {
             Step::Resolve(index) => self.resolve(model, index),
             Step::List(index) => self.list(model, index),
             Step::Arm(index) => self.arm(model, index),
-            Step::Prove(index) => self.prove(index),
-            Step::Proved(index) => self.proved(model, index),
+            Step::Told(index) => self.told(model, index),
+            Step::LookBehind(index) => self.look_behind(model, index),
+            Step::Say(index) => {
+                let word = self.word(model, index);
+                if self.say(model, word) {
+                    let client = &mut self.clients[index];
+                    if !client.name_burnt {
+                        client.free_names |= 1 << client.name;
+                    }
+                    client.idle();
+                } else {
+                    // The other branch of the transaction.
+                    self.look_behind(model, index);
+                }
+            }
+            Step::SayLate(index) => {
+                self.unknowns += 1;
+                self.late.insert(Late::Say(self.word(model, index)));
+                let client = &mut self.clients[index];
+                (client.phase, client.name_burnt) = (Phase::Leaving, true);
+            }
             Step::Advance(index) => self.advance(model, index),
             Step::Mark(index) => {
                 self.clients[index].owes_mark = false;
@@ -82,7 +96,7 @@ impl State {
                 self.failures += 1;
                 self.clients[index].valid = false;
                 // Lost at once, by the clock; only an answer that is on its way is still processed.
-                if !matches!(self.clients[index].phase, Phase::Listing | Phase::Proved) {
+                if !matches!(self.clients[index].phase, Phase::Listing | Phase::Told) {
                     self.clients[index].phase = Phase::Out;
                 }
             }
@@ -124,7 +138,6 @@ impl State {
                 // It is removed, and made again by whoever comes first: at best in one transaction with that join.
                 self.next.counter = 0;
             }
-            Step::Reset => (self.counted, self.resets) = (0, self.resets + 1),
             Step::SetLimit => {
                 let limit = model.limits[self.changes];
                 self.changes += 1;
@@ -137,7 +150,7 @@ impl State {
     /// The leader takes a change; a departure gets the bound on whom it may wake.
     pub(super) fn change(&mut self, model: &Chain, change: impl FnOnce(&mut View)) {
         let old = self.leader().clone();
-        let same = View { told: None, woken: 0, most_woken: u8::MAX, ..old.clone() };
+        let same = View { told: None, said: None, woken: 0, most_woken: u8::MAX, ..old.clone() };
         let mut new = same.clone();
         change(&mut new);
         if new == same {
@@ -168,7 +181,7 @@ impl State {
         let oldest = self.clients.iter().map(|client| client.view).min().unwrap_or(last);
         self.views.drain(..oldest);
         // Its events have been told, or nobody was there to hear them.
-        self.views[0].told = None;
+        (self.views[0].told, self.views[0].said) = (None, None);
         for client in &mut self.clients {
             client.view -= oldest;
         }
@@ -230,11 +243,7 @@ impl State {
         if self.leader().nodes.iter().any(|node| gone(node) && node.by != by) {
             self.broken = Some(Broken::ForeignLeave);
         }
-        let there = self.leader().nodes.iter().any(gone);
-        if told {
-            self.count(model, by, there);
-        }
-        let told = told && there && model.tells;
+        let told = told && model.tells && self.leader().nodes.iter().any(gone);
         self.change(model, |view| {
             view.nodes.retain(|node| !gone(node));
             view.told = told.then_some(sequence);
@@ -261,6 +270,7 @@ impl State {
             Late::Create(by, name) => drop(self.create(model, by, name)),
             Late::Delete(by, sequence) => self.delete(model, by, sequence, false),
             Late::Tell(by, sequence) => self.delete(model, by, sequence, true),
+            Late::Say(word) => drop(self.say(model, word)),
             Late::Erase(by, name) => self.erase(model, by, name),
             Late::Mark(by, sequence) => self.mark(model, by, sequence),
         }

@@ -2,7 +2,7 @@
 
 mod client;
 mod coordinator;
-mod count;
+mod hand_on;
 mod judge;
 mod recovery;
 mod rules;
@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Listed, Standing, standing};
 
+use self::hand_on::Word;
 use crate::explore::Broken;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,20 +49,20 @@ pub(crate) enum Fault {
     WriteIsTold,
     /// B2, B4: a release that a lost connection kept back still admits, before what happened to the own node is told.
     MissedReleaseAdmits,
-    /// B2: who abandons a waiting node counts it as a release.
-    AbandonIsCounted,
-    /// B2: a counted leave does not compare that the own node is still there, so that a second one counts again.
-    CountUnguarded,
-    /// B2: who is ahead, and what has been counted, is read in another request than the join's, before it.
-    CountedBeforeTheJoin,
-    /// B2: what had been counted before the join is not looked at.
-    CountOfEarlierTurn,
-    /// B2: who reads the count does not look at its own node.
-    CountWithoutOwnNode,
-    /// B2: who reads the count has looked at its own node before, in another request.
-    CountReadApart,
-    /// B1: who reads the count does not look at its own deadline behind the answer.
-    CountIgnoresDeadline,
+    /// B2: who abandons a waiting node says that the one behind it is the next.
+    GivingUpSaysNext,
+    /// B2: a leave that says something does not compare that the node that it says it to is still there.
+    SaidToTheGone,
+    /// B2: what is said goes to another than the first behind, the last.
+    SaidOverOthers,
+    /// B1: who was told does not look at its own deadline behind that.
+    ToldIgnoresDeadline,
+    /// B2: who relies on nobody leaves in silence too.
+    LastWatcherIsSilent,
+    /// B2: who leaves in silence does not compare that nothing was said to it.
+    SilentThoughSpokenTo,
+    /// B2: who knows nobody behind it does not compare that nobody has joined since.
+    NobodyUncompared,
     /// B2: a client's next node admits, though it is as far from the last one as one in another directory may be.
     DirectoryUnproved,
     /// B2: a client's next node admits, though its last one was behind others.
@@ -142,10 +143,10 @@ pub(crate) struct Chain {
     pub(crate) returns: bool,
     /// ZooKeeper, where all claims are exclusive: who leaves an admitted node may tell so in the same transaction.
     pub(crate) tells: bool,
-    /// etcd: who leaves an admitted node may count that in the same transaction, and who waits may go by the count.
-    pub(crate) counts: bool,
-    /// How often the count vanishes.
-    pub(crate) resets: u8,
+    /// etcd, where all claims are exclusive: who leaves lets the next one know in the same transaction.
+    pub(crate) hands: bool,
+    /// Who relies on that watches nothing else.
+    pub(crate) relies: bool,
     pub(crate) fault: Option<Fault>,
     /// What alone is judged; everything when there is no fault.
     pub(crate) only: Option<Broken>,
@@ -177,6 +178,8 @@ struct View {
     limit: u32,
     /// The node that the step to this version released, if its watches tell so.
     told: Option<u8>,
+    /// etcd: the node that the step to this version spoke to, and whether it is the next.
+    said: Option<(u8, bool)>,
     woken: u8,
     most_woken: u8,
 }
@@ -204,8 +207,8 @@ enum Phase {
         sole: bool,
     },
     Sleeping(Watch),
-    /// etcd: what it has read of the count admits it; the answer is on its way.
-    Proved,
+    /// etcd: it was told that it is the next, and has not looked at that yet.
+    Told,
     Holding,
     Leaving,
     /// The lease is over.
@@ -228,12 +231,15 @@ struct Client {
     free_names: u32,
     sequence: u8,
     birth: Birth,
-    /// Its node was admitted. Known with `returns`, `tells` or `counts` alone.
+    /// Its node was admitted. Known with `returns`, `tells` or `hands` alone.
     entered: bool,
     /// Of its last node, which was admitted exclusively and has left.
     last_turn: Option<Birth>,
-    /// etcd: as much must have been counted.
-    turn: u8,
+    /// etcd: who is behind it may rely on what it says.
+    speaks: bool,
+    /// etcd: it relies on who is before it.
+    relies: bool,
+    behind: Behind,
     claim: Claim,
     /// Which view its server shows, and its watches have reported.
     view: usize,
@@ -244,14 +250,28 @@ struct Client {
     phantom: bool,
 }
 
+/// Who is right behind a node, as it has read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Behind {
+    #[default]
+    Unknown,
+    Node(u8),
+    /// When this was the last that had joined.
+    Nobody {
+        last: u8,
+    },
+}
+
 /// A request that the client has given up on and that may still be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Late {
     Create(Attempt, u8),
     /// Of one incarnation.
     Delete(Attempt, u8),
-    /// The same, told (on etcd counted) as a release.
+    /// The same, told as a release.
     Tell(Attempt, u8),
+    /// The same, with what is said to who is behind it.
+    Say(Word),
     /// Of whatever bears the name.
     Erase(Attempt, u8),
     Mark(Attempt, u8),
@@ -265,9 +285,8 @@ pub(crate) struct State {
     late: BTreeSet<Late>,
     tombstones: BTreeSet<Attempt>,
     last: u8,
-    /// The version of the key that counts releases; zero where it is not there.
-    counted: u8,
-    resets: u8,
+    /// The nodes to which something was said.
+    spoken_to: BTreeSet<u8>,
     /// What the next node's birth will be.
     next: Birth,
     collections: u8,
@@ -291,17 +310,21 @@ pub(crate) enum Step {
     Resolve(usize),
     List(usize),
     Arm(usize),
-    /// It reads the count, which admits it, and then processes the answer.
-    Prove(usize),
-    Proved(usize),
+    /// It processes what it was told.
+    Told(usize),
     Advance(usize),
     Mark(usize),
     MarkLate(usize),
     Leave(usize),
     LeaveLate(usize),
-    /// A leave that is told (on etcd counted) as a release.
+    /// A leave that is told as a release.
     Tell(usize),
     TellLate(usize),
+    /// It reads who is behind it.
+    LookBehind(usize),
+    /// A leave that says something to who is behind it.
+    Say(usize),
+    SayLate(usize),
     /// Two leaves at once: the other one is carried out later.
     LeaveTwice(usize),
     Land(Late),
@@ -316,8 +339,6 @@ pub(crate) enum Step {
     Remove(usize),
     /// The empty directory goes.
     Collect,
-    /// The count vanishes.
-    Reset,
     SetLimit,
 }
 

@@ -32,8 +32,12 @@ pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {
             break;
         };
         let told = model.may_tell(&state.clients[holder]);
-        state.step(model, if told { Step::Tell(holder) } else { Step::Leave(holder) });
+        state.step(model, if told { Step::Tell(holder) } else { state.way_out(model, holder) });
         state.forget_old_views();
+        steps += 1;
+        if steps > FOREVER {
+            return Some(Broken::Stuck);
+        }
     }
     let asleep = state.clients.iter().any(|client| matches!(client.phase, Phase::Sleeping(_)));
     (asleep || !state.leader().nodes.is_empty()).then_some(Broken::Stuck)
@@ -57,9 +61,8 @@ impl State {
                 Phase::Out if model.gives_back(client) => Some(Step::Leave(index)),
                 Phase::Idle | Phase::Out => None,
                 _ if client.view + 1 < self.views.len() => Some(Step::Advance(index)),
-                Phase::Listing if self.proves(model, index) => Some(Step::Prove(index)),
                 Phase::Listing => Some(Step::List(index)),
-                Phase::Proved => Some(Step::Proved(index)),
+                Phase::Told => Some(Step::Told(index)),
                 Phase::Arming { .. } => Some(Step::Arm(index)),
                 Phase::Holding | Phase::Sleeping(_) => None,
             }

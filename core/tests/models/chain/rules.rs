@@ -24,8 +24,8 @@ fn on(server: Server, claims: &[latchwork_core::decide::Claim]) -> Chain {
         reuses: false,
         returns: false,
         tells: false,
-        counts: false,
-        resets: 0,
+        hands: false,
+        relies: false,
         fault: None,
         only: None,
     }
@@ -49,11 +49,11 @@ fn b1_on_zookeeper_the_own_node_in_a_listing_is_not_enough() {
     planted("b1 zookeeper", Fault::NoDeadline, Chain { failures: 1, ..on(ZooKeeper, &[W, W]) }, Believes);
 }
 
-/// The read shows the own node, but its answer may come when that is gone.
+/// Its node was there when that was said, but it may hear of it when that is gone.
 #[test]
-fn b1_the_deadline_is_looked_at_behind_the_answer_that_tells_of_the_count() {
-    let bounds = Chain { counts: true, failures: 1, ..on(Etcd, &[W, W]) };
-    planted("b1 counted", Fault::CountIgnoresDeadline, bounds, Believes);
+fn b1_the_deadline_is_looked_at_behind_what_was_said() {
+    let bounds = Chain { hands: true, failures: 1, ..on(Etcd, &[W, W, W]) };
+    planted("b1 said", Fault::ToldIgnoresDeadline, bounds, Believes);
 }
 
 #[test]
@@ -102,20 +102,27 @@ fn b2_a_release_that_is_told_admits_its_immediate_follower_alone() {
     assert_found("b2 told, missed, two", two(Fault::MissedReleaseAdmits, bounds));
 }
 
-/// As many counted releases as nodes were ahead at the join have admitted who is still there: each took one of those away.
+/// Whoever was admitted and leaves admits the first that is behind it, where both are there in that transaction.
 #[test]
-fn b2_a_count_of_releases_admits_whose_turn_was_read_with_its_join() {
-    let bounds = Chain { counts: true, resets: 1, ..on(Etcd, &[W, W, W]) };
-    for fault in [Fault::AbandonIsCounted, Fault::CountedBeforeTheJoin, Fault::CountOfEarlierTurn] {
-        planted("b2 counted", fault, bounds.clone(), TwoHolders);
-    }
-    let twice = Chain { unknowns: 1, ..bounds.clone() };
-    planted("b2 counted, twice", Fault::CountUnguarded, twice, TwoHolders);
+fn b2_what_is_said_admits_the_first_behind_who_was_admitted() {
+    let bounds = Chain { hands: true, ..on(Etcd, &[W, W, W]) };
+    planted("b2 said", Fault::GivingUpSaysNext, bounds.clone(), TwoHolders);
+    let four = Chain { claims: vec![W; 4], relies: true, ..bounds.clone() };
+    planted("b2 said, over others", Fault::SaidOverOthers, four, TwoHolders);
     let removed = Chain { removals: 1, ..bounds };
-    for fault in [Fault::CountWithoutOwnNode, Fault::CountReadApart] {
-        planted("b2 counted, own", fault, removed.clone(), Believes);
-        let two = Chain { fault: Some(fault), only: Some(TwoHolders), ..removed.clone() };
-        assert_found("b2 counted, own, two", two);
+    planted("b2 said, gone", Fault::SaidToTheGone, removed.clone(), Believes);
+    if long() {
+        let (fault, only, claims) = (Some(Fault::SaidToTheGone), Some(TwoHolders), vec![W; 4]);
+        assert_found("b2 said, gone, two", Chain { fault, only, claims, ..removed });
+    }
+}
+
+/// Whoever joins behind many is spoken to in the end, whoever before it leaves or gives up, and watches for that alone.
+#[test]
+fn b2_whoever_relies_on_being_spoken_to_is() {
+    let bounds = Chain { hands: true, relies: true, ..on(Etcd, &[W; 4]) };
+    for fault in [Fault::LastWatcherIsSilent, Fault::SilentThoughSpokenTo, Fault::NobodyUncompared] {
+        planted("b2 relies", fault, bounds.clone(), Uninformed);
     }
 }
 
@@ -278,21 +285,19 @@ fn b_every_state_of_releases_that_are_told() {
 }
 
 #[test]
-fn b_every_state_of_releases_that_are_counted() {
-    let bounds = Chain { counts: true, resets: 1, ..on(Etcd, &[W, W, W]) };
-    assert_sound("B counted", Chain { failures: 1, removals: 1, reconnects: 1, ..bounds.clone() });
-    assert_sound("B counted, unknown", Chain { unknowns: 1, removals: 1, ..bounds.clone() });
-    let names = Chain { claims: vec![W; 2], attempts: 2, unknowns: 1, reuses: true, ..bounds.clone() };
-    assert_sound("B counted, names", Chain { failures: 1, ..names.clone() });
-    assert_sound("B counted, readers", Chain { claims: vec![W, R, W], downgrades: 1, ..bounds.clone() });
+fn b_every_state_of_releases_that_are_handed_on() {
+    let bounds = Chain { hands: true, ..on(Etcd, &[W, W, W]) };
+    assert_sound("B handed on", Chain { failures: 1, removals: 1, reconnects: 1, ..bounds.clone() });
+    assert_sound("B handed on, unknown", Chain { unknowns: 1, removals: 1, ..bounds.clone() });
+    let relies = Chain { relies: true, ..bounds.clone() };
     if long() {
-        assert_sound("B counted, two unknown", Chain { unknowns: 2, failures: 1, ..names });
+        let names = Chain { attempts: 2, reuses: true, ..bounds.clone() };
+        assert_sound("B handed on, names", names);
+        assert_sound("B handed on, again", Chain { attempts: 2, ..relies.clone() });
         let removals = 1;
-        assert_sound("B counted, all", Chain { unknowns: 1, failures: 1, removals, ..bounds.clone() });
-        assert_sound("B counted, again", Chain { attempts: 2, resets: 2, ..bounds.clone() });
-        assert_sound("B counted, four", Chain { claims: vec![W; 4], resets: 2, removals, ..bounds.clone() });
-        let readers = Chain { claims: vec![W, R, W, R], downgrades: 1, ..bounds };
-        assert_sound("B counted, four readers", readers);
+        assert_sound("B handed on, all", Chain { unknowns: 1, failures: 1, removals, ..bounds.clone() });
+        assert_sound("B handed on, four", Chain { claims: vec![W; 4], removals, ..bounds });
+        assert_sound("B handed on, five", Chain { claims: vec![W; 5], ..relies });
     }
 }
 
@@ -347,8 +352,7 @@ fn b_long_walks() {
                 reuses: true,
                 returns: server == ZooKeeper && !permits,
                 tells: server == ZooKeeper,
-                counts: server == Etcd && !permits,
-                resets: 5,
+                hands: server == Etcd && !permits && !shared,
                 removals: if server == Etcd && !permits { 4 } else { 0 },
                 ..on(server, &claims)
             };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use latchwork_core::decide::Claim;
 use stateright::{Model, Property};
 
-use super::{Birth, Chain, Client, Fault, Phase, Server, State, Step, View, Watch};
+use super::{Behind, Birth, Chain, Client, Fault, Phase, Server, State, Step, View, Watch};
 use crate::explore::sound;
 
 impl Model for Chain {
@@ -14,15 +14,21 @@ impl Model for Chain {
 
     fn init_states(&self) -> Vec<State> {
         let clients = self.claims.iter().map(|&claim| Client::new(claim)).collect();
-        let view = View { nodes: Vec::new(), limit: self.limit, told: None, woken: 0, most_woken: u8::MAX };
+        let view = View {
+            nodes: Vec::new(),
+            limit: self.limit,
+            told: None,
+            said: None,
+            woken: 0,
+            most_woken: u8::MAX,
+        };
         vec![State {
             views: vec![view],
             clients,
             late: BTreeSet::new(),
             tombstones: BTreeSet::new(),
             last: 0,
-            counted: 0,
-            resets: 0,
+            spoken_to: BTreeSet::new(),
             next: Birth::default(),
             collections: 0,
             changes: 0,
@@ -51,9 +57,6 @@ impl Model for Chain {
         if self.returns && state.collections == 0 && state.leader().nodes.is_empty() && state.next.counter > 0
         {
             steps.push(Step::Collect);
-        }
-        if state.resets < self.resets && state.counted > 0 {
-            steps.push(Step::Reset);
         }
         if state.changes < self.limits.len() {
             steps.push(Step::SetLimit);
@@ -114,13 +117,10 @@ impl Chain {
                     steps.push(Step::Downgrade(index));
                 }
             }
-            Phase::Proved => steps.push(Step::Proved(index)),
+            Phase::Told => steps.push(Step::Told(index)),
             Phase::Leaving => {}
             Phase::Out if self.gives_back(client) => {}
             Phase::Out => return,
-        }
-        if matches!(client.phase, Phase::Listing | Phase::Sleeping(_)) && state.proves(self, index) {
-            steps.push(Step::Prove(index));
         }
         if state.removals < self.removals && state.leader().admits(client.sequence) == Some(false) {
             steps.push(Step::Remove(index));
@@ -128,7 +128,17 @@ impl Chain {
         if self.has(Fault::WriteIsTold) && state.leader().told.is_none() {
             steps.push(Step::Write(index));
         }
-        steps.push(Step::Leave(index));
+        let speaks = self.speaks(client);
+        if speaks {
+            steps.push(Step::LookBehind(index));
+            if client.behind != Behind::Unknown {
+                steps.push(Step::Say(index));
+            }
+        }
+        // A full server takes nothing else, and then whoever is behind it watches it.
+        if !speaks || !self.relies || state.leaves_in_silence(self, index) {
+            steps.push(Step::Leave(index));
+        }
         let tells = self.may_tell(client);
         if tells {
             steps.push(Step::Tell(index));
@@ -140,6 +150,9 @@ impl Chain {
             steps.push(Step::LeaveLate(index));
             if tells {
                 steps.push(Step::TellLate(index));
+            }
+            if speaks && client.behind != Behind::Unknown {
+                steps.push(Step::SayLate(index));
             }
             if etcd && self.reuses {
                 steps.push(Step::LeaveTwice(index));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use latchwork_core::contracts::{NodeId, Patience};
+use latchwork_core::contracts::{AskedLimit, NodeId, Patience};
 use latchwork_core::decide::queue::{Answer, Ask, Micros, Queue, Told};
 use latchwork_core::decide::{Claim, fits};
 
@@ -118,7 +118,7 @@ impl Second {
                 row.sequence
             }
             _ => {
-                self.limit = ask.limit.unwrap_or(self.limit);
+                self.limit = ask.limit.beside(None).unwrap_or(self.limit);
                 let free = self.rows.iter().all(|row| row.admitted) && self.lets_in(ask.claim);
                 if ask.patience == Patience::Try && !free {
                     return (Answer::Refused, without(told, ask.id));
@@ -268,7 +268,7 @@ mod tests {
                     _ => Claim::Permits(u32::try_from(1 + random.below(3)).expect("small")),
                 };
                 let patience = if random.below(4) == 0 { Patience::Try } else { Patience::Wait };
-                let ask = Ask { id, claim, limit: Some(3), ttl: 150, patience };
+                let ask = Ask { id, claim, limit: AskedLimit::Exactly(3), ttl: 150, patience };
                 let choice = random.below(12);
                 let answers = [&mut core, &mut second].map(|server| match choice {
                     0..6 => server.join(now, &ask),

@@ -1,0 +1,348 @@
+//! Hand-overs far from the head of a mutex' queue, on a real etcd: whoever leaves lets the next one know, and nobody else.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{client, etcdctl, field, join, keys, proxied, revision, server, soon, still_waits, wait};
+use latchwork_conformance::proxy::{Direction, Event, Proxy};
+use latchwork_conformance::servers::Server;
+use latchwork_core::contracts::Node;
+use latchwork_core::decide::Claim;
+use latchwork_core::{Coordinator, ErrorKind, Kind, LostReason};
+use tokio::task::JoinHandle;
+
+/// So many watch the queue: whoever joins behind them and one more is far from its head.
+const NEAR: usize = 17;
+const NODES: &str = "latchwork/mutex/a/";
+/// A part of the keys of inboxes.
+const INBOX: &str = "/next/";
+
+type Waiting = JoinHandle<latchwork_core::Result<()>>;
+
+/// A queue that others are in, and a client that has been far from its head, so that its inbox is watched.
+struct Crowd {
+    server: Server,
+    proxy: Proxy,
+    others: Coordinator,
+    client: Coordinator,
+    /// The first of them is the next; none of them is near the head by its join.
+    ahead: Vec<Arc<dyn Node>>,
+}
+
+impl Crowd {
+    async fn new(ahead: usize) -> Self {
+        let server = server().await;
+        let others = client(&server, "").await;
+        let (proxy, client) = proxied(&server, "").await;
+        let (mut near, mut far) = (Vec::new(), Vec::new());
+        for _ in 0..NEAR {
+            near.push(place(&others).await);
+        }
+        for _ in 0..ahead {
+            far.push(place(&others).await);
+        }
+        let crowd = Self { server, proxy, others, client, ahead: far };
+        let (mut watches, mut lists) = (crowd.asks(INBOX), crowd.lists());
+        let node = place(&crowd.client).await;
+        let waiting = wait(&node);
+        soon(watches.fired()).await.unwrap();
+        // What was said before the inbox was watched is not heard.
+        soon(lists.fired()).await.unwrap();
+        gives_up(node, waiting).await;
+        for node in near {
+            node.leave().await.unwrap();
+        }
+        crowd
+    }
+
+    /// So many locks are taken and released elsewhere, at revisions of their own.
+    async fn others_go_on(&self, times: usize) {
+        let elsewhere = self.others.mutex("elsewhere").unwrap();
+        for _ in 0..times {
+            let _ = elsewhere.acquire().await.unwrap().release().await.unwrap();
+        }
+    }
+
+    /// The client joins, and waits.
+    async fn waits(&self) -> (Arc<dyn Node>, Waiting) {
+        let node = place(&self.client).await;
+        let mut waiting = wait(&node);
+        still_waits(&mut waiting).await;
+        (node, waiting)
+    }
+
+    /// Told when a waiter of the client looks where it stands.
+    fn lists(&self) -> Event {
+        // The end of the range of all keys with the prefix, sorted downwards by what made them.
+        let (end, downwards) = (b"latchwork/mutex/a0", [0x28, 2, 0x30, 2]);
+        self.proxy.request(move |chunk| {
+            let ends = chunk.windows(end.len()).enumerate().filter(|(_, window)| window == end);
+            let mut options = ends.map(|(at, _)| chunk[at + end.len()..].iter().take(12));
+            options.any(|options| {
+                let options: Vec<u8> = options.copied().collect();
+                options.windows(downwards.len()).any(|window| window == downwards)
+            })
+        })
+    }
+
+    /// Told when the client asks for a key.
+    fn asks(&self, key: &'static str) -> Event {
+        self.proxy.request(move |chunk| contains(chunk, key))
+    }
+
+    /// The client hears at once of the departure and of what was said with it: the server tells them one after the other, and
+    /// a machine that stands still in between may make the client list, as it should.
+    async fn hears_at_once_of(&self, release: impl Future<Output = ()>) {
+        let told = |prefix: &'static str| self.proxy.reply(move |chunk| contains(chunk, prefix));
+        let (mut departed, mut said) = (told(NODES), told(INBOX));
+        self.proxy.hold(Direction::ToClient);
+        let then = async {
+            for event in [&mut departed, &mut said] {
+                soon(event.fired()).await.unwrap();
+            }
+            self.proxy.resume();
+        };
+        tokio::join!(release, then);
+    }
+
+    /// All ahead, but for the last, hold in turn.
+    async fn all_but_the_last(&mut self) -> Arc<dyn Node> {
+        let last = self.ahead.pop().unwrap();
+        for node in self.ahead.drain(..) {
+            hold(&node).await;
+        }
+        last
+    }
+
+    async fn end(self) {
+        assert_eq!(keys(&self.server, "latchwork/mutex/").await, [""; 0]);
+        for client in [self.others, self.client] {
+            client.close().await.unwrap();
+        }
+        assert_eq!(keys(&self.server, "latchwork/").await, [""; 0]);
+    }
+}
+
+fn contains(chunk: &[u8], text: &str) -> bool {
+    chunk.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+/// A place in the queue.
+async fn place(client: &Coordinator) -> Arc<dyn Node> {
+    join(client, Kind::Mutex, Claim::Exclusive, None).await.1
+}
+
+async fn gives_up(node: Arc<dyn Node>, waiting: Waiting) {
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    node.leave().await.unwrap();
+}
+
+/// Waits for its turn, holds, and releases.
+async fn hold(node: &Arc<dyn Node>) {
+    soon(node.admitted()).await.unwrap();
+    node.leave().await.unwrap();
+}
+
+/// Where the node that joined last is spoken to, and its create revision.
+async fn last_inbox(server: &Server) -> (String, u64) {
+    let node = first_node(server, "DESCEND").await;
+    let created = field(server, &node, "CreateRevision").await.unwrap();
+    let (lease, id) = node.strip_prefix(NODES).unwrap().split_once('-').unwrap();
+    (format!("latchwork/client/{lease}{INBOX}{id}"), created)
+}
+
+#[tokio::test]
+async fn whoever_is_next_is_told_so_and_does_not_list() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    let (next, mut waiting_too) = crowd.waits().await;
+    let lists = crowd.lists();
+    let last = crowd.all_but_the_last().await;
+    still_waits(&mut waiting).await;
+    crowd.hears_at_once_of(hold(&last)).await;
+    soon(waiting).await.unwrap().unwrap();
+    still_waits(&mut waiting_too).await;
+    crowd.hears_at_once_of(async { _ = node.leave().await.unwrap() }).await;
+    soon(waiting_too).await.unwrap().unwrap();
+    assert!(!lists.has_fired(), "one of them looked at the queue");
+    next.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// Only whoever is right behind it looks once; the others' hand-overs are as before, and its own is.
+#[tokio::test]
+async fn one_that_gives_up_costs_one_look_and_keeps_nobody_waiting() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    let mut lists = crowd.lists();
+    crowd.ahead.pop().unwrap().leave().await.unwrap();
+    soon(lists.fired()).await.unwrap();
+    // One in the middle too, which is nobody's business but that of the one behind it.
+    crowd.ahead.remove(3).leave().await.unwrap();
+    still_waits(&mut waiting).await;
+    let lists = crowd.lists();
+    let last = crowd.all_but_the_last().await;
+    still_waits(&mut waiting).await;
+    crowd.hears_at_once_of(hold(&last)).await;
+    soon(waiting).await.unwrap().unwrap();
+    assert!(!lists.has_fired(), "it looked at the queue again");
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// The server serves a watch that is new late. Whoever holds finds whoever is there.
+#[tokio::test]
+async fn one_that_gives_up_at_once_keeps_nobody_waiting() {
+    let mut crowd = Crowd::new(20).await;
+    let leaves = crowd.ahead.pop().unwrap();
+    let told = crowd.proxy.reply(|chunk| contains(chunk, INBOX));
+    let node = place(&crowd.client).await;
+    leaves.leave().await.unwrap();
+    let waiting = wait(&node);
+    for node in crowd.ahead.drain(..) {
+        hold(&node).await;
+    }
+    soon(waiting).await.unwrap().unwrap();
+    assert!(told.has_fired(), "nothing was said to it");
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// The last one that watches the queue may have those behind it that rely on it alone.
+#[tokio::test]
+async fn the_last_that_watches_the_queue_says_so_when_it_gives_up() {
+    let crowd = Crowd::new(0).await;
+    let mut near = Vec::new();
+    for _ in 0..NEAR {
+        near.push(place(&crowd.others).await);
+    }
+    let (node, mut waiting) = crowd.waits().await;
+    let inbox = last_inbox(&crowd.server).await.0;
+    let mut lists = crowd.lists();
+    near.pop().unwrap().leave().await.unwrap();
+    soon(lists.fired()).await.unwrap();
+    let said = etcdctl(&crowd.server, &["get", "--print-value-only", &inbox]).await;
+    assert!(said.contains("look"), "{said:?}");
+    still_waits(&mut waiting).await;
+    for node in near {
+        hold(&node).await;
+    }
+    soon(waiting).await.unwrap().unwrap();
+    node.leave().await.unwrap();
+    assert_eq!(keys(&crowd.server, &inbox).await, [""; 0], "what was said goes with the node");
+    crowd.end().await;
+}
+
+/// A hold whose node somebody else removed has no word to say, nor has one that gives up.
+#[tokio::test]
+async fn whoever_was_not_admitted_lets_nobody_in() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    let first = crowd.ahead.remove(0);
+    soon(first.admitted()).await.unwrap();
+    etcdctl(&crowd.server, &["del", &first_node(&crowd.server, "ASCEND").await]).await;
+    assert_eq!(soon(first.state().until_lost()).await, LostReason::Revoked);
+    first.leave().await.unwrap();
+    let second = crowd.ahead.remove(0);
+    soon(second.admitted()).await.unwrap();
+    for gives_up in crowd.ahead.drain(..) {
+        gives_up.leave().await.unwrap();
+    }
+    still_waits(&mut waiting).await;
+    second.leave().await.unwrap();
+    soon(waiting).await.unwrap().unwrap();
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// It lists, long after its join, when what happened since has been compacted.
+#[tokio::test]
+async fn whoever_reconnects_is_told_all_the_same() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    crowd.others_go_on(20).await;
+    etcdctl(&crowd.server, &["compact", &revision(&crowd.server).await.to_string()]).await;
+    let (mut lists, mut watches) = (crowd.lists(), crowd.asks(INBOX));
+    crowd.proxy.sever();
+    soon(lists.fired()).await.unwrap();
+    soon(watches.fired()).await.unwrap();
+    still_waits(&mut waiting).await;
+    let lists = crowd.lists();
+    let last = crowd.all_but_the_last().await;
+    still_waits(&mut waiting).await;
+    crowd.hears_at_once_of(hold(&last)).await;
+    soon(waiting).await.unwrap().unwrap();
+    assert!(!lists.has_fired(), "it looked at the queue");
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// Nothing is said to a node that is gone, and whoever is behind it is let in.
+#[tokio::test]
+async fn whoever_was_removed_is_not_let_in() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, waiting) = crowd.waits().await;
+    let own = first_node(&crowd.server, "DESCEND").await;
+    let last = crowd.all_but_the_last().await;
+    etcdctl(&crowd.server, &["del", &own]).await;
+    hold(&last).await;
+    let ended = soon(waiting).await.unwrap();
+    assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Lost { reason: LostReason::Revoked });
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// Whoever may write below the namespace can say what is not so: it is found out.
+#[tokio::test]
+async fn what_nobody_who_left_has_said_ends_the_hold_that_it_began() {
+    let mut crowd = Crowd::new(20).await;
+    let first = crowd.ahead.remove(0);
+    soon(first.admitted()).await.unwrap();
+    let (node, waiting) = crowd.waits().await;
+    let (inbox, created) = last_inbox(&crowd.server).await;
+    let forged = format!(r#"{{"to":{created},"word":"next","behind":[]}}"#);
+    etcdctl(&crowd.server, &["put", &inbox, &forged]).await;
+    soon(waiting).await.unwrap().unwrap();
+    assert_eq!(soon(node.state().until_lost()).await, LostReason::Revoked);
+    assert!(first.state().lost().is_none());
+    node.leave().await.unwrap();
+    first.leave().await.unwrap();
+    let last = crowd.all_but_the_last().await;
+    hold(&last).await;
+    etcdctl(&crowd.server, &["del", &inbox]).await;
+    crowd.end().await;
+}
+
+/// What is no message, or another node's, admits nobody.
+#[tokio::test]
+async fn what_is_no_message_to_this_node_admits_nobody() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    let (inbox, created) = last_inbox(&crowd.server).await;
+    for said in [
+        String::new(),
+        "1 2".to_owned(),
+        format!(r#"{{"to":{},"word":"next","behind":[]}}"#, created - 1),
+        format!(r#"{{"to":{created},"word":"look","behind":[]}}"#),
+        format!(r#"{{"to":{created},"word":"next"}}"#),
+    ] {
+        let mut lists = crowd.lists();
+        etcdctl(&crowd.server, &["put", &inbox, &said]).await;
+        soon(lists.fired()).await.unwrap();
+        still_waits(&mut waiting).await;
+    }
+    let last = crowd.all_but_the_last().await;
+    hold(&last).await;
+    soon(waiting).await.unwrap().unwrap();
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// The first of the queue's keys in this order of their creation.
+async fn first_node(server: &Server, order: &str) -> String {
+    let order = format!("--order={order}");
+    let first = ["get", "--prefix", "--keys-only", "--limit=1", "--sort-by=CREATE", &order, NODES];
+    etcdctl(server, &first).await.trim().to_owned()
+}

@@ -1,0 +1,38 @@
+//! A release answers what the server says of the node, not what the client believes.
+
+mod common;
+
+use common::{client, proxied, server, soon, until_keys};
+use latchwork_core::{ErrorKind, LostReason, Release};
+
+#[tokio::test]
+async fn a_release_behind_a_forced_one_and_anothers_hold_is_already_lost() {
+    let server = server().await;
+    let (a, b) = (client(&server, "").await, client(&server, "").await);
+    let (mine, theirs) = (a.mutex("a").unwrap(), b.mutex("a").unwrap());
+    for _ in 0..20 {
+        let hold = soon(mine.acquire()).await.unwrap();
+        assert!(soon(theirs.force_release(hold.token().sequence())).await.unwrap());
+        let next = soon(theirs.acquire()).await.unwrap();
+        assert_eq!(next.release().await.unwrap(), Release::Released);
+        assert_eq!(soon(hold.release()).await.unwrap(), Release::AlreadyLost(LostReason::Revoked));
+    }
+}
+
+#[tokio::test]
+async fn a_release_in_time_is_one_and_one_whose_reply_was_lost_is_given_back() {
+    let server = server().await;
+    let (proxy, client) = proxied(&server, "request_timeout=1s").await;
+    let (mutex, semaphore) = (client.mutex("a").unwrap(), client.semaphore("s", 2).unwrap());
+    assert_eq!(mutex.acquire().await.unwrap().release().await.unwrap(), Release::Released);
+    assert_eq!(semaphore.acquire(2).await.unwrap().release().await.unwrap(), Release::Released);
+    let hold = mutex.acquire().await.unwrap();
+    let own = until_keys(&server, "latchwork/mutex/a/", 1).await.remove(0).into_bytes();
+    let mut lost = proxy.drop_reply_to(move |chunk| chunk.windows(own.len()).any(|part| part == own));
+    let released = soon(hold.release()).await;
+    lost.fired().await.unwrap();
+    // The server cannot say by whose hand it went.
+    let error = released.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+    until_keys(&server, "latchwork/mutex/a/", 0).await;
+}

@@ -1,0 +1,50 @@
+//! Access control lists, as the server has them.
+
+use zookeeper_client::{Acl, Error as Answer, Permission};
+
+use super::{Driver, Result};
+use crate::error::Fault;
+
+/// Who may do what to the children of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    /// `scheme:id`.
+    pub(crate) whom: String,
+    /// Make them.
+    pub(crate) create: bool,
+    /// Delete them.
+    pub(crate) delete: bool,
+    /// Write this list, and so allow itself either.
+    pub(crate) admin: bool,
+}
+
+impl From<Acl> for Grant {
+    fn from(acl: Acl) -> Self {
+        let may = |permission| acl.permission().has(permission);
+        Self {
+            whom: format!("{}:{}", acl.scheme(), acl.id()),
+            create: may(Permission::CREATE),
+            delete: may(Permission::DELETE),
+            admin: may(Permission::ADMIN),
+        }
+    }
+}
+
+impl Driver {
+    /// The lists of these nodes, in one trip; `None` for one that is not there, or whose list may not be read.
+    pub(crate) async fn grants(&self, paths: &[String]) -> Result<Vec<Option<Vec<Grant>>>> {
+        self.request(|client| async move {
+            let reads: Vec<_> = paths.iter().map(|path| client.get_acl(path)).collect();
+            let mut found = Vec::with_capacity(reads.len());
+            for read in reads {
+                found.push(match read.await.map_err(|answer| (Fault::from(answer.clone()), answer)) {
+                    Ok((acls, _)) => Some(acls.into_iter().map(Grant::from).collect()),
+                    Err((Fault::NoNode | Fault::Forbidden(_), _)) => None,
+                    Err((_, answer)) => return Err::<_, Answer>(answer),
+                });
+            }
+            Ok(found)
+        })
+        .await
+    }
+}

@@ -1,0 +1,192 @@
+//! Whatever a server says, and whatever other programs write into our directories: nothing panics, and nobody is let in beside
+//! a holder.
+
+use latchwork_core::contracts::{Entry, MAX_LABEL_BYTES, NodeId};
+use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
+use latchwork_core::decide::chain::{Standing, standing};
+use latchwork_core::{Kind, Moment};
+use proptest::collection::{hash_set, vec};
+use proptest::prelude::*;
+
+use crate::driver::Stat;
+use crate::hello::{is_foreign, judge, read_state};
+use crate::history::{Birth, History};
+use crate::limit::Limit;
+use crate::names::{Place, Queue, as_reader, counter, id_of, numbered, prefix};
+use crate::tags::{Told, admitted, is_admitted, turned};
+
+const LIMIT: u32 = 3;
+
+/// A number as it may stand in a foreign name: any, those next to the bounds, and those half of all numbers away from ours.
+fn number() -> impl Strategy<Value = String> {
+    prop_oneof![
+        1 => any::<i64>().prop_map(|number| number.to_string()),
+        4 => (0i64..8).prop_map(|near| (near - (1 << 31)).to_string()),
+        1 => (-8i64..8).prop_map(|near| (near + (1 << 31)).to_string()),
+        2 => (-8i64..8).prop_map(|near| format!("{near:010}")),
+        1 => "[+-]?[0-9]{0,24}",
+    ]
+}
+
+/// The name of a foreign child: anything, or what looks like a node of some program.
+fn foreign() -> impl Strategy<Value = String> {
+    let marker = prop::sample::select(vec![
+        "lock-",
+        "__lock__",
+        "__WRIT__",
+        "__READ__",
+        "__rlock__",
+        "lease-",
+        "latch-",
+    ]);
+    let start = prop_oneof![
+        any::<String>(),
+        any::<u32>().prop_map(|weight| format!("x-w{weight}-")),
+        "[_a-z0-9é-]{0,40}",
+    ];
+    prop_oneof![
+        1 => any::<String>(),
+        5 => (start, marker, number()).prop_map(|(start, marker, number)| format!("{start}{marker}{number}")),
+    ]
+}
+
+/// Nodes of ours, as a server numbers them: each number once.
+fn ours(claim: impl Strategy<Value = Claim>) -> impl Strategy<Value = Vec<(Claim, i32)>> {
+    let counters = hash_set(prop_oneof![3 => 0..8, 1 => (i32::MAX - 8)..i32::MAX], 1..8);
+    (counters, vec(claim, 8)).prop_map(|(counters, claims)| claims.into_iter().zip(counters).collect())
+}
+
+fn kind_and_ours() -> impl Strategy<Value = (Kind, Vec<(Claim, i32)>)> {
+    prop_oneof![
+        ours(Just(Exclusive)).prop_map(|ours| (Kind::Mutex, ours)),
+        ours(prop_oneof![Just(Exclusive), Just(Shared)]).prop_map(|ours| (Kind::RwLock, ours)),
+        ours((1..=LIMIT).prop_map(Permits)).prop_map(|ours| (Kind::Semaphore, ours)),
+    ]
+}
+
+/// Whether both may hold at once, of those whom the queue's order admits.
+fn may_share(holders: &[Claim]) -> bool {
+    match holders {
+        [Permits(_), ..] => holders.iter().map(|claim| claim.weight()).sum::<u32>() <= LIMIT,
+        [_, _, ..] => holders.iter().all(|&claim| claim == Shared),
+        _ => true,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Each client decides by a listing of its own: before some of the foreign children came, or behind, and in any order.
+    #[test]
+    fn foreign_children_let_nobody_in_beside_a_holder(
+        (kind, ours) in kind_and_ours(),
+        mut foreign in vec(foreign(), 0..8),
+        seen_from in any::<prop::sample::Index>(),
+        turned_round in any::<bool>(),
+    ) {
+        let mut own: Vec<_> = ours
+            .iter()
+            .map(|&(claim, counter)| (claim, counter, numbered(&prefix(kind, NodeId::random(), claim), counter)))
+            .collect();
+        own.sort_by_key(|&(_, counter, _)| counter);
+        let mut holders = Vec::new();
+        for at in 0..own.len() {
+            // Who came later was not there yet when this one looked.
+            let mut children: Vec<_> = own[..=at].iter().map(|(_, _, name)| name.clone()).collect();
+            let seen = if foreign.is_empty() { 0 } else { seen_from.index(foreign.len()) };
+            children.extend_from_slice(&foreign[seen..]);
+            if turned_round {
+                children.reverse();
+            }
+            let (claim, _, name) = &own[at];
+            let queue = match claim {
+                Permits(_) => Queue::read(kind, children.clone()),
+                _ => Queue::read_up_to(name, kind, children.clone()),
+            };
+            let position = queue.position(name).expect("its own node is there");
+            if let Standing::Admitted { .. } = standing(&queue.listed(|_| false), position, LIMIT) {
+                holders.push(*claim);
+            }
+            let _ = queue.right_before(position);
+            let next = foreign.len().min(1);
+            foreign.rotate_left(next);
+        }
+        prop_assert!(may_share(&holders), "{kind:?}: {holders:?} of {own:?} beside {foreign:?}");
+    }
+
+    /// Of foreign children only those whose number is one of a directory's count, and they stand where it says.
+    #[test]
+    fn a_name_says_a_number_from_zero_on_or_is_no_contender(name in foreign()) {
+        for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election] {
+            let place = Place::parse(kind, name.clone());
+            let counter = counter(kind, &name);
+            prop_assert_eq!(place.is_some(), counter.is_some());
+            prop_assert!(counter.is_none_or(|counter| counter >= 0), "{:?}", counter);
+        }
+        let _ = (id_of(&name), as_reader(&name));
+    }
+
+    #[test]
+    fn what_a_directory_lists_has_one_order(mut children in vec(foreign(), 0..24), by in 0usize..24) {
+        for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
+            let read = Queue::read(kind, children.clone());
+            let count = children.len();
+            children.rotate_left(by % count.max(1));
+            prop_assert_eq!(&read.0, &Queue::read(kind, children.clone()).0);
+        }
+    }
+
+    #[test]
+    fn any_data_of_a_node_and_of_a_limit_are_read(data in vec(any::<u8>(), 0..64), numbers in any::<[i64; 5]>()) {
+        let [czxid, mzxid, owner, ctime, mtime] = numbers;
+        let stat = Stat { czxid, mzxid, owner, ctime, mtime };
+        for data in [data.clone(), [&data[..], b"\0admitted"].concat(), [&data[..], b"\0writer 18446744073709551616 -1"].concat()] {
+            let told = Told::read(&data, &stat);
+            prop_assert!(told.label.chars().count() <= 2 * MAX_LABEL_BYTES && !told.label.contains(char::is_control));
+        }
+        let _ = Limit::read(&data, &stat);
+    }
+
+    #[test]
+    fn what_was_tagged_reads_back_whatever_the_label(label in "[^\0]{0,80}", sequence: u64, joined: i64) {
+        let stat = Stat { czxid: 9, mzxid: 9, owner: 1, ctime: 90, mtime: 91 };
+        let shown = Entry::label_of(label.as_bytes());
+        let turned = Told::read(&turned(&label, sequence, joined), &stat);
+        prop_assert_eq!((turned.sequence, turned.joined, turned.label.as_str()), (sequence, joined, shown.as_str()));
+        prop_assert!(is_admitted(&admitted(&label)));
+        prop_assert_eq!(Told::read(&admitted(&label), &stat).label, shown);
+    }
+
+    /// Numbers and transactions as a server that is not ours to trust may say them.
+    #[test]
+    fn a_history_takes_any_births(births in vec((foreign(), any::<u64>(), any::<bool>()), 0..32)) {
+        let (history, now) = (History::default(), Moment::PAST);
+        for (name, sequence, far) in births {
+            if far {
+                history.far(Kind::Mutex, "q", &name);
+            }
+            if let Some(birth) = Birth::of(Kind::Mutex, &name, sequence) {
+                history.made(Kind::Mutex, "q", birth);
+                history.left(Kind::Mutex, "q", birth, now);
+            }
+            let _ = history.expected(Kind::Mutex, "q", true, now);
+        }
+    }
+
+    /// Whatever answers to a greeting.
+    #[test]
+    fn any_greeting_is_read(
+        start in prop::sample::select(vec!["", "Zookeeper version: ", "srvr is not executed", "This ZooKeeper instance", "-ERR "]),
+        version in "[0-9.]{0,24}",
+        zxid in "(0x)?[-+0-9a-f]{0,20}",
+        rest in any::<String>(),
+    ) {
+        let answer = format!("{start}{version}{rest}\nZxid: {zxid}\nMode: leader\n");
+        let judged = judge("h:1", &answer);
+        prop_assert!(judged.is_ok() || !is_foreign(answer.as_bytes()) || !start.starts_with("Zoo"));
+        if let Some((_, last)) = read_state(&answer) {
+            prop_assert_eq!(i64::from_str_radix(zxid.trim_start_matches("0x"), 16), Ok(last));
+        }
+        let _ = read_state(&rest);
+    }
+}

@@ -1,0 +1,90 @@
+//! A relay before a server that changes whole messages on their way: what a server would have to live through for years, or would
+//! have to be broken for, before it says it by itself.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// Changes a message, without its length.
+type Change = Arc<dyn Fn(&mut Vec<u8>) + Send + Sync>;
+
+pub(crate) struct Rewriter {
+    addr: SocketAddr,
+    accepting: JoinHandle<()>,
+}
+
+impl Drop for Rewriter {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl Rewriter {
+    pub(crate) async fn start(
+        upstream: &str,
+        requests: impl Fn(&mut Vec<u8>) + Send + Sync + 'static,
+        replies: impl Fn(&mut Vec<u8>) + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (upstream, requests, replies): (_, Change, Change) =
+            (upstream.to_owned(), Arc::new(requests), Arc::new(replies));
+        let accepting = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let Ok(server) = TcpStream::connect(&upstream).await else { continue };
+                // It ends with either side.
+                tokio::spawn(serve(client, server, Arc::clone(&requests), Arc::clone(&replies)));
+            }
+        });
+        Self { addr, accepting }
+    }
+
+    pub(crate) fn addr(&self) -> String {
+        self.addr.to_string()
+    }
+}
+
+async fn serve(
+    mut client: TcpStream,
+    mut server: TcpStream,
+    requests: Change,
+    replies: Change,
+) -> io::Result<()> {
+    let mut first = [0; 4];
+    if client.peek(&mut first).await? == 4 && first.is_ascii() && first[0] != 0 {
+        // A word of four letters.
+        return copy_bidirectional(&mut client, &mut server).await.map(drop);
+    }
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    tokio::select! {
+        ended = relay(from_client, to_server, requests) => ended,
+        ended = relay(from_server, to_client, replies) => ended,
+    }
+}
+
+async fn relay(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, change: Change) -> io::Result<()> {
+    loop {
+        let length = from.read_u32().await?;
+        let mut message = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        from.read_exact(&mut message).await?;
+        change(&mut message);
+        let length = u32::try_from(message.len()).map_err(io::Error::other)?;
+        let framed = [&length.to_be_bytes(), message.as_slice()].concat();
+        to.write_all(&framed).await?;
+    }
+}
+
+/// Puts `new` in the place of each `old`, which is as long.
+pub(crate) fn replace(message: &mut [u8], old: &str, new: &str) {
+    assert_eq!(old.len(), new.len());
+    for at in 0..(message.len() + 1).saturating_sub(old.len()) {
+        if message[at..].starts_with(old.as_bytes()) {
+            message[at..at + old.len()].copy_from_slice(new.as_bytes());
+        }
+    }
+}

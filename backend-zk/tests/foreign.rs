@@ -1,0 +1,62 @@
+//! What other programs leave in our directories: it lets nobody in, and keeps nobody out who may enter.
+
+mod common;
+
+use common::rewriter::{Rewriter, replace};
+use common::{address, admitted, backend, config, join, put, server, soon, still_waits, stranger, waiting};
+use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
+use latchwork_core::{ErrorKind, Kind};
+use zookeeper_client::CreateMode;
+
+/// Children whose number no directory has given: one of them is listed first, whatever order the server lists in. The first number
+/// lies half of all numbers away from the waiter's own, which is 17 here.
+#[tokio::test]
+async fn a_foreign_child_with_a_number_out_of_range_lets_nobody_in_beside_the_holder() {
+    let addr = server().await.addr();
+    let (config, stranger) = (config(addr), stranger(addr).await);
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    let cases: [(Kind, &str, Claim, Claim); 4] = [
+        (Kind::Mutex, "lock-", Exclusive, Exclusive),
+        (Kind::RwLock, "__WRIT__", Exclusive, Shared),
+        (Kind::RwLock, "__READ__", Shared, Exclusive),
+        (Kind::Semaphore, "lease-", Permits(2), Permits(1)),
+    ];
+    for (number, key) in [("-2147483631", "low"), ("-000000001", "minus"), ("2147483648", "high")] {
+        for (kind, marker, held, wanted) in cases {
+            let queue = address(&config, kind, format!("{key}{marker}"));
+            let holder = admitted(one.join(&join(&queue, held)).await);
+            let directory = format!("/{}/{}/{key}{marker}", config.namespace, kind.as_str());
+            for n in 0..16 {
+                let foreign = format!("{directory}/x{n}-{marker}{number}");
+                put(&stranger, &foreign, CreateMode::Persistent).await;
+            }
+            let waiter = waiting(other.join(&join(&queue, wanted)).await);
+            assert!(still_waits(&other, &queue, waiter.admitted()).await, "{kind:?} {number}");
+            holder.leave().await.unwrap();
+            soon(waiter.admitted()).await.unwrap();
+            waiter.leave().await.unwrap();
+        }
+    }
+}
+
+/// A server that has made more nodes in a directory than it can count stays at its highest number, or says a negative one.
+#[tokio::test]
+async fn a_join_whose_number_is_out_of_range_is_refused_with_the_name_of_its_queue_and_leaves_nothing() {
+    let addr = server().await.addr();
+    let (config, stranger) = (config(addr), stranger(addr).await);
+    for (key, used_up) in [("highest", "-lock-2147483647"), ("negative", "-lock--214748364")] {
+        const FIRST: &str = "-lock-0000000000";
+        let there = move |request: &mut Vec<u8>| replace(request, used_up, FIRST);
+        let back = move |reply: &mut Vec<u8>| replace(reply, FIRST, used_up);
+        let rewriter = Rewriter::start(addr, there, back).await;
+        let mut through = config.clone();
+        through.hosts = vec![rewriter.addr()];
+        let client = backend(&through).await;
+        let queue = address(&config, Kind::Mutex, key);
+        let error = client.join(&join(&queue, Exclusive)).await.unwrap_err();
+        let path = format!("/{}/mutex/{key}", config.namespace);
+        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert!(error.to_string().contains(&path), "{error}");
+        assert_eq!(stranger.list_children(&path).await.unwrap(), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,64 @@
+//! A server that is restarted without its data is another one: it has forgotten its clients.
+
+mod common;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use common::{config, coordinator, own_server, put, soon, stranger};
+use latchwork_core::{LostReason, Release};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zookeeper_client::CreateMode;
+
+/// Where the server keeps its data, as it says.
+async fn data_of(addr: &str) -> PathBuf {
+    let mut stream = TcpStream::connect(addr).await.unwrap();
+    stream.write_all(b"conf").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let told = answer.lines().find_map(|line| line.strip_prefix("dataDir="));
+    PathBuf::from(told.unwrap_or_else(|| panic!("{answer}")))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_without_its_data_is_told_as_forgotten_and_who_waits_joins_anew() {
+    for keeps_data in [false, true] {
+        let server = own_server().await;
+        let data = data_of(server.addr()).await;
+        let mut config = config(server.addr());
+        config.ttl = Duration::from_secs(60);
+        let (one, other) = (coordinator(&config).await, coordinator(&config).await);
+        // More than the server makes again before the last of them has asked.
+        let stranger = stranger(server.addr()).await;
+        for _ in 0..200 {
+            let path = put(&stranger, "/before", CreateMode::EphemeralSequential).await;
+            stranger.delete(&path, None).await.unwrap();
+        }
+        let held = one.mutex("a").unwrap().acquire().await.unwrap();
+        let waits = tokio::spawn({
+            let mutex = other.mutex("a").unwrap();
+            async move { mutex.acquire().await }
+        });
+        soon(async { while one.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {} }).await;
+        server.stop().await.unwrap();
+        if !keeps_data {
+            std::fs::remove_dir_all(&data).unwrap();
+        }
+        server.launch().await.unwrap();
+        if keeps_data {
+            // It lives on, since its server knows it.
+            soon(async { while one.mutex("a").unwrap().queue(0, 10).await.is_err() {} }).await;
+            assert!(held.is_held() && !waits.is_finished());
+            assert_eq!(held.release().await.unwrap(), Release::Released);
+        } else {
+            assert_eq!(soon(held.lost()).await.reason(), LostReason::Forgotten);
+        }
+        let next = soon(waits).await.unwrap().unwrap();
+        assert!(next.is_held());
+        if !keeps_data {
+            assert_eq!(held.release().await.unwrap(), Release::AlreadyLost(LostReason::Forgotten));
+        }
+        assert_eq!(next.release().await.unwrap(), Release::Released);
+    }
+}

@@ -1,0 +1,43 @@
+//! A queue as long as somebody's mistake makes it.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{address, config, server, stranger};
+use futures_util::future::try_join_all;
+use latchwork_core::Kind;
+use latchwork_core::contracts::Page;
+use zookeeper_client::{Acls, CreateMode};
+
+const LONG: usize = 30_000;
+
+/// Within a request timeout of two seconds for each reply.
+#[tokio::test]
+async fn a_queue_of_thirty_thousand_is_listed() {
+    let addr = server().await.addr();
+    let mut config = config(addr);
+    config.request_timeout = Duration::from_secs(2);
+    let stranger = stranger(addr).await;
+    let client = common::backend(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    let path = format!("/{}/mutex/a", config.namespace);
+    stranger.create(&path, b"", &CreateMode::Persistent.with_acls(Acls::anyone_all())).await.unwrap();
+    let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
+    let node = format!("{path}/_c_3b980b22-3347-4189-8b94-8ce3d792b8f4-lock-");
+    for _ in 0..LONG / 1000 {
+        try_join_all((0..1000).map(|_| stranger.create(&node, b"tester", &options))).await.unwrap();
+    }
+    for most in [1, 1000, usize::MAX] {
+        let started = Instant::now();
+        let page = client.list(&queue, Page { after: 0, most }).await.unwrap();
+        println!("{} in {:?}", page.len(), started.elapsed());
+        assert_eq!(page.len(), most.min(LONG));
+        assert!(page.is_sorted_by(|a, b| a.sequence < b.sequence) && page[0].admitted);
+        // And from where it ends.
+        let after = page[page.len() - 1].sequence;
+        let next = client.list(&queue, Page { after, most: 1 }).await.unwrap();
+        assert_eq!(next.len(), usize::from(page.len() < LONG));
+        assert!(next.iter().all(|entry| entry.sequence > after && !entry.admitted));
+    }
+}

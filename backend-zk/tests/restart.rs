@@ -1,0 +1,71 @@
+//! What many clients cost a server that comes back. `LATCHWORK_CLIENTS` says how many; the figures are printed.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{backend, config, soon};
+use futures_util::StreamExt;
+use futures_util::stream;
+use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_core::contracts::LeaseState;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const CLIENTS: usize = 200;
+
+/// A counter of the server, where it answers.
+async fn count(addr: &str, of: &str) -> Option<u64> {
+    let mut stream = TcpStream::connect(addr).await.ok()?;
+    stream.write_all(b"mntr").await.ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.ok()?;
+    answer.lines().find_map(|line| line.strip_prefix(of))?.trim().parse().ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
+    let clients = std::env::var("LATCHWORK_CLIENTS").map_or(CLIENTS, |count| count.parse().unwrap());
+    let options = Options::new().own().args(["maxClientCnxns=0"]);
+    let server = Server::start(Kind::Zookeeper, options).await.unwrap();
+    let mut config = config(server.addr());
+    (config.ttl, config.connect_timeout) = (Duration::from_secs(30), Duration::from_secs(30));
+    let all: Vec<_> = stream::iter(0..clients).map(|_| backend(&config)).buffer_unordered(32).collect().await;
+    server.stop().await.unwrap();
+    soon(async {
+        for client in &all {
+            let lease = client.lease();
+            while lease.state() == LeaseState::Live {
+                lease.changed(LeaseState::Live).await;
+            }
+        }
+    })
+    .await;
+    server.launch().await.unwrap();
+    let (begun, mut curve) = (Instant::now(), Vec::new());
+    let live = soon(async {
+        loop {
+            let back = all.iter().filter(|client| client.lease().state() == LeaseState::Live).count();
+            let connections = count(server.addr(), "zk_num_alive_connections").await;
+            let waiting = count(server.addr(), "zk_outstanding_requests").await;
+            curve.push((begun.elapsed().as_millis(), connections, waiting, back));
+            if back == clients {
+                return begun.elapsed();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    // Ours are counted too.
+    let asked = u64::try_from(2 * curve.len()).unwrap();
+    let packets = count(server.addr(), "zk_packets_received").await.unwrap().saturating_sub(asked);
+    println!(
+        "{clients} clients live again after {live:?}, {packets} packets; (ms, connections, outstanding, live):"
+    );
+    println!("{curve:?}");
+    assert!(all.iter().all(|client| client.lease().lost().is_none()));
+    // A connect, a ping and a proof each; and what each sends in that time anyhow, which is a proof and a ping every few seconds.
+    let each = 5 + 2 * (live.as_secs() / 4 + 1);
+    let most = u64::try_from(clients).unwrap() * each;
+    assert!(packets <= most, "{packets} for {clients} clients, {each} for each");
+}

@@ -1,0 +1,94 @@
+//! LEASE-ALIVE in a soak: many holds of one client, many of them dropped at once again and again, its way cut at random.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use latchwork_core::Hold;
+use latchwork_core::contracts::LeaseState;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use tokio::time::{Instant, sleep};
+
+use crate::case::cases;
+use crate::exclusive::Guard;
+use crate::kit::{LONG_TTL, Scene, lease_state, mutex};
+use crate::testbed::Client;
+
+/// So many at a time are acquired.
+const AT_A_TIME: usize = 200;
+
+cases! {
+    "LEASE-ALIVE" alone =>
+    /// of many holds none is lost while others are dropped at once and the way is cut for less than a third of their TTL
+    async fn lease_alive_in_a_soak_of_many_holds(scene) {
+        soak(scene, 300, 100, Duration::from_secs(8)).await;
+    }
+
+    "LEASE-ALIVE" alone long =>
+    /// of 10,000 holds none is lost in five minutes, while 2,000 are dropped at once again and again, and the way is cut at random
+    /// for less than a third of their TTL
+    async fn soak_ten_thousand_holds(scene) {
+        soak(scene, 10_000, 2_000, Duration::from_secs(300)).await;
+    }
+}
+
+struct Held {
+    number: usize,
+    guard: Guard,
+}
+
+async fn soak(scene: &Scene, holds: usize, dropped: usize, lasts: Duration) {
+    let mut chance = StdRng::seed_from_u64(scene.seed());
+    let client = scene.client_with(&scene.config(LONG_TTL)).await;
+    let mut held = take(&client, 0..holds).await;
+    let (began, mut rounds) = (Instant::now(), 0);
+    let cutting = cut_at_random(&client, StdRng::seed_from_u64(chance.random()));
+    tokio::pin!(cutting);
+    while began.elapsed() < lasts {
+        held.shuffle(&mut chance);
+        let going = held.split_off(holds - dropped);
+        let numbers: Vec<_> = going.iter().map(|held| held.number).collect();
+        all_held(&going, rounds);
+        drop(going);
+        let again = tokio::select! {
+            again = take(&client, numbers) => again,
+            never = &mut cutting => match never {},
+        };
+        all_held(&held, rounds);
+        held.extend(again);
+        rounds += 1;
+    }
+    client.link.heal();
+    all_held(&held, rounds);
+    eprintln!("{}: {rounds} times {dropped} of {holds} holds, in {:?}", scene.bed.name(), began.elapsed());
+}
+
+async fn take(client: &Client, numbers: impl IntoIterator<Item = usize>) -> Vec<Held> {
+    stream::iter(numbers)
+        .map(|number| async move {
+            let guard = mutex(client, &format!("held-{number}")).acquire().await.expect("acquired");
+            Held { number, guard }
+        })
+        .buffer_unordered(AT_A_TIME)
+        .collect()
+        .await
+}
+
+fn all_held(held: &[Held], round: usize) {
+    let lost = |held: &Held| held.guard.check().err().map(|error| error.to_string());
+    let lost: Vec<_> = held.iter().filter_map(lost).collect();
+    assert!(lost.is_empty(), "in round {round} {} were lost, one so: {}", lost.len(), lost[0]);
+}
+
+/// Never for so long that the server would be silent for a third of a TTL; then not again before all is renewed.
+async fn cut_at_random(client: &Client, mut chance: StdRng) -> std::convert::Infallible {
+    let ttl = client.coordinator.lease().ttl();
+    loop {
+        sleep(ttl.mul_f64(chance.random_range(0.05..0.4))).await;
+        client.link.cut();
+        sleep(ttl.mul_f64(chance.random_range(0.01..0.25))).await;
+        client.link.heal();
+        lease_state(&client.coordinator, ttl, |state| state == LeaseState::Live).await;
+    }
+}

@@ -1,0 +1,123 @@
+//! LEASE-ALIVE under load: whatever a client asks for at once, its renewals go first.
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use latchwork_core::Hold;
+use tokio::task::JoinSet;
+
+use crate::case::cases;
+use crate::exclusive::{Guard, Lock};
+use crate::kit::{Scene, acquire, in_time, mutex, soon, try_acquire};
+use crate::testbed::{Client, Fault};
+
+/// So many at once: some fifteen and thirty times of what may be on its way.
+const MANY: usize = 2000;
+/// So many are measured, to know how narrow a way is to be.
+const MEASURED: usize = 40;
+/// So many at a time are acquired before.
+const AT_A_TIME: usize = 100;
+/// On the narrow way all of them take so many TTLs, and the lease of whoever is renewed behind them runs out.
+const TAKES: f64 = 1.4;
+
+cases! {
+    "LEASE-ALIVE" alone =>
+    /// a hold is renewed while more guards are dropped at once than its way has room for in the time of a lease
+    async fn lease_alive_beside_many_dropped_at_once(scene) {
+        let client = scene.mortal().await;
+        let held = acquire(&mutex(&client, "held")).await;
+        let mut many = hold(&client).await;
+        let bytes = released(&client, many.split_off(MANY)).await;
+        narrow(scene, &client, bytes);
+        drop(many);
+        let held = outlives(&client, held).await;
+        in_time(soon("the release", held.release()).await.expect("released"));
+    }
+
+    "LEASE-ALIVE" alone =>
+    /// a hold is renewed while more is released at once than its way has room for in the time of a lease
+    async fn lease_alive_beside_many_released_at_once(scene) {
+        let client = scene.mortal().await;
+        let held = acquire(&mutex(&client, "held")).await;
+        let mut many = hold(&client).await;
+        let bytes = released(&client, many.split_off(MANY)).await;
+        narrow(scene, &client, bytes);
+        let mut calls = JoinSet::new();
+        for guard in many {
+            // Some have no answer before their own deadline, and say so: on a way like this that is no wonder.
+            calls.spawn(async move { drop(guard.release().await) });
+        }
+        let held = outlives(&client, held).await;
+        soon("the releases", ended(calls)).await;
+        in_time(soon("the release", held.release()).await.expect("released"));
+    }
+
+    "LEASE-ALIVE" alone =>
+    /// a hold is renewed while more is tried at once than its way has room for in the time of a lease
+    async fn lease_alive_beside_many_tries_at_once(scene) {
+        let client = scene.mortal().await;
+        let taken = mutex(&client, "held");
+        let held = acquire(&taken).await;
+        let bytes = tried(&client, &taken).await;
+        narrow(scene, &client, bytes);
+        let mut calls = JoinSet::new();
+        for _ in 0..MANY {
+            let taken = taken.clone();
+            // Refused, or not asked in time.
+            calls.spawn(async move { assert!(!matches!(taken.try_acquire().await, Ok(Some(_))), "held by two") });
+        }
+        let held = outlives(&client, held).await;
+        soon("the tries", ended(calls)).await;
+        in_time(soon("the release", held.release()).await.expect("released"));
+    }
+}
+
+/// Those that are asked about, and those that are measured before.
+async fn hold(client: &Client) -> Vec<Guard> {
+    stream::iter(0..MANY + MEASURED)
+        .map(|number| async move { acquire(&mutex(client, &format!("many-{number}"))).await })
+        .buffer_unordered(AT_A_TIME)
+        .collect()
+        .await
+}
+
+/// What a release takes on the way, in bytes.
+async fn released(client: &Client, some: Vec<Guard>) -> u64 {
+    let (before, count) = (client.link.asked(), some.len() as u64);
+    for guard in some {
+        in_time(soon("a release", guard.release()).await.expect("released"));
+    }
+    (client.link.asked() - before) / count
+}
+
+/// What a try takes that is refused.
+async fn tried(client: &Client, taken: &Lock) -> u64 {
+    let before = client.link.asked();
+    for _ in 0..MEASURED {
+        assert!(try_acquire(taken).await.is_none(), "held by two");
+    }
+    (client.link.asked() - before) / MEASURED as u64
+}
+
+fn narrow(scene: &Scene, client: &Client, bytes: u64) {
+    let all = bytes as f64 * MANY as f64;
+    let time = client.coordinator.lease().ttl().as_secs_f64() * TAKES;
+    let is_narrow = client.link.narrow((all / time) as u32);
+    assert_eq!(is_narrow, scene.can(Fault::Narrow), "the testbed says what it can");
+    if !is_narrow {
+        scene.leave_out("no narrow way");
+    }
+}
+
+/// It is there still when what had no renewal in between is lost; from then on the way is wide again.
+async fn outlives(client: &Client, held: Guard) -> Guard {
+    let survived = tokio::time::timeout(client.coordinator.lease().ttl(), held.lost()).await;
+    assert!(survived.is_err(), "lost beside what was asked for at once: {survived:?}");
+    client.link.heal();
+    held
+}
+
+async fn ended(mut calls: JoinSet<()>) {
+    while let Some(call) = calls.join_next().await {
+        call.expect("no panic");
+    }
+}

@@ -1,0 +1,88 @@
+//! Outages of a real server, as whoever reads the log and the errors of a service meets them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::{Config, Connector, Coordinator, Error, ErrorKind, Release};
+
+use crate::log::Log;
+use crate::proxy::{Direction, Proxy};
+use crate::servers::{Kind, Options, Server};
+
+/// Words of which an error must have one.
+pub type Words = &'static [&'static str];
+
+/// What a backend says of the three outages.
+#[derive(Clone, Copy, Debug)]
+pub struct Says {
+    /// Connections are closed.
+    pub closed: Words,
+    /// Nothing comes back.
+    pub silent: Words,
+    /// Nobody listens on the port.
+    pub refused: Words,
+}
+
+/// A client of a server behind a proxy that closes its connections, falls silent, and goes: each outage stands in the log with host, port
+/// and cause, and so does its end; each request that fails names host and port, how long it tried, and why. What is logged at info and
+/// above, with its fields, stands in the guide's table. To be called on a current-thread runtime.
+///
+/// # Panics
+/// Where it is otherwise, or no server can be had.
+pub async fn are_told(kind: Kind, connector: Arc<dyn Connector>, says: Says) {
+    let server = Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
+    let proxy = Proxy::start(server.addr()).await.expect("a port");
+    let host = proxy.addr().to_string();
+    let log = Log::listen();
+    let mut config = Config::from_url(server.url()).expect("the server's URL");
+    config.hosts = vec![host.clone()];
+    config.request_timeout = Duration::from_secs(1);
+    let client = latchwork_core::connect(&[connector], &config).await.expect("connected");
+    let connected = log.nth("connected", 1).await;
+    assert_eq!((connected.field("backend"), connected.field("hosts")), (kind.name(), host.as_str()));
+
+    proxy.cut();
+    let line = log.nth("disconnected", 1).await;
+    assert!(line.field("host") == host && !line.field("cause").is_empty(), "{line:?}");
+    named(&outage(&client).await, &host, says.closed);
+    proxy.resume();
+    let line = log.nth("reconnected", 1).await;
+    assert!(line.field("host") == host && line.field("after").ends_with('s'), "{line:?}");
+    serves(&client).await;
+
+    proxy.hold(Direction::ToServer);
+    proxy.hold(Direction::ToClient);
+    named(&outage(&client).await, &host, says.silent);
+    log.nth("disconnected", 2).await;
+    proxy.resume();
+    log.nth("reconnected", 2).await;
+    serves(&client).await;
+
+    drop(proxy);
+    log.nth("disconnected", 3).await;
+    named(&outage(&client).await, &host, says.refused);
+    // It cannot be reached to be told: its lease takes what there is.
+    client.crash().await;
+    let untold = log.untold();
+    assert!(untold.is_empty(), "not in the guide's table: {untold:#?}");
+}
+
+async fn outage(client: &Coordinator) -> Error {
+    let error = client.mutex("a").expect("a good key").try_acquire().await.expect_err("nobody answers");
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    error
+}
+
+async fn serves(client: &Coordinator) {
+    let mutex = client.mutex("a").expect("a good key");
+    let hold = tokio::time::timeout(Duration::from_secs(60), mutex.acquire()).await.expect("it never came");
+    let release = hold.expect("it serves again").release().await;
+    assert_eq!(release.expect("answered"), Release::Released);
+}
+
+fn named(error: &Error, host: &str, words: Words) {
+    let text = error.to_string();
+    println!("{text}");
+    assert!(text.contains(&format!("at {host} after ")), "no host, port and length: {text}");
+    assert!(words.iter().any(|word| text.contains(word)), "none of {words:?} in: {text}");
+}

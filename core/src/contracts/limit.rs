@@ -1,0 +1,201 @@
+//! What a join of permits asks of its queue's limit, and what is stored as that limit.
+
+use std::fmt;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// The longest part of a stored text that an error shows, in characters.
+const SHOWN: usize = 64;
+
+/// The limit that a join of permits asks for. It counts for permits only; other claims ask for [`Stored`](AskedLimit::Stored).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AskedLimit {
+    /// This limit. The join stores it where none is stored; another stored limit refuses the join.
+    Exactly(u32),
+    /// The stored limit; this one where none is stored. The join stores it then, in the step in which it finds none.
+    UnlessStored(u32),
+    /// The stored limit. A join that finds none is refused.
+    Stored,
+}
+
+impl AskedLimit {
+    /// The limit that counts beside the stored one; `None` refuses the join.
+    pub fn beside(self, stored: Option<u32>) -> Option<u32> {
+        match (self, stored) {
+            (Self::Exactly(asked), Some(stored)) => (asked == stored).then_some(stored),
+            (Self::UnlessStored(_) | Self::Stored, Some(stored)) => Some(stored),
+            (Self::Exactly(asked) | Self::UnlessStored(asked), None) => Some(asked),
+            (Self::Stored, None) => None,
+        }
+    }
+
+    /// What the join stores where no limit is stored.
+    pub fn to_store(self) -> Option<u32> {
+        self.beside(None)
+    }
+
+    /// The only limit that does not refuse the join.
+    pub fn exactly(self) -> Option<u32> {
+        match self {
+            Self::Exactly(limit) => Some(limit),
+            Self::UnlessStored(_) | Self::Stored => None,
+        }
+    }
+}
+
+/// What is stored as the limit of a queue of permits. Others can write there too: an operator, another program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoredLimit {
+    /// Nothing is stored.
+    Absent,
+    /// This limit is stored.
+    Permits(u32),
+    /// Something else is stored: its first 64 characters, escaped.
+    Foreign(Box<str>),
+}
+
+impl StoredLimit {
+    /// Reads what is stored. A limit is written in decimal digits, from 1 to `u32::MAX`, and nothing else.
+    ///
+    /// ```
+    /// use latchwork_core::contracts::StoredLimit;
+    /// assert_eq!(StoredLimit::read(Some(b"10")), StoredLimit::Permits(10));
+    /// for text in ["", "0", "-5", "+5", " 5", "5\n", "1e3", "inf", "nan", "4294967296"] {
+    ///     assert!(matches!(StoredLimit::read(Some(text.as_bytes())), StoredLimit::Foreign(_)), "{text}");
+    /// }
+    /// ```
+    pub fn read(stored: Option<&[u8]>) -> Self {
+        match stored {
+            None => Self::Absent,
+            Some(stored) => permits(stored).map_or_else(|| Self::foreign(stored), Self::Permits),
+        }
+    }
+
+    /// What is stored is known to be no limit.
+    pub fn foreign(stored: &[u8]) -> Self {
+        // A character has four bytes at most, and so has what stands for one that is none.
+        let start = &stored[..stored.len().min(4 * (SHOWN + 1))];
+        let text = String::from_utf8_lossy(start);
+        let (mut shown, mut characters) = (String::new(), text.chars());
+        shown.extend(characters.by_ref().take(SHOWN).flat_map(char::escape_debug));
+        if characters.next().is_some() {
+            shown.push('…');
+        }
+        Self::Foreign(shown.into())
+    }
+
+    /// The stored limit; `None` where nothing is stored, or something else.
+    pub fn permits(&self) -> Option<u32> {
+        match self {
+            Self::Permits(limit) => Some(*limit),
+            Self::Absent | Self::Foreign(_) => None,
+        }
+    }
+}
+
+impl StoredLimit {
+    /// As [`limit`](super::SequentialNodes::limit) answers.
+    ///
+    /// # Errors
+    /// `Conflict` where something else than a limit is stored.
+    pub fn known(self) -> Result<Option<u32>> {
+        match self {
+            Self::Foreign(_) => Err(Error::new(ErrorKind::Conflict, self.to_string())),
+            Self::Absent | Self::Permits(_) => Ok(self.permits()),
+        }
+    }
+}
+
+impl From<Option<u32>> for StoredLimit {
+    fn from(limit: Option<u32>) -> Self {
+        limit.map_or(Self::Absent, Self::Permits)
+    }
+}
+
+/// As an error says it.
+impl fmt::Display for StoredLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("no limit is stored"),
+            Self::Permits(limit) => write!(f, "the stored limit is {limit}"),
+            Self::Foreign(text) => write!(
+                f,
+                "\"{text}\" is stored as the limit, which is no whole number from 1 to {}: set_limit stores one, or delete it",
+                u32::MAX
+            ),
+        }
+    }
+}
+
+fn permits(stored: &[u8]) -> Option<u32> {
+    // `parse` alone takes a sign.
+    let digits = !stored.is_empty() && stored.iter().all(u8::is_ascii_digit);
+    let limit = digits.then(|| std::str::from_utf8(stored).ok()?.parse().ok()).flatten()?;
+    (limit > 0).then_some(limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::AskedLimit::*;
+    use super::*;
+
+    #[test]
+    fn table_of_limits_that_count() {
+        for (asked, stored, counts) in [
+            (Exactly(3), None, Some(3)),
+            (Exactly(3), Some(3), Some(3)),
+            (Exactly(3), Some(5), None),
+            (UnlessStored(3), None, Some(3)),
+            (UnlessStored(3), Some(5), Some(5)),
+            (Stored, Some(5), Some(5)),
+            (Stored, None, None),
+        ] {
+            assert_eq!(asked.beside(stored), counts, "{asked:?} beside {stored:?}");
+        }
+        assert_eq!(
+            (Exactly(3).to_store(), UnlessStored(3).to_store(), Stored.to_store()),
+            (Some(3), Some(3), None)
+        );
+    }
+
+    #[test]
+    fn what_is_shown_of_a_foreign_text_is_short_and_escaped() {
+        let shown = |stored: &[u8]| match StoredLimit::read(Some(stored)) {
+            StoredLimit::Foreign(text) => text.into_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(shown(b"a\x1b[2J\"\n\xff"), "a\\u{1b}[2J\\\"\\n\u{fffd}");
+        assert_eq!(shown("\u{202e}".as_bytes()), "\\u{202e}");
+        assert_eq!(shown(&[b'x'; 64]), "x".repeat(64));
+        for long in [&[b'x'; 65][..], &[b'x'; 1_000_000]] {
+            assert_eq!(shown(long), "x".repeat(64) + "…");
+        }
+    }
+
+    proptest! {
+        /// Against the words of the grammar, in arithmetic of its own.
+        #[test]
+        fn any_bytes_are_a_limit_or_are_told_as_what_they_are(stored in prop_oneof![
+            any::<Vec<u8>>(),
+            "[0-9]{1,12}".prop_map(String::into_bytes),
+            "[-+ ]?[0-9]{1,11}[.e ]?[0-9]{0,2}".prop_map(String::into_bytes),
+        ]) {
+            let digits = !stored.is_empty() && stored.iter().all(|byte| b"0123456789".contains(byte));
+            let value = stored.iter().fold(0_u128, |value, byte| {
+                value.saturating_mul(10).saturating_add(u128::from(byte.wrapping_sub(b'0')))
+            });
+            let is_limit = digits && (1..=u128::from(u32::MAX)).contains(&value);
+            match StoredLimit::read(Some(&stored)) {
+                StoredLimit::Permits(limit) => prop_assert!(is_limit && u128::from(limit) == value),
+                StoredLimit::Foreign(text) => {
+                    prop_assert!(!is_limit);
+                    prop_assert!(text.chars().all(|shown| !shown.is_control()));
+                    prop_assert!(text.chars().count() <= 10 * SHOWN + 1);
+                }
+                StoredLimit::Absent => prop_assert!(false, "something is stored"),
+            }
+        }
+    }
+}

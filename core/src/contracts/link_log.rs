@@ -1,0 +1,50 @@
+//! What the log says of a client's connection.
+
+use std::fmt;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::shown::in_millis;
+
+/// Writes to the log when a client's connection breaks, why, and after how long it stands again: once for each outage, however often
+/// that is noticed. For backends, so that all say it in the same words.
+pub struct LinkLog {
+    host: String,
+    down: Mutex<Option<Instant>>,
+}
+
+impl LinkLog {
+    /// Of a connection that stands. `host` is the server's host and port, or all of them with commas, as a URL has them.
+    pub fn new(host: impl Into<String>) -> Self {
+        Self { host: host.into(), down: Mutex::default() }
+    }
+
+    /// Host and port.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The connection does not serve any more: for this reason.
+    pub fn broken(&self, cause: &dyn fmt::Display) {
+        let mut down = self.down.lock();
+        if down.is_none() {
+            *down = Some(Instant::now());
+            tracing::warn!(host = self.host, %cause, "disconnected");
+        }
+    }
+
+    /// It serves.
+    pub fn mended(&self) {
+        if let Some(since) = self.down.lock().take() {
+            tracing::info!(host = self.host, after = ?in_millis(since.elapsed()), "reconnected");
+        }
+    }
+}
+
+impl fmt::Debug for LinkLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let down = self.down.lock().map(|since| since.elapsed());
+        f.debug_struct("LinkLog").field("host", &self.host).field("down", &down).finish()
+    }
+}

@@ -1,0 +1,72 @@
+//! Who acquires in a loop, without contention, lets others run: every operation takes part in tokio's cooperative budget.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use latchwork_core::memory::Memory;
+use latchwork_core::{Clock, Config, Coordinator, Owner, Release};
+
+/// Tokio lets a task do 128 things in a row. An acquisition is at least one of them.
+const MOST: usize = 130;
+
+fn client() -> Coordinator {
+    Memory::new(Clock::tokio()).connect(&Config::new("memory")).expect("connected").0
+}
+
+/// How often `again` ran, on a runtime of one thread, before a task that is ready did.
+async fn before_others(mut again: impl AsyncFnMut()) -> usize {
+    let ran = Arc::new(AtomicBool::new(false));
+    tokio::spawn({
+        let ran = Arc::clone(&ran);
+        async move { ran.store(true, Ordering::Release) }
+    });
+    for count in 0..=10 * MOST {
+        if ran.load(Ordering::Acquire) {
+            return count;
+        }
+        again().await;
+    }
+    panic!("nobody else ran");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_and_its_release_let_others_run() {
+    let mutex = client().mutex("a").expect("a good key");
+    let count = before_others(async || {
+        assert_eq!(
+            mutex.acquire().await.expect("acquired").release().await.expect("released"),
+            Release::Released
+        );
+    });
+    assert!(count.await <= MOST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_that_is_refused_lets_others_run() {
+    let mutex = client().mutex("a").expect("a good key");
+    let _held = mutex.acquire().await.expect("acquired");
+    let count = before_others(async || assert!(mutex.try_acquire().await.expect("answered").is_none()));
+    assert!(count.await <= MOST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reentry_lets_others_run() {
+    let (mutex, owner) = (client().reentrant_mutex("a").expect("a good key"), Owner::new("o"));
+    let _held = mutex.acquire_as(&owner).await.expect("acquired");
+    let count = before_others(async || {
+        let again = mutex.acquire_as(&owner).await.expect("acquired");
+        assert_eq!(again.release().await.expect("released"), Release::Released);
+    });
+    assert!(count.await <= MOST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_listing_and_a_reading_let_others_run() {
+    let client = client();
+    let (mutex, semaphore) =
+        (client.mutex("a").expect("a good key"), client.semaphore("a", 1).expect("a good key"));
+    assert!(before_others(async || drop(mutex.queue(0, 1).await.expect("listed"))).await <= MOST);
+    assert!(
+        before_others(async || assert_eq!(semaphore.stored_limit().await.expect("read"), None)).await <= MOST
+    );
+}

@@ -1,0 +1,219 @@
+//! What a configuration says: the same in a URL, in a table and in fields, and never anything else than was written.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use latchwork_core::{Address, Config, Kind, Secret};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use proptest::prelude::*;
+
+fn refused(url: &str) -> Option<&'static str> {
+    Config::from_url(url).expect_err(url).argument()
+}
+
+/// Of an error of serde: what a service's log shows when it reads its settings and connects.
+fn refused_table(fields: &str) -> Option<&'static str> {
+    let config: Config = toml::from_str(fields).expect("a table");
+    let json = serde_json::to_string(&toml::from_str::<toml::Table>(fields).expect("a table")).expect("JSON");
+    let again: Config = serde_json::from_str(&json).expect("the same table");
+    assert_eq!(config, again);
+    config.validate().expect_err(fields).argument()
+}
+
+#[test]
+fn what_is_no_utf8_is_refused_by_name_and_not_read_as_another_text() {
+    for part in ["%ff", "%fe", "a%c3", "%ed%a0%80"] {
+        assert_eq!(refused(&format!("redis://h?namespace={part}")), Some("namespace"), "{part}");
+        assert_eq!(refused(&format!("redis://h?label={part}")), Some("label"), "{part}");
+        assert_eq!(refused(&format!("redis://{part}@h")), Some("user"), "{part}");
+        assert_eq!(refused(&format!("redis://u:{part}@h")), Some("password"), "{part}");
+        assert_eq!(refused(&format!("redis://h/{part}")), Some("url"), "{part}");
+    }
+}
+
+#[test]
+fn a_stray_percent_is_refused_by_name() {
+    for part in ["%", "a%", "%4", "%zz", "%%41", "%4é"] {
+        assert_eq!(refused(&format!("redis://h?namespace={part}")), Some("namespace"), "{part}");
+        assert_eq!(refused(&format!("redis://u:{part}@h")), Some("password"), "{part}");
+    }
+}
+
+#[test]
+fn a_control_character_is_refused_by_name_and_never_dropped() {
+    for (raw, coded) in [("\t", "%09"), ("\n", "%0A"), ("\r", "%0d"), ("\0", "%00"), ("\u{1b}", "%1b")] {
+        for c in [raw, coded] {
+            assert_eq!(refused(&format!("redis://h?namespace=a{c}b")), Some("namespace"), "{c:?}");
+            assert_eq!(refused(&format!("redis://h?label=a{c}b")), Some("label"), "{c:?}");
+            assert_eq!(refused(&format!("redis://u:a{c}b@h")), Some("password"), "{c:?}");
+            assert_eq!(refused(&format!("redis://a{c}b:p@h")), Some("user"), "{c:?}");
+            assert_eq!(refused(&format!("zookeeper://h/a{c}b")), Some("url"), "{c:?}");
+            assert_eq!(refused(&format!("redis://h?ttl=1{c}0s")), Some("ttl"), "{c:?}");
+        }
+    }
+    // As in a table, where a password that was read from a file brings its line end along.
+    for field in ["namespace", "user", "password", "path", "label"] {
+        for text in ["a\\tb", "secret\\n", "\\u001b[2J"] {
+            let fields = format!("backend = \"redis\"\nhosts = [\"h\"]\n{field} = \"{text}\"");
+            assert_eq!(refused_table(&fields), Some(field), "{fields}");
+        }
+    }
+}
+
+#[test]
+fn what_turns_the_text_around_it_is_refused_in_names_that_people_read() {
+    for field in ["namespace", "user", "label"] {
+        let fields = format!("backend = \"redis\"\nhosts = [\"h\"]\n{field} = \"gpj\\u202Eexe\"");
+        assert_eq!(refused_table(&fields), Some(field), "{fields}");
+    }
+    assert_eq!(refused("redis://h?label=gpj\u{202e}exe"), Some("label"));
+    assert_eq!(refused("redis://h?namespace=gpj%E2%80%AEexe"), Some("namespace"));
+}
+
+#[test]
+fn a_path_is_what_was_written() {
+    for (written, read) in [
+        ("/a/../b", "a/../b"),
+        ("/a/%2e%2e/b", "a/../b"),
+        ("/./a", "./a"),
+        ("//a", "/a"),
+        ("/a//b/", "a//b/"),
+        ("", ""),
+    ] {
+        let config = Config::from_url(&format!("zookeeper://h{written}")).expect(written);
+        assert_eq!(config.path, read, "{written}");
+    }
+}
+
+#[test]
+fn a_space_at_the_end_makes_no_other_namespace() {
+    assert_eq!(refused("redis://h?namespace=a "), Some("url"));
+    assert_eq!(Config::from_url("redis://h?namespace=a%20").expect("meant").namespace, "a ");
+    assert_eq!(Config::from_url("redis://h?namespace=a b").expect("meant").namespace, "a b");
+}
+
+#[test]
+fn an_option_of_another_backend_is_refused_with_where_it_belongs() {
+    for (backend, option, value, written, home) in [
+        ("redis", "tick", "100ms", "\"100ms\"", "zookeeper"),
+        ("etcd", "tick", "100ms", "\"100ms\"", "zookeeper"),
+        ("memory", "tick", "2s", "\"100ms\"", "zookeeper"),
+        ("zookeeper", "strict", "true", "true", "redis"),
+        ("etcd", "strict", "false", "true", "redis"),
+        ("memory", "strict", "true", "true", "redis"),
+        ("zookeeper", "remember", "1m", "\"1m\"", "redis"),
+        ("etcd", "remember", "24h", "\"24h\"", "redis"),
+        ("memory", "remember", "1m", "\"1m\"", "redis"),
+    ] {
+        let url = format!("{backend}://h?{option}={value}");
+        let table = format!("backend = \"{backend}\"\nhosts = [\"h\"]\n{option} = {written}");
+        let config: Config = toml::from_str(&table).expect("a table");
+        for error in [Config::from_url(&url).expect_err(&url), config.validate().expect_err(&table)] {
+            assert_eq!(error.argument(), Some(option), "{error}");
+            assert!(error.to_string().contains(&format!("{home}://")), "{error}");
+        }
+    }
+    // At home, and with a backend of somebody's own.
+    for url in [
+        "redis://h?strict=true",
+        "redis://h?remember=1m",
+        "valkey://h?strict=true",
+        "zookeeper://h?tick=1s",
+        "ours://h?tick=1s&strict=true",
+    ] {
+        Config::from_url(url).expect(url);
+    }
+}
+
+/// What this library writes itself is read again, for every backend.
+#[test]
+fn a_table_that_was_written_is_read() {
+    for backend in ["memory", "redis", "zookeeper", "etcd"] {
+        let config = Config::new(backend);
+        let json = serde_json::to_string(&config).expect("JSON");
+        let read: Config = serde_json::from_str(&json).expect("a table");
+        assert_eq!(read, config);
+        read.validate().expect(&json);
+    }
+}
+
+/// A URL that says all that the configuration does.
+fn written(config: &Config) -> String {
+    let code = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let user = config.user.as_deref().map(code).unwrap_or_default();
+    let password = config.password.as_ref().map(|password| format!(":{}", code(password.expose())));
+    let at = if user.is_empty() && password.is_none() { "" } else { "@" };
+    let mut url = format!(
+        "{}://{user}{}{at}{}/{}?namespace={}&ttl={}",
+        config.backend,
+        password.unwrap_or_default(),
+        config.hosts.join(","),
+        code(&config.path),
+        code(&config.namespace),
+        humantime::format_duration(config.ttl).to_string().replace(' ', "%20"),
+    );
+    if let Some(label) = &config.label {
+        url.push_str(&format!("&label={}", code(label)));
+    }
+    url
+}
+
+/// Text that nothing is refused of, with all that means something in a URL.
+fn text() -> impl Strategy<Value = String> {
+    proptest::string::string_regex("[a-zA-Z0-9/?#@:&=%+.,;\\\\ üß🔒~!*'()\\[\\]{}-]{1,12}")
+        .expect("a good pattern")
+}
+
+fn config() -> impl Strategy<Value = Config> {
+    let hosts = prop::collection::vec("[a-z][a-z0-9.-]{0,5}[a-z](:[1-9][0-9]{0,3})?", 1..4);
+    let login = (prop::option::of(text()), prop::option::of(text()));
+    (hosts, "[a-z0-9/. ü%?#]{0,9}", login, text(), prop::option::of(text()), 1_000_u64..3_600_000).prop_map(
+        |(hosts, path, (user, password), namespace, label, ttl)| {
+            let mut config = Config::new("zookeeper");
+            (config.hosts, config.path, config.namespace, config.label) = (hosts, path, namespace, label);
+            (config.user, config.password) = (user, password.map(Secret::new));
+            config.ttl = Duration::from_millis(ttl);
+            config
+        },
+    )
+}
+
+fn place(namespace: &str) -> Address {
+    Address::new(namespace, Kind::Mutex, "a").expect("a good namespace")
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_as_a_url_reads_back_the_same(config in config()) {
+        let url = written(&config);
+        let read = Config::from_url(&url).map_err(|error| TestCaseError::fail(format!("{url}: {error}")))?;
+        prop_assert_eq!(read, config, "{}", url);
+    }
+
+    #[test]
+    fn no_text_panics_or_shows_its_password(text in any::<String>(), tail in "[@:/?#=&%a-z\\x00-\\x20]{0,30}") {
+        for url in [text.clone(), format!("redis://{text}"), format!("zookeeper://h/{text}?{tail}"), format!("etcd://{tail}")] {
+            if let Ok(config) = Config::from_url(&url) {
+                prop_assert!(config.validate().is_ok());
+            }
+        }
+        if let Err(error) = Config::from_url(&format!("redis://app:hunter2@{tail}")) {
+            let shown = format!("{error} {error:?} {error:#?}");
+            prop_assert!(!shown.contains("hunter2"), "{}", shown);
+        }
+    }
+
+    /// Two texts are one namespace where percent-coding says that they are the same bytes, and nowhere else.
+    #[test]
+    fn two_texts_are_never_one_namespace(texts in prop::collection::vec("([ab]|%6[12]|%[fF][eEfF]|%C3%BC|ü|%|\\t|\\n| |\\.|%2e|\u{fffd}){1,3}", 2..12)) {
+        let mut seen = HashMap::new();
+        for text in texts {
+            let Ok(config) = Config::from_url(&format!("redis://h?namespace={text}")) else { continue };
+            let place = format!("{:?}", place(&config.namespace));
+            let meant: Vec<u8> = percent_decode_str(&text).collect();
+            if let Some(other) = seen.insert(place, meant.clone()) {
+                prop_assert_eq!(other, meant);
+            }
+        }
+    }
+}
