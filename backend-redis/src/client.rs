@@ -124,7 +124,7 @@ impl Client {
             let slots = self.part(how);
             Flight::begin(&self.runtime, async move { client.end(how, slots).await })
         });
-        closed.clone().landed_within(self.request_timeout + GRACE, "the close").await?
+        closed.clone().landed_within(self.request_timeout.saturating_add(GRACE), "the close").await?
     }
 
     fn part(&self, how: Close) -> Vec<Arc<Slot>> {

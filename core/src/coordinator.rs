@@ -193,14 +193,16 @@ impl Coordinator {
         if let Some(told) = self.inner.live.close(clock.now()) {
             clock.sleep_until(told + self.lease().margin()).await;
         }
-        let until = tokio::time::Instant::now() + 2 * self.inner.request_timeout;
-        let settled = self.inner.departures.all_settled();
-        if tokio::time::timeout(self.inner.request_timeout, settled).await.is_err() {
-            tracing::debug!("not everything was given back one by one: the end of the client does the rest");
-        }
-        let closed = self.inner.departures.home().last(self.inner.backend.close(Close::Orderly));
-        // Also where the backend waits for a runtime that nobody drives.
-        let closed = tokio::time::timeout_at(until, closed).await.unwrap_or_else(|_| {
+        let request = self.inner.request_timeout;
+        let closing = async {
+            if tokio::time::timeout(request, self.inner.departures.all_settled()).await.is_err() {
+                tracing::debug!(
+                    "not everything was given back one by one: the end of the client does the rest"
+                );
+            }
+            self.inner.departures.home().last(self.inner.backend.close(Close::Orderly)).await
+        };
+        let closed = tokio::time::timeout(request.saturating_mul(2), closing).await.unwrap_or_else(|_| {
             Err(Error::new(
                 ErrorKind::Unavailable,
                 "the end of the client was not confirmed in time; its lease runs out",

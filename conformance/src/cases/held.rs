@@ -18,6 +18,9 @@ use crate::testbed::Client;
 /// So many at a time are acquired.
 const AT_A_TIME: usize = 200;
 
+/// So long all are held between two rounds. A paused clock goes only while everybody waits, so without this it would stand still.
+const BETWEEN: Duration = Duration::from_millis(100);
+
 cases! {
     "LEASE-ALIVE" alone =>
     /// of many holds none is lost while others are dropped at once and the way is cut for less than a third of their TTL
@@ -51,8 +54,13 @@ async fn soak(scene: &Scene, holds: usize, dropped: usize, lasts: Duration) {
         let numbers: Vec<_> = going.iter().map(|held| held.number).collect();
         all_held(&going, rounds);
         drop(going);
+        let next_round = async {
+            let again = take(&client, numbers).await;
+            sleep(BETWEEN).await;
+            again
+        };
         let again = tokio::select! {
-            again = take(&client, numbers) => again,
+            again = next_round => again,
             never = &mut cutting => match never {},
         };
         all_held(&held, rounds);
