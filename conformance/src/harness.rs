@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock, mpsc};
 use std::time::{Duration, Instant};
 
 use latchwork_core::Connector;
@@ -24,6 +24,9 @@ use crate::testbed::Testbed;
 const LIMIT: Duration = Duration::from_secs(120);
 /// Nor one of the long tier.
 const LONG_LIMIT: Duration = Duration::from_secs(600);
+
+/// What a case that took too long may need to say so.
+const ENDING: Duration = Duration::from_secs(30);
 
 /// Runs the suite against one testbed, as the `main` of a test target with `harness = false`: the whole of what a backend
 /// crate adds. Understands the arguments of `cargo test`; runs as a client process when the suite asks for one.
@@ -154,7 +157,20 @@ pub enum Played {
 /// # Errors
 /// The message of the failed assertion.
 pub fn play(bed: &'static dyn Testbed, case: &Case) -> Result<Played, String> {
-    play_within(limit(case.long), bed, case.adapter, async |scene| (case.play)(scene).await)
+    let (case, limit) = (*case, limit(case.long));
+    watched(limit + ENDING, move || {
+        play_within(limit, bed, case.adapter, async |scene| (case.play)(scene).await)
+    })
+}
+
+/// A paused clock stands still while anything is busy, so only a real one sees that a case has no end. Its thread is left alone then.
+fn watched(
+    limit: Duration,
+    play: impl FnOnce() -> Result<Played, String> + Send + 'static,
+) -> Result<Played, String> {
+    let (tell, told) = mpsc::sync_channel(1);
+    std::thread::spawn(move || tell.send(play()));
+    told.recv_timeout(limit).unwrap_or_else(|_| Err(format!("no end after {limit:?} of real time")))
 }
 
 fn limit(long: bool) -> Duration {
@@ -211,4 +227,21 @@ fn runtime(paused: bool) -> Runtime {
         builder.worker_threads(2);
     }
     builder.enable_all().build().expect("a runtime starts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As of a paused clock that nothing moves.
+    #[test]
+    fn a_case_that_spins_is_told() {
+        let told = watched(Duration::from_millis(50), || {
+            loop {
+                std::thread::park();
+            }
+        });
+        assert!(told.is_err_and(|said| said.contains("no end after 50ms")));
+        assert_eq!(watched(LIMIT, || Ok(Played::Whole)), Ok(Played::Whole));
+    }
 }
