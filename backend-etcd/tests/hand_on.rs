@@ -115,6 +115,18 @@ impl Crowd {
         last
     }
 
+    /// All ahead hold in turn; then the client's waiter does, and has not looked at the queue for it.
+    async fn lets_in_without_a_look(mut self, node: Arc<dyn Node>, mut waiting: Waiting) {
+        let lists = self.lists();
+        let last = self.all_but_the_last().await;
+        still_waits(&mut waiting).await;
+        self.hears_at_once_of(hold(&last)).await;
+        soon(waiting).await.unwrap().unwrap();
+        assert!(!lists.has_fired(), "it looked at the queue");
+        node.leave().await.unwrap();
+        self.end().await;
+    }
+
     async fn end(self) {
         assert_eq!(keys(&self.server, "latchwork/mutex/").await, [""; 0]);
         for client in [self.others, self.client] {
@@ -182,14 +194,7 @@ async fn one_that_gives_up_costs_one_look_and_keeps_nobody_waiting() {
     // One in the middle too, which is nobody's business but that of the one behind it.
     crowd.ahead.remove(3).leave().await.unwrap();
     still_waits(&mut waiting).await;
-    let lists = crowd.lists();
-    let last = crowd.all_but_the_last().await;
-    still_waits(&mut waiting).await;
-    crowd.hears_at_once_of(hold(&last)).await;
-    soon(waiting).await.unwrap().unwrap();
-    assert!(!lists.has_fired(), "it looked at the queue again");
-    node.leave().await.unwrap();
-    crowd.end().await;
+    crowd.lets_in_without_a_look(node, waiting).await;
 }
 
 /// The server serves a watch that is new late. Whoever holds finds whoever is there.
@@ -269,14 +274,7 @@ async fn whoever_reconnects_is_told_all_the_same() {
     soon(lists.fired()).await.unwrap();
     soon(watches.fired()).await.unwrap();
     still_waits(&mut waiting).await;
-    let lists = crowd.lists();
-    let last = crowd.all_but_the_last().await;
-    still_waits(&mut waiting).await;
-    crowd.hears_at_once_of(hold(&last)).await;
-    soon(waiting).await.unwrap().unwrap();
-    assert!(!lists.has_fired(), "it looked at the queue");
-    node.leave().await.unwrap();
-    crowd.end().await;
+    crowd.lets_in_without_a_look(node, waiting).await;
 }
 
 /// Nothing is said to a node that is gone, and whoever is behind it is let in.

@@ -3,58 +3,34 @@
 mod common;
 
 use common::{ask, client, etcdctl, join, keys, server, soon, still_waits, wait};
-use latchwork_core::ErrorKind;
-use latchwork_core::contracts::{AskedLimit, Join, Patience};
+use latchwork_conformance::limits::{Place, is_told, what_is_none_is_told_and_stays};
+use latchwork_conformance::servers::Server;
+use latchwork_core::Kind as Lock;
+use latchwork_core::contracts::Patience;
 use latchwork_core::decide::Claim;
-use latchwork_core::{Error, Kind as Lock};
 
 const KEY: &str = "latchwork/limit/semaphore/a";
 
-fn is_told(error: &Error, shown: &str) {
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
-    let text = error.to_string();
-    assert!(text.contains(&format!("\"{shown}\"")) && text.contains("set_limit"), "{shown:?}: {text}");
+struct Key<'a>(&'a Server);
+
+impl Place for Key<'_> {
+    async fn write(&mut self, text: &str) {
+        etcdctl(self.0, &["put", "--", KEY, text]).await;
+    }
+
+    async fn read(&mut self) -> String {
+        let printed = etcdctl(self.0, &["get", "--print-value-only", KEY]).await;
+        printed.strip_suffix('\n').expect("a line").to_owned()
+    }
 }
 
 #[tokio::test]
 async fn what_is_no_limit_is_a_conflict_that_shows_it_and_stays_until_one_is_set() {
     let server = server().await;
     let client = client(&server, "").await;
-    let one = Claim::Permits(1);
-    let queue = ask(Lock::Semaphore, one, None, Patience::Wait).queue;
-    let long = "x".repeat(70);
-    let cut = "x".repeat(64) + "…";
-    for (stored, shown) in [
-        ("abc", "abc"),
-        ("", ""),
-        ("-5", "-5"),
-        ("+5", "+5"),
-        ("0", "0"),
-        ("5 ", "5 "),
-        ("inf", "inf"),
-        ("nan", "nan"),
-        ("5000000000", "5000000000"),
-        ("\u{1b}[2J", "\\u{1b}[2J"),
-        (&long, &cut),
-    ] {
-        etcdctl(&server, &["put", "--", KEY, stored]).await;
-        for limit in [AskedLimit::Exactly(3), AskedLimit::UnlessStored(3), AskedLimit::Stored] {
-            for patience in [Patience::Wait, Patience::Try] {
-                let asked = Join { limit, ..ask(Lock::Semaphore, one, None, patience) };
-                is_told(&soon(client.backend().join(&asked)).await.unwrap_err(), shown);
-            }
-        }
-        is_told(&client.backend().limit(&queue).await.unwrap_err(), shown);
-        assert_eq!(
-            etcdctl(&server, &["get", "--print-value-only", KEY]).await,
-            format!("{stored}\n"),
-            "it stays"
-        );
-    }
-    assert_eq!(keys(&server, "latchwork/semaphore/").await, [""; 0], "a refused join left its node");
-    client.backend().set_limit(&queue, 2).await.unwrap();
-    let (admitted, _node) = join(&client, Lock::Semaphore, one, Some(2)).await;
-    assert!(admitted);
+    let queue = ask(Lock::Semaphore, Claim::Permits(1), None, Patience::Wait).queue;
+    what_is_none_is_told_and_stays(&**client.backend(), &queue, &mut Key(&server)).await;
+    assert_eq!(keys(&server, "latchwork/semaphore/").await, [""; 0]);
 }
 
 #[tokio::test]

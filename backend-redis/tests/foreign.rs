@@ -9,6 +9,8 @@ use latchwork_core::decide::Claim;
 use latchwork_core::{ErrorKind, Kind};
 
 const ALL: Page = Page { after: 0, most: 10_000 };
+const KINDS: [(Kind, Claim); 3] =
+    [(Kind::Mutex, Claim::Exclusive), (Kind::RwLock, Claim::Exclusive), (Kind::Semaphore, Claim::Permits(1))];
 /// With this TTL the next renewal is 20 s away: what comes before came by message.
 const LONG: &str = "60s";
 
@@ -68,11 +70,7 @@ async fn a_last_number_out_of_range_is_refused_and_what_stands_is_listed_and_rev
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
     let client = client(&server, LONG).await;
-    for (kind, claim) in [
-        (Kind::Mutex, Claim::Exclusive),
-        (Kind::RwLock, Claim::Exclusive),
-        (Kind::Semaphore, Claim::Permits(1)),
-    ] {
+    for (kind, claim) in KINDS {
         let (queue, meta) = (queue(kind, "b"), format!("latchwork:{}:{{b}}:meta", kind.as_str()));
         let join = || Join { limit: limit(kind), ..ask(&queue, claim) };
         let held = admitted(&client, &join()).await;
@@ -99,11 +97,7 @@ async fn a_foreign_node_with_a_number_out_of_range_is_none() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
     let client = client(&server, LONG).await;
-    for (kind, claim) in [
-        (Kind::Mutex, Claim::Exclusive),
-        (Kind::RwLock, Claim::Exclusive),
-        (Kind::Semaphore, Claim::Permits(1)),
-    ] {
+    for (kind, claim) in KINDS {
         for score in ["9007199254740992", "1e300", "-7", "0.5", "inf"] {
             let (queue, key) = (queue(kind, "c"), format!("latchwork:{}:{{c}}", kind.as_str()));
             let join = || Join { limit: limit(kind), ..ask(&queue, claim) };
@@ -186,11 +180,7 @@ async fn a_long_queue_is_mended_in_pieces_and_admits_nobody_meanwhile() {
     let (holder, other) = (client(&server, LONG).await, client(&server, LONG).await);
     let crowded = if std::env::var_os("LATCHWORK_LONG").is_some() { 100_000 } else { 20_000 };
     operator.say::<()>("CONFIG SET slowlog-log-slower-than 1000").await;
-    for (kind, claim) in [
-        (Kind::Mutex, Claim::Exclusive),
-        (Kind::RwLock, Claim::Exclusive),
-        (Kind::Semaphore, Claim::Permits(1)),
-    ] {
+    for (kind, claim) in KINDS {
         for damage in ["foreign member", "hash deleted"] {
             let (queue, key) = (
                 queue(kind, damage),
@@ -239,11 +229,7 @@ async fn a_forged_message_of_an_admission_admits_nobody() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
     let (holder, waiter) = (client(&server, LONG).await, client(&server, LONG).await);
-    for (kind, claim) in [
-        (Kind::Mutex, Claim::Exclusive),
-        (Kind::RwLock, Claim::Exclusive),
-        (Kind::Semaphore, Claim::Permits(1)),
-    ] {
+    for (kind, claim) in KINDS {
         let (queue, key) = (queue(kind, "a"), format!("latchwork:{}:{{a}}", kind.as_str()));
         let join = || Join { limit: limit(kind), ..ask(&queue, claim) };
         let (mine, first, second) = (join(), join(), join());

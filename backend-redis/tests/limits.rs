@@ -3,24 +3,31 @@
 mod common;
 
 use common::{Operator, admitted, ask, client, own, queue, soon, waiting};
+use latchwork_conformance::limits::{Place, is_told, permit, what_is_none_is_told_and_stays};
 use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Error, ErrorKind, Kind};
 
 const KEY: &str = "latchwork:semaphore:{a}:limit";
 
-fn is_told(error: &Error, shown: &str) {
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
-    let text = error.to_string();
-    assert!(text.contains(&format!("\"{shown}\"")) && text.contains("set_limit"), "{shown:?}: {text}");
-}
-
 fn permits(limit: AskedLimit, patience: Patience) -> Join {
-    Join { limit, patience, id: NodeId::random(), ..ask(&queue(Kind::Semaphore, "a"), Claim::Permits(1)) }
+    permit(&queue(Kind::Semaphore, "a"), limit, patience)
 }
 
 async fn store(operator: &mut Operator, text: &str) {
     operator.run(redis::cmd("SET").arg(KEY).arg(text)).await;
+}
+
+struct Key(Operator);
+
+impl Place for Key {
+    async fn write(&mut self, text: &str) {
+        store(&mut self.0, text).await;
+    }
+
+    async fn read(&mut self) -> String {
+        self.0.say(&format!("GET {KEY}")).await
+    }
 }
 
 #[tokio::test]
@@ -29,37 +36,7 @@ async fn what_is_no_limit_is_a_conflict_that_shows_it_and_stays_until_one_is_set
     let mut operator = Operator::of(&server).await;
     let client = client(&server, "30s").await;
     let address = queue(Kind::Semaphore, "a");
-    let long = "x".repeat(70);
-    let cut = "x".repeat(64) + "…";
-    for (stored, shown) in [
-        ("abc", "abc"),
-        ("", ""),
-        ("-5", "-5"),
-        ("+5", "+5"),
-        ("0", "0"),
-        ("0x5", "0x5"),
-        ("5 ", "5 "),
-        ("1e3", "1e3"),
-        ("inf", "inf"),
-        ("nan", "nan"),
-        ("5000000000", "5000000000"),
-        ("\u{1b}[2J", "\\u{1b}[2J"),
-        (&long, &cut),
-    ] {
-        store(&mut operator, stored).await;
-        for limit in [AskedLimit::Exactly(3), AskedLimit::UnlessStored(3), AskedLimit::Stored] {
-            for patience in [Patience::Wait, Patience::Try] {
-                is_told(&soon(client.join(&permits(limit, patience))).await.unwrap_err(), shown);
-            }
-        }
-        is_told(&client.limit(&address).await.unwrap_err(), shown);
-        let stays: String = operator.say(&format!("GET {KEY}")).await;
-        assert_eq!(stays, stored, "it stays");
-    }
-    let nodes: u32 = operator.say("EXISTS latchwork:semaphore:{a}:seq").await;
-    assert_eq!(nodes, 0, "a refused join left its node");
-    client.set_limit(&address, 2).await.unwrap();
-    admitted(&client, &permits(AskedLimit::Exactly(2), Patience::Wait)).await.leave().await.unwrap();
+    what_is_none_is_told_and_stays(&*client, &address, &mut Key(operator)).await;
 }
 
 /// A waiter once took "-5" for a wait of two microseconds, and "nan" for a wait without an end.

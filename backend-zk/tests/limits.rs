@@ -3,14 +3,25 @@
 mod common;
 
 use common::{address, admitted, backend, config, join, server, soon, still_waits, stranger, waiting};
-use latchwork_core::contracts::{AskedLimit, Join, Page, Patience};
+use latchwork_conformance::limits::{Place, is_told, what_is_none_is_told_and_stays};
+use latchwork_core::Kind;
+use latchwork_core::contracts::{AskedLimit, Join};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Error, ErrorKind, Kind};
+use zookeeper_client::Client;
 
-fn is_told(error: &Error, shown: &str) {
-    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
-    let text = error.to_string();
-    assert!(text.contains(&format!("\"{shown}\"")) && text.contains("set_limit"), "{shown:?}: {text}");
+struct Data {
+    stranger: Client,
+    path: String,
+}
+
+impl Place for Data {
+    async fn write(&mut self, text: &str) {
+        self.stranger.set_data(&self.path, text.as_bytes(), None).await.unwrap();
+    }
+
+    async fn read(&mut self) -> String {
+        String::from_utf8(self.stranger.get_data(&self.path).await.unwrap().0).unwrap()
+    }
 }
 
 #[tokio::test]
@@ -21,36 +32,7 @@ async fn what_is_no_limit_is_a_conflict_that_shows_it_and_stays_until_one_is_set
     let (client, stranger) = (backend(&config).await, stranger(addr).await);
     let path = format!("/{}/limits/a", config.namespace);
     client.set_limit(&queue, 1).await.unwrap();
-    let long = "x".repeat(70);
-    let cut = "x".repeat(64) + "…";
-    for (stored, shown) in [
-        ("abc", "abc"),
-        ("", ""),
-        ("-5", "-5"),
-        ("+5", "+5"),
-        ("0", "0"),
-        ("5 ", "5 "),
-        ("inf", "inf"),
-        ("5000000000", "5000000000"),
-        ("\u{1b}[2J", "\\u{1b}[2J"),
-        (&long, &cut),
-    ] {
-        stranger.set_data(&path, stored.as_bytes(), None).await.unwrap();
-        for limit in [AskedLimit::Exactly(3), AskedLimit::UnlessStored(3), AskedLimit::Stored] {
-            for patience in [Patience::Wait, Patience::Try] {
-                let asked = Join { limit, patience, ..join(&queue, Claim::Permits(1)) };
-                is_told(&soon(client.join(&asked)).await.unwrap_err(), shown);
-            }
-        }
-        is_told(&client.limit(&queue).await.unwrap_err(), shown);
-        assert_eq!(stranger.get_data(&path).await.unwrap().0, stored.as_bytes(), "it stays");
-    }
-    assert!(
-        client.list(&queue, Page { after: 0, most: 9 }).await.unwrap().is_empty(),
-        "a refused join left its node"
-    );
-    client.set_limit(&queue, 2).await.unwrap();
-    admitted(client.join(&join(&queue, Claim::Permits(1))).await).leave().await.unwrap();
+    what_is_none_is_told_and_stays(&*client, &queue, &mut Data { stranger, path }).await;
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ pub mod contender;
 mod exclusive;
 mod harness;
 mod kit;
+pub mod limits;
 pub mod log;
 pub mod outages;
 pub mod proxy;

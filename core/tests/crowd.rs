@@ -1,16 +1,17 @@
 //! Many holds that end at once: what goes back is bounded in flight, whoever waits for it comes first, and nothing is forgotten.
 
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, Node, NodeState, Page, SequentialNodes,
-};
+use common::{Plant, planted};
+use latchwork_core::contracts::{self, Node};
 use latchwork_core::memory::Memory;
 use latchwork_core::recipes::MutexGuard;
-use latchwork_core::{Address, Capabilities, Clock, Config, Coordinator, Error, ErrorKind, Result};
+use latchwork_core::{Clock, Config, Coordinator, Error, ErrorKind, Result};
 use tokio::time::{Instant, sleep, timeout};
 
 /// What a server has time for at once, whatever else a client sends: stated in `departures.rs`.
@@ -26,27 +27,32 @@ enum Leave {
     Refused,
 }
 
-/// The leaves of a client, counted.
-#[derive(Debug, Default)]
+/// A client's leaves, which take their time, counted.
+#[derive(Debug)]
 struct Leaves {
+    how: Leave,
     now: AtomicUsize,
     most: AtomicUsize,
     all: AtomicUsize,
 }
 
-impl Leaves {
-    async fn leave(&self, how: Leave) -> Result<()> {
-        let _counted = self.begin();
-        match how {
+#[async_trait]
+impl Plant for Leaves {
+    async fn leave(&self, node: &dyn Node) -> Result<contracts::Leave> {
+        let counted = self.begin();
+        match self.how {
             Leave::Takes(time) => sleep(time).await,
             Leave::Refused => {
                 sleep(Duration::from_millis(10)).await;
                 return Err(Error::new(ErrorKind::Misconfigured, "planted: no space"));
             }
         }
-        Ok(())
+        drop(counted);
+        node.leave().await
     }
+}
 
+impl Leaves {
     fn begin(&self) -> Underway<'_> {
         self.all.fetch_add(1, Ordering::Relaxed);
         self.most.fetch_max(self.now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -66,92 +72,6 @@ impl Drop for Underway<'_> {
     }
 }
 
-/// A memory backend that counts leaves, and takes its time for each.
-#[derive(Debug)]
-struct Slow {
-    inner: Arc<dyn Backend>,
-    how: Leave,
-    leaves: Arc<Leaves>,
-}
-
-#[derive(Debug)]
-struct SlowNode {
-    inner: Arc<dyn Node>,
-    how: Leave,
-    leaves: Arc<Leaves>,
-}
-
-#[async_trait]
-impl SequentialNodes for Slow {
-    async fn join(&self, join: &Join) -> Result<Joined> {
-        let wrap = |inner| Arc::new(SlowNode { inner, how: self.how, leaves: Arc::clone(&self.leaves) });
-        Ok(match self.inner.join(join).await? {
-            Joined::Admitted(node) => Joined::Admitted(wrap(node)),
-            Joined::Waiting(node) => Joined::Waiting(wrap(node)),
-            Joined::Refused => Joined::Refused,
-        })
-    }
-
-    async fn abandon(&self, join: &Join) -> Result<()> {
-        self.inner.abandon(join).await
-    }
-
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
-        self.inner.list(queue, page).await
-    }
-
-    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
-        self.inner.revoke(queue, sequence).await
-    }
-
-    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
-        self.inner.limit(queue).await
-    }
-
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
-        self.inner.set_limit(queue, limit).await
-    }
-}
-
-#[async_trait]
-impl Backend for Slow {
-    fn name(&self) -> &'static str {
-        "slow"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn lease(&self) -> Lease {
-        self.inner.lease()
-    }
-
-    async fn close(&self, how: Close) -> Result<()> {
-        self.inner.close(how).await
-    }
-}
-
-#[async_trait]
-impl Node for SlowNode {
-    fn state(&self) -> &NodeState {
-        self.inner.state()
-    }
-
-    async fn admitted(&self) -> Result<()> {
-        self.inner.admitted().await
-    }
-
-    async fn leave(&self) -> Result<latchwork_core::contracts::Leave> {
-        self.leaves.leave(self.how).await?;
-        self.inner.leave().await
-    }
-
-    async fn downgrade(&self) -> Result<()> {
-        self.inner.downgrade().await
-    }
-}
-
 struct Crowded {
     client: Coordinator,
     other: Coordinator,
@@ -160,11 +80,14 @@ struct Crowded {
 
 fn crowded(how: Leave) -> Crowded {
     let (store, config) = (Memory::new(Clock::tokio()), Config::new("memory"));
-    let (inner, _) = store.client(&config).expect("connected");
-    let leaves = Arc::<Leaves>::default();
-    let backend = Arc::new(Slow { inner, how, leaves: Arc::clone(&leaves) });
+    let leaves = Arc::new(Leaves {
+        how,
+        now: AtomicUsize::new(0),
+        most: AtomicUsize::new(0),
+        all: AtomicUsize::new(0),
+    });
     let (other, _) = store.connect(&config).expect("connected");
-    Crowded { client: Coordinator::new(backend, &config), other, leaves }
+    Crowded { client: planted(&store, &config, &leaves), other, leaves }
 }
 
 fn key(number: usize) -> String {

@@ -1,19 +1,20 @@
 //! What a hold leaves behind on its way out: a release answers the truth, and no departure keeps the next acquire waiting
 //! for ever, whatever becomes of it.
 
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use common::{Plant, planted};
 use futures_util::{FutureExt, StreamExt};
-use latchwork_core::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, LeaseState, Node, NodeState, Page, SequentialNodes,
-};
+use latchwork_core::contracts::{self, LeaseState, Node};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{
-    Address, Capabilities, Clock, Config, Coordinator, Error, ErrorKind, LostReason, Owner, Release, Result,
+    Capabilities, Clock, Config, Coordinator, Error, ErrorKind, LostReason, Owner, Release, Result,
 };
 
 fn config() -> Config {
@@ -45,119 +46,59 @@ enum Leave {
 
 #[derive(Debug)]
 struct Faulty {
-    inner: Arc<dyn Backend>,
     leave: Leave,
     joins: AtomicUsize,
-    leaves: Arc<AtomicUsize>,
-}
-
-#[derive(Debug)]
-struct FaultyNode {
-    inner: Arc<dyn Node>,
-    leave: Leave,
-    leaves: Arc<AtomicUsize>,
+    leaves: AtomicUsize,
 }
 
 #[async_trait]
-impl SequentialNodes for Faulty {
-    async fn join(&self, join: &Join) -> Result<Joined> {
-        self.joins.fetch_add(1, Ordering::Relaxed);
-        match self.leave {
-            Leave::NeverJoins => return Err(Error::lost(LostReason::Expired)),
-            Leave::CutOff => std::future::pending().await,
-            _ => {}
-        }
-        let wrap =
-            |inner| Arc::new(FaultyNode { inner, leave: self.leave, leaves: Arc::clone(&self.leaves) });
-        Ok(match self.inner.join(join).await? {
-            Joined::Admitted(node) => Joined::Admitted(wrap(node)),
-            Joined::Waiting(node) => Joined::Waiting(wrap(node)),
-            Joined::Refused => Joined::Refused,
-        })
+impl Plant for Faulty {
+    fn capabilities(&self, mut real: Capabilities) -> Capabilities {
+        real.lease_per_node |= matches!(self.leave, Leave::CutOff);
+        real
     }
 
-    async fn abandon(&self, join: &Join) -> Result<()> {
+    async fn before_join(&self) -> Result<()> {
+        self.joins.fetch_add(1, Ordering::Relaxed);
+        match self.leave {
+            Leave::NeverJoins => Err(Error::lost(LostReason::Expired)),
+            Leave::CutOff => std::future::pending().await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn before_abandon(&self) -> Result<()> {
         if let Leave::CutOff = self.leave {
             self.leaves.fetch_add(1, Ordering::Relaxed);
             return Err(Error::new(ErrorKind::Unavailable, "planted: cut off"));
         }
-        self.inner.abandon(join).await
+        Ok(())
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
-        self.inner.list(queue, page).await
+    async fn before_downgrade(&self) -> Result<()> {
+        self.check()
     }
 
-    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
-        self.inner.revoke(queue, sequence).await
-    }
-
-    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
-        self.inner.limit(queue).await
-    }
-
-    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
-        self.inner.set_limit(queue, limit).await
-    }
-}
-
-#[async_trait]
-impl Backend for Faulty {
-    fn name(&self) -> &'static str {
-        "faulty"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities = self.inner.capabilities();
-        capabilities.lease_per_node |= matches!(self.leave, Leave::CutOff);
-        capabilities
-    }
-
-    fn lease(&self) -> Lease {
-        self.inner.lease()
-    }
-
-    async fn close(&self, how: Close) -> Result<()> {
-        self.inner.close(how).await
-    }
-}
-
-#[async_trait]
-impl Node for FaultyNode {
-    fn state(&self) -> &NodeState {
-        self.inner.state()
-    }
-
-    async fn admitted(&self) -> Result<()> {
-        self.inner.admitted().await
-    }
-
-    async fn leave(&self) -> Result<latchwork_core::contracts::Leave> {
-        self.leaves.fetch_add(1, Ordering::Relaxed);
+    async fn leave(&self, node: &dyn Node) -> Result<contracts::Leave> {
+        let first = self.leaves.fetch_add(1, Ordering::Relaxed) == 0;
         self.check()?;
         match self.leave {
             Leave::NotHeld => Err(Error::new(ErrorKind::NotHeld, "planted: it has left")),
             Leave::NeverJoins | Leave::CutOff => unreachable!("there is no node"),
             Leave::FindsNothing { loses } => {
-                let first = self.leaves.load(Ordering::Relaxed) == 1;
-                let _ = self.inner.leave().await?;
+                let _ = node.leave().await?;
                 match loses && first {
                     true => Err(Error::new(ErrorKind::Unknown, "planted: a reply is lost")),
-                    false => Ok(latchwork_core::contracts::Leave::of(false)),
+                    false => Ok(contracts::Leave::of(false)),
                 }
             }
             Leave::Panics => panic!("planted: a driver that panics in a leave"),
-            Leave::Forbidden | Leave::FullUntil(_) => self.inner.leave().await,
+            Leave::Forbidden | Leave::FullUntil(_) => node.leave().await,
         }
-    }
-
-    async fn downgrade(&self) -> Result<()> {
-        self.check()?;
-        self.inner.downgrade().await
     }
 }
 
-impl FaultyNode {
+impl Faulty {
     /// What the server refuses, whatever it is asked.
     fn check(&self) -> Result<()> {
         match self.leave {
@@ -181,9 +122,8 @@ fn faulty_backend(leave: Leave) -> (Coordinator, Arc<Faulty>) {
 }
 
 fn faulty_under(leave: Leave, config: &Config) -> (Coordinator, Arc<Faulty>) {
-    let (inner, _) = Memory::new(Clock::tokio()).client(config).expect("connected");
-    let backend = Arc::new(Faulty { inner, leave, joins: AtomicUsize::new(0), leaves: Arc::default() });
-    (Coordinator::new(Arc::<Faulty>::clone(&backend), config), backend)
+    let plant = Arc::new(Faulty { leave, joins: AtomicUsize::new(0), leaves: AtomicUsize::new(0) });
+    (planted(&Memory::new(Clock::tokio()), config, &plant), plant)
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use super::leaves::{
 };
 use super::order::{
     AdmitsEverybody, AnyPredecessorAdmits, Lists, Numbers, OvertakesPermits, OwnCounters, ReadersOneByOne,
-    ReadersPassWriters, Restarts, TakesWhatIsThere,
+    ReadersPassWriters, Restarts, TakesWhatIsThere, foreign_labels,
 };
 use super::waits::{
     EndsTheLease, Herd, LooksFirst, NoRecheck, OnlyRechecks, SleepsThroughRevocation, gone_as_expired,
@@ -292,12 +292,7 @@ pub(super) const CONTROLS: &[Control] = &[
                 name,
                 Lists {
                     asked: |page| page,
-                    told: |entries| {
-                        entries
-                            .iter_mut()
-                            .filter(|entry| entry.label.starts_with("someone"))
-                            .for_each(|entry| entry.label = entry.label.replace("\\u{1b}", "\u{1b}"));
-                    },
+                    told: |entries| foreign_labels(entries, |label| label.replace("\\u{1b}", "\u{1b}")),
                 },
             )
         },
@@ -311,12 +306,7 @@ pub(super) const CONTROLS: &[Control] = &[
                 name,
                 Lists {
                     asked: |page| page,
-                    told: |entries| {
-                        entries
-                            .iter_mut()
-                            .filter(|entry| entry.label.starts_with("someone"))
-                            .for_each(|entry| entry.label.push_str(&"x".repeat(100_000)));
-                    },
+                    told: |entries| foreign_labels(entries, |label| label.to_owned() + &"x".repeat(100_000)),
                 },
             )
         },

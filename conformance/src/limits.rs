@@ -1,0 +1,71 @@
+//! What others may have stored where a semaphore's limit stands, and is none.
+
+use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, NodeId, Page, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Error, ErrorKind};
+
+/// Where a limit is stored on a server, as somebody else writes and reads it.
+pub trait Place {
+    /// Writes this there.
+    fn write(&mut self, text: &str) -> impl Future<Output = ()>;
+
+    /// What stands there.
+    fn read(&mut self) -> impl Future<Output = String>;
+}
+
+/// What is stored, and what is shown of it.
+fn none() -> Vec<(String, String)> {
+    let as_it_is = ["abc", "", "-5", "+5", "0", "0x5", "5 ", "1e3", "inf", "nan", "5000000000"];
+    let mut none: Vec<_> = as_it_is.into_iter().map(|text| (text.to_owned(), text.to_owned())).collect();
+    none.push(("\u{1b}[2J".to_owned(), "\\u{1b}[2J".to_owned()));
+    none.push(("x".repeat(70), "x".repeat(64) + "…"));
+    none
+}
+
+/// An attempt to get one permit.
+pub fn permit(queue: &Address, limit: AskedLimit, patience: Patience) -> Join {
+    Join {
+        queue: queue.clone(),
+        id: NodeId::random(),
+        claim: Claim::Permits(1),
+        limit,
+        label: "limits".into(),
+        patience,
+        repeated: false,
+    }
+}
+
+/// An error that shows what is stored, and how it is mended.
+///
+/// # Panics
+/// Where it is another.
+pub fn is_told(error: &Error, shown: &str) {
+    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    let text = error.to_string();
+    assert!(text.contains(&format!("\"{shown}\"")) && text.contains("set_limit"), "{shown:?}: {text}");
+}
+
+/// Whatever is stored and is no limit is a conflict that shows it; it stays, no node is left, and a limit that is set mends it.
+///
+/// # Panics
+/// Where it is otherwise.
+pub async fn what_is_none_is_told_and_stays(backend: &dyn Backend, queue: &Address, place: &mut impl Place) {
+    for (stored, shown) in none() {
+        place.write(&stored).await;
+        for limit in [AskedLimit::Exactly(3), AskedLimit::UnlessStored(3), AskedLimit::Stored] {
+            for patience in [Patience::Wait, Patience::Try] {
+                let refused = backend.join(&permit(queue, limit, patience)).await;
+                is_told(&refused.expect_err("no limit is stored"), &shown);
+            }
+        }
+        is_told(&backend.limit(queue).await.expect_err("no limit is stored"), &shown);
+        assert_eq!(place.read().await, stored, "it stays");
+    }
+    let listed = backend.list(queue, Page { after: 0, most: 9 }).await.expect("answered");
+    assert!(listed.is_empty(), "a refused join left its node: {listed:?}");
+    backend.set_limit(queue, 2).await.expect("set");
+    match backend.join(&permit(queue, AskedLimit::Exactly(2), Patience::Wait)).await {
+        Ok(Joined::Admitted(node)) => _ = node.leave().await.expect("left"),
+        other => panic!("not admitted: {other:?}"),
+    }
+}

@@ -1,0 +1,124 @@
+//! A memory backend with something planted in what it is asked.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::{
+    Backend, Close, Entry, Join, Joined, Lease, Leave, Node, NodeState, Page, SequentialNodes,
+};
+use latchwork_core::memory::Memory;
+use latchwork_core::{Address, Capabilities, Config, Coordinator, Result};
+
+/// What happens before the memory backend is asked, or instead.
+#[async_trait]
+pub(crate) trait Plant: Debug + Send + Sync + 'static {
+    fn capabilities(&self, real: Capabilities) -> Capabilities {
+        real
+    }
+
+    async fn before_join(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn before_abandon(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn before_downgrade(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn leave(&self, node: &dyn Node) -> Result<Leave>;
+}
+
+#[derive(Debug)]
+struct Planted<P> {
+    inner: Arc<dyn Backend>,
+    plant: Arc<P>,
+}
+
+#[derive(Debug)]
+struct PlantedNode<P> {
+    inner: Arc<dyn Node>,
+    plant: Arc<P>,
+}
+
+/// A client of a store in memory, with this planted.
+pub(crate) fn planted(store: &Memory, config: &Config, plant: &Arc<impl Plant>) -> Coordinator {
+    let (inner, _) = store.client(config).expect("connected");
+    Coordinator::new(Arc::new(Planted { inner, plant: Arc::clone(plant) }), config)
+}
+
+#[async_trait]
+impl<P: Plant> SequentialNodes for Planted<P> {
+    async fn join(&self, join: &Join) -> Result<Joined> {
+        self.plant.before_join().await?;
+        let wrap = |inner| Arc::new(PlantedNode { inner, plant: Arc::clone(&self.plant) });
+        Ok(match self.inner.join(join).await? {
+            Joined::Admitted(node) => Joined::Admitted(wrap(node)),
+            Joined::Waiting(node) => Joined::Waiting(wrap(node)),
+            Joined::Refused => Joined::Refused,
+        })
+    }
+
+    async fn abandon(&self, join: &Join) -> Result<()> {
+        self.plant.before_abandon().await?;
+        self.inner.abandon(join).await
+    }
+
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        self.inner.list(queue, page).await
+    }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        self.inner.revoke(queue, sequence).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        self.inner.limit(queue).await
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        self.inner.set_limit(queue, limit).await
+    }
+}
+
+#[async_trait]
+impl<P: Plant> Backend for Planted<P> {
+    fn name(&self) -> &'static str {
+        "planted"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.plant.capabilities(self.inner.capabilities())
+    }
+
+    fn lease(&self) -> Lease {
+        self.inner.lease()
+    }
+
+    async fn close(&self, how: Close) -> Result<()> {
+        self.inner.close(how).await
+    }
+}
+
+#[async_trait]
+impl<P: Plant> Node for PlantedNode<P> {
+    fn state(&self) -> &NodeState {
+        self.inner.state()
+    }
+
+    async fn admitted(&self) -> Result<()> {
+        self.inner.admitted().await
+    }
+
+    async fn leave(&self) -> Result<Leave> {
+        self.plant.leave(&*self.inner).await
+    }
+
+    async fn downgrade(&self) -> Result<()> {
+        self.plant.before_downgrade().await?;
+        self.inner.downgrade().await
+    }
+}
