@@ -265,7 +265,7 @@ async fn whoever_was_not_admitted_lets_nobody_in() {
 /// It lists, long after its join, when what happened since has been compacted.
 #[tokio::test]
 async fn whoever_reconnects_is_told_all_the_same() {
-    let mut crowd = Crowd::new(20).await;
+    let crowd = Crowd::new(20).await;
     let (node, mut waiting) = crowd.waits().await;
     crowd.others_go_on(20).await;
     etcdctl(&crowd.server, &["compact", &revision(&crowd.server).await.to_string()]).await;

@@ -2,11 +2,10 @@
 
 mod common;
 
-use common::{Operator, admitted, ask, client, own, queue, soon, waiting};
+use common::{Operator, admitted, client, own, queue, soon, waiting};
 use latchwork_conformance::limits::{Place, is_told, permit, what_is_none_is_told_and_stays};
-use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
-use latchwork_core::decide::Claim;
-use latchwork_core::{Error, ErrorKind, Kind};
+use latchwork_core::Kind;
+use latchwork_core::contracts::{AskedLimit, Join, Patience};
 
 const KEY: &str = "latchwork:semaphore:{a}:limit";
 
@@ -33,7 +32,7 @@ impl Place for Key {
 #[tokio::test]
 async fn what_is_no_limit_is_a_conflict_that_shows_it_and_stays_until_one_is_set() {
     let server = own(&[]).await;
-    let mut operator = Operator::of(&server).await;
+    let operator = Operator::of(&server).await;
     let client = client(&server, "30s").await;
     let address = queue(Kind::Semaphore, "a");
     what_is_none_is_told_and_stays(&*client, &address, &mut Key(operator)).await;
