@@ -75,7 +75,7 @@ pub(crate) struct Admitted {
     pub(crate) waited: Duration,
 }
 
-/// How much longer than its request a try waits to hear where and why that failed.
+/// How much longer than its last request an acquisition waits to hear where and why that failed.
 const LAST_WORD: Duration = Duration::from_millis(50);
 
 /// Acquires: `None` for a try that was refused.
@@ -231,8 +231,9 @@ async fn acquire_now(
     let (mut pause, mut pauses) = (Duration::ZERO, retries());
     loop {
         let mut attempt = Attempt::new(backend, departures, request, clock, obstacle);
-        // Whatever has passed, it has the time of one request.
-        match attempt.run(request, give_up.max(clock.now() + request.request_timeout)).await? {
+        // Whatever has passed, it has the time of one request, and hears what became of it.
+        let last = clock.now() + request.request_timeout + LAST_WORD;
+        match attempt.run(request, give_up.max(last)).await? {
             Outcome::Refused => return Ok(None),
             Outcome::Admitted(node) => {
                 attempt.keep();

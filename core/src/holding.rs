@@ -232,18 +232,19 @@ impl Holding {
             }
             return Ok(release);
         }
+        let late =
+            || Error::new(ErrorKind::Unknown, "the release was not confirmed before the hold's deadline");
         let confirmed = async {
             tokio::select! {
                 biased;
                 departed = self.depart(departing) => match departed.map_err(|error| (error.lost_reason(), error)) {
                     Ok(()) => Ok(release),
-                    // The server's word: it was not there at the first try.
-                    Err((Some(reason), _)) => Ok(Release::AlreadyLost(reason)),
+                    // The server's word: it was not there at the first try. Later it may be the end of our own lease that says so.
+                    Err((Some(reason), _)) if lease.clock().now() < lease.deadline() => Ok(Release::AlreadyLost(reason)),
+                    Err((Some(_), _)) => Err(late()),
                     Err((None, error)) => Err(Error::new(ErrorKind::Unknown, "the release was not confirmed").because(error)),
                 },
-                () = lease.clock().sleep_until(lease.deadline()) => {
-                    Err(Error::new(ErrorKind::Unknown, "the release was not confirmed before the hold's deadline"))
-                }
+                () = lease.clock().sleep_until(lease.deadline()) => Err(late()),
             }
         };
         self.coordinator.serve(confirmed).await

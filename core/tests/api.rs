@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use latchwork_core::contracts::{
-    self, AskedLimit, Backend, Close, Entry, Join, Joined, Lease, LeaseKeeper, LeaseState, Leave, Names,
-    Node, NodeId, NodeKeeper, NodeState, Page, Patience, SequentialNodes, StoredLimit, Turns,
+    self, AskedLimit, Backend, Close, Entry, Join, Joined, Lease, LeaseKeeper, LeaseState, Leave, LinkLog,
+    Names, Node, NodeId, NodeKeeper, NodeState, Page, Patience, SequentialNodes, StoredLimit, Turns,
 };
 use latchwork_core::decide::chain::{Listed, Standing};
 use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
@@ -62,7 +62,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Mutex MutexGuard ReentrantMutex ReentrantGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
         Acquire Token Release Loss Ended LostReason Error ErrorKind
         Lease LeaseKeeper LeaseState Leave Names NodeKeeper NodeState NodeId Join Joined Entry Page Patience Close SingleFlight Flight
-        Turns Turn AskedLimit StoredLimit Pauses
+        Turns Turn LinkLog AskedLimit StoredLimit Pauses
         Claim ContactProof Listed Standing Slot Ask Answer Queue
         Memory Link
     );

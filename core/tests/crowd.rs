@@ -87,7 +87,7 @@ fn crowded(how: Leave) -> Crowded {
         all: AtomicUsize::new(0),
     });
     let (other, _) = store.connect(&config).expect("connected");
-    Crowded { client: planted(&store, &config, &leaves), other, leaves }
+    Crowded { client: planted(&store, &config, &leaves).0, other, leaves }
 }
 
 fn key(number: usize) -> String {

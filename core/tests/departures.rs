@@ -38,6 +38,10 @@ enum Leave {
     FindsNothing {
         loses: bool,
     },
+    /// Nothing but the first join is answered, and its time is all that a later one takes.
+    Silent,
+    /// The end of the client's own lease is the answer.
+    EndsWithTheLease,
     /// It does not come to that: every join says that the lease was lost under it.
     NeverJoins,
     /// Nor here: a join is on its way for ever, and cannot be abandoned; its node would have a lease of its own.
@@ -59,8 +63,12 @@ impl Plant for Faulty {
     }
 
     async fn before_join(&self) -> Result<()> {
-        self.joins.fetch_add(1, Ordering::Relaxed);
+        let first = self.joins.fetch_add(1, Ordering::Relaxed) == 0;
         match self.leave {
+            Leave::Silent if !first => {
+                tokio::time::sleep(config().request_timeout + Duration::from_millis(5)).await;
+                Err(Error::new(ErrorKind::Unavailable, "planted: why"))
+            }
             Leave::NeverJoins => Err(Error::lost(LostReason::Expired)),
             Leave::CutOff => std::future::pending().await,
             _ => Ok(()),
@@ -92,6 +100,8 @@ impl Plant for Faulty {
                     false => Ok(contracts::Leave::of(false)),
                 }
             }
+            Leave::EndsWithTheLease => Ok(contracts::Leave::Absent(node.state().until_lost().await)),
+            Leave::Silent => std::future::pending().await,
             Leave::Panics => panic!("planted: a driver that panics in a leave"),
             Leave::Forbidden | Leave::FullUntil(_) => node.leave().await,
         }
@@ -122,8 +132,14 @@ fn faulty_backend(leave: Leave) -> (Coordinator, Arc<Faulty>) {
 }
 
 fn faulty_under(leave: Leave, config: &Config) -> (Coordinator, Arc<Faulty>) {
+    let (coordinator, plant, _) = faulty_with_link(leave, config);
+    (coordinator, plant)
+}
+
+fn faulty_with_link(leave: Leave, config: &Config) -> (Coordinator, Arc<Faulty>, Link) {
     let plant = Arc::new(Faulty { leave, joins: AtomicUsize::new(0), leaves: AtomicUsize::new(0) });
-    (planted(&Memory::new(Clock::tokio()), config, &plant), plant)
+    let (coordinator, link) = planted(&Memory::new(Clock::tokio()), config, &plant);
+    (coordinator, plant, link)
 }
 
 #[tokio::test(start_paused = true)]
@@ -430,4 +446,32 @@ async fn a_release_whose_reply_was_lost_is_unknown_where_the_next_try_finds_noth
     assert!(guard.release().now_or_never().is_none_or(|answer| answer.is_err()));
     let error = guard.release().await.expect_err("in doubt");
     assert_eq!(error.kind(), &ErrorKind::Unknown);
+}
+
+/// What only the client's own clock says is not known of the server, though it is heard before the end of the wait.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_the_end_of_its_own_lease_overtakes_is_unknown() {
+    let (coordinator, _, link) = faulty_with_link(Leave::EndsWithTheLease, &config());
+    let mutex = coordinator.mutex("a").expect("a good key");
+    let held = mutex.acquire().await.expect("free");
+    link.cut();
+    let mut release = std::pin::pin!(held.release());
+    assert!(release.as_mut().now_or_never().is_none(), "nobody has answered");
+    // Its task is not run meanwhile.
+    tokio::time::sleep(2 * coordinator.lease().ttl()).await;
+    let error = release.await.expect_err("nobody confirms");
+    assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}");
+}
+
+/// The last request has the time that is left, and began a little later.
+#[tokio::test(start_paused = true)]
+async fn whoever_gives_up_on_a_silent_server_says_what_became_of_its_last_request() {
+    let coordinator = faulty(Leave::Silent);
+    let mutex = coordinator.mutex("a").expect("a good key");
+    drop(mutex.acquire().await.expect("free"));
+    let began = tokio::time::Instant::now();
+    let error = mutex.acquire().await.expect_err("nobody answers");
+    assert!(error.to_string().contains("planted: why"), "{error}");
+    let bound = coordinator.lease().ttl() + config().request_timeout + Duration::from_millis(100);
+    assert!(began.elapsed() <= bound, "{:?}", began.elapsed());
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use latchwork_core::contracts::{
     Backend, Close, Entry, Join, Joined, Lease, Leave, Node, NodeState, Page, SequentialNodes,
 };
-use latchwork_core::memory::Memory;
+use latchwork_core::memory::{Link, Memory};
 use latchwork_core::{Address, Capabilities, Config, Coordinator, Result};
 
 /// What happens before the memory backend is asked, or instead.
@@ -44,10 +44,10 @@ struct PlantedNode<P> {
     plant: Arc<P>,
 }
 
-/// A client of a store in memory, with this planted.
-pub(crate) fn planted(store: &Memory, config: &Config, plant: &Arc<impl Plant>) -> Coordinator {
-    let (inner, _) = store.client(config).expect("connected");
-    Coordinator::new(Arc::new(Planted { inner, plant: Arc::clone(plant) }), config)
+/// A client of a store in memory, with this planted, and its link.
+pub(crate) fn planted(store: &Memory, config: &Config, plant: &Arc<impl Plant>) -> (Coordinator, Link) {
+    let (inner, link) = store.client(config).expect("connected");
+    (Coordinator::new(Arc::new(Planted { inner, plant: Arc::clone(plant) }), config), link)
 }
 
 #[async_trait]
