@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Clock, Config, Connector, Coordinator, ErrorKind, LostReason, Result, connect_lazy};
+use latchwork_core::{
+    Clock, Config, Connector, Coordinator, ErrorKind, LostReason, Owner, Result, connect_lazy,
+};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -57,6 +59,19 @@ fn an_acquire_does_not_wait_for_ever_for_a_leave_on_a_runtime_that_is_not_driven
     drop(kept.block_on(mutex.acquire()).expect("acquired"));
     let answer = kept.block_on(async { timeout(PATIENCE, mutex.acquire()).await });
     assert!(answer.is_ok(), "no answer, and no error");
+}
+
+/// An owner's is a task of the runtime that is not driven.
+#[test]
+fn an_owners_acquire_does_not_wait_for_ever_on_a_runtime_that_is_not_driven() {
+    let [kept, passing] = runtimes();
+    let (client, _link) =
+        passing.block_on(async { Memory::new(Clock::system()).connect(&config()).expect("connected") });
+    let mutex = client.reentrant_mutex("a").expect("a good key");
+    let owner = Owner::new("job");
+    let answer = kept.block_on(async { timeout(PATIENCE, mutex.acquire_as(&owner)).await });
+    let error = answer.expect("no answer, and no error").expect_err("nobody acquires");
+    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
 }
 
 #[test]

@@ -128,6 +128,7 @@ impl Waiting {
             // Who began it hears that from its task.
             error = unanswered(self.coordinator.backend(), fail_fast && !began) => return Err(error),
             () = clock.sleep_until(deadline) => return Err(self.late(patience)),
+            () = self.undriven() => return Err(self.late(patience)),
         };
         match (waited, self.answer.take()) {
             // In one that is lost nobody enters.
@@ -145,6 +146,18 @@ impl Waiting {
 }
 
 impl Waiting {
+    /// Waits until nobody can be driving the task: the lease is not renewed, and the task would have given up on a silent server.
+    async fn undriven(&self) {
+        let (lease, clock) = (self.coordinator.lease(), self.coordinator.clock());
+        let patience = lease.ttl().saturating_add(self.coordinator.request_timeout().saturating_mul(2));
+        let mut end = clock.now() + patience;
+        while clock.now() < end {
+            clock.sleep_until(end).await;
+            // That of one which connects lazily says nothing yet, and the task's own bounds do.
+            end = lease.deadline() + patience;
+        }
+    }
+
     /// Its deadline has passed: others hold, as far as was answered, or nobody answers.
     fn late(&self, patience: Patience) -> Error {
         let queued = matches!(
