@@ -40,13 +40,13 @@ use crate::token::Token;
 /// A handle is cheap to make and to clone; making one does no I/O.
 ///
 /// ```
-/// # use latchwork_core::{connect, Config, Fenced, Hold, memory};
+/// # use latchwork_core::{connect, Config, Release, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let invoices = coordinator.mutex("invoices/2026-11")?;
 /// let hold = invoices.acquire().await?;
 /// println!("mine, with token {}", hold.token());
-/// hold.release().await?;
+/// assert_eq!(hold.release().await?, Release::Released);
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
@@ -105,7 +105,19 @@ impl Mutex {
         Ok(self.line.alone(ask, Claim::Exclusive, AskedLimit::Stored).await?.map(Self::guard))
     }
 
-    /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost.
+    /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost. Work that may fail answers a
+    /// `Result` of its own: `with_lock(…).await??`.
+    ///
+    /// ```
+    /// # use latchwork_core::{connect, Config, memory};
+    /// # async fn example() -> Result<(), latchwork_core::Error> {
+    /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+    /// let invoices = coordinator.mutex("invoices/2026-11")?;
+    /// let fence = invoices.with_lock(async |hold| hold.token()).await?;
+    /// # assert!(fence < invoices.acquire().await?.token());
+    /// # coordinator.close().await }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+    /// ```
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire); `Lost` with the reason when it was lost, also when the server says so only at the release; `Unknown`

@@ -35,15 +35,15 @@ use crate::reentrancy::{Mode, Owner};
 /// On ZooKeeper the layout is that of Curator's `InterProcessReadWriteLock`.
 ///
 /// ```
-/// # use latchwork_core::{connect, Config, Hold, memory};
+/// # use latchwork_core::{connect, Config, Release, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let prices = coordinator.rwlock("prices")?;
 /// let (one, other) = (prices.read().await?, prices.read().await?); // together
-/// one.release().await?;
-/// other.release().await?;
+/// assert_eq!(one.release().await?, Release::Released);
+/// assert_eq!(other.release().await?, Release::Released);
 /// let alone = prices.write().await?;
-/// alone.release().await?;
+/// assert_eq!(alone.release().await?, Release::Released);
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```

@@ -38,14 +38,14 @@ use crate::token::Token;
 /// can work on beside its successor for a moment. The tokens of permits identify them and fence nothing.
 ///
 /// ```
-/// # use latchwork_core::{connect, Config, Hold, memory};
+/// # use latchwork_core::{connect, Config, Release, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let exports = coordinator.semaphore_or_stored("exports", 3)?;
 /// let (light, heavy) = (exports.acquire(1).await?, exports.acquire(2).await?);
 /// assert!(exports.try_acquire(1).await?.is_none());
-/// light.release().await?;
-/// heavy.release().await?;
+/// assert_eq!(light.release().await?, Release::Released);
+/// assert_eq!(heavy.release().await?, Release::Released);
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
