@@ -107,7 +107,7 @@ pub trait Hold: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Unknown` when the server refused it, or has not confirmed it by the hold's deadline (it is tried on in
     /// the background, and the lease's end frees it); also when the reply to a first try was lost, and the node is not there at
-    /// the next: by that try, or by another's hand before it.
+    /// the next: by that try, or by another's hand before it. `RuntimeGone` where the coordinator's runtime has ended.
     ///
     /// # Cancel safety
     /// A dropped release goes on in the background.

@@ -70,8 +70,8 @@ impl Mutex {
         /// polled keeps everybody else out.
         ///
         /// # Errors
-        /// `Unavailable`; `Lost` when the place in the queue was removed by another, or forgotten by the server; `Forbidden`; `Conflict` when
-        /// keys of another program stand in its place; `Misconfigured`; `Closed`.
+        /// `Unavailable`; `Lost` when the place in the queue was removed by another (`Revoked`); `Forbidden`; `Conflict` when
+        /// keys of another program stand in its place; `Misconfigured`; `Closed`; `RuntimeGone`.
         ///
         /// # Cancel safety
         /// Cancel-safe: a dropped acquire leaves nothing in the queue; its node is gone in the background within a round trip. (On
@@ -84,7 +84,7 @@ impl Mutex {
         /// # Errors
         /// `Unavailable` when there is no answer within the request timeout (where the lease expires meanwhile, it is asked again under
         /// a new one); `Forbidden`; `Conflict` and `Misconfigured` as for those who wait; `Lost` when its node was removed by another
-        /// meanwhile; `Closed`.
+        /// meanwhile; `Closed`; `RuntimeGone`.
         ///
         /// # Cancel safety
         /// Cancel-safe: leaves nothing in the queue.
@@ -142,7 +142,7 @@ impl Mutex {
     /// Who holds and who waits, in order: at most `most` of them, behind the sequence number `after` (0: from the head).
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`; `Closed`.
+    /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// Reads only.
@@ -155,7 +155,7 @@ impl Mutex {
     /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`.
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.

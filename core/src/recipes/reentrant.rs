@@ -118,7 +118,7 @@ impl ReentrantMutex {
     /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue): one node for all holds of an owner.
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`; `Closed`.
+    /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// Reads only.

@@ -61,8 +61,8 @@ impl RwLock {
         /// Waits until no writer is before it. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
         ///
         /// # Errors
-        /// `Unavailable`; `Lost` when the place in the queue was removed by another, or forgotten by the server; `Forbidden`; `Conflict`
-        /// when keys of another program stand in its place; `Misconfigured`; `Closed`.
+        /// `Unavailable`; `Lost` when the place in the queue was removed by another (`Revoked`); `Forbidden`; `Conflict`
+        /// when keys of another program stand in its place; `Misconfigured`; `Closed`; `RuntimeGone`.
         ///
         /// # Cancel safety
         /// Cancel-safe: a dropped read leaves nothing in the queue.
@@ -171,7 +171,7 @@ impl RwLock {
     /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue).
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`; `Closed`.
+    /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// Reads only.
@@ -184,7 +184,7 @@ impl RwLock {
     /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`.
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.
