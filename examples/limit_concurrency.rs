@@ -59,10 +59,8 @@ async fn main() -> Result<()> {
 }
 
 async fn export(semaphore: &Semaphore, weight: u32, database: &Database) -> Result<()> {
-    let permit = semaphore.acquire(weight).await?; // in order: nobody overtakes a heavy one that does not fit yet
-    permit.run(database.export(weight)).await?;
-    assert_eq!(permit.release().await?, Release::Released);
-    Ok(())
+    // Acquires, runs the work and releases. In order: nobody overtakes a heavy one that does not fit yet.
+    semaphore.with_permits(weight, async |_| database.export(weight).await).await
 }
 
 /// Knows how much was asked of it at once.

@@ -76,10 +76,8 @@ async fn half_a_refresh(lock: &RwLock, cache: &Cache) -> Result<i64> {
 
 /// Reads; refreshes first if what it read is stale.
 async fn prices_of(day: u32, instance: usize, lock: &RwLock, cache: &Cache) -> Result<()> {
-    let hold = lock.read().await?;
-    let seen = hold.run(cache.read()).await?;
-    // Before it asks to write: a reader that kept its hold and asked for more would wait for itself.
-    assert_eq!(hold.release().await?, Release::Released);
+    // Released before it asks to write: a reader that kept its hold and asked for more would wait for itself.
+    let seen = lock.with_read(async |_| cache.read().await).await?;
     if seen >= day {
         return Ok(());
     }

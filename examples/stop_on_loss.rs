@@ -21,26 +21,30 @@ async fn main() -> Result<()> {
         Some(url) => (latchwork::connect(&url).await?, None),
         None => {
             let mut config = Config::new("memory");
-            config.ttl = Duration::from_secs(2);
+            config.ttl = Duration::from_secs(3);
             let (coordinator, link) = Memory::new(Clock::system()).connect(&config)?;
             (coordinator, Some(link))
         }
     };
     // Random, so that two runs of this example do not meet. A service has a fixed key.
     let lock = coordinator.mutex(format!("importer-{:08x}", rand::random::<u32>()))?;
-    let outcome = tokio::select! {
-        biased; // the handlers of signals are set before the work begins
-        // The service is dropped where it awaits, and its guard with it: that releases in the background …
-        signal = asked_to_end() => {
-            println!("{signal}: ending");
-            Ok(())
-        }
-        outcome = service(&lock, link) => outcome,
-    };
-    // … and close waits until the server has confirmed it: the next instance need not wait for our lease to run out.
-    coordinator.close().await?;
+    // Whatever ends the work, an error or a panic too, the coordinator is closed behind it, which waits until the server has
+    // confirmed that nothing is held: the next instance need not wait for our lease to run out.
+    coordinator
+        .close_after(async |_| {
+            tokio::select! {
+                biased; // the handlers of signals are set before the work begins
+                // The service is dropped where it awaits, and its guard with it: that releases in the background.
+                signal = asked_to_end() => {
+                    println!("{signal}: ending");
+                    Ok(())
+                }
+                outcome = service(&lock, link) => outcome,
+            }
+        })
+        .await?;
     println!("closed: nothing is held any more");
-    outcome
+    Ok(())
 }
 
 async fn service(lock: &Mutex, link: Option<Link>) -> Result<()> {

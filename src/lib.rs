@@ -4,14 +4,18 @@
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> latchwork::Result<()> {
 //! use latchwork::Release;
 //!
-//! let coordinator = latchwork::connect("memory://").await?; // or redis://, zookeeper://, etcd://
-//! let invoices = coordinator.mutex("invoices/2026-11")?; // validates, no I/O, cheap to clone
-//! let hold = invoices.acquire().await?; // waits its turn, fair
-//! println!("writing with fence {}", hold.token()); // the fence travels with the write
-//! assert_eq!(hold.release().await?, Release::Released); // or AlreadyLost, and why
-//! coordinator.close().await?; // gives everything back, bounded
-//! # Ok(()) }
+//! latchwork::with("memory://", async |coordinator| { // or redis://, zookeeper://, etcd://
+//!     let invoices = coordinator.mutex("invoices/2026-11")?; // validates, no I/O, cheap to clone
+//!     let hold = invoices.acquire().await?; // waits its turn, fair
+//!     println!("writing with fence {}", hold.token()); // the fence travels with the write
+//!     assert_eq!(hold.release().await?, Release::Released); // or AlreadyLost, and why
+//!     Ok(())
+//! })
+//! .await // gives everything back on each way out, bounded
+//! # }
 //! ```
+//!
+//! [`with`] connects and closes; by hand it is [`connect`] and [`Coordinator::close`].
 //!
 //! The cargo features `redis`, `zookeeper` and `etcd` (which needs `protoc` to build) choose the backends; the URL
 //! chooses among them. Latchwork runs on tokio only.
@@ -22,11 +26,13 @@
 //!   may be paused between its look at the lock and its write. Every exclusive hold has a *fencing token* ([`Fenced::token`]) that
 //!   rises from holder to holder: send it with each write, and let the resource refuse a lower one.
 //! * [Fencing with SQL](guide::fencing): `UPDATE ledger SET total = $2, fence = $1 WHERE id = 7 AND fence <= $1`.
-//! * [Recipes](guide::recipes): [`Mutex`], [`ReentrantMutex`], [`RwLock`] with downgrade, [`Semaphore`] with weights.
+//! * [Recipes](guide::recipes): [`Mutex`], [`ReentrantMutex`], [`RwLock`] with downgrade, [`Semaphore`] with weights; how a job ends.
+//! * [Coming from](guide::coming_from) Redisson, Curator, kazoo, etcd or Redlock: their words, and ours.
 //! * [Testing your service](guide::testing) on memory, with time that does not pass and faults on order.
 //! * [Every error, and what to do](guide::errors); [on call](guide::on_call).
 //! * [Who is trusted with what](guide::trust), and the access control that enforces it.
 //! * [Sharing locks](guide::sharing) with Curator and `etcdctl`.
+//! * [What may stay on a server](guide::left_on_servers), and what idle keys cost.
 //! * [A backend of your own](guide::own_backend), and the suite that it must pass.
 
 // Documentation only: no build but that of the documentation, and of its tests, has it.

@@ -25,8 +25,9 @@ use crate::reentrancy::Owners;
 /// cheap handles made from it without I/O.
 ///
 /// Two Coordinators on one URL in one process are two clients. When the last clone, recipe and guard is dropped,
-/// everything is given back in the background; call [`close`](Coordinator::close) at the end of `main`, since
-/// what is dropped as the runtime ends may not reach the server (its lease takes it then).
+/// everything is given back in the background. What is dropped as the runtime ends may not reach the server, and its lease takes
+/// it then. So end `main` by [`close`](Coordinator::close), or run it in [`close_after`](Coordinator::close_after), which closes
+/// behind an early `?` and a panic too.
 #[derive(Clone)]
 pub struct Coordinator {
     inner: Arc<Inner>,
@@ -158,12 +159,13 @@ impl Coordinator {
     }
 
     /// Gives everything back: departures that are under way, then every node and the lease. Holds are lost as `Closed`;
-    /// later calls answer `Closed`. Where a guard is alive, it hears that first, and what it held is given back one
-    /// [margin](Lease::margin) later, so that what runs under it is over when the next comes in; release what you hold before, and
-    /// nothing is waited for. First it waits until the least time of every hold under
-    /// [`hold_at_least`](crate::recipes::Acquire::hold_at_least) is over that there is at the call (one that begins meanwhile is cut
-    /// short); then it is bounded by twice the request timeout,
-    /// within which a server that cannot be reached is asked again.
+    /// later calls answer `Closed`. In this order, it waits for
+    ///
+    /// 1. the least time of every hold under [`hold_at_least`](crate::recipes::Acquire::hold_at_least) that there is at the call (one
+    ///    that begins meanwhile is cut short);
+    /// 2. one [margin](Lease::margin), if a guard is alive: guards hear `Closed` first, so that what runs under them is over when the
+    ///    next holder comes in. Release what you hold before, and this costs nothing;
+    /// 3. the server, for at most twice the request timeout, within which one that cannot be reached is asked again.
     ///
     /// # Errors
     /// `Unavailable` when the server could not be told, also since nobody drives the runtime that it was connected on: its lease then

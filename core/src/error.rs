@@ -25,11 +25,12 @@ pub enum LostReason {
     /// The server is another incarnation that does not know it: restarted without its data, or a failover to one that had not
     /// heard of it. Another may hold now. A waiter joins anew by itself.
     Forgotten,
-    /// The fixed end that was asked for (`max_hold`) was reached.
+    /// The fixed end that was asked for (`max_hold`) was reached. Another may hold one margin later, or behind a release at once.
     MaxHold,
-    /// The coordinator was closed.
+    /// The coordinator was closed by this process. Another may hold one margin later.
     Closed,
-    /// Its owner had released it: what [`Hold::run`](crate::Hold::run) answers for work that nothing guards any more.
+    /// Its owner had released or dropped it. [`Hold::run`](crate::Hold::run) answers it for work that nothing guards any more,
+    /// [`Hold::state`](crate::Hold::state) and [`Ended::reason`](crate::Ended::reason) for what was released.
     Released,
 }
 

@@ -28,8 +28,12 @@ pub enum Release {
 ///
 /// A lease lock cannot promise that two processes never both *believe* they hold: a process that is paused past
 /// its TTL, and continued, goes on for an instant before it looks. `check()` tells it at the first
-/// call; the fencing token ([`Fenced`]) lets the resource refuse what was sent in that instant. Dropping a hold releases it
-/// in the background; it never blocks, and never panics outside a runtime.
+/// call; the fencing token ([`Fenced`]) lets the resource refuse what was sent in that instant.
+///
+/// Dropping a hold releases it in the background; it never blocks, and never panics outside a runtime. What was lost at its fixed
+/// end or by a close, and is dropped, is given back one [margin](crate::contracts::Lease::margin) after the loss.
+///
+/// Guards have these methods as their own too, so that only generic code needs this trait.
 #[async_trait::async_trait]
 pub trait Hold: fmt::Debug + Send + Sync {
     /// The part that all guards have.
@@ -82,7 +86,7 @@ pub trait Hold: fmt::Debug + Send + Sync {
 
     /// Runs `work` while it is held: drops it when the hold is lost, or released by another task. (What was handed to
     /// `spawn_blocking` or spawned goes on: it must look at [`check`](Hold::check), or wait for [`lost`](Hold::lost).) The hold is
-    /// not released at the end. The work need not be `Send`; where it is not, neither is the future.
+    /// not released at the end: call [`release`](Hold::release), or take the recipe's `with_lock`, which does both. The work need not be `Send`; where it is not, neither is the future.
     ///
     /// # Errors
     /// `Lost`, with the key and the reason; the reason `Released` on a hold that is released, without polling `work`.
@@ -98,10 +102,12 @@ pub trait Hold: fmt::Debug + Send + Sync {
 
     /// Gives it back, and waits until the server has confirmed; the answer is the server's. Idempotent.
     ///
+    /// What was lost before is given back at once, at its fixed end too, and nobody waits for that: call it when the work is over.
+    ///
     /// # Errors
     /// `Unknown` when the server refused it, or has not confirmed it by the hold's deadline (it is tried on in
     /// the background, and the lease's end frees it); also when the reply to a first try was lost, and the node is not there at
-    /// the next: by that try, or by another's hand before it.
+    /// the next: by that try, or by another's hand before it. `RuntimeGone` where the coordinator's runtime has ended.
     ///
     /// # Cancel safety
     /// A dropped release goes on in the background.

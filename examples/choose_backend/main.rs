@@ -9,7 +9,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use latchwork::{Config, Release, Secret};
+use latchwork::{Config, Coordinator, Release, Secret};
 use serde::{Deserialize, Serialize};
 
 /// The service's settings; the coordinator's are a part of them.
@@ -39,7 +39,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         settings.coordinator.password = Some(Secret::new(password));
     }
 
-    let coordinator = latchwork::connect(&settings.coordinator).await?;
+    // Connects, and gives everything back on each way out, behind an early `?` too.
+    latchwork::with(&settings.coordinator, async |coordinator| import(&settings, &coordinator).await).await
+}
+
+async fn import(settings: &Settings, coordinator: &Coordinator) -> Result<(), Box<dyn Error>> {
     // Random, so that two runs of this example do not meet. A service has a fixed key.
     let importer = coordinator.mutex(format!("importer-{:08x}", rand::random::<u32>()))?;
     let hold = importer.acquire().await?;
@@ -53,7 +57,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // What this backend promises beyond what all of them do.
     println!("{:#?}", coordinator.capabilities());
     assert_eq!(hold.release().await?, Release::Released);
-    coordinator.close().await?;
     Ok(())
 }
 

@@ -5,14 +5,14 @@
 //! | [`choosing`] | which backend gives what, and where each ends |
 //! | [`promises`] | what a lock over a lease can and cannot promise, and what you must do about it |
 //! | [`fencing`] | how a database refuses a stale holder, with full statements |
-//! | [`recipes`] | owners, read/write locks, semaphores, jobs of many hosts: which, and how |
+//! | [`recipes`] | work under a lock, owners, read/write locks, semaphores, jobs of many hosts: which, and how; how a job ends |
 //! | [`coming_from`] | the words of Redisson, Curator, kazoo, etcd and Redlock, and what they are called here |
 //! | [`testing`] | testing your own service, with time that does not pass and faults on order |
 //! | [`errors`] | every error and every reason of loss, and what to do |
 //! | [`sharing`] | locks shared with Curator and `etcdctl`, and with whom they are not shared |
 //! | [`trust`] | who is trusted with what, and the access control that enforces it |
 //! | [`on_call`] | who holds, how to force a release, what the traces say |
-//! | [`left_on_servers`] | what may stay on a server |
+//! | [`left_on_servers`] | what may stay on a server, and what idle keys cost |
 //! | [`own_backend`] | a backend of your own, and the one call that tests it |
 //!
 //! Where a page says what holds, it names the test that shows it. Names of cases (`node_death_in_mid_queue`) are those of the

@@ -36,6 +36,48 @@ pub enum LeaseState {
 /// * `LEASE-STATE`, `LEASE-KEEPER`: the state is a function of the clock at the call, not of a timer or of
 ///   a task: a blocked runtime, a stopped process or a dead task shows at the first call after.
 /// * `LEASE-TTL`: [`ttl`](Lease::ttl) is what the server granted, and rules all arithmetic.
+///
+/// Everybody may read it:
+///
+/// ```
+/// # use latchwork_core::{connect, Config, contracts::LeaseState, memory};
+/// # async fn example() -> Result<(), latchwork_core::Error> {
+/// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+/// let lease = coordinator.lease();
+/// assert_eq!(lease.state(), LeaseState::Live);
+/// assert!(lease.deadline() > lease.clock().now());
+/// # coordinator.close().await }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+///
+/// No user of it can move its deadline, suspend it or end it:
+///
+/// ```compile_fail,E0599
+/// # use latchwork_core::{connect, Config, memory};
+/// # async fn example() -> Result<(), latchwork_core::Error> {
+/// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+/// coordinator.lease().proven_until(coordinator.lease().opened(), coordinator.lease().deadline());
+/// # coordinator.close().await }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+///
+/// ```compile_fail,E0599
+/// # use latchwork_core::{connect, Config, memory};
+/// # async fn example() -> Result<(), latchwork_core::Error> {
+/// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+/// coordinator.lease().suspend();
+/// # coordinator.close().await }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+///
+/// ```compile_fail,E0599
+/// # use latchwork_core::{connect, Config, LostReason, memory};
+/// # async fn example() -> Result<(), latchwork_core::Error> {
+/// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+/// coordinator.lease().end(LostReason::Revoked);
+/// # coordinator.close().await }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
 #[derive(Clone)]
 pub struct Lease(Arc<Inner>);
 

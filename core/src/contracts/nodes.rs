@@ -183,7 +183,8 @@ pub struct Page {
 /// * `NODE-IDEMPOTENT`: a join is sent again under the same id without making a second node, and a node found again
 ///   counts only if it hangs on this lease. One that lands late, after its attempt was abandoned, meets a tombstone.
 /// * `NODE-DEATH`: nodes of a dead client go with its lease, in mid-queue too.
-/// * `NODE-GONE`: a node removed by anybody else is told to its owner within one TTL, as `Revoked`.
+/// * `NODE-GONE`: a node removed by anybody else is told to its owner within one TTL, as `Revoked`; as `Forgotten` where the server
+///   shows that it has lost its data.
 /// * `NODE-FOREIGN`: an entry that is no node of ours does no harm, or is honoured where a layout says so.
 #[async_trait]
 pub trait SequentialNodes: Send + Sync {

@@ -9,14 +9,14 @@
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap().block_on(async {
-//! use latchwork_core::{Clock, Config, Hold, LostReason, memory::Memory};
+//! use latchwork_core::{Clock, Config, Ended, LostReason, memory::Memory};
 //!
 //! let store = Memory::new(Clock::tokio());
 //! let (coordinator, link) = store.connect(&Config::new("memory"))?;
 //! let hold = coordinator.mutex("invoices")?.acquire().await?;
 //! link.cut(); // the server cannot be reached any more …
-//! let lost = hold.lost().await; // … so the hold is lost in time: no real second passes
-//! assert_eq!(lost.reason(), LostReason::Expired);
+//! let ended = hold.lost().await; // … so the hold is lost in time: no real second passes
+//! assert_eq!(ended, Ended::Lost(LostReason::Expired));
 //! # Ok::<(), latchwork_core::Error>(())
 //! # }).unwrap();
 //! ```

@@ -51,6 +51,11 @@ impl Acquire {
     /// (LEASE-FIXED). It counts from the send of an uncontended join, else from when its owner learns of the admission: an
     /// acquisition that nobody polls is not bounded by it. One that is shorter than the way to the server and back is over
     /// before it begins, and the acquisition answers `Lost` (`MaxHold`).
+    ///
+    /// At its end the hold is lost (`MaxHold`), and one [margin](crate::contracts::Lease::margin) later its node is left, whether
+    /// the guard is kept or dropped: what the holder was doing is over when the next comes in, as at an expiry. A
+    /// [`release`](crate::Hold::release) behind the end leaves the node at once. Work that was spawned is not stopped by
+    /// it: give it [`lost`](crate::Hold::lost).
     pub fn max_hold(mut self, length: Duration) -> Self {
         self.max_hold = Some(length);
         self

@@ -40,13 +40,13 @@ use crate::token::Token;
 /// A handle is cheap to make and to clone; making one does no I/O.
 ///
 /// ```
-/// # use latchwork_core::{connect, Config, Fenced, Hold, memory};
+/// # use latchwork_core::{connect, Config, Release, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let invoices = coordinator.mutex("invoices/2026-11")?;
 /// let hold = invoices.acquire().await?;
 /// println!("mine, with token {}", hold.token());
-/// hold.release().await?;
+/// assert_eq!(hold.release().await?, Release::Released);
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
@@ -70,8 +70,8 @@ impl Mutex {
         /// polled keeps everybody else out.
         ///
         /// # Errors
-        /// `Unavailable`; `Lost` when the place in the queue was removed by another, or forgotten by the server; `Forbidden`; `Conflict` when
-        /// keys of another program stand in its place; `Misconfigured`; `Closed`.
+        /// `Unavailable`; `Lost` when the place in the queue was removed by another (`Revoked`); `Forbidden`; `Conflict` when
+        /// keys of another program stand in its place; `Misconfigured`; `Closed`; `RuntimeGone`.
         ///
         /// # Cancel safety
         /// Cancel-safe: a dropped acquire leaves nothing in the queue; its node is gone in the background within a round trip. (On
@@ -84,7 +84,7 @@ impl Mutex {
         /// # Errors
         /// `Unavailable` when there is no answer within the request timeout (where the lease expires meanwhile, it is asked again under
         /// a new one); `Forbidden`; `Conflict` and `Misconfigured` as for those who wait; `Lost` when its node was removed by another
-        /// meanwhile; `Closed`.
+        /// meanwhile; `Closed`; `RuntimeGone`.
         ///
         /// # Cancel safety
         /// Cancel-safe: leaves nothing in the queue.
@@ -105,7 +105,19 @@ impl Mutex {
         Ok(self.line.alone(ask, Claim::Exclusive, AskedLimit::Stored).await?.map(Self::guard))
     }
 
-    /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost.
+    /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost. Work that may fail answers a
+    /// `Result` of its own: `with_lock(…).await??`.
+    ///
+    /// ```
+    /// # use latchwork_core::{connect, Config, memory};
+    /// # async fn example() -> Result<(), latchwork_core::Error> {
+    /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+    /// let invoices = coordinator.mutex("invoices/2026-11")?;
+    /// let fence = invoices.with_lock(async |hold| hold.token()).await?;
+    /// # assert!(fence < invoices.acquire().await?.token());
+    /// # coordinator.close().await }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+    /// ```
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire); `Lost` with the reason when it was lost, also when the server says so only at the release; `Unknown`
@@ -130,7 +142,7 @@ impl Mutex {
     /// Who holds and who waits, in order: at most `most` of them, behind the sequence number `after` (0: from the head).
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`; `Closed`.
+    /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// Reads only.
@@ -143,7 +155,7 @@ impl Mutex {
     /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`.
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.

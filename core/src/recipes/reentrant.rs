@@ -34,7 +34,7 @@ use crate::token::Token;
 /// owner in silence.
 ///
 /// ```
-/// # use latchwork_core::{connect, Config, Fenced, Hold, Owner, memory};
+/// # use latchwork_core::{connect, Config, Owner, Release, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let ledger = coordinator.reentrant_mutex("ledger")?;
@@ -42,8 +42,8 @@ use crate::token::Token;
 /// let outer = ledger.acquire_as(&owner).await?;
 /// let inner = ledger.acquire_as(&owner).await?; // no request
 /// assert_eq!(inner.token(), outer.token());
-/// inner.release().await?;
-/// outer.release().await?; // frees it
+/// assert_eq!(inner.release().await?, Release::Released);
+/// assert_eq!(outer.release().await?, Release::Released); // frees it
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
@@ -118,7 +118,7 @@ impl ReentrantMutex {
     /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue): one node for all holds of an owner.
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`; `Closed`.
+    /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// Reads only.

@@ -35,15 +35,15 @@ use crate::reentrancy::{Mode, Owner};
 /// On ZooKeeper the layout is that of Curator's `InterProcessReadWriteLock`.
 ///
 /// ```
-/// # use latchwork_core::{connect, Config, Hold, memory};
+/// # use latchwork_core::{connect, Config, Release, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let prices = coordinator.rwlock("prices")?;
 /// let (one, other) = (prices.read().await?, prices.read().await?); // together
-/// one.release().await?;
-/// other.release().await?;
+/// assert_eq!(one.release().await?, Release::Released);
+/// assert_eq!(other.release().await?, Release::Released);
 /// let alone = prices.write().await?;
-/// alone.release().await?;
+/// assert_eq!(alone.release().await?, Release::Released);
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
@@ -61,8 +61,8 @@ impl RwLock {
         /// Waits until no writer is before it. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
         ///
         /// # Errors
-        /// `Unavailable`; `Lost` when the place in the queue was removed by another, or forgotten by the server; `Forbidden`; `Conflict`
-        /// when keys of another program stand in its place; `Misconfigured`; `Closed`.
+        /// `Unavailable`; `Lost` when the place in the queue was removed by another (`Revoked`); `Forbidden`; `Conflict`
+        /// when keys of another program stand in its place; `Misconfigured`; `Closed`; `RuntimeGone`.
         ///
         /// # Cancel safety
         /// Cancel-safe: a dropped read leaves nothing in the queue.
@@ -171,7 +171,7 @@ impl RwLock {
     /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue).
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`; `Closed`.
+    /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// Reads only.
@@ -184,7 +184,7 @@ impl RwLock {
     /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`.
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.

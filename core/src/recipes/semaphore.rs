@@ -38,14 +38,14 @@ use crate::token::Token;
 /// can work on beside its successor for a moment. The tokens of permits identify them and fence nothing.
 ///
 /// ```
-/// # use latchwork_core::{connect, Config, Hold, memory};
+/// # use latchwork_core::{connect, Config, Release, memory};
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let exports = coordinator.semaphore_or_stored("exports", 3)?;
 /// let (light, heavy) = (exports.acquire(1).await?, exports.acquire(2).await?);
 /// assert!(exports.try_acquire(1).await?.is_none());
-/// light.release().await?;
-/// heavy.release().await?;
+/// assert_eq!(light.release().await?, Release::Released);
+/// assert_eq!(heavy.release().await?, Release::Released);
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
@@ -69,7 +69,7 @@ impl Semaphore {
         /// # Errors
         /// `InvalidArgument` naming `weight` when it is zero or above the limit; `Conflict` when another limit is stored, when
         /// none is and this handle only follows it, when something else than a limit is stored, or when the stored limit is or becomes
-        /// lower than the weight; `Unavailable`; `Lost`; `Forbidden`; `Closed`; `Misconfigured`.
+        /// lower than the weight; `Unavailable`; `Lost`; `Forbidden`; `Misconfigured`; `Closed`; `RuntimeGone`.
         ///
         /// # Cancel safety
         /// Cancel-safe: a dropped acquire leaves nothing in the queue.
@@ -108,7 +108,7 @@ impl Semaphore {
     /// The limit that is stored on the coordinator; `None` before the first acquisition that brought one.
     ///
     /// # Errors
-    /// `Conflict` when something else than a limit is stored; `Unavailable`; `Forbidden`; `Closed`.
+    /// `Conflict` when something else than a limit is stored; `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// Reads only.
@@ -128,7 +128,7 @@ impl Semaphore {
     /// # Errors
     /// `InvalidArgument` naming `limit`; `Unavailable`; `Unknown` when it may have been stored: read
     /// [`stored_limit`](Semaphore::stored_limit), since another may have set it too. This handle keeps its limit then;
-    /// `Forbidden`; `Closed`.
+    /// `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.
@@ -172,7 +172,7 @@ impl Semaphore {
     /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue).
     ///
     /// # Errors
-    /// `Unavailable`; `Forbidden`; `Closed`.
+    /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// Reads only.
@@ -185,7 +185,7 @@ impl Semaphore {
     /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`.
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.
