@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{AskedLimit, Backend, Close, Entry, Lease, LeaseState, Page};
+use crate::decide::given_back_at;
 use crate::departures::Departures;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::label::default_label;
@@ -191,7 +192,7 @@ impl Coordinator {
     pub async fn close_now(&self) -> Result<()> {
         let clock = self.clock();
         if let Some(told) = self.inner.live.close(clock.now()) {
-            clock.sleep_until(told + self.lease().margin()).await;
+            clock.sleep_until(given_back_at(told, self.lease().ttl())).await;
         }
         let request = self.inner.request_timeout;
         let closing = async {
