@@ -344,7 +344,7 @@ async fn a_client_that_closes_leaves_what_is_to_be_kept_to_its_expiry() {
     assert_eq!(standing(&other, &b).await, [false; 0]);
     assert_eq!(standing(&other, &a).await, [true, false], "given back");
     soon(next.admitted()).await.unwrap();
-    // The client would have given it up at its deadline, and the server one margin later, by times in milliseconds.
+    // The client would have given it up at its deadline, and the server one margin later, by a clock that may be set meanwhile.
     let expiry = deadline + margin - Duration::from_millis(1);
     assert!(clock.now() >= expiry, "let in {:?} before its expiry", expiry.since(clock.now()));
     assert_eq!(standing(&other, &a).await, [true]);
