@@ -160,8 +160,8 @@ impl Coordinator {
 
     /// Gives everything back: departures that are under way, then every node and the lease. Holds are lost as `Closed`;
     /// later calls answer `Closed`. Where a guard is alive, it hears that first, and what it held is given back one
-    /// [margin](Lease::margin) later, so that what runs under it is over when the next comes in; release what you hold before, and
-    /// nothing is waited for. First it waits until the least time of every hold under
+    /// [margin](Lease::margin) later, so that what runs under it is over when the next comes in, as behind one that was dropped just
+    /// after its fixed end; release what you hold before, and nothing is waited for. First it waits until the least time of every hold under
     /// [`hold_at_least`](crate::recipes::Acquire::hold_at_least) is over that there is at the call (one that begins meanwhile is cut
     /// short); then it is bounded by twice the request timeout,
     /// within which a server that cannot be reached is asked again.
