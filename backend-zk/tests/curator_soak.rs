@@ -164,6 +164,7 @@ fn ours_on(config: &Config, path: String, size: Size) -> Process {
         adapter: Adapter::Mutex,
         tells_of_loss: false,
         soak: Some(Soak { tasks: EACH, seconds: size.seconds, kind: SoakKind::ReadWrite }),
+        early: None,
     };
     let mut command = order.command().expect("the own executable is known");
     Process::of(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs"))

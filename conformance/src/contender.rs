@@ -16,6 +16,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::adapter::Adapter;
+use crate::early::Early;
 use crate::exclusive::{Guard, Lock};
 use crate::kit::{Scene, soon};
 use crate::soak::Soak;
@@ -44,6 +45,9 @@ pub struct Order {
     /// Not one hold, but as many as go into a time.
     #[serde(default)]
     pub soak: Option<Soak>,
+    /// Work that ends by itself, while it holds.
+    #[serde(default)]
+    pub early: Option<Early>,
 }
 
 impl Order {
@@ -119,6 +123,9 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
         say(&Event::Released);
         return Ok(());
     }
+    if let Some(early) = order.early {
+        return early.contend(coordinator, &order).await;
+    }
     let mutex = order.lock(&coordinator)?;
     let clock = Clock::system();
     let asked = clock.now();
@@ -183,15 +190,26 @@ pub(crate) struct Contender {
 
 impl Contender {
     pub(crate) async fn start(scene: &Scene, config: &Config, key: &str) -> Self {
-        Self::obeying(scene, config, key, None).await
+        Self::obeying(scene, config, key, None, None).await
     }
 
     /// A process that soaks.
     pub(crate) async fn soaking(scene: &Scene, config: &Config, key: &str, soak: Soak) -> Self {
-        Self::obeying(scene, config, key, Some(soak)).await
+        Self::obeying(scene, config, key, Some(soak), None).await
     }
 
-    async fn obeying(scene: &Scene, config: &Config, key: &str, soak: Option<Soak>) -> Self {
+    /// A process whose work ends early.
+    pub(crate) async fn ending_early(scene: &Scene, config: &Config, key: &str, early: Early) -> Self {
+        Self::obeying(scene, config, key, None, Some(early)).await
+    }
+
+    async fn obeying(
+        scene: &Scene,
+        config: &Config,
+        key: &str,
+        soak: Option<Soak>,
+        early: Option<Early>,
+    ) -> Self {
         scene.take_others(key).await;
         assert!(!scene.bed.connectors().is_empty(), "a contender needs a connector");
         let order = Order {
@@ -201,6 +219,7 @@ impl Contender {
             adapter: scene.adapter,
             tells_of_loss: false,
             soak,
+            early,
         };
         let mut child = order
             .command()
@@ -236,6 +255,12 @@ impl Contender {
         while self.next().await != Event::Released {}
         let status = soon("the process ends", self.child.wait()).await.expect("waited");
         assert!(status.success(), "{status}");
+    }
+
+    /// Lets work that [ends early](Contender::ending_early) come to its end: the code of the process.
+    pub(crate) async fn end_early(mut self) -> Option<i32> {
+        self.orders.write_all(b"go on\n").await.expect("told");
+        soon("the process ends", self.child.wait()).await.expect("waited").code()
     }
 
     /// SIGKILL.

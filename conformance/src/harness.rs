@@ -88,7 +88,9 @@ pub fn contender_main(connectors: &[Arc<dyn Connector>]) -> Option<ExitCode> {
             return Some(ExitCode::FAILURE);
         }
     };
-    Some(match runtime(false).block_on(contend(connectors, order)) {
+    // What goes on in the background when work ends early gets no thread of its own to finish on.
+    let runtime = if order.early.is_some() { current_thread() } else { runtime(false) };
+    Some(match runtime.block_on(contend(connectors, order)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("contender: {error}");
@@ -217,6 +219,10 @@ fn message(panic: &(dyn Any + Send)) -> String {
         (_, Some(text)) => (*text).to_owned(),
         _ => "a panic without a message".to_owned(),
     }
+}
+
+fn current_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime starts")
 }
 
 fn runtime(paused: bool) -> Runtime {

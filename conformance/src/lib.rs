@@ -12,6 +12,7 @@ pub mod bench;
 mod case;
 pub mod cases;
 pub mod contender;
+pub mod early;
 mod exclusive;
 mod harness;
 mod kit;

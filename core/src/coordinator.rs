@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{AskedLimit, Backend, Close, Entry, Lease, LeaseState, Page};
+use crate::decide::given_back_at;
 use crate::departures::Departures;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::label::default_label;
@@ -163,8 +164,8 @@ impl Coordinator {
     ///
     /// 1. the least time of every hold under [`hold_at_least`](crate::recipes::Acquire::hold_at_least) that there is at the call (one
     ///    that begins meanwhile is cut short);
-    /// 2. one [margin](Lease::margin), if a guard is alive: guards hear `Closed` first, so that what runs under them is over when the
-    ///    next holder comes in. Release what you hold before, and this costs nothing;
+    /// 2. one [margin](Lease::margin), if a guard is alive, or was dropped just after its fixed end: guards hear `Closed` first, so that
+    ///    what runs under them is over when the next holder comes in. Release what you hold before, and this costs nothing;
     /// 3. the server, for at most twice the request timeout, within which one that cannot be reached is asked again.
     ///
     /// # Errors
@@ -193,7 +194,7 @@ impl Coordinator {
     pub async fn close_now(&self) -> Result<()> {
         let clock = self.clock();
         if let Some(told) = self.inner.live.close(clock.now()) {
-            clock.sleep_until(told + self.lease().margin()).await;
+            clock.sleep_until(given_back_at(told, self.lease().ttl())).await;
         }
         let request = self.inner.request_timeout;
         let closing = async {

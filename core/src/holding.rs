@@ -12,6 +12,7 @@ use crate::address::Address;
 use crate::clock::Moment;
 use crate::contracts::{LeaseState, Leave, Node};
 use crate::coordinator::Coordinator;
+use crate::decide::given_back_at;
 use crate::departures::{Departure, is_over, settle};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::Release;
@@ -154,9 +155,6 @@ impl Holding {
     /// Its owner's hand ends it: the first call counts. Answers whether this was it.
     fn end(&self) -> bool {
         let first = self.tenure.end();
-        if first {
-            self.coordinator.live().remove(&self.tenure);
-        }
         let span = self.span.lock().take();
         let (key, token) = (self.tenure.queue.name(), self.token());
         if first && self.tenure.by_its_owner() == Some(Release::Released) {
@@ -187,6 +185,7 @@ impl Holding {
             return;
         }
         let (clock, departures) = (self.coordinator.clock(), self.coordinator.departures().clone());
+        let live = self.coordinator.live().clone();
         let (tenure, node, departure) = (Arc::clone(&self.tenure), Arc::clone(&self.node), self.departure());
         self.coordinator.departures().beside(async move {
             tokio::select! {
@@ -199,9 +198,13 @@ impl Holding {
             if tenure.by_its_owner() == Some(Release::Released) || state.lost() != Some(LostReason::MaxHold) {
                 return;
             }
-            clock.sleep_until(end + state.lease().margin()).await;
+            clock.sleep_until(given_back_at(end, state.lease().ttl())).await;
             if !state.has_departed() {
                 departures.push(departure);
+            }
+            // One that was dropped is waited for until here.
+            if tenure.by_its_owner().is_some() {
+                live.remove(&tenure);
             }
         });
     }
@@ -219,7 +222,10 @@ impl Holding {
     async fn give_back(&self) -> Result<Release> {
         let node = &self.node;
         let lease = node.state().lease();
-        let departing = self.end().then(|| Departing { holding: self, asked: false, confirmed: false });
+        let departing = self.end().then(|| {
+            self.coordinator.live().remove(&self.tenure);
+            Departing { holding: self, asked: false, confirmed: false }
+        });
         let release = self.tenure.by_its_owner().expect("ended above, if not before");
         if matches!(release, Release::AlreadyLost(_)) {
             // The server's side is given back all the same (RULES C6), but nobody waits for it.
@@ -374,8 +380,9 @@ impl Holding {
     /// Releases in the background. Does nothing after a release.
     pub(crate) fn let_go(&self) {
         // What was lost at its fixed end or by a close is given back a margin later, by whoever waits for that: what ran under the
-        // guard may go on beyond it.
+        // guard may go on beyond it. A close in between waits for it too.
         if self.end() && !self.node.state().lingers() {
+            self.coordinator.live().remove(&self.tenure);
             self.coordinator.departures().push(self.departure());
         }
     }
@@ -383,6 +390,7 @@ impl Holding {
     /// Its owner has released it, though it was lost before: nobody waits for that.
     pub(crate) fn give_back_lost(&self) {
         if self.end() {
+            self.coordinator.live().remove(&self.tenure);
             self.coordinator.departures().push(self.departure());
         }
     }

@@ -1,4 +1,5 @@
-//! The holds of a client that are alive: whom its close tells before it gives anything back (LEASE-CLOSE).
+//! The holds of a client that are alive, or were dropped just now behind their fixed end: whom its close tells, or waits for, before it
+//! gives anything back (LEASE-CLOSE).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -10,8 +11,8 @@ use crate::error::LostReason;
 use crate::holding::Tenure;
 
 /// Told first and given back a margin later, as at an expiry: what a holder was doing when it heard is over when the next comes in.
-#[derive(Debug, Default)]
-pub(crate) struct Live(Mutex<Holds>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Live(Arc<Mutex<Holds>>);
 
 #[derive(Debug, Default)]
 struct Holds {
@@ -31,7 +32,7 @@ impl Live {
         }
     }
 
-    /// Its owner has ended it.
+    /// Its owner has ended it, or it was given back: nobody waits for it.
     pub(crate) fn remove(&self, tenure: &Arc<Tenure>) {
         self.0.lock().all.remove(&Arc::as_ptr(tenure).addr());
     }
@@ -40,7 +41,7 @@ impl Live {
         self.0.lock().closing.is_some()
     }
 
-    /// Tells all that the client is closed. Answers since when the first were told, if any is alive still.
+    /// Tells all that the client is closed. Answers since when the first were told, if any is to be waited for.
     pub(crate) fn close(&self, now: Moment) -> Option<Moment> {
         let mut holds = self.0.lock();
         let since = *holds.closing.get_or_insert(now);

@@ -279,6 +279,47 @@ async fn a_hold_whose_fixed_end_was_before_a_close_was_lost_by_that() {
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(LostReason::MaxHold));
 }
 
+/// What ran under it may go on: it is no release (RULES C7).
+#[tokio::test(start_paused = true)]
+async fn a_close_waits_for_a_hold_that_was_dropped_behind_its_fixed_end() {
+    for (released, how) in [(false, "dropped"), (true, "released")] {
+        let store = Memory::new(Clock::tokio());
+        let ((one, _), (two, _)) = (connected(&store), connected(&store));
+        let second = Duration::from_secs(1);
+        let guard = one.mutex("a").unwrap().acquire_with(Acquire::new().max_hold(second)).await.unwrap();
+        let end = tokio::time::Instant::now() + second;
+        let next = tokio::spawn(async move {
+            let _next = two.mutex("a").unwrap().acquire().await.unwrap();
+            tokio::time::Instant::now()
+        });
+        guard.lost().await;
+        match released {
+            true => assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost(LostReason::MaxHold)),
+            false => drop(guard),
+        }
+        let margin = one.lease().margin();
+        one.close().await.unwrap();
+        assert_eq!(next.await.unwrap() >= end + margin, !released, "{how}");
+    }
+}
+
+/// Nothing is left of it that a later close would wait for.
+#[tokio::test(start_paused = true)]
+async fn a_close_waits_for_no_hold_that_was_given_back_behind_its_fixed_end() {
+    let store = Memory::new(Clock::tokio());
+    let (one, _) = connected(&store);
+    let second = Duration::from_secs(1);
+    let guard = one.mutex("a").unwrap().acquire_with(Acquire::new().max_hold(second)).await.unwrap();
+    let lost = guard.lost();
+    lost.clone().await;
+    drop(guard);
+    tokio::time::sleep(one.lease().margin() + second).await;
+    let began = tokio::time::Instant::now();
+    one.close().await.unwrap();
+    assert!(began.elapsed() < one.lease().margin(), "{:?}", began.elapsed());
+    assert!(lost.ended().is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_comes_after_the_fixed_end_is_lost() {
     let store = Memory::new(Clock::tokio());

@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use latchwork_core::{Config, ErrorKind, Hold, Token};
+use tokio::time::Instant;
 
 use crate::case::cases;
 use crate::contender::{Contender, Event};
-use crate::kit::{NOISE, SHORT_TTL, Scene, acquire, in_time, listing, queue_up, soon, until, within};
+use crate::early::{Early, Way};
+use crate::kit::{
+    LONG_TTL, NOISE, SHORT_TTL, Scene, acquire, in_time, listing, queue_up, soon, until, within,
+};
 use crate::testbed::Fault;
 
 /// The configuration of a client process, or `None` where the testbed has no processes and says so.
@@ -90,6 +94,38 @@ cases! {
         assert_eq!(error.expect_err("held by another process").kind(), &ErrorKind::Timeout);
         holder.release().await;
         in_time(acquire(&scene.mutex(&client, "a")).await.release().await.expect("released"));
+    }
+
+    "LEASE-CLOSE" adapted =>
+    /// a process whose work ends early, by an error while it holds, gives everything back first where it closes behind its work
+    async fn process_whose_work_fails_leaves_at_once(scene) {
+        ends_early(scene, Way::Error).await;
+    }
+
+    "LEASE-CLOSE" adapted =>
+    /// a process whose work panics while it holds gives everything back first where it closes behind its work
+    async fn process_whose_work_panics_leaves_at_once(scene) {
+        ends_early(scene, Way::Panic).await;
+    }
+}
+
+async fn ends_early(scene: &Scene, by: Way) {
+    // The control is the same work without the close: what it left must be seen to cost.
+    for (closes, ttl) in [(true, LONG_TTL), (false, SHORT_TTL)] {
+        let Some(config) = processes(scene, ttl) else { return };
+        let client = scene.client().await;
+        let mut ending = Contender::ending_early(scene, &config, "a", Early { by, closes }).await;
+        assert!(matches!(ending.next().await, Event::Held { .. }));
+        let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
+        let from = Instant::now();
+        assert_eq!(ending.end_early().await, Some(by.code()), "the way out of its work is its own");
+        let next = waiter.guard().await;
+        let waited = from.elapsed();
+        match closes {
+            true => assert!(waited < ttl / 2, "by the lease's end, and not by the close: {waited:?}"),
+            false => assert!(waited >= ttl / 2, "without a close {waited:?} only: the case sees nothing"),
+        }
+        in_time(next.release().await.expect("released"));
     }
 }
 

@@ -134,6 +134,7 @@ impl Hold {
             adapter: Adapter::Mutex,
             tells_of_loss: true,
             soak: None,
+            early: None,
         };
         let runtime = runtime()?;
         let held = runtime.block_on(contend(&backends::connectors(), order));

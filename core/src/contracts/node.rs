@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 
 use super::lease::{Lease, LeaseKeeper, LeaseState};
 use crate::clock::Moment;
+use crate::decide::given_back_at;
 use crate::error::{LostReason, Result};
 
 /// What this client knows of one of its nodes: read by the hold and all its `lost()` handles, written through its
@@ -156,7 +157,9 @@ impl NodeState {
     pub fn lingers(&self) -> bool {
         match self.lost() {
             Some(LostReason::Closed) => true,
-            Some(LostReason::MaxHold) => self.lease.clock().now() < self.fixed_end() + self.lease.margin(),
+            Some(LostReason::MaxHold) => {
+                self.lease.clock().now() < given_back_at(self.fixed_end(), self.lease.ttl())
+            }
             _ => false,
         }
     }

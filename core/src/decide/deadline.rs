@@ -1,4 +1,4 @@
-//! Until when a client may count itself alive, and when it must prove it (LEASE-DEADLINE, RULES A3, C1, C4).
+//! Until when a client may count itself alive, and when it must prove it (LEASE-DEADLINE, RULES A3, C1, C4, C7).
 
 use std::time::Duration;
 
@@ -32,6 +32,12 @@ pub fn margin(ttl: Duration) -> Duration {
 /// margin. Counted from the arrival of the reply, two would hold (RULES A3).
 pub fn valid_until(sent: Moment, ttl: Duration) -> Moment {
     sent + ttl.saturating_sub(margin(ttl))
+}
+
+/// When the node of a hold is given back that this client has ended at `ended`, by its fixed end or by a close: one margin later, as
+/// others come in behind an expiry. What its holder began while it held may go on beyond its end (RULES C7).
+pub fn given_back_at(ended: Moment, ttl: Duration) -> Moment {
+    ended + margin(ttl)
 }
 
 /// How often a lease is renewed where a reply proves it: every third of the TTL.
@@ -114,6 +120,11 @@ mod tests {
         assert_eq!(margin(Duration::from_secs(1)), Duration::from_millis(200));
         assert_eq!(margin(Duration::from_secs(10)), Duration::from_secs(1));
         assert_eq!(valid_until(at(500), Duration::from_secs(10)), at(9_500));
+        assert_eq!(
+            given_back_at(at(9_500), Duration::from_secs(10)),
+            at(10_500),
+            "when the server gives it up"
+        );
     }
 
     #[test]

@@ -8,5 +8,6 @@ pub mod queue;
 
 pub use admission::{Claim, admitted_prefix, fits};
 pub use deadline::{
-    ContactProof, MAX_TTL, MIN_TTL, check_ttl, contact_period, margin, recheck, renewal_period, valid_until,
+    ContactProof, MAX_TTL, MIN_TTL, check_ttl, contact_period, given_back_at, margin, recheck,
+    renewal_period, valid_until,
 };

@@ -1,6 +1,6 @@
 //! The departures that somebody may wait for.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -23,15 +23,20 @@ struct Numbers {
     next: u64,
     all: Numbered,
     queues: HashMap<Address, Numbered>,
-    // Those that somebody waits for, as they were asked for. Each once.
-    wanted: VecDeque<Address>,
+    // How many queues were asked for.
+    asked: u64,
+    // What may be begun and somebody waits for: as its queue was asked for, then as it came. Nothing else is in it, so that a pick
+    // costs the same however many wait for what is under way.
+    wanted: BTreeSet<(u64, u64)>,
 }
 
 /// Of a queue, or of all. Who waits for one queue does not hear of the others: there may be thousands of both.
 #[derive(Debug, Default)]
 struct Numbered {
     numbers: BTreeSet<u64>,
-    is_wanted: bool,
+    // Of a queue: those that may be begun, and its turn where somebody waits for it.
+    ready: BTreeSet<u64>,
+    turn: Option<u64>,
     settled: Arc<Notify>,
 }
 
@@ -51,7 +56,24 @@ impl Numbers {
         number
     }
 
+    fn ready(&mut self, queue: &Address, number: u64) {
+        if let Some(numbered) = self.queues.get_mut(queue) {
+            numbered.ready.insert(number);
+            self.wanted.extend(numbered.turn.map(|turn| (turn, number)));
+        }
+    }
+
+    fn begun(&mut self, queue: &Address, number: u64) {
+        if let Some(numbered) = self.queues.get_mut(queue) {
+            numbered.ready.remove(&number);
+            if let Some(turn) = numbered.turn {
+                self.wanted.remove(&(turn, number));
+            }
+        }
+    }
+
     fn remove(&mut self, queue: &Address, number: u64) {
+        self.begun(queue, number);
         self.all.remove(number);
         if let Some(numbered) = self.queues.get_mut(queue) {
             numbered.remove(number);
@@ -72,9 +94,11 @@ impl Numbers {
 
     fn want(&mut self, queue: &Address) {
         if let Some(numbered) = self.queues.get_mut(queue)
-            && !std::mem::replace(&mut numbered.is_wanted, true)
+            && numbered.turn.is_none()
         {
-            self.wanted.push_back(queue.clone());
+            numbered.turn = Some(self.asked);
+            self.wanted.extend(numbered.ready.iter().map(|&number| (self.asked, number)));
+            self.asked += 1;
         }
     }
 }
@@ -89,19 +113,19 @@ impl Pending {
         self.numbers.lock().remove(queue, number);
     }
 
-    /// The first of those that `is_waiting` and that somebody waits for.
-    pub(super) fn first_wanted(&self, is_waiting: impl Fn(u64) -> bool) -> Option<u64> {
-        let Numbers { queues, wanted, .. } = &mut *self.numbers.lock();
-        let mut first = None;
-        wanted.retain(|queue| {
-            let Some(numbered) = queues.get(queue) else { return false };
-            if first.is_none() {
-                first = numbered.numbers.iter().copied().find(|&number| is_waiting(number));
-            }
-            // One that is under way was begun for whoever waits; or it is on its way to the task.
-            true
-        });
-        first
+    /// It may be begun.
+    pub(super) fn ready(&self, queue: &Address, number: u64) {
+        self.numbers.lock().ready(queue, number);
+    }
+
+    /// It is under way: for whoever waits for it, or will.
+    pub(super) fn begun(&self, queue: &Address, number: u64) {
+        self.numbers.lock().begun(queue, number);
+    }
+
+    /// The first of those that may be begun and that somebody waits for.
+    pub(super) fn first_wanted(&self) -> Option<u64> {
+        self.numbers.lock().wanted.first().map(|&(_, number)| number)
     }
 
     /// Waits until no departure from `queue` is pending that is pending now; without a queue, none at all.
@@ -146,5 +170,73 @@ impl Pending {
         for node in kept {
             kept_out(&*node).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::address::Kind;
+
+    fn queue(number: u64) -> Address {
+        Address::new("test", Kind::Mutex, format!("{number}")).expect("a good key")
+    }
+
+    impl Pending {
+        /// A departure from each of so many queues; each may be begun, and is waited for.
+        fn wanted(count: u64) -> Self {
+            let pending = Self::default();
+            for number in 0..count {
+                assert_eq!(pending.add(&queue(number)), number);
+                pending.ready(&queue(number), number);
+                assert!(pending.settled(Some(&queue(number))).now_or_never().is_none(), "it is pending");
+            }
+            pending
+        }
+
+        /// Among how many it picks.
+        fn looked_at(&self) -> usize {
+            self.numbers.lock().wanted.len()
+        }
+    }
+
+    #[test]
+    fn a_pick_looks_at_nothing_that_is_under_way_however_many_wait_for_it() {
+        let pending = Pending::wanted(10_000);
+        for number in 0..9_999 {
+            assert_eq!(pending.first_wanted(), Some(number), "as they were asked for");
+            pending.begun(&queue(number), number);
+        }
+        assert_eq!((pending.first_wanted(), pending.looked_at()), (Some(9_999), 1));
+        // Who comes to wait for what is under way adds nothing to look at, and what came and cannot be begun yet neither.
+        assert!(pending.settled(Some(&queue(0))).now_or_never().is_none());
+        assert_eq!(pending.add(&queue(0)), 10_000);
+        assert_eq!(pending.looked_at(), 1);
+        pending.ready(&queue(0), 10_000);
+        assert_eq!(pending.first_wanted(), Some(10_000), "its queue was asked for first");
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_not_picked_and_what_is_over_is_forgotten() {
+        let pending = Pending::wanted(2);
+        let (quiet, first) = (queue(2), queue(0));
+        assert_eq!(pending.add(&quiet), 2);
+        pending.ready(&quiet, 2);
+        pending.done(&first, 0);
+        assert_eq!((pending.first_wanted(), pending.looked_at()), (Some(1), 1));
+        pending.begun(&queue(1), 1);
+        pending.done(&queue(1), 1);
+        assert_eq!((pending.first_wanted(), pending.looked_at()), (None, 0));
+        // The queue comes again, and nobody waits for it.
+        assert_eq!(pending.add(&first), 3);
+        pending.ready(&first, 3);
+        assert_eq!(pending.first_wanted(), None);
+        assert!(pending.settled(Some(&quiet)).now_or_never().is_none());
+        assert_eq!(pending.first_wanted(), Some(2), "asked for when it could be begun already");
+        pending.done(&quiet, 2);
+        pending.done(&first, 3);
+        assert!(pending.settled(None).now_or_never().is_some());
     }
 }

@@ -89,7 +89,10 @@ impl Worker {
 
     fn take(&mut self, mut underway: Underway) {
         match underway.number {
-            Some(number) => drop(self.waiting.insert(number, underway)),
+            Some(number) => {
+                self.pending.ready(underway.departure.queue(), number);
+                self.waiting.insert(number, underway);
+            }
             None => drop(self.kept.spawn(async move {
                 underway.due().await;
                 underway
@@ -100,10 +103,10 @@ impl Worker {
     /// Begins the next ones, as far as there is room.
     fn begin(&mut self) {
         while self.running.len() < AT_ONCE {
-            let waiting = &self.waiting;
-            let wanted = self.pending.first_wanted(|number| waiting.contains_key(&number));
-            let Some(number) = wanted.or_else(|| waiting.keys().next().copied()) else { return };
+            let wanted = self.pending.first_wanted();
+            let Some(number) = wanted.or_else(|| self.waiting.keys().next().copied()) else { return };
             let Some(underway) = self.waiting.remove(&number) else { return };
+            self.pending.begun(underway.departure.queue(), number);
             self.running.spawn(carry_out(Arc::clone(&self.backend), underway, self.request_timeout));
         }
     }

@@ -14,7 +14,8 @@
 //!   carried out late; watches and their events, arming, lost watches, unknown creates, marks, changes of the limit, releases
 //!   that are told, on etcd to the next one, downgrades, crashes, expiry. Time is an order only: a deadline passes before its session expires.
 //! * **C, `lease`**: nodes renewed in batches on Redis, and a ZooKeeper session behind a follower that forwards touches with its
-//!   pings and may be cut off; drift, a machine's sleep, failovers that extend and that forget.
+//!   pings and may be cut off; drift, a machine's sleep, failovers that extend and that forget. And a hold that its own client ends, by a fixed end or
+//!   a close, while something that was begun under it goes on.
 //!
 //! A fourth, D, of an owner's tasks, stands beside the ledger that it calls, in `src/reentrancy/model.rs`.
 //!

@@ -1,5 +1,6 @@
 //! Model C: how long a client may count itself alive.
 
+mod ends;
 mod nodes;
 mod proof;
 mod rules;

@@ -1,5 +1,6 @@
 //! Model C, run: without a fault nothing is found, and every planted fault is.
 
+use super::ends::{self, Ends};
 use super::nodes::{self, Nodes};
 use super::proof::{self, Session};
 use crate::explore::{Broken, assert_sound, exhaustively, long, walk};
@@ -10,6 +11,11 @@ fn two_nodes() -> Nodes {
 
 fn session() -> Session {
     Session { ttl: 12, ticks: 30, slow: 1, failovers: 1, fault: None }
+}
+
+/// Its margin is longer than a tick.
+fn an_end() -> Ends {
+    Ends { ttl: 12, end: 3, ticks: 8, fault: None }
 }
 
 fn finds<P: crate::explore::Protocol>(name: &str, faulty: P, found_as: Broken) {
@@ -69,9 +75,50 @@ fn c5_a_late_reply_revives_what_was_seen_lost() {
     planted("c5", nodes::Fault::LateReplies, two_nodes(), Broken::Revived);
 }
 
+fn ended(name: &str, fault: ends::Fault, found_as: Broken) {
+    finds(name, Ends { fault: Some(fault), ..an_end() }, found_as);
+    assert_sound("c7", an_end());
+}
+
+#[test]
+fn c7_a_node_that_is_left_at_its_fixed_end_lets_the_next_in_during_a_deed() {
+    ended("c7 at the end", ends::Fault::AtTheEnd, Broken::TwoHolders);
+}
+
+#[test]
+fn c7_a_drop_behind_the_fixed_end_is_no_release() {
+    ended("c7 by the drop", ends::Fault::ByTheDrop, Broken::TwoHolders);
+}
+
+#[test]
+fn c7_a_close_without_the_margin_lets_the_next_in_during_a_deed() {
+    ended("c7 closes at once", ends::Fault::ClosesAtOnce, Broken::TwoHolders);
+}
+
+#[test]
+fn c7_a_close_that_does_not_tell_first_waits_for_nothing() {
+    ended("c7 closes untold", ends::Fault::ClosesUntold, Broken::TwoHolders);
+}
+
+#[test]
+fn c7_a_close_waits_for_a_hold_that_was_dropped_behind_its_fixed_end_too() {
+    ended("c7 closes over the dropped", ends::Fault::ClosesOverTheDropped, Broken::TwoHolders);
+}
+
+#[test]
+fn c7_a_hold_that_nobody_gives_back_at_its_fixed_end_outlives_it() {
+    ended("c7 stays", ends::Fault::Stays, Broken::Slow);
+}
+
+#[test]
+fn c7_a_hold_that_was_renewed_before_its_fixed_end_is_given_back_a_margin_behind_it() {
+    assert_sound("c7 renewed", Ends { end: 14, ticks: 17, ..an_end() });
+}
+
 #[test]
 fn c_long_walks() {
     let steps = if long() { 300_000 } else { 200_000 };
     walk("C nodes", &Nodes { ttl: 8, ticks: 200, sleeps: 20, ..two_nodes() }, 600, steps);
+    walk("C ends", &Ends { ttl: 30, end: 70, ticks: 90, fault: None }, 400, steps);
     walk("C session", &Session { ttl: 20, ticks: 200, slow: 1, failovers: 6, fault: None }, 800, steps);
 }
