@@ -165,7 +165,12 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    let hosts = prop::collection::vec("[a-z][a-z0-9.-]{0,5}[a-z](:[1-9][0-9]{0,3})?", 1..4);
+    // "a.0x" is a number in a URL, and "xn--a" a bad code of a name.
+    let is_host =
+        |name: &String| url::Host::parse(name).is_ok_and(|host| matches!(host, url::Host::Domain(_)));
+    let host = ("[a-z][a-z0-9.-]{0,5}[a-z]".prop_filter("a host", is_host), "(:[1-9][0-9]{0,3})?")
+        .prop_map(|(name, port)| name + &port);
+    let hosts = prop::collection::vec(host, 1..4);
     let login = (prop::option::of(text()), prop::option::of(text()));
     (hosts, "[a-z0-9/. ü%?#]{0,9}", login, text(), prop::option::of(text()), 1_000_u64..3_600_000).prop_map(
         |(hosts, path, (user, password), namespace, label, ttl)| {
@@ -215,5 +220,17 @@ proptest! {
                 prop_assert_eq!(other, meant);
             }
         }
+    }
+}
+
+/// Found by the property above: refused alike wherever it is written.
+#[test]
+fn a_host_that_is_no_name_and_no_number_is_refused_in_a_url_and_in_a_table() {
+    let mut table = Config::new("zookeeper");
+    table.hosts = vec!["a.0x".to_owned()];
+    for error in
+        [Config::from_url("zookeeper://a.0x").expect_err("no host"), table.validate().expect_err("no host")]
+    {
+        assert!(error.to_string().contains("\"a.0x\" is no host"), "{error}");
     }
 }
