@@ -1,8 +1,8 @@
 //! A storm over a server that is killed and started again, and stands still, at random; it keeps all that it has acknowledged.
 
 use latchwork_conformance::beds::redis_bed;
+use latchwork_conformance::order::SoakKind;
 use latchwork_conformance::servers::{Kind, Options, Server};
-use latchwork_conformance::soak::SoakKind;
 use latchwork_conformance::weather::{restarts_and_stalls, storm_beside};
 use tokio::runtime::Runtime;
 

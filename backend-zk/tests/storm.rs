@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use latchwork_conformance::beds::zookeeper_ensemble_bed;
+use latchwork_conformance::order::SoakKind;
 use latchwork_conformance::servers::Ensemble;
-use latchwork_conformance::soak::SoakKind;
 use latchwork_conformance::weather::storm_beside;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};

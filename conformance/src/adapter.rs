@@ -1,16 +1,15 @@
 //! What else takes part as a mutex. A case about what a mutex does is played once with each adapter, on every backend.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use latchwork_core::contracts::AskedLimit;
 use latchwork_core::decide::Claim;
-use latchwork_core::recipes::Permit;
-use latchwork_core::{Coordinator, Kind, Release, Result};
+use latchwork_core::{Coordinator, Kind, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::exclusive::Lock;
+use crate::taken::{TAKEN, Taken};
 
 /// With what a case about a mutex is played.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -27,9 +26,6 @@ pub enum Adapter {
     /// A reentrant mutex, by a fresh owner for each acquisition.
     Reentrant,
 }
-
-/// Of the five permits, so many are taken.
-const TAKEN: u32 = 4;
 
 impl Adapter {
     /// All of them, the mutex itself first.
@@ -103,44 +99,5 @@ impl Adapter {
 impl fmt::Display for Adapter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// The permits that a client of its own holds, of each key that a case touches, for as long as the case lasts.
-#[derive(Debug)]
-pub(crate) struct Taken {
-    coordinator: Coordinator,
-    limit: u32,
-    permits: tokio::sync::Mutex<HashMap<String, Permit>>,
-}
-
-impl Taken {
-    pub(crate) fn by(coordinator: Coordinator) -> Self {
-        Self { coordinator, limit: TAKEN + 1, permits: tokio::sync::Mutex::default() }
-    }
-
-    /// Takes the permits of `key`, once, and answers with the node that holds them.
-    pub(crate) async fn take(&self, key: &str) -> Result<u64> {
-        let mut permits = self.permits.lock().await;
-        if let Some(permit) = permits.get(key) {
-            return Ok(permit.token().sequence());
-        }
-        let permit = self.coordinator.semaphore(key, self.limit)?.acquire(TAKEN).await?;
-        let node = permit.token().sequence();
-        permits.insert(key.to_owned(), permit);
-        Ok(node)
-    }
-
-    /// Gives all of them back. Whatever happened in the case, they were held until now: else it was no mutex that was tried.
-    pub(crate) async fn give_back(&self) -> Result<()> {
-        for (key, permit) in self.permits.lock().await.drain() {
-            let released = permit.release().await?;
-            assert_eq!(
-                released,
-                Release::Released,
-                "the permits of {key:?} that were to be taken all the time"
-            );
-        }
-        self.coordinator.close().await
     }
 }

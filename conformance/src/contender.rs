@@ -1,115 +1,19 @@
 //! A client process: it takes one lock, reports what it believes, and does what it is told, line by line.
 //!
-//! The suite starts one by running its own executable again with [`VARIABLE`] set, so that a third party's
+//! The suite starts one by running its own executable again with [`VARIABLE`](crate::order::VARIABLE) set, so that a third party's
 //! suite has processes too, with no other binary. People use it as `latchwork-conformance hold`.
 
-use std::io;
 use std::process::Stdio;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use latchwork_core::{
-    Address, Clock, Config, Connector, Coordinator, Hold, LostReason, Name, Result, Token, connect,
-};
-use serde::{Deserialize, Serialize};
+use latchwork_core::{Clock, Config, Connector, Hold, LostReason, Result, connect};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use crate::adapter::Adapter;
-use crate::early::Early;
-use crate::exclusive::{Guard, Lock};
+use crate::exclusive::Guard;
 use crate::kit::{Scene, soon};
-use crate::soak::Soak;
-use crate::stint::Stint;
-
-/// The environment variable that makes an executable of the suite a contender.
-pub const VARIABLE: &str = "LATCHWORK_CONTENDER";
-
-/// What a contender is to do.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Order {
-    /// Where to connect.
-    pub config: Config,
-    /// The mutex's key.
-    pub key: String,
-    /// Whether the key is another program's name, used as it is: of a mutex, or of what a soak contends for.
-    #[serde(default)]
-    pub exact: bool,
-    /// With what it contends. Where others are to hold beside it, whoever started it has seen to that.
-    #[serde(default)]
-    pub adapter: Adapter,
-    /// Whether it tells of a loss as soon as it hears of it. The suite asks it to look instead, and that look must be
-    /// the first thing that it does after it was stopped.
-    #[serde(default = "yes")]
-    pub tells_of_loss: bool,
-    /// Not one hold, but as many as go into a time.
-    #[serde(default)]
-    pub soak: Option<Soak>,
-    /// Work that ends by itself, while it holds.
-    #[serde(default)]
-    pub early: Option<Early>,
-}
-
-impl Order {
-    /// Its key, as the name of a recipe.
-    pub(crate) fn name(&self) -> Name {
-        if self.exact { Address::exact(self.key.as_str()) } else { Name::from(self.key.as_str()) }
-    }
-
-    /// What it takes for a mutex.
-    pub(crate) fn lock(&self, coordinator: &Coordinator) -> Result<Lock> {
-        match self.exact {
-            true => Ok(coordinator.mutex(self.name())?.into()),
-            false => self.adapter.lock(coordinator, &self.key, None),
-        }
-    }
-
-    /// This executable again, as the contender that this order makes of it: its `main` calls
-    /// [`contender_main`](crate::contender_main) first.
-    ///
-    /// # Errors
-    /// When the operating system does not tell which executable this is.
-    pub fn command(&self) -> io::Result<Command> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.env(VARIABLE, serde_json::to_string(self)?).kill_on_drop(true);
-        Ok(command)
-    }
-}
-
-fn yes() -> bool {
-    true
-}
-
-/// What a contender says, one JSON line each.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event {
-    /// It holds.
-    Held {
-        /// With this token.
-        token: Token,
-        /// After so many milliseconds.
-        waited_ms: u64,
-    },
-    /// What it saw when it was told to look.
-    Looked {
-        /// `is_held()`.
-        is_held: bool,
-        /// Why `check()` failed.
-        check: Option<String>,
-        /// Whether `lost()` was ready at its first poll.
-        lost_at_first_poll: bool,
-    },
-    /// It held, in a soak.
-    Stint(Stint),
-    /// It lost what it held.
-    Lost {
-        /// Why.
-        reason: LostReason,
-    },
-    /// It has released and closed.
-    Released,
-}
+use crate::order::{Early, Event, Order, Soak, say};
 
 /// The contender's side: takes the lock, reports, obeys `look` and `release` (or the end of its input).
 ///
@@ -173,11 +77,6 @@ fn look(guard: &Guard) -> Event {
         _ => error.to_string(),
     });
     Event::Looked { is_held, check, lost_at_first_poll: guard.lost().now_or_never().is_some() }
-}
-
-pub(crate) fn say(event: &Event) {
-    // println! flushes at the line's end: stdout is line-buffered.
-    println!("{}", serde_json::to_string(event).expect("an event is JSON"));
 }
 
 /// The suite's side of a contender.

@@ -3,38 +3,9 @@
 use std::panic::resume_unwind;
 
 use latchwork_core::{Coordinator, Error, ErrorKind, Result};
-use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, BufReader, stdin};
 
-use crate::contender::{Event, Order, say};
-
-/// Work that ends early. It goes on to its end when it is told anything.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Early {
-    /// By what.
-    pub by: Way,
-    /// Whether it runs under [`Coordinator::close_after`], as `latchwork::with` runs it. Else nobody closes.
-    pub closes: bool,
-}
-
-/// A way out that nobody has planned for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Way {
-    /// An early `?`.
-    Error,
-    /// A panic.
-    Panic,
-}
-
-impl Way {
-    /// With what a program ends whose `main` lets it through.
-    pub(crate) fn code(self) -> i32 {
-        match self {
-            Self::Error => 1,
-            Self::Panic => 101,
-        }
-    }
-}
+use crate::order::{Early, Event, Order, Way, say};
 
 impl Early {
     pub(crate) async fn contend(self, coordinator: Coordinator, order: &Order) -> Result<()> {

@@ -9,7 +9,7 @@ use latchwork_core::contracts::Entry;
 use latchwork_core::recipes::{Acquire, Mutex, Permit, ReentrantMutex, RwLock, Semaphore};
 use latchwork_core::{Fenced, Hold, Owner, Result, Token};
 
-use crate::adapter::Taken;
+use crate::taken::Taken;
 
 /// What is acquired by one at a time.
 #[async_trait]

@@ -14,8 +14,10 @@ use crate::adapter::Adapter;
 use crate::beds::ServerBed;
 use crate::case::Case;
 use crate::cases;
-use crate::contender::{self, Order, contend};
+use crate::contender::contend;
 use crate::kit::Scene;
+use crate::order::{self, Order};
+use crate::played::Played;
 use crate::report::{self, Row};
 use crate::servers::{Kind, Options, Server};
 use crate::testbed::Testbed;
@@ -80,11 +82,11 @@ pub fn main_with_server(
 
 /// Acts as a contender when the suite started this process as one.
 pub fn contender_main(connectors: &[Arc<dyn Connector>]) -> Option<ExitCode> {
-    let order = std::env::var(contender::VARIABLE).ok()?;
+    let order = std::env::var(order::VARIABLE).ok()?;
     let order: Order = match serde_json::from_str(&order) {
         Ok(order) => order,
         Err(error) => {
-            eprintln!("{}: {error}", contender::VARIABLE);
+            eprintln!("{}: {error}", order::VARIABLE);
             return Some(ExitCode::FAILURE);
         }
     };
@@ -143,15 +145,6 @@ pub fn run(
 /// How many cases run side by side: more than there are cores, since they wait most of the time.
 pub fn beside(bed: &dyn Testbed) -> usize {
     if bed.is_paused() { 2 } else { 12 }
-}
-
-/// What became of a case that did not fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Played {
-    /// It was played to its end.
-    Whole,
-    /// The testbed said, as it must, that it has not what the case needs.
-    LeftOut(&'static str),
 }
 
 /// Plays one case on a runtime of its own.

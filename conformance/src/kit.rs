@@ -12,9 +12,10 @@ use latchwork_core::recipes::ReentrantMutex;
 use latchwork_core::{Address, Config, Coordinator, Kind, Release};
 use tokio::time::{Instant, timeout};
 
-use crate::adapter::{Adapter, Taken};
+use crate::adapter::Adapter;
 use crate::exclusive::{Guard, Lock};
-use crate::harness::Played;
+use crate::played::Played;
+use crate::taken::Taken;
 use crate::testbed::{Client, Fault, Stage, Testbed};
 
 /// The TTL of cases that are not about loss or expiry.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::adapter::Adapter;
 use crate::case::Case;
 use crate::cases;
-use crate::harness::Played;
+use crate::played::Played;
 
 /// The environment variable that names the folder in which a run stores its results.
 pub const VARIABLE: &str = "LATCHWORK_REPORTS";

@@ -4,39 +4,10 @@ use std::time::Duration;
 
 use latchwork_core::decide::Claim;
 use latchwork_core::{Coordinator, Hold, Result, Token};
-use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::contender::{Event, Order, say};
+use crate::order::{Event, Order, Soak, SoakKind, say};
 use crate::stint::{Stint, monotonic};
-
-/// Holds one after the other, by several tasks.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Soak {
-    /// So many tasks contend.
-    pub tasks: usize,
-    /// For so long.
-    pub seconds: u64,
-    /// What they contend for.
-    #[serde(default)]
-    pub kind: SoakKind,
-}
-
-/// What the tasks of a soak contend for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SoakKind {
-    /// What the order's adapter takes for a mutex.
-    #[default]
-    Exclusive,
-    /// A read/write lock: one time in four they write, and half of those writers read on in the same place (`downgrade`).
-    ReadWrite,
-    /// The permits of a semaphore, in all weights by turns.
-    Permits {
-        /// The semaphore's limit.
-        limit: u32,
-    },
-}
 
 /// Who reads, writes or has permits does so for this long, so that an overlap is no matter of microseconds.
 const WORK: Duration = Duration::from_millis(1);

@@ -13,8 +13,8 @@ use crate::beds::ServerBed;
 use crate::cases::is_long;
 use crate::cases::storm::{pause, storm};
 use crate::harness::play_with;
+use crate::order::SoakKind;
 use crate::servers::Server;
-use crate::soak::SoakKind;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// How long the storm goes on when the servers are well again.

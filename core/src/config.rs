@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::decide::check_ttl;
 use crate::error::{Error, Result};
-use crate::shown;
+use crate::label::check_visible;
 
 /// A password: never shown in `Debug`, errors, spans or JSON.
 #[derive(Clone, PartialEq, Eq)]
@@ -199,22 +199,6 @@ impl Config {
             .iter()
             .map(|host| if has_port(host) { host.clone() } else { format!("{host}:{port}") })
             .collect())
-    }
-}
-
-/// Refuses what nobody sees who reads the text: a line end behind a password that was read from a file, say.
-///
-/// The character is named, which of a password is no more than that.
-pub(crate) fn check_visible(argument: &'static str, text: &str) -> Result<()> {
-    match shown::hidden(text) {
-        None => Ok(()),
-        Some(c) if c.is_control() => {
-            Err(Error::invalid(argument, format!("has a control character in it, U+{:04X}", u32::from(c))))
-        }
-        Some(c) => {
-            let why = "which changes the direction of the text around it or ends a line";
-            Err(Error::invalid(argument, format!("has U+{:04X} in it, {why}", u32::from(c))))
-        }
     }
 }
 

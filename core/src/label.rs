@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::config::check_visible;
 use crate::contracts::{MAX_LABEL_BYTES, NodeId};
 use crate::error::{Error, Result};
+use crate::shown::hidden;
 
 /// Checks a label. People read it on a server, in one line and in its order; and behind a NUL a backend writes what is its own.
 ///
@@ -35,4 +35,20 @@ fn host() -> String {
 #[cfg(not(unix))]
 fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".to_owned())
+}
+
+/// Refuses what nobody sees who reads the text: a line end behind a password that was read from a file, say.
+///
+/// The character is named, which of a password is no more than that.
+pub(crate) fn check_visible(argument: &'static str, text: &str) -> Result<()> {
+    match hidden(text) {
+        None => Ok(()),
+        Some(c) if c.is_control() => {
+            Err(Error::invalid(argument, format!("has a control character in it, U+{:04X}", u32::from(c))))
+        }
+        Some(c) => {
+            let why = "which changes the direction of the text around it or ends a line";
+            Err(Error::invalid(argument, format!("has U+{:04X} in it, {why}", u32::from(c))))
+        }
+    }
 }

@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 /// Only what never ends meets this bound.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 static SHARED: OnceCell<Server> = OnceCell::const_new();
 

@@ -6,11 +6,11 @@ use latchwork_core::{Config, ErrorKind, Hold, Token};
 use tokio::time::Instant;
 
 use crate::case::cases;
-use crate::contender::{Contender, Event};
-use crate::early::{Early, Way};
+use crate::contender::Contender;
 use crate::kit::{
     LONG_TTL, NOISE, SHORT_TTL, Scene, acquire, in_time, listing, queue_up, soon, until, within,
 };
+use crate::order::{Early, Event, Way};
 use crate::testbed::Fault;
 
 /// The configuration of a client process, or `None` where the testbed has no processes and says so.

@@ -6,9 +6,9 @@ use latchwork_core::decide::Claim;
 
 use super::process::processes;
 use crate::case::cases;
-use crate::contender::{Contender, Event};
+use crate::contender::Contender;
 use crate::kit::{LONG_TTL, Scene};
-use crate::soak::{Soak, SoakKind};
+use crate::order::{Event, Soak, SoakKind};
 use crate::stint::{Stint, in_order_of_tokens, none_overlap};
 
 const PROCESSES: usize = 4;

@@ -18,7 +18,7 @@ use super::is_long;
 use super::soak::judged;
 use crate::case::cases;
 use crate::kit::{SHORT_TTL, Scene, queue_of, soon, within};
-use crate::soak::SoakKind;
+use crate::order::SoakKind;
 use crate::stint::{Stint, in_order_of_tokens, none_overlap};
 use crate::testbed::{Client, Link};
 

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use latchwork_conformance::Adapter;
-use latchwork_conformance::contender::{Order, contend};
+use latchwork_conformance::contender::contend;
+use latchwork_conformance::order::Order;
 use latchwork_conformance::servers::{Kind, Options, serve};
 use latchwork_core::Config;
 

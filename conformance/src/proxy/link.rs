@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::faults::{self, Direction, Faults};
-use super::front::{Client, Shared};
+use super::shared::{Client, Shared};
 use super::trap::Catch;
 
 /// How long the server's side outlives a client whose reply was dropped: time enough to act on the request.

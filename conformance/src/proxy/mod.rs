@@ -26,9 +26,10 @@
 mod faults;
 mod front;
 mod link;
+mod shared;
 mod trap;
 
 pub use faults::Direction;
-pub(crate) use front::Manners;
 pub use front::Proxy;
+pub(crate) use shared::Manners;
 pub use trap::{Event, EventLost, Parked};

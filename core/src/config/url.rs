@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::{Config, Secret, check_home, check_host, check_visible};
+use super::{Config, Secret, check_home, check_host};
 use crate::error::{Error, Result};
+use crate::label::check_visible;
 
 /// Schemes of TLS, which comes later.
 const TLS_SCHEMES: [&str; 5] = ["rediss", "valkeys", "zookeepers", "etcds", "https"];

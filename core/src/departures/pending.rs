@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::kept_out;
+use super::departure::kept_out;
 use crate::address::Address;
 use crate::contracts::Node;
 

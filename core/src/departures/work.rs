@@ -11,8 +11,9 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{JoinError, JoinSet};
 
+use super::departure::{Departure, is_over, settle};
 use super::pending::Pending;
-use super::{Departure, Underway, is_over, settle};
+use super::underway::Underway;
 use crate::contracts::{Backend, Close};
 use crate::error::Result;
 use crate::pauses::Pauses;

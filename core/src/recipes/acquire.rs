@@ -1,31 +1,20 @@
-//! What all recipes over a queue share: the options of an acquisition, and the way from a request to a hold.
+//! The options of an acquisition, which all recipes over a queue share.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::Instrument;
-
-use super::verb::Ask;
-use crate::address::Address;
-use crate::attempt::Request;
-use crate::clock::Moment;
-use crate::contracts::{AskedLimit, Entry, Page, Patience};
-use crate::coordinator::Coordinator;
-use crate::decide::Claim;
 use crate::error::{Error, Result};
-use crate::holding::Holding;
 use crate::label;
-use crate::reentrancy::{Bounds, Mode, Owner, Share};
 
 /// How to acquire. Lengths of time are counted by the client's clock, which goes on while the machine sleeps; zero is refused.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Acquire {
-    within: Option<Duration>,
-    label: Option<Arc<str>>,
-    max_hold: Option<Duration>,
-    at_least: Option<Duration>,
-    fail_fast: bool,
+    pub(super) within: Option<Duration>,
+    pub(super) label: Option<Arc<str>>,
+    pub(super) max_hold: Option<Duration>,
+    pub(super) at_least: Option<Duration>,
+    pub(super) fail_fast: bool,
 }
 
 impl Acquire {
@@ -63,14 +52,14 @@ impl Acquire {
 
     /// The hold is not given back before `length` after its admission, however soon it is released or dropped: a job of a few
     /// milliseconds on one host is not run again by a host whose clock is a second late. `release()` answers at once, and
-    /// the node departs when the time is over; [`close`](Coordinator::close) waits for that. So long no reader comes in
+    /// the node departs when the time is over; [`close`](crate::Coordinator::close) waits for that. So long no reader comes in
     /// either behind an owner's writer that is released while the owner reads on; a
     /// [`downgrade`](super::WriteGuard::downgrade) lets them in at once. Where [`max_hold`](Acquire::max_hold) ends sooner, which
     /// counts from the send of the join, that goes before.
     ///
     /// It binds this client as long as its lease lasts. When the process ends before, the server frees the node
     /// within a TTL, or at once where the client was closed by
-    /// [`close_now`](Coordinator::close_now) and the backend's
+    /// [`close_now`](crate::Coordinator::close_now) and the backend's
     /// [`minimum_outlives_close`](crate::Capabilities::minimum_outlives_close) is false.
     pub fn hold_at_least(mut self, length: Duration) -> Self {
         self.at_least = Some(length);
@@ -87,7 +76,7 @@ impl Acquire {
     }
 
     /// Refuses what can be refused before anything is asked.
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         let lengths =
             [("deadline", self.within), ("max_hold", self.max_hold), ("hold_at_least", self.at_least)];
         for (name, length) in lengths {
@@ -101,127 +90,5 @@ impl Acquire {
             return Err(Error::invalid("hold_at_least", format!("is {least:?}, above max_hold, {most:?}")));
         }
         self.label.as_deref().map_or(Ok(()), label::check)
-    }
-
-    /// The instant of its total deadline; for a try, of its answer.
-    fn deadline(&self, coordinator: &Coordinator, patience: Patience) -> Moment {
-        let within = match (patience, self.within) {
-            (Patience::Try, _) => coordinator.request_timeout(),
-            (Patience::Wait, Some(within)) => within,
-            (Patience::Wait, None) => return Moment::NEVER,
-        };
-        // One without an end is a deadline too, for which an unreachable server is waited for.
-        (coordinator.clock().now() + within).min(Moment::from_nanos(Moment::NEVER.as_nanos() - 1))
-    }
-
-    fn request(self, line: &Line, claim: Claim, limit: AskedLimit, patience: Patience) -> Result<Request> {
-        let Line { coordinator, queue, .. } = line;
-        self.check()?;
-        let deadline = self.deadline(coordinator, patience);
-        let label = self.label.unwrap_or_else(|| Arc::clone(coordinator.default_label()));
-        Ok(Request {
-            queue: queue.clone(),
-            claim,
-            limit,
-            label,
-            patience,
-            deadline,
-            request_timeout: coordinator.request_timeout(),
-            fail_fast: self.fail_fast,
-            max_hold: self.max_hold,
-            on_queue: None,
-        })
-    }
-}
-
-impl Ask<'_> {
-    /// The options; the label is the owner's unless another is given.
-    fn options(self) -> Acquire {
-        let mut options = self.options;
-        if let Some(owner) = self.owner {
-            options.label.get_or_insert_with(|| Arc::clone(owner.label()));
-        }
-        options
-    }
-}
-
-/// The queue of one recipe's handle.
-#[derive(Clone)]
-pub(super) struct Line {
-    pub(super) coordinator: Coordinator,
-    pub(super) queue: Address,
-    /// The recipe's name in traces.
-    pub(super) recipe: &'static str,
-}
-
-/// What was acquired.
-pub(super) struct Acquired {
-    pub(super) holding: Holding,
-    pub(super) waited: Duration,
-}
-
-impl Line {
-    /// Joins, waits if it may, and makes a hold that stands alone. `None`: a try was refused.
-    pub(super) async fn alone(
-        &self,
-        ask: Ask<'_>,
-        claim: Claim,
-        limit: AskedLimit,
-    ) -> Result<Option<Acquired>> {
-        let Ask { operation, patience, .. } = ask;
-        let options = ask.options();
-        let at_least = options.at_least;
-        let told = |error: Error| error.in_operation(operation).on(self.queue.name());
-        let request = options.request(self, claim, limit, patience).map_err(told)?;
-        self.carry_out(&request, at_least).await.map_err(told)
-    }
-
-    async fn carry_out(&self, request: &Request, at_least: Option<Duration>) -> Result<Option<Acquired>> {
-        let (recipe, key) = (self.recipe, self.queue.name());
-        let begun = self.coordinator.clock().now();
-        let admitted = self
-            .coordinator
-            .acquire(request)
-            .instrument(tracing::debug_span!("latchwork.wait", recipe, key))
-            .await
-            .inspect_err(|error| {
-                let waited = self.coordinator.clock().now().since(begun);
-                tracing::debug!(recipe, key, ?waited, %error, "not acquired");
-            })?;
-        Ok(admitted.map(|admitted| {
-            let holding = Holding::new(self.coordinator.clone(), self.queue.clone(), admitted.node, at_least);
-            let (token, waited) = (holding.token(), admitted.waited);
-            tracing::debug!(recipe, key, %token, ?waited, "acquired");
-            let lost = tracing::field::Empty;
-            holding.trace(tracing::debug_span!("latchwork.hold", recipe, key, %token, ?waited, lost));
-            Acquired { holding, waited: admitted.waited }
-        }))
-    }
-
-    /// Enters again where `owner` holds, else joins as [`alone`](Line::alone). `None`: a try was refused.
-    pub(super) async fn enter(&self, ask: Ask<'_>, owner: &Owner, mode: Mode) -> Result<Option<Share>> {
-        let Ask { operation, patience, .. } = ask;
-        let told = |error: Error| error.in_operation(operation).on(self.queue.name());
-        let options = Ask { owner: Some(owner), ..ask }.options();
-        let at_least = options.at_least;
-        // Made of options that are refused for a re-entry too; its deadline is that of all that follows.
-        let request = options.request(self, mode.claim(), AskedLimit::Stored, patience).map_err(told)?;
-        let acquire = |on_queue| {
-            let (line, request) = (self.clone(), Request { on_queue: Some(on_queue), ..request.clone() });
-            async move { Ok(line.carry_out(&request, at_least).await?.map(|acquired| acquired.holding)) }
-        };
-        let key = (owner.clone(), self.queue.clone());
-        let bounds = Bounds { deadline: request.deadline, patience, fail_fast: request.fail_fast };
-        let entered = Share::enter(&self.coordinator, key, mode, bounds, acquire);
-        self.coordinator.serve(entered).await.map_err(told)
-    }
-
-    pub(super) async fn list(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
-        self.coordinator.list(&self.queue, Page { after, most }).await
-    }
-
-    pub(super) async fn force_release(&self, sequence: u64) -> Result<bool> {
-        let revoked = self.coordinator.serve(self.coordinator.backend().revoke(&self.queue, sequence)).await;
-        revoked.map_err(|error| error.in_operation("force_release").on(self.queue.name()))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::acquire::Acquired;
+use super::queue_handle::Acquired;
 use crate::error::Result;
 use crate::hold::{Fenced, Hold, Release, own_methods};
 use crate::holding::{Holding, Tenure};

@@ -3,6 +3,7 @@
 mod acquire;
 mod guards;
 mod mutex;
+mod queue_handle;
 mod reentrant;
 mod rwlock;
 mod semaphore;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::acquire::{Acquire, Acquired, Line};
+use super::acquire::Acquire;
+use super::queue_handle::{Acquired, QueueHandle};
 use super::under::under;
 use super::verb::{Ask, verb};
 use crate::address::Address;
@@ -52,12 +53,12 @@ use crate::token::Token;
 /// ```
 #[derive(Clone)]
 pub struct Mutex {
-    line: Line,
+    handle: QueueHandle,
 }
 
 impl Mutex {
     pub(crate) fn new(coordinator: Coordinator, queue: Address) -> Self {
-        Self { line: Line { coordinator, queue, recipe: "mutex" } }
+        Self { handle: QueueHandle { coordinator, queue, recipe: "mutex" } }
     }
 
     verb! {
@@ -102,7 +103,7 @@ impl Mutex {
     }
 
     async fn take(&self, ask: Ask<'_>) -> Result<Option<MutexGuard>> {
-        Ok(self.line.alone(ask, Claim::Exclusive, AskedLimit::Stored).await?.map(Self::guard))
+        Ok(self.handle.alone(ask, Claim::Exclusive, AskedLimit::Stored).await?.map(Self::guard))
     }
 
     /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost. Work that may fail answers a
@@ -131,12 +132,12 @@ impl Mutex {
 
     /// The key, as it was given.
     pub fn key(&self) -> &str {
-        self.line.queue.name()
+        self.handle.queue.name()
     }
 
     /// Where it lives on the coordinator.
     pub fn address(&self) -> &Address {
-        &self.line.queue
+        &self.handle.queue
     }
 
     /// Who holds and who waits, in order: at most `most` of them, behind the sequence number `after` (0: from the head).
@@ -147,7 +148,7 @@ impl Mutex {
     /// # Cancel safety
     /// Reads only.
     pub async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
-        self.line.list(after, most).await
+        self.handle.list(after, most).await
     }
 
     /// Removes a node of the queue, whoever has it, and lets in whom it was in the way of: for operators. Take its sequence
@@ -160,7 +161,7 @@ impl Mutex {
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
-        self.line.force_release(sequence).await
+        self.handle.force_release(sequence).await
     }
 
     fn guard(acquired: Acquired) -> MutexGuard {
@@ -171,7 +172,7 @@ impl Mutex {
 
 impl fmt::Debug for Mutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mutex").field("address", &self.line.queue).finish_non_exhaustive()
+        f.debug_struct("Mutex").field("address", &self.handle.queue).finish_non_exhaustive()
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::acquire::{Acquire, Line};
+use super::acquire::Acquire;
+use super::queue_handle::QueueHandle;
 use super::under::under;
 use super::verb::{Ask, verb};
 use crate::address::Address;
@@ -49,12 +50,12 @@ use crate::token::Token;
 /// ```
 #[derive(Clone)]
 pub struct ReentrantMutex {
-    line: Line,
+    handle: QueueHandle,
 }
 
 impl ReentrantMutex {
     pub(crate) fn new(coordinator: Coordinator, queue: Address) -> Self {
-        Self { line: Line { coordinator, queue, recipe: "reentrant_mutex" } }
+        Self { handle: QueueHandle { coordinator, queue, recipe: "reentrant_mutex" } }
     }
 
     verb! {
@@ -90,7 +91,7 @@ impl ReentrantMutex {
 
     /// How often this owner holds it now, by this coordinator: not at all once the node is lost.
     pub fn holds(&self, owner: &Owner) -> usize {
-        self.line.coordinator.owners().count(&(owner.clone(), self.line.queue.clone()))
+        self.handle.coordinator.owners().count(&(owner.clone(), self.handle.queue.clone()))
     }
 
     /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost.
@@ -107,12 +108,12 @@ impl ReentrantMutex {
 
     /// The key, as it was given.
     pub fn key(&self) -> &str {
-        self.line.queue.name()
+        self.handle.queue.name()
     }
 
     /// Where it lives on the coordinator.
     pub fn address(&self) -> &Address {
-        &self.line.queue
+        &self.handle.queue
     }
 
     /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue): one node for all holds of an owner.
@@ -123,7 +124,7 @@ impl ReentrantMutex {
     /// # Cancel safety
     /// Reads only.
     pub async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
-        self.line.list(after, most).await
+        self.handle.list(after, most).await
     }
 
     /// Removes a node of the queue, as [`Mutex::force_release`](super::Mutex::force_release): all holds of its owner are lost.
@@ -134,7 +135,7 @@ impl ReentrantMutex {
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
-        self.line.force_release(sequence).await
+        self.handle.force_release(sequence).await
     }
 
     fn current(&self, operation: &'static str) -> Result<Owner> {
@@ -147,13 +148,13 @@ impl ReentrantMutex {
 
     async fn take(&self, ask: Ask<'_>) -> Result<Option<ReentrantGuard>> {
         let owner = ask.owner.map_or_else(|| self.current(ask.operation), |owner| Ok(owner.clone()))?;
-        Ok(self.line.enter(ask, &owner, Mode::Exclusive).await?.map(ReentrantGuard))
+        Ok(self.handle.enter(ask, &owner, Mode::Exclusive).await?.map(ReentrantGuard))
     }
 }
 
 impl fmt::Debug for ReentrantMutex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReentrantMutex").field("address", &self.line.queue).finish_non_exhaustive()
+        f.debug_struct("ReentrantMutex").field("address", &self.handle.queue).finish_non_exhaustive()
     }
 }
 

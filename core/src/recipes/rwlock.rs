@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::acquire::{Acquire, Line};
+use super::acquire::Acquire;
 use super::guards::{Held, ReadGuard, WriteGuard};
+use super::queue_handle::QueueHandle;
 use super::under::under;
 use super::verb::{Ask, verb};
 use crate::address::Address;
@@ -49,12 +50,12 @@ use crate::reentrancy::{Mode, Owner};
 /// ```
 #[derive(Clone)]
 pub struct RwLock {
-    line: Line,
+    handle: QueueHandle,
 }
 
 impl RwLock {
     pub(crate) fn new(coordinator: Coordinator, queue: Address) -> Self {
-        Self { line: Line { coordinator, queue, recipe: "rwlock" } }
+        Self { handle: QueueHandle { coordinator, queue, recipe: "rwlock" } }
     }
 
     verb! {
@@ -126,11 +127,11 @@ impl RwLock {
 
     async fn take(&self, ask: Ask<'_>, mode: Mode) -> Result<Option<Held>> {
         let Some(owner) = ask.owner else {
-            return Ok(self.line.alone(ask, mode.claim(), AskedLimit::Stored).await?.map(Held::alone));
+            return Ok(self.handle.alone(ask, mode.claim(), AskedLimit::Stored).await?.map(Held::alone));
         };
-        let clock = self.line.coordinator.clock();
+        let clock = self.handle.coordinator.clock();
         let started = clock.now();
-        let share = self.line.enter(ask, owner, mode).await?;
+        let share = self.handle.enter(ask, owner, mode).await?;
         Ok(share.map(|share| Held::shared(share, clock.now().since(started))))
     }
 
@@ -160,12 +161,12 @@ impl RwLock {
 
     /// The key, as it was given.
     pub fn key(&self) -> &str {
-        self.line.queue.name()
+        self.handle.queue.name()
     }
 
     /// Where it lives on the coordinator.
     pub fn address(&self) -> &Address {
-        &self.line.queue
+        &self.handle.queue
     }
 
     /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue).
@@ -176,7 +177,7 @@ impl RwLock {
     /// # Cancel safety
     /// Reads only.
     pub async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
-        self.line.list(after, most).await
+        self.handle.list(after, most).await
     }
 
     /// Removes a node of the queue, whoever has it, and lets in whom it was in the way of: for operators. Take its sequence
@@ -189,12 +190,12 @@ impl RwLock {
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
-        self.line.force_release(sequence).await
+        self.handle.force_release(sequence).await
     }
 }
 
 impl fmt::Debug for RwLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RwLock").field("address", &self.line.queue).finish_non_exhaustive()
+        f.debug_struct("RwLock").field("address", &self.handle.queue).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::acquire::{Acquire, Acquired, Line};
+use super::acquire::Acquire;
+use super::queue_handle::{Acquired, QueueHandle};
 use super::under::under;
 use super::verb::{Ask, verb};
 use crate::address::Address;
@@ -51,7 +52,7 @@ use crate::token::Token;
 /// ```
 #[derive(Clone)]
 pub struct Semaphore {
-    line: Line,
+    handle: QueueHandle,
     limit: AskedLimit,
 }
 
@@ -60,7 +61,7 @@ impl Semaphore {
         if limit.to_store() == Some(0) {
             return Err(Error::invalid("limit", "must not be zero").on(queue.name()));
         }
-        Ok(Self { line: Line { coordinator, queue, recipe: "semaphore" }, limit })
+        Ok(Self { handle: QueueHandle { coordinator, queue, recipe: "semaphore" }, limit })
     }
 
     verb! {
@@ -96,7 +97,7 @@ impl Semaphore {
 
     async fn take(&self, weight: u32, ask: Ask<'_>) -> Result<Option<Permit>> {
         let claim = self.claim(ask.operation, weight)?;
-        let acquired = self.line.alone(ask, claim, self.limit).await?;
+        let acquired = self.handle.alone(ask, claim, self.limit).await?;
         Ok(acquired.map(|acquired| Permit { acquired, weight }))
     }
 
@@ -114,8 +115,8 @@ impl Semaphore {
     /// Reads only.
     pub async fn stored_limit(&self) -> Result<Option<u32>> {
         let told = |error: Error| error.in_operation("stored_limit").on(self.key());
-        let coordinator = &self.line.coordinator;
-        coordinator.serve(coordinator.backend().limit(&self.line.queue)).await.map_err(told)
+        let coordinator = &self.handle.coordinator;
+        coordinator.serve(coordinator.backend().limit(&self.handle.queue)).await.map_err(told)
     }
 
     /// Stores another limit, whatever is stored. This handle expects it from now on, or stores it where none is any more, as it was
@@ -137,8 +138,8 @@ impl Semaphore {
         if limit == 0 {
             return Err(told(Error::invalid("limit", "must not be zero")));
         }
-        let coordinator = &self.line.coordinator;
-        coordinator.serve(coordinator.backend().set_limit(&self.line.queue, limit)).await.map_err(told)?;
+        let coordinator = &self.handle.coordinator;
+        coordinator.serve(coordinator.backend().set_limit(&self.handle.queue, limit)).await.map_err(told)?;
         self.limit = match self.limit {
             AskedLimit::Exactly(_) => AskedLimit::Exactly(limit),
             AskedLimit::UnlessStored(_) => AskedLimit::UnlessStored(limit),
@@ -161,12 +162,12 @@ impl Semaphore {
 
     /// The key, as it was given.
     pub fn key(&self) -> &str {
-        self.line.queue.name()
+        self.handle.queue.name()
     }
 
     /// Where it lives on the coordinator.
     pub fn address(&self) -> &Address {
-        &self.line.queue
+        &self.handle.queue
     }
 
     /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue).
@@ -177,7 +178,7 @@ impl Semaphore {
     /// # Cancel safety
     /// Reads only.
     pub async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
-        self.line.list(after, most).await
+        self.handle.list(after, most).await
     }
 
     /// Removes a node of the queue, whoever has it, and lets in whom it was in the way of: for operators. Take its sequence
@@ -190,7 +191,7 @@ impl Semaphore {
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
-        self.line.force_release(sequence).await
+        self.handle.force_release(sequence).await
     }
 
     fn claim(&self, operation: &'static str, weight: u32) -> Result<Claim> {
@@ -208,7 +209,7 @@ impl Semaphore {
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Semaphore")
-            .field("address", &self.line.queue)
+            .field("address", &self.handle.queue)
             .field("limit", &self.limit)
             .finish_non_exhaustive()
     }

@@ -1,0 +1,161 @@
+//! What a client process is told to do, and what it says.
+
+use std::io;
+
+use latchwork_core::{Address, Config, Coordinator, LostReason, Name, Result, Token};
+use serde::{Deserialize, Serialize};
+use tokio::process::Command;
+
+use crate::adapter::Adapter;
+use crate::exclusive::Lock;
+use crate::stint::Stint;
+
+/// The environment variable that makes an executable of the suite a contender.
+pub const VARIABLE: &str = "LATCHWORK_CONTENDER";
+
+/// What a contender is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// Where to connect.
+    pub config: Config,
+    /// The mutex's key.
+    pub key: String,
+    /// Whether the key is another program's name, used as it is: of a mutex, or of what a soak contends for.
+    #[serde(default)]
+    pub exact: bool,
+    /// With what it contends. Where others are to hold beside it, whoever started it has seen to that.
+    #[serde(default)]
+    pub adapter: Adapter,
+    /// Whether it tells of a loss as soon as it hears of it. The suite asks it to look instead, and that look must be
+    /// the first thing that it does after it was stopped.
+    #[serde(default = "yes")]
+    pub tells_of_loss: bool,
+    /// Not one hold, but as many as go into a time.
+    #[serde(default)]
+    pub soak: Option<Soak>,
+    /// Work that ends by itself, while it holds.
+    #[serde(default)]
+    pub early: Option<Early>,
+}
+
+impl Order {
+    /// Its key, as the name of a recipe.
+    pub(crate) fn name(&self) -> Name {
+        if self.exact { Address::exact(self.key.as_str()) } else { Name::from(self.key.as_str()) }
+    }
+
+    /// What it takes for a mutex.
+    pub(crate) fn lock(&self, coordinator: &Coordinator) -> Result<Lock> {
+        match self.exact {
+            true => Ok(coordinator.mutex(self.name())?.into()),
+            false => self.adapter.lock(coordinator, &self.key, None),
+        }
+    }
+
+    /// This executable again, as the contender that this order makes of it: its `main` calls
+    /// [`contender_main`](crate::contender_main) first.
+    ///
+    /// # Errors
+    /// When the operating system does not tell which executable this is.
+    pub fn command(&self) -> io::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.env(VARIABLE, serde_json::to_string(self)?).kill_on_drop(true);
+        Ok(command)
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What a contender says, one JSON line each.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// It holds.
+    Held {
+        /// With this token.
+        token: Token,
+        /// After so many milliseconds.
+        waited_ms: u64,
+    },
+    /// What it saw when it was told to look.
+    Looked {
+        /// `is_held()`.
+        is_held: bool,
+        /// Why `check()` failed.
+        check: Option<String>,
+        /// Whether `lost()` was ready at its first poll.
+        lost_at_first_poll: bool,
+    },
+    /// It held, in a soak.
+    Stint(Stint),
+    /// It lost what it held.
+    Lost {
+        /// Why.
+        reason: LostReason,
+    },
+    /// It has released and closed.
+    Released,
+}
+
+/// Holds one after the other, by several tasks.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Soak {
+    /// So many tasks contend.
+    pub tasks: usize,
+    /// For so long.
+    pub seconds: u64,
+    /// What they contend for.
+    #[serde(default)]
+    pub kind: SoakKind,
+}
+
+/// What the tasks of a soak contend for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SoakKind {
+    /// What the order's adapter takes for a mutex.
+    #[default]
+    Exclusive,
+    /// A read/write lock: one time in four they write, and half of those writers read on in the same place (`downgrade`).
+    ReadWrite,
+    /// The permits of a semaphore, in all weights by turns.
+    Permits {
+        /// The semaphore's limit.
+        limit: u32,
+    },
+}
+
+/// Work that ends early. It goes on to its end when it is told anything.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Early {
+    /// By what.
+    pub by: Way,
+    /// Whether it runs under [`Coordinator::close_after`], as `latchwork::with` runs it. Else nobody closes.
+    pub closes: bool,
+}
+
+/// A way out that nobody has planned for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// An early `?`.
+    Error,
+    /// A panic.
+    Panic,
+}
+
+impl Way {
+    /// With what a program ends whose `main` lets it through.
+    pub(crate) fn code(self) -> i32 {
+        match self {
+            Self::Error => 1,
+            Self::Panic => 101,
+        }
+    }
+}
+
+pub(crate) fn say(event: &Event) {
+    // println! flushes at the line's end: stdout is line-buffered.
+    println!("{}", serde_json::to_string(event).expect("an event is JSON"));
+}
