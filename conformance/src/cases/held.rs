@@ -23,14 +23,14 @@ const BETWEEN: Duration = Duration::from_millis(100);
 
 cases! {
     "LEASE-ALIVE" alone =>
-    /// of many holds none is lost while others are dropped at once and the way is cut for less than a third of their TTL
+    /// of many holds none is lost while others are dropped at once and the server is silent for less than a third of their TTL
     async fn lease_alive_in_a_soak_of_many_holds(scene) {
         soak(scene, 300, 100, Duration::from_secs(8)).await;
     }
 
     "LEASE-ALIVE" alone long =>
     /// of 10,000 holds none is lost in five minutes, while 2,000 are dropped at once again and again, and the way is cut at random
-    /// for less than a third of their TTL
+    /// so that the server is silent for less than a third of their TTL
     async fn soak_ten_thousand_holds(scene) {
         soak(scene, 10_000, 2_000, Duration::from_secs(300)).await;
     }
@@ -89,13 +89,14 @@ fn all_held(held: &[Held], round: usize) {
     assert!(lost.is_empty(), "in round {round} {} were lost, one so: {}", lost.len(), lost[0]);
 }
 
-/// Never for so long that the server would be silent for a third of a TTL; then not again before all is renewed.
+/// Never for so long that the server would be silent for a third of a TTL; then not again before all is renewed. A client that dials
+/// in pauses which double, as ZooKeeper's does, may hear nothing for twice as long as its way was cut.
 async fn cut_at_random(client: &Client, mut chance: StdRng) -> std::convert::Infallible {
     let ttl = client.coordinator.lease().ttl();
     loop {
         sleep(ttl.mul_f64(chance.random_range(0.05..0.4))).await;
         client.link.cut();
-        sleep(ttl.mul_f64(chance.random_range(0.01..0.25))).await;
+        sleep(ttl.mul_f64(chance.random_range(0.01..0.16))).await;
         client.link.heal();
         lease_state(&client.coordinator, ttl, |state| state == LeaseState::Live).await;
     }
