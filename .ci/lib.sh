@@ -34,7 +34,7 @@ have_protoc() {
   return $found
 }
 
-# Whether the machine has the program of a kind of server. The same places as conformance's servers::locate.
+# Whether the machine has the program of a kind of server. The same places as conformance/servers/src/locate.rs.
 have_program() {
   case $1 in
     redis) command -v redis-server || command -v valkey-server || [[ -e $unpacked/root/usr/bin/redis-server ]] ;;

@@ -1,4 +1,4 @@
-//! A job that cron starts on every host, and that one of them runs.
+//! A job that cron starts on every host, and only one host runs.
 //!
 //! ```text
 //! cargo run --example cron_on_many_hosts                        # on memory
@@ -10,10 +10,11 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use latchwork::{Acquire, Coordinator, ErrorKind, MutexGuard, Release, Result};
 
-/// How late the clock of each host is: three start at one instant, and the last a second later.
+/// How late each host's clock is. Three hosts start at one instant, the last a second later.
 const LATE: [Duration; 5] =
     [Duration::ZERO, Duration::ZERO, Duration::ZERO, Duration::from_millis(300), Duration::from_secs(1)];
-/// So long a tick stays taken: well above what clocks differ by, well below the time between two ticks.
+/// How long a tick stays taken: far longer than clocks differ, far shorter than the time between
+/// two ticks.
 const TAKEN: Duration = Duration::from_secs(3);
 
 #[tokio::main]
@@ -21,9 +22,9 @@ async fn main() -> Result<()> {
     // A name, since `memory://` alone is private to each Coordinator.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://hosts".to_owned());
     // Random, so that two runs of this example do not meet. A service has a fixed key.
-    let key = format!("cron/report-{:08x}", rand::random::<u32>());
+    let key = format!("cron/report-{}", uuid::Uuid::new_v4());
 
-    // A host is a client of its own.
+    // Each host is a client.
     let hosts = try_join_all(LATE.iter().map(|_| latchwork::connect(&url))).await?;
     let ticks = hosts.iter().enumerate().map(|(number, host)| tick(number, host, &key));
     let ran = try_join_all(ticks).await?.into_iter().filter(|ran| *ran).count();
@@ -34,7 +35,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// What cron starts on each host. Answers whether the job ran here.
+/// The job as cron starts it on a host. Returns whether the job ran here.
 async fn tick(number: usize, host: &Coordinator, key: &str) -> Result<bool> {
     tokio::time::sleep(LATE[number]).await;
     let late = LATE[number].as_secs_f32();
@@ -44,7 +45,7 @@ async fn tick(number: usize, host: &Coordinator, key: &str) -> Result<bool> {
     };
     println!("host {number}, {late:.1} s late: runs the job, with fence {}", hold.token());
     hold.run(job()).await?;
-    // Answers at once, and the lock stays taken for the rest of the time: close waits for that.
+    // Returns at once. The lock stays taken for the rest of the time, and close waits for that.
     if let Release::AlreadyLost(why) = hold.release().await? {
         println!("host {number}: another may have run it too, since {why}");
     }
@@ -53,13 +54,16 @@ async fn tick(number: usize, host: &Coordinator, key: &str) -> Result<bool> {
 
 async fn try_for(host: &Coordinator, key: &str) -> Result<Option<MutexGuard>> {
     let lock = host.mutex(key)?;
-    // The job is done in 10 ms. A lock that is free then would let the host with the late clock run it once more.
+    // The job takes 10 ms. If the lock were free then, the host with the late clock would run the
+    // job again.
     let taken = || Acquire::new().hold_at_least(TAKEN);
     match lock.try_acquire_with(taken()).await? {
-        // Some backends (ZooKeeper) may refuse all of several tries at one instant, and nobody would run the job. In line
-        // somebody is first, and the others give up long before the tick is free again.
+        // Some backends (ZooKeeper) may refuse all of several tries at one instant, and no host
+        // would run the job. In the queue one host is first, and the others give up long before the
+        // tick is free again.
         None if !host.capabilities().clean_try => match lock.acquire_with(taken().within(TAKEN / 4)).await {
-            // Another has it. (In an outage it is `Unavailable`: then nobody may have this tick.)
+            // Another host has the tick. (In an outage the error is `Unavailable`, and possibly no
+            // host has it.)
             Err(error) if error.kind() == &ErrorKind::Timeout => Ok(None),
             acquired => acquired.map(Some),
         },

@@ -5,9 +5,9 @@
 //! cargo run --example fenced_write -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! No lease lock can prevent this: between the last look at the lock and the write, a process may be stopped for as long as the
-//! machine likes (a virtual machine that is moved, a laptop that sleeps, `kill -STOP`). Meanwhile its lease runs out, and
-//! another holds.
+//! No lock with a lease can prevent this. Between the last look at the lock and the write, a
+//! process may stop for any length of time (a virtual machine moves, a laptop sleeps, `kill
+//! -STOP`). In that time the lease runs out, and another process holds.
 
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
@@ -30,7 +30,8 @@ impl Ledger {
         self.total = total;
     }
 
-    /// What they should: [`SQL`]. Answers how many rows it changed; none means that a later holder has been here.
+    /// What they should do: [`SQL`]. Returns how many rows it changed; zero means that a later
+    /// holder has written.
     fn write_fenced(&mut self, fence: i64, total: &'static str) -> usize {
         if self.fence > fence {
             return 0;
@@ -43,9 +44,9 @@ impl Ledger {
 fn main() -> Result<()> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://bank".to_owned());
     let mut config = Config::from_url(&url)?;
-    config.ttl = Duration::from_secs(4); // so that nobody has to watch for long (ZooKeeper grants no less out of the box)
+    config.ttl = Duration::from_secs(4); // short, to keep the example short (ZooKeeper's default minimum)
     // Random, so that two runs of this example do not meet. A service has a fixed key.
-    let key = format!("ledger/7-{:08x}", rand::random::<u32>());
+    let key = format!("ledger/7-{}", uuid::Uuid::new_v4());
     let (plain, fenced) = (Mutex::new(Ledger::default()), Mutex::new(Ledger::default()));
 
     let (stops, stopped) = oneshot::channel();
@@ -59,13 +60,17 @@ fn main() -> Result<()> {
     })?;
 
     let (plain, fenced) = (plain.into_inner().expect("no panic"), fenced.into_inner().expect("no panic"));
-    println!("\nwithout fence: the total is {:?}. Bob's booking is gone, and nobody was told.", plain.total);
+    println!(
+        "\nwithout fence: the total is {:?}. Bob's booking is gone, and no error was reported.",
+        plain.total
+    );
     println!("with fence:    the total is {:?}. {SQL}", fenced.total);
     assert_eq!((plain.total, fenced.total), ("100, says Alice", "250, says Bob"));
     Ok(())
 }
 
-/// She is stopped right before her write. Her runtime has one thread, so that her lease is stopped with her, as a process' is.
+/// She is stopped right before her write. Her runtime has one thread, so its stop also stops the
+/// renewal of her lease, as in a stopped process.
 #[tokio::main(flavor = "current_thread")]
 async fn alice(
     config: &Config,
@@ -77,22 +82,23 @@ async fn alice(
 ) -> Result<()> {
     let coordinator = latchwork::connect(config).await?;
     let hold = coordinator.mutex(key)?.acquire().await?;
-    hold.check()?; // she does look, right before
+    hold.check()?; // she does look right before
     println!(
         "Alice holds with fence {}, computes the total, and is stopped before she writes it …",
         hold.token()
     );
     stops.send(()).expect("Bob waits for it");
-    // Blocks the whole thread: nothing of hers runs.
+    // Blocks the whole thread, so none of her tasks runs.
     if asleep.recv().is_err() {
-        return Ok(()); // Bob has failed, and says why
+        return Ok(()); // Bob failed, and reports why
     }
 
     plain.lock().expect("no panic").write("100, says Alice");
     let rows = fenced.lock().expect("no panic").write_fenced(hold.token().as_i64(), "100, says Alice");
     println!("… Alice goes on where she was, and writes. With her fence: {rows} rows changed.");
     assert_eq!(rows, 0, "a stale write is refused");
-    // A second look would have told her. It makes the gap small; only the fence closes it.
+    // A second look would have shown her the loss. It makes the gap small; only the fence closes
+    // it.
     assert_eq!(hold.lost().reason(), Some(LostReason::Expired));
     coordinator.close().await
 }
@@ -108,7 +114,7 @@ async fn bob(
 ) -> Result<()> {
     let coordinator = latchwork::connect(config).await?;
     if stopped.await.is_err() {
-        return Ok(()); // Alice has failed before she was stopped, and says why
+        return Ok(()); // Alice failed before she was stopped, and reports why
     }
     let hold = coordinator.mutex(key)?.acquire().await?;
     println!(

@@ -1,12 +1,13 @@
-//! A database bears four exports at a time, whichever of the fleet's instances run them.
+//! A database bears four exports at a time, from all instances of the fleet together.
 //!
 //! ```text
 //! cargo run --example limit_concurrency                        # on memory
 //! cargo run --example limit_concurrency -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! A semaphore limits *concurrency*, not *rate*: how many run at a time, not how many start in a second. Ten thousand short
-//! exports may pass through it in a second; a rate limiter is another thing.
+//! A semaphore limits *concurrency*, not *rate*: how many exports run at a time, not how many start
+//! in a second. Ten thousand short exports may pass in a second; to limit those takes a rate
+//! limiter.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +18,8 @@ use latchwork::{Coordinator, ErrorKind, Release, Result, Semaphore};
 const INSTANCES: usize = 3;
 const LIMIT: u32 = 4;
 const EXPORTS: usize = 12;
-/// Fixed, since the limit is stored under it for good: each run finds that of the first, or what an operator has set since.
+/// Fixed, since the limit is stored under it for good: each run finds the limit of the first run,
+/// or the one that an operator has set since.
 const KEY: &str = "examples/limit_concurrency";
 
 #[tokio::main]
@@ -25,16 +27,17 @@ async fn main() -> Result<()> {
     // A name, since `memory://` alone is private to each Coordinator.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://fleet".to_owned());
     let fleet = try_join_all((0..INSTANCES).map(|_| latchwork::connect(&url))).await?;
-    // The stored limit counts for all. The first acquisition stores this one, for good, where none is stored.
+    // The stored limit is everyone's limit. If none is stored, the first acquisition stores this
+    // one for good.
     let exports = |instance: usize| fleet[instance].semaphore_or_stored(KEY, LIMIT);
     assert_eq!(exports(0)?.acquire(1).await?.release().await?, Release::Released);
     let limit = exports(0)?.stored_limit().await?.expect("stored by the acquisition, if not before");
 
-    // A heavy one takes all permits or none; meanwhile there is none for others.
+    // A heavy export takes all permits or none. While it runs, none is left for others.
     let heavy = exports(0)?.acquire(limit).await?;
     assert!(exports(1)?.try_acquire(1).await?.is_none(), "all permits are taken");
     println!("instance 0 took all {limit} permits: a try of instance 1 was refused");
-    // An instance that insists on another limit is told.
+    // An instance that asks for another limit gets an error.
     let conflict = fleet[2].semaphore(KEY, limit + 1)?.acquire(1).await.expect_err("another limit is stored");
     assert_eq!(conflict.kind(), &ErrorKind::Conflict);
     println!("instance 2 insisted on the limit {}: {conflict}", limit + 1);
@@ -59,11 +62,12 @@ async fn main() -> Result<()> {
 }
 
 async fn export(semaphore: &Semaphore, weight: u32, database: &Database) -> Result<()> {
-    // Acquires, runs the work and releases. In order: nobody overtakes a heavy one that does not fit yet.
+    // Acquires, runs the work and releases. In order: no export overtakes a heavy one that does not
+    // fit yet.
     semaphore.with_permits(weight, async |_| database.export(weight).await).await
 }
 
-/// Knows how much was asked of it at once.
+/// Records how many exports ran at once.
 #[derive(Default)]
 struct Database {
     load: AtomicU32,

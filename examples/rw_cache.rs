@@ -1,4 +1,5 @@
-//! A cache that many instances read and whoever finds it stale refreshes: once, not once by each.
+//! A cache that many instances read. The first instance that finds it stale refreshes it, once for
+//! all.
 //!
 //! ```text
 //! cargo run --example rw_cache                        # on memory
@@ -16,7 +17,7 @@ const INSTANCES: usize = 4;
 const DAYS: u32 = 3;
 /// How long it takes to fetch a day's prices.
 const FETCH: Duration = Duration::from_millis(50);
-/// Readers who have come in wait so long for the others.
+/// How long a reader that has come in waits for the others.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::main]
@@ -24,7 +25,7 @@ async fn main() -> Result<()> {
     // A name, since `memory://` alone is private to each Coordinator.
     let url = std::env::args().nth(1).unwrap_or_else(|| "memory://fleet".to_owned());
     // Random, so that two runs of this example do not meet. A service has a fixed key.
-    let key = format!("prices-{:08x}", rand::random::<u32>());
+    let key = format!("prices-{}", uuid::Uuid::new_v4());
     let fleet = try_join_all((0..INSTANCES).map(|_| latchwork::connect(&url))).await?;
 
     let cache = Cache::default();
@@ -38,7 +39,7 @@ async fn main() -> Result<()> {
         try_join_all(morning).await?;
     }
 
-    // Readers are in together: each stays until all of them are there.
+    // The readers hold together: each stays until all of them have come in.
     let all_in = tokio::sync::Barrier::new(INSTANCES);
     let readers = fleet.iter().map(|coordinator| {
         let (lock, cache, all_in) = (coordinator.rwlock(&*key), &cache, &all_in);
@@ -58,12 +59,12 @@ async fn main() -> Result<()> {
     );
     println!("Then all {INSTANCES} read at once: readers wait for writers only.");
     assert_eq!(refreshes, DAYS, "each day is fetched once");
-    assert!(!cache.publish(stopped), "who held before is refused");
+    assert!(!cache.publish(stopped), "an earlier holder is refused");
     try_join_all(fleet.iter().map(Coordinator::close)).await?;
     Ok(())
 }
 
-/// What a loss does: `run` drops the work wherever it is. Answers the fence that it wrote with.
+/// Shows a loss: `run` drops the work wherever it is. Returns the fence of the interrupted write.
 async fn half_a_refresh(lock: &RwLock, cache: &Cache) -> Result<i64> {
     let hold = lock.write().await?;
     let fence = hold.token().as_i64();
@@ -74,15 +75,16 @@ async fn half_a_refresh(lock: &RwLock, cache: &Cache) -> Result<i64> {
     Ok(fence)
 }
 
-/// Reads; refreshes first if what it read is stale.
+/// Reads, and refreshes first if the cache is stale.
 async fn prices_of(day: u32, instance: usize, lock: &RwLock, cache: &Cache) -> Result<()> {
-    // Released before it asks to write: a reader that kept its hold and asked for more would wait for itself.
+    // The read hold is released before the write is asked for. A reader that kept it would wait for
+    // itself.
     let seen = lock.with_read(async |_| cache.read().await).await?;
     if seen >= day {
         return Ok(());
     }
     let hold = lock.write().await?;
-    // Another may have been faster between the two holds: look again.
+    // Another instance may have refreshed between the two holds, so look again.
     if hold.run(cache.read()).await? < day {
         println!("day {day}: instance {instance} refreshes, with fence {}", hold.token());
         assert!(hold.run(cache.refresh(hold.token().as_i64(), day)).await?, "nobody held since");
@@ -91,23 +93,24 @@ async fn prices_of(day: u32, instance: usize, lock: &RwLock, cache: &Cache) -> R
     Ok(())
 }
 
-/// Files on a shared disk. Whoever refreshes writes aside, under its fence, and then has that count in one step: stopped
-/// before, it has changed nothing that anybody reads. The files before are removed then: a reader, who looks
-/// which count and reads them after that, would not find them any more beside a writer.
+/// Files on a shared disk. A refresh writes new files under its fence, and then makes them current
+/// in one step; a refresh that stops earlier has changed nothing that a reader sees. It then
+/// removes the old files. Without the lock, a reader that looks up the current files and reads them
+/// afterwards might find them removed.
 #[derive(Default)]
 struct Cache(Mutex<Disk>);
 
 #[derive(Default)]
 struct Disk {
-    /// The fence of those that count.
+    /// The fence of the current files.
     current: i64,
-    /// The day whose prices they are, by fence; `None` while they are written.
+    /// The day of the prices, by fence; `None` while the files are written.
     files: BTreeMap<i64, Option<u32>>,
     refreshes: u32,
 }
 
 impl Cache {
-    /// The day whose prices it has; 0 before the first.
+    /// The day of the current prices; 0 before the first refresh.
     async fn read(&self) -> u32 {
         let current = self.disk().current;
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -120,7 +123,7 @@ impl Cache {
         }
     }
 
-    /// Answers whether what it wrote counts.
+    /// Returns whether the written files became current.
     async fn refresh(&self, fence: i64, day: u32) -> bool {
         self.disk().files.insert(fence, None);
         tokio::time::sleep(FETCH).await;
@@ -128,7 +131,8 @@ impl Cache {
         self.publish(fence)
     }
 
-    /// One step, as a row with `WHERE fence <= $1`: of one who has lost its hold and does not know it, the next holder's stay.
+    /// One step, as an `UPDATE … WHERE fence <= $1` is. A holder that lost its hold without knowing
+    /// it does not replace the files of the next holder.
     fn publish(&self, fence: i64) -> bool {
         let mut disk = self.disk();
         if disk.current > fence {

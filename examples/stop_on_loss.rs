@@ -1,12 +1,13 @@
-//! A service whose work stops when its lock is lost, and that gives everything back when it is asked to end.
+//! A service whose work stops when its lock is lost, and that ends in order when it is asked to.
 //!
 //! ```text
-//! cargo run --example stop_on_loss                        # on memory, where it cuts its own line to the coordinator
+//! cargo run --example stop_on_loss                        # on memory, where it cuts its own connection
 //! cargo run --example stop_on_loss -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
 //! ```
 //!
-//! Press ctrl-c, or send SIGTERM: it ends in order. (Not while the line is cut: then `close` fails and says so, and the lease's end
-//! frees what was held.) On a server of yours, stop that one for a few seconds and see the same.
+//! Press ctrl-c, or send SIGTERM: it ends in order. (Not while the connection is cut: then `close`
+//! fails and reports it, and the end of the lease frees the lock.) On your own server, stop the
+//! server for a few seconds to see the same.
 
 use std::time::Duration;
 
@@ -27,14 +28,16 @@ async fn main() -> Result<()> {
         }
     };
     // Random, so that two runs of this example do not meet. A service has a fixed key.
-    let lock = coordinator.mutex(format!("importer-{:08x}", rand::random::<u32>()))?;
-    // Whatever ends the work, an error or a panic too, the coordinator is closed behind it, which waits until the server has
-    // confirmed that nothing is held: the next instance need not wait for our lease to run out.
+    let lock = coordinator.mutex(format!("importer-{}", uuid::Uuid::new_v4()))?;
+    // Whatever ends the work, also an error or a panic, the coordinator is closed afterwards. The
+    // close waits until the server has confirmed that nothing is held, so the next instance need
+    // not wait for our lease to run out.
     coordinator
         .close_after(async |_| {
             tokio::select! {
                 biased; // the handlers of signals are set before the work begins
-                // The service is dropped where it awaits, and its guard with it: that releases in the background.
+                // The service is dropped at its current await, and its guard with it. The guard
+                // releases in the background.
                 signal = asked_to_end() => {
                     println!("{signal}: ending");
                     Ok(())
@@ -52,7 +55,8 @@ async fn service(lock: &Mutex, link: Option<Link>) -> Result<()> {
     if let Some(link) = &link {
         link.heal();
     }
-    // A lost hold stays lost. The next one comes with a new lease, by itself, and with a higher fence.
+    // A lost hold stays lost. The next one comes with a new lease, which opens by itself, and a
+    // higher fence.
     let hold = lock.acquire().await?;
     println!("holds again, with fence {}", hold.token());
     assert!(hold.token() > first);
@@ -62,16 +66,17 @@ async fn service(lock: &Mutex, link: Option<Link>) -> Result<()> {
     Ok(())
 }
 
-/// Works until the hold is lost. Answers the fence it had.
+/// Works until the hold is lost. Returns its fence.
 async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
     // With a fixed end, so that a job that hangs does not hold for ever.
     let hold = lock.acquire_with(Acquire::new().max_hold(Duration::from_secs(4))).await?;
     println!("holds with fence {}", hold.token());
 
-    // For those who pause their writes as soon as the coordinator does not answer, while the hold is still theirs.
+    // For services that pause their writes as soon as the coordinator does not answer, while they
+    // still hold.
     let states =
         tokio::spawn(hold.states().inspect(|state| println!("  state: {state:?}")).collect::<Vec<_>>());
-    // For others who have to know: owned and 'static, so it goes anywhere.
+    // For other parts of the program: owned and `'static`, so it can go to any task.
     let lost = hold.lost();
     let alert = tokio::spawn(async move { println!("  alert: {}", lost.await) });
 
@@ -79,8 +84,8 @@ async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
         println!("the line to the coordinator is cut");
         link.cut();
     }
-    // This job hangs; it is dropped when the hold is lost. (What a job gave to spawn_blocking is not: share the hold with it by
-    // an Arc, and let it look at `hold.check()` between its steps.)
+    // This job hangs, and is dropped when the hold is lost. (A job in `spawn_blocking` is not
+    // dropped: give it the hold in an `Arc`, and let it call `hold.check()` between its steps.)
     let Err(lost) = hold.run(std::future::pending::<()>()).await else { unreachable!("the job hangs") };
     let reason = lost.lost_reason().expect("a loss");
     println!("the job was dropped: {lost}");
@@ -93,12 +98,12 @@ async fn lose(lock: &Mutex, link: Option<&Link>) -> Result<Token> {
         assert!(states.contains(&LeaseState::Suspended), "one is warned before the deadline");
         assert_eq!(reason, LostReason::Expired);
     }
-    // A release says so too: somebody else may have held since.
+    // The release reports the loss too: another client may have held since.
     assert_eq!(hold.release().await?, Release::AlreadyLost(reason));
     Ok(hold.token())
 }
 
-/// Whichever signal comes first.
+/// Waits for the first of the signals.
 #[cfg(unix)]
 async fn asked_to_end() -> &'static str {
     use tokio::signal::unix::{SignalKind, signal};

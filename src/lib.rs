@@ -1,4 +1,5 @@
-//! Distributed coordination recipes over Redis, ZooKeeper, etcd and memory: one meaning, any coordinator.
+//! Distributed coordination recipes over Redis, ZooKeeper, etcd and memory: one meaning, any
+//! coordinator.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> latchwork::Result<()> {
@@ -17,48 +18,54 @@
 //!
 //! [`with`] connects and closes; by hand it is [`connect`] and [`Coordinator::close`].
 //!
-//! The cargo features `redis`, `zookeeper` and `etcd` (which needs `protoc` to build) choose the backends; the URL
-//! chooses among them. Latchwork runs on tokio only.
+//! The cargo features `redis`, `zookeeper` and `etcd` (which needs `protoc` to build) choose the
+//! backends; the URL chooses among them. Latchwork runs on tokio only.
 //!
 //! # The guide
-//! * [Choosing a backend](guide::choosing): what each promises, and where each ends.
-//! * [What a lock can and cannot promise](guide::promises). In short: a lease lock alone does not keep data safe, since a process
-//!   may be paused between its look at the lock and its write. Every exclusive hold has a *fencing token* ([`Fenced::token`]) that
-//!   rises from holder to holder: send it with each write, and let the resource refuse a lower one.
-//! * [Fencing with SQL](guide::fencing): `UPDATE ledger SET total = $2, fence = $1 WHERE id = 7 AND fence <= $1`.
-//! * [Recipes](guide::recipes): [`Mutex`], [`ReentrantMutex`], [`RwLock`] with downgrade, [`Semaphore`] with weights; how a job ends.
-//! * [Coming from](guide::coming_from) Redisson, Curator, kazoo, etcd or Redlock: their words, and ours.
-//! * [Testing your service](guide::testing) on memory, with time that does not pass and faults on order.
+//! * [Choosing a backend](guide::choosing): what each promises, and its limits.
+//! * [Connecting](guide::connecting): cargo features, URLs and their options, settings files.
+//! * [What a lock can and cannot promise](guide::promises). In short: a lease lock alone does not
+//!   keep data safe, since a process may be paused between its look at the lock and its write.
+//!   Every exclusive hold has a *fencing token* ([`Fenced::token`]) that rises from holder to
+//!   holder: send it with each write, and let the resource refuse a lower one.
+//! * [Fencing with SQL](guide::fencing): `UPDATE ledger SET total = $2, fence = $1 WHERE id = 7 AND
+//!   fence <= $1`.
+//! * [Recipes](guide::recipes): [`Mutex`], [`ReentrantMutex`], [`RwLock`] with downgrade,
+//!   [`Semaphore`] with weights; how a job ends.
+//! * [Coming from](guide::coming_from) Redisson, Curator, kazoo, etcd or Redlock: their words, and
+//!   ours.
+//! * [Testing your service](guide::testing) on memory, with simulated time and planned faults.
 //! * [Every error, and what to do](guide::errors); [on call](guide::on_call).
-//! * [Who is trusted with what](guide::trust), and the access control that enforces it.
+//! * [Trust between clients](guide::trust), and the access control that enforces it.
 //! * [Sharing locks](guide::sharing) with Curator and `etcdctl`.
 //! * [What may stay on a server](guide::left_on_servers), and what idle keys cost.
 //! * [A backend of your own](guide::own_backend), and the suite that it must pass.
 
-// Documentation only: no build but that of the documentation, and of its tests, has it.
+// Only builds of the documentation and its tests include the guide.
 #[cfg(any(doc, doctest))]
 pub mod guide;
 
 use std::sync::Arc;
 
 pub use latchwork_core::recipes::{
-    Acquire, Mutex, MutexGuard, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore,
-    WriteGuard,
+    Acquire, Member, MultiGuard, MultiLock, Mutex, MutexGuard, Permit, ReadGuard, ReentrantGuard,
+    ReentrantMutex, RwLock, Semaphore, WriteGuard,
 };
 pub use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, Eviction, Fenced,
     Hold, Kind, Loss, LostReason, Moment, Name, Owner, Release, Result, Run, Secret, Token, contracts,
-    decide, memory,
+    decide, memory, support,
 };
 
 /// Connects to the coordinator that a URL (or a [`Config`]) names.
 ///
-/// `memory://`, `memory://name`, `redis://host[:port][/db]`, `zookeeper://h1,h2,h3/chroot`, `etcd://h1,h2,h3`;
-/// user, password, namespace, TTL and timeouts are parts of the URL or fields of [`Config`]. One deadline
-/// (`connect_timeout`, default 5 s) covers all of it.
+/// `memory://`, `memory://name`, `redis://host[:port][/db]`, `zookeeper://h1,h2,h3/chroot`,
+/// `etcd://h1,h2,h3`; user, password, namespace, TTL and timeouts are parts of the URL or fields of
+/// [`Config`]. One deadline (`connect_timeout`, default 5 s) covers all of it.
 ///
 /// # Errors
-/// `InvalidArgument` naming `url` or the field; `Unavailable`, `WrongServer`, `Forbidden` or `Misconfigured`.
+/// `InvalidArgument` naming `url` or the field; `Unavailable`, `WrongServer`, `Forbidden` or
+/// `Misconfigured`.
 ///
 /// # Cancel safety
 /// A dropped connect leaves nothing on the server beyond a lease that runs out.
@@ -66,8 +73,9 @@ pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Resu
     latchwork_core::connect(&connectors(), &to.try_into().map_err(Into::into)?).await
 }
 
-/// Connects as [`connect`], runs `work`, and gives everything back on each way out: when the work is done, when it fails (an early
-/// `?`), and when it panics. For `main` and for jobs: the next process waits for nothing of this one's.
+/// Connects as [`connect`], runs `work`, and gives everything back on each way out: when the work
+/// succeeds, fails (an early `?`) or panics. For `main` and for jobs: the next process need not
+/// wait for anything of this one.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -88,7 +96,7 @@ pub async fn connect(to: impl TryInto<Config, Error = impl Into<Error>>) -> Resu
 /// As the work, once everything is given back.
 ///
 /// # Cancel safety
-/// Dropped, it gives everything back in the background, as far as the runtime lives on.
+/// When dropped, it gives everything back in the background, as long as the runtime lives.
 pub async fn with<T, E>(
     to: impl TryInto<Config, Error = impl Into<Error>>,
     work: impl AsyncFnOnce(Coordinator) -> std::result::Result<T, E>,
@@ -99,9 +107,10 @@ where
     connect(to).await?.close_after(work).await
 }
 
-/// As [`connect`], but returns at once and connects in the first operation: for services that must start
-/// without their coordinator. An operation then also answers what [`connect`] would have. Until it is connected its
-/// [`lease`](Coordinator::lease) is suspended; every handle of that is one of the connection's lease then.
+/// As [`connect`], but returns at once and connects in the first operation: for services that must
+/// start without their coordinator. An operation may then also fail as [`connect`] does. Until it
+/// is connected, the [`lease`](Coordinator::lease) is suspended; handles taken meanwhile follow the
+/// real lease afterwards.
 ///
 /// # Errors
 /// `InvalidArgument` only.
@@ -112,12 +121,12 @@ pub fn connect_lazy(to: impl TryInto<Config, Error = impl Into<Error>>) -> Resul
     latchwork_core::connect_lazy(&connectors(), &to.try_into().map_err(Into::into)?)
 }
 
-/// The backends that this build has, by their cargo features.
+/// The names of the backends in this build, chosen by cargo features.
 pub fn compiled_backends() -> Vec<&'static str> {
     connectors().iter().map(|connector| connector.name()).collect()
 }
 
-/// The connectors that this build has.
+/// The connectors of the backends in this build.
 pub fn connectors() -> Vec<Arc<dyn Connector>> {
     vec![
         #[cfg(feature = "memory")]
@@ -131,7 +140,7 @@ pub fn connectors() -> Vec<Arc<dyn Connector>> {
     ]
 }
 
-// The README's programs are tested like any other example.
+// Runs the README's programs as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,11 +1,11 @@
-//! The guide names what there is: the tests that it calls as witnesses, every kind of error, every reason of loss, every
-//! capability.
+//! The guide names only what exists: the tests that it cites, and every kind of error, reason of
+//! loss and capability.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Names of other programs' things.
+/// Names that belong to other programs.
 const FOREIGN: [&str; 1] = ["extra_lock_patterns"];
 
 fn page(name: &str) -> String {
@@ -16,7 +16,7 @@ fn read(file: &Path) -> String {
     fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// All that is in backticks and could be a name of Rust's, with at least two underscores.
+/// The words in backticks that could be names in Rust code, with at least two underscores.
 fn names_in(text: &str) -> BTreeSet<String> {
     let code = text.split('`').skip(1).step_by(2);
     code.filter(|word| {
@@ -26,7 +26,7 @@ fn names_in(text: &str) -> BTreeSet<String> {
     .collect()
 }
 
-/// The functions and fields of all sources below a folder.
+/// The functions and fields in all sources below a folder.
 fn declared_in(folder: &Path, into: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).expect("a folder of this repository") {
         let path = entry.expect("read").path();
@@ -42,9 +42,9 @@ fn declared_in(folder: &Path, into: &mut BTreeSet<String>) {
     }
 }
 
-/// The variants of an enum of core's errors.
+/// The variants of an enum in core's `error/kind.rs`.
 fn variants(name: &str) -> Vec<String> {
-    let source = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("core/src/error.rs"));
+    let source = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("core/src/error/kind.rs"));
     let body = source.split_once(&format!("pub enum {name} {{\n")).expect("the enum is there").1;
     let body = body.split_once("\n}").expect("it ends").0;
     let named = body.lines().filter_map(|line| line.strip_prefix("    "));
@@ -67,13 +67,13 @@ fn every_test_that_a_page_names_is_there() {
     for entry in fs::read_dir(root.join("src/guide")).expect("the guide") {
         let path = entry.expect("read").path();
         named.extend(names_in(&read(&path)));
-        // A page may name another.
+        // A page may name another page.
         declared.extend(path.file_stem().and_then(|stem| Some(stem.to_str()?.to_owned())));
     }
     declared.extend(FOREIGN.map(str::to_owned));
-    assert!(named.contains("lease_deadline_loss_is_final"), "the pages are read wrongly: {named:?}");
+    assert!(named.contains("lease_deadline_loss_is_final"), "this test misreads the pages: {named:?}");
     let unknown: Vec<_> = named.difference(&declared).collect();
-    assert!(unknown.is_empty(), "nothing of that name: {unknown:?}");
+    assert!(unknown.is_empty(), "the guide names what does not exist: {unknown:?}");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn every_error_and_every_loss_has_its_row() {
     let page = page("errors.md");
     for (name, some) in [("ErrorKind", "Deadlock"), ("LostReason", "Revoked")] {
         let variants = variants(name);
-        assert!(variants.iter().any(|variant| variant == some), "core is read wrongly: {variants:?}");
+        assert!(variants.iter().any(|variant| variant == some), "this test misreads core: {variants:?}");
         for variant in variants {
             let row = [format!("\n| `{variant}`"), format!("\n| `{variant} {{")];
             assert!(row.iter().any(|row| page.contains(row)), "{name}::{variant} has no row");

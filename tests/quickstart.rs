@@ -1,5 +1,6 @@
-//! What the quickstart counts: its modules, since an example is built as a program or as tests, and the program is run too.
-#![allow(dead_code, reason = "the show itself is not played here")]
+//! The tests of the quickstart's own modules. An example is built either as a program or as tests,
+//! and this one is also run as a program.
+#![allow(dead_code, reason = "the quickstart itself does not run here")]
 
 #[path = "../examples/quickstart/event.rs"]
 mod event;

@@ -1,18 +1,19 @@
-//! Bad URLs and bad surroundings, as a user of the library meets them: on every backend of this build each is told by a typed
-//! error that names what is wrong, in time, and never with the password. (No server is needed here: another kind of server behind
-//! a URL is met by each backend's own tests.)
+//! Bad URLs and bad surroundings, as a user of the library meets them. On every backend of this
+//! build, the answer is a typed error that names what is wrong, comes in time, and never has the
+//! password. No test here needs a server: each backend's own tests have the URL that leads to
+//! another kind of server.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use latchwork::{Address, Config, Error, ErrorKind, Secret};
-use latchwork_conformance::servers::Kind;
+use latchwork_servers::Kind;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 
-/// In every URL here, and in no text that anybody is shown.
+/// In every URL here, and in no text that is shown.
 const PASSWORD: &str = "hunter2";
-/// A busy machine's share of every bound.
+/// The time that a busy machine adds to every bound.
 const NOISE: Duration = Duration::from_secs(5);
 
 /// The backends of this build that are reached over a network.
@@ -20,12 +21,12 @@ fn backends() -> impl Iterator<Item = Kind> {
     Kind::ALL.into_iter().filter(|kind| latchwork::compiled_backends().contains(&kind.name()))
 }
 
-/// What connecting says, now and lazily; seen by the eyes of whoever reads the log (`--nocapture` shows it).
+/// The error of a connect. `--nocapture` shows it as a log would.
 async fn refused(url: &str) -> Error {
     let error = latchwork::connect(url).await.expect_err(url);
     println!("{url}\n  {error}");
     assert_eq!(error.operation(), error.argument().is_none().then_some("connect"));
-    // What caused it, as the client crate shows that, and the chain as a service prints it.
+    // The cause as the client crate prints it, and the chain as a service prints it.
     assert!(!format!("{:?}", error.cause()).contains(PASSWORD), "{url}");
     let mut cause: Option<&dyn std::error::Error> = Some(&error);
     while let Some(error) = cause {
@@ -132,7 +133,7 @@ async fn a_configuration_made_by_hand_is_checked_too() {
     }
 }
 
-/// A server that treats every connection so; its address.
+/// Starts a server that treats every connection in this way. Returns its address.
 async fn listener(treat: fn(TcpStream)) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let addr = listener.local_addr().expect("bound");
@@ -153,7 +154,7 @@ async fn nobody_at_the_address_is_unavailable_in_time() {
     for (at, within) in [
         (silent.await.to_string(), Duration::from_secs(1)),
         (closed.to_string(), Duration::ZERO),
-        // RFC 2606: no such name will ever be.
+        // RFC 2606: this name never exists.
         ("nowhere.invalid:1".to_owned(), Duration::from_secs(1)),
     ] {
         for kind in backends() {
@@ -168,12 +169,13 @@ async fn nobody_at_the_address_is_unavailable_in_time() {
 }
 
 #[tokio::test]
-async fn one_who_hangs_up_is_told_in_time() {
+async fn a_server_that_hangs_up_is_reported_in_time() {
     let at = listener(drop).await;
     for kind in backends() {
         let started = Instant::now();
         let error = refused(&format!("{kind}://app:hunter2@{at}")).await;
-        // Any server that is being stopped does so too, and a proxy without its server: ours cannot be excluded.
+        // A server that is being stopped hangs up too, and so does a proxy without its server, so
+        // the error cannot say that the URL is wrong.
         assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
         let text = error.to_string();
         assert!(
@@ -184,9 +186,9 @@ async fn one_who_hangs_up_is_told_in_time() {
     }
 }
 
-/// One who connects lazily hears the same from the first operation, and again from the next.
+/// A lazy client reports the same from its first operation, and again from the next.
 #[tokio::test]
-async fn a_lazy_client_hears_it_from_its_operations() {
+async fn a_lazy_client_reports_it_from_its_operations() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     for kind in backends() {
         let url = format!("{kind}://app:hunter2@{closed}?connect_timeout=500ms&ttl=1s");
@@ -201,13 +203,13 @@ async fn a_lazy_client_hears_it_from_its_operations() {
         }
         let tried = mutex.try_acquire().await.expect_err("nobody is there");
         assert_eq!(*tried.kind(), ErrorKind::Unavailable, "{tried}");
-        lazy.close().await.expect("nothing to give back");
+        lazy.close().await.expect("there is nothing to leave");
     }
 }
 
-/// No arithmetic of ours breaks on the longest of all durations.
+/// No arithmetic overflows on the longest durations.
 #[tokio::test]
-async fn durations_without_an_end_are_taken_as_such() {
+async fn the_longest_durations_mean_no_end() {
     let coordinator = latchwork::connect("memory://").await.expect("memory");
     let mutex = coordinator.mutex("a").expect("a good key");
     let options = latchwork::Acquire::new().within(Duration::MAX).max_hold(Duration::MAX);
@@ -222,9 +224,10 @@ async fn durations_without_an_end_are_taken_as_such() {
     coordinator.close().await.expect("closed");
 }
 
-/// What cannot be a queue's place on a server is told when its handle is made, though nothing is connected yet.
+/// A handle with an address that cannot exist on the server is refused, although the client is not
+/// connected yet.
 #[tokio::test]
-async fn a_foreign_name_that_is_none_is_refused_by_name_without_io() {
+async fn an_impossible_exact_address_is_refused_by_name_without_io() {
     for kind in backends() {
         let bad = match kind {
             Kind::Redis => "a{b",
@@ -235,7 +238,7 @@ async fn a_foreign_name_that_is_none_is_refused_by_name_without_io() {
         let coordinator = latchwork::connect_lazy(url.as_str()).expect("nothing is asked of a server");
         let error = coordinator.mutex(Address::exact(bad)).expect_err(bad);
         assert_eq!((error.argument(), error.key()), (Some("key"), Some(bad)), "{error}");
-        // On etcd only a mutex takes a place that other programs know.
+        // On etcd only a mutex can share an address with other programs.
         assert_eq!(coordinator.rwlock(Address::exact(bad)).is_ok(), kind == Kind::Etcd, "{kind:?}");
         assert!(coordinator.mutex(bad).is_ok(), "{kind:?}");
         coordinator.close().await.expect("never connected");

@@ -1,143 +1,98 @@
-//! A connected client of etcd.
+//! The contracts' traits, implemented on the client.
 
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{self, Backend, Close, Join, Joined, Lease, Names, Page, SequentialNodes};
-use latchwork_core::decide::queue::TOMBSTONE;
+use latchwork_core::contracts::{
+    Backend, Close, Entry, Join, Joined, Lease, Leave, Node, NodeState, Page, SequentialNodes,
+};
 use latchwork_core::decide::{Claim, admitted_prefix};
-use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, LostReason, Result};
-use parking_lot::Mutex;
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
 
-use crate::driver::Driver;
+use crate::client::Client;
+use crate::driver::{Compare, Driver, Op, Order, Range, StoredKey, Txn};
 use crate::error::Failure;
-use crate::keys::{Layout, NodeValue, Queue};
-use crate::lease::{Leases, revoke_in_time};
-use crate::leftovers::Leftovers;
-use crate::terms::{Entry, Guard, Order, Range, Step};
-use crate::view::{Member, stored_limit};
-use crate::watch::Watches;
-use crate::{join, recheck, stream, view};
+use crate::layout::{NodeData, Queue};
+use crate::queue::limit::stored_limit;
+use crate::queue::list::{self, Member};
+use crate::queue::node::EtcdNode;
+use crate::queue::{join, leave, wait};
 
-/// So many values are read at once for a listing: each is as large as a request may be, at most.
+/// How many values one request of a listing reads: each is as large as a request may be, at most.
 const VALUES: usize = 32;
-
-/// What a close whose time is over has for saying how far it came.
-const GRACE: Duration = Duration::from_millis(100);
 
 /// A client of etcd: one channel, one lease for all its nodes, one stream of watches.
 pub struct EtcdBackend {
-    client: Arc<Client>,
-    // The answer of the close that is under way, for all who ask.
-    closing: Mutex<Option<watch::Receiver<Option<Result<()>>>>>,
-}
-
-/// What the backend and its nodes share.
-#[derive(Debug)]
-pub(crate) struct Client {
-    pub(crate) driver: Driver,
-    pub(crate) layout: Layout,
-    pub(crate) leases: Arc<Leases>,
-    pub(crate) watches: Arc<Watches>,
-    pub(crate) names: Names,
-    pub(crate) leftovers: Arc<Leftovers>,
-    tasks: [AbortHandle; 2],
+    client: Client,
 }
 
 impl EtcdBackend {
-    pub(crate) fn new(driver: Driver, layout: Layout, leases: Leases) -> Self {
-        let (watches, commands) = Watches::new();
-        let lease = leases.current().lease.clone();
-        let stream = tokio::spawn(stream::run(driver.clone(), Arc::clone(&watches), commands));
-        let recheck = tokio::spawn(recheck::run(driver.clone(), Arc::clone(&watches), lease.lease().clone()));
-        let tasks = [stream.abort_handle(), recheck.abort_handle()];
-        let leftovers = Leftovers::new(
-            driver.clone(),
-            layout.clone(),
-            lease.clock().clone(),
-            leases.runtime.clone(),
-            TOMBSTONE,
-        );
-        let (leases, names) = (Arc::new(leases), Names::default());
-        let client = Client { driver, layout, leases, watches, names, leftovers, tasks };
-        Self { client: Arc::new(client), closing: Mutex::default() }
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
     }
 
-    /// The values of these entries of a queue. Those of other programs are not read: they may be large, and say nothing to us.
-    async fn values(&self, queue: &Queue, of: impl Iterator<Item = &Member>) -> Result<Vec<NodeValue>> {
+    fn driver(&self) -> &Driver {
+        &self.client.nodes.driver
+    }
+
+    /// The keys of a queue, for a client that is open.
+    fn queue(&self, address: &Address) -> Result<Queue> {
+        match self.client.nodes.leases.is_closed() {
+            true => Err(Error::closed()),
+            false => self.client.layout.queue(address),
+        }
+    }
+
+    /// Reads the data of these nodes. Values of other programs are not read: they may be large, and
+    /// mean nothing here.
+    async fn data(&self, queue: &Queue, of: impl Iterator<Item = &Member>) -> Result<Vec<NodeData>> {
         let keys: Vec<_> = of.map(|member| member.key.clone()).collect();
-        let ours: Vec<_> = keys.iter().filter(|key| queue.is_ours(key)).cloned().map(Step::Get).collect();
+        let ours: Vec<_> = keys.iter().filter(|key| queue.is_ours(key)).cloned().map(Op::Get).collect();
         let mut reads = match ours.is_empty() {
             true => Vec::new(),
-            false => self.client.driver.read(ours).await?.reads,
+            false => self.driver().read(ours).await?.reads,
         }
         .into_iter();
         Ok(keys
             .iter()
             .map(|key| {
                 let read = if queue.is_ours(key) { reads.next() } else { None };
-                // Gone since the listing, or another program's.
-                let value = read.and_then(|found| found.entries.into_iter().next()).map(|entry| entry.value);
-                NodeValue::read(key, &value.unwrap_or_default())
+                // Without a value the node has left since the listing, or is another program's.
+                let value = read.and_then(|found| found.keys.into_iter().next()).map(|stored| stored.value);
+                NodeData::read(key, &value.unwrap_or_default())
             })
             .collect())
-    }
-
-    /// A queue's place, for a client that is open.
-    fn queue(&self, address: &Address) -> Result<Queue> {
-        match self.client.leases.is_closed() {
-            true => Err(Error::closed()),
-            false => self.client.layout.queue(address),
-        }
-    }
-}
-
-impl Client {
-    fn stop(&self) {
-        self.leases.stop();
-        self.leftovers.stop();
-        self.tasks.iter().for_each(AbortHandle::abort);
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        self.stop();
     }
 }
 
 #[async_trait]
 impl SequentialNodes for EtcdBackend {
     async fn join(&self, join: &Join) -> Result<Joined> {
-        join::join(&self.client, join).await
+        join::join(&self.client.nodes, self.client.layout.queue(&join.queue)?, join).await
     }
 
     async fn abandon(&self, join: &Join) -> Result<()> {
-        join::abandon(&self.client, join).await
+        leave::abandon(&self.client.nodes, &self.client.layout.queue(&join.queue)?, join).await
     }
 
-    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<contracts::Entry>> {
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
         let queue = self.queue(queue)?;
-        // As a reader sees it: everything.
-        let (view, limit) = view::read(&self.client.driver, &queue, Claim::Shared, Order::Oldest).await?;
-        let claims: Vec<_> = view.members.iter().map(|member| member.claim).collect();
-        let marked = view.members.iter().rposition(|member| member.marked).map_or(0, |last| last + 1);
+        // As for a reader, since that reads the whole queue.
+        let (listing, limit) = list::read(self.driver(), &queue, Claim::Shared, Order::Oldest).await?;
+        let claims: Vec<_> = listing.members.iter().map(|member| member.claim).collect();
+        let marked = listing.members.iter().rposition(|member| member.marked).map_or(0, |last| last + 1);
         let admitted = admitted_prefix(&claims, marked, limit.permits().unwrap_or(0));
-        let shown = view.members.iter().enumerate().filter(|(_, member)| member.created > page.after);
+        let shown = listing.members.iter().enumerate().filter(|(_, member)| member.created > page.after);
         let shown: Vec<_> = shown.take(page.most).collect();
         let mut entries = Vec::with_capacity(shown.len());
         for part in shown.chunks(VALUES) {
-            let values = self.values(&queue, part.iter().map(|(_, member)| *member)).await?;
-            entries.extend(part.iter().zip(values).map(|((at, member), value)| contracts::Entry {
+            let data = self.data(&queue, part.iter().map(|(_, member)| *member)).await?;
+            entries.extend(part.iter().zip(data).map(|((at, member), data)| Entry {
                 sequence: member.created,
                 claim: member.claim,
                 admitted: *at < admitted,
-                label: value.label.to_string(),
-                age: value.age(),
+                label: data.label.to_string(),
+                age: data.age(),
             }));
         }
         Ok(entries)
@@ -147,28 +102,27 @@ impl SequentialNodes for EtcdBackend {
         let queue = self.queue(queue)?;
         let order = Order::CreatedAt(sequence);
         let range = Range { prefix: queue.prefix.clone(), order, limit: 0, keys_only: true };
-        let (found, _) = self.client.driver.range(range).await?;
+        let (found, _) = self.driver().range(range).await?;
         let mut was_there = false;
-        // One, unless a foreign transaction made several.
-        for Entry { key, .. } in found.entries.into_iter().filter(|entry| queue.claim(entry).is_some()) {
-            let created = Guard::Created(key.clone(), sequence);
-            was_there |=
-                self.client.driver.transact(vec![created], vec![Step::Delete(key)], Vec::new()).await?.held;
+        // One key, unless another program's transaction created several.
+        for StoredKey { key, .. } in found.keys.into_iter().filter(|stored| queue.claim(stored).is_some()) {
+            let delete = Txn::when(Compare::Created(key.clone(), sequence), vec![Op::Delete(key)]);
+            was_there |= self.driver().txn(delete).await?.succeeded;
         }
         Ok(was_there)
     }
 
     async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
         let queue = self.queue(queue)?;
-        let outcome = self.client.driver.read(vec![Step::Get(queue.limit.into())]).await?;
-        stored_limit(outcome.reads.first()).known()
+        let read = self.driver().read(vec![Op::Get(queue.limit.into())]).await?;
+        stored_limit(read.reads.first()).known()
     }
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         let queue = self.queue(queue)?;
         // Without a lease: a stored limit stays.
-        let put = Step::Put { key: queue.limit, value: limit.to_string().into_bytes(), lease: 0 };
-        match self.client.driver.transact(Vec::new(), vec![put], Vec::new()).await {
+        let put = Op::Put { key: queue.limit, value: limit.to_string().into_bytes(), lease: 0 };
+        match self.driver().txn(Txn::always(vec![put])).await {
             Err(Failure::Full(error)) => {
                 Err(Error::new(ErrorKind::Unknown, "a full server may have stored it").because(error))
             }
@@ -196,42 +150,30 @@ impl Backend for EtcdBackend {
     }
 
     fn lease(&self) -> Lease {
-        self.client.leases.current().lease.lease().clone()
+        self.client.nodes.leases.current().lease.lease().clone()
     }
 
     async fn close(&self, how: Close) -> Result<()> {
-        let mut answer = {
-            let mut closing = self.closing.lock();
-            closing
-                .get_or_insert_with(|| {
-                    let (sender, receiver) = watch::channel(None);
-                    self.client.stop();
-                    // Behind that no other one comes.
-                    let session = self.client.leases.current();
-                    match how {
-                        // Left to run out: a client that died does not know that it did.
-                        Close::Abrupt => {
-                            sender.send_replace(Some(Ok(())));
-                        }
-                        Close::Orderly => {
-                            session.lease.end(LostReason::Closed);
-                            let driver = self.client.driver.clone();
-                            self.client.leases.runtime.spawn(async move {
-                                sender.send_replace(Some(revoke_in_time(&driver, session.id).await));
-                            });
-                        }
-                    }
-                    receiver
-                })
-                .clone()
-        };
-        let told = async { answer.wait_for(Option::is_some).await.ok().and_then(|answer| answer.clone()) };
-        // The task that tells may be gone with its runtime, or nobody may drive that: the lease runs out.
-        let within = self.client.driver.request_timeout() + GRACE;
-        tokio::time::timeout(within, told).await.ok().flatten().unwrap_or_else(|| {
-            let why = "the runtime that closes ended, or is not driven; the lease runs out by itself";
-            Err(Error::new(ErrorKind::Unavailable, why))
-        })
+        self.client.close(how).await
+    }
+}
+
+#[async_trait]
+impl Node for EtcdNode {
+    fn state(&self) -> &NodeState {
+        &self.own.state
+    }
+
+    async fn admitted(&self) -> Result<()> {
+        wait::until_admitted(self).await
+    }
+
+    async fn leave(&self) -> Result<Leave> {
+        leave::leave(self).await
+    }
+
+    async fn downgrade(&self) -> Result<()> {
+        EtcdNode::downgrade(self).await
     }
 }
 
@@ -239,7 +181,7 @@ impl fmt::Debug for EtcdBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdBackend")
             .field("lease", &self.lease())
-            .field("watches", &self.client.watches)
+            .field("watches", &self.client.nodes.watches)
             .finish()
     }
 }

@@ -1,4 +1,4 @@
-//! The client crate's errors become ours here, and nowhere else.
+//! The client crate's errors, translated into ours.
 
 use std::borrow::Cow;
 use std::io;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use etcd_client::Error as ClientError;
 use latchwork_core::{Error, ErrorKind, LostReason};
 
-use crate::incarnation::Past;
-
-/// Why a request failed: the cases that the backend acts upon, and all others, as the user sees them.
+/// Why a request failed: the cases that the backend acts on, and all others as the user sees them.
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
-    /// The server does not know the lease: nothing was carried out.
+    /// The server does not know the lease, and has carried out nothing.
     LeaseGone,
-    /// The server has no space. It looks at its quota before it proposes a write, and again when it carries it out: there it writes
-    /// first, and refuses then. It is an answer all the same, and nothing lands later.
+    /// The server has no space. It checks its quota before it proposes a write and again when it
+    /// applies it, and the second check comes after the write: the request may have been carried
+    /// out. Nothing of it arrives later.
     Full(Error),
-    /// The reply is too long to be read. The request was carried out, and nothing lands later.
+    /// The reply is too long to be read. The server has carried out the request, and nothing of it
+    /// arrives later.
     TooLong(Error),
     /// Anything else.
     Other(Error),
@@ -57,18 +57,20 @@ impl From<Failure> for Error {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        // A keepalive's first answer is read by the crate, which has only words for a TTL of zero.
+        // The client crate reads the first answer of a keepalive itself, and has only a text for a
+        // TTL of zero.
         if matches!(&error, ClientError::LeaseKeepAliveError(text) if text == "lease not found") {
             return Failure::LeaseGone;
         }
         let ClientError::GRpcStatus(status) = &error else {
-            // Errors of the crate itself: a broken stream or an endpoint that cannot be used.
+            // Errors of the crate itself: a broken stream, or an endpoint that cannot be used.
             return Failure::Other(
                 Error::new(ErrorKind::Unknown, outage(&error).unwrap_or("the connection failed"))
                     .because(error),
             );
         };
-        // Codes by number: tonic, which names them, is the client crate's dependency and not ours.
+        // Codes by number: their names are in tonic, a dependency of the client crate and not of
+        // ours.
         let (code, text) = (status.code() as i32, status.message().to_owned());
         let kind = match code {
             NOT_FOUND if text.contains("lease not found") => return Failure::LeaseGone,
@@ -79,12 +81,12 @@ impl From<ClientError> for Failure {
             FAILED_PRECONDITION if text.contains("authentication is not enabled") => ErrorKind::Misconfigured,
             _ if is_older_than_the_roles(&error) => ErrorKind::Unavailable,
             OUT_OF_RANGE if text.contains("message length too large") => {
-                let what = "the reply is too long to be read: too many keys, or too large ones, lie where this queue does";
+                let what = "the reply is too long to be read: this queue's prefix has too many keys, or too large ones";
                 return Failure::TooLong(Error::new(ErrorKind::Misconfigured, what).because(error));
             }
-            // What was being read page by page: it is read anew.
+            // The revision of a read that takes several pages: the next try reads another.
             OUT_OF_RANGE if text.contains("has been compacted") => ErrorKind::Unavailable,
-            // An answer of the server's that no repetition changes.
+            // Answers that stay the same when the request is sent again.
             INVALID_ARGUMENT | FAILED_PRECONDITION | OUT_OF_RANGE | UNIMPLEMENTED => ErrorKind::Misconfigured,
             RESOURCE_EXHAUSTED if text.contains("space exceeded") => {
                 return Failure::Full(
@@ -102,7 +104,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// What an outage looks like from here, where what the client crate's layers say tells.
+/// What an outage looks like from here, as far as the errors of the client crate's layers show it.
 fn outage(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -117,7 +119,7 @@ fn outage(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
                 _ => {}
             }
         }
-        // Layers below the client crate, which it does not name, have words only.
+        // The layers below the client crate have only texts.
         let says = |words: &[&str]| words.iter().any(|word| error.to_string().contains(word));
         if cause_is_last(error)
             && says(&["timed out", "keep-alive", "deadline has elapsed", "Timeout expired"])
@@ -142,17 +144,26 @@ const REFUSED: &str = "the connection was refused";
 pub(crate) const SILENT: &str = "the server was silent";
 const CLOSED: &str = "the connection was closed";
 
-/// Whether a log-in was refused since users or roles, whosever, have changed after it: nothing was carried out. With tokens that
-/// the server signs (JWT) it stays so until another log-in.
+/// Whether the server refused a log-in because some user or role has changed since: it has carried
+/// out nothing. With tokens that the server signs (JWT) this lasts until the client logs in anew.
 pub(crate) fn is_older_than_the_roles(error: &ClientError) -> bool {
     let ClientError::GRpcStatus(status) = error else { return false };
-    // Before 3.5 in the first words, without a code of its own.
+    // The first text is that of servers before 3.5, which have no code for it.
     ["revision in header is old", "revision of auth store is old"]
         .iter()
         .any(|text| status.message().contains(text))
 }
 
-/// Why a read of a past revision is refused, if that is why.
+/// Why a read of a past revision was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Past {
+    /// The server has compacted that part of its history.
+    Compacted,
+    /// The server has not reached that revision.
+    Future,
+}
+
+/// Whether a read was refused for its revision.
 pub(crate) fn no_such_revision(error: &ClientError) -> Option<Past> {
     let ClientError::GRpcStatus(status) = error else { return None };
     match status.message() {
@@ -162,7 +173,7 @@ pub(crate) fn no_such_revision(error: &ClientError) -> Option<Past> {
     }
 }
 
-/// What to do about it, where the server's own words (which the source has) do not say it.
+/// What to do about an error, when the server's own text (which the source has) does not say it.
 fn advice(code: i32, text: String) -> Cow<'static, str> {
     match code {
         INVALID_ARGUMENT if text.contains("authentication failed") => "check user and password".into(),
@@ -193,8 +204,8 @@ fn forbidden(what: &str) -> ErrorKind {
     ErrorKind::Forbidden { what: what.to_owned() }
 }
 
-/// Whether no server has seen the request: its connection could not be made, or the server turned it
-/// away before proposing it.
+/// Whether the request was surely not carried out: no connection was made, or the server refused it
+/// before it proposed it.
 fn never_sent(text: &str, status: &dyn std::error::Error) -> bool {
     let mut cause = status.source();
     while let Some(error) = cause {
@@ -207,13 +218,13 @@ fn never_sent(text: &str, status: &dyn std::error::Error) -> bool {
     ["tcp connect error", "dns error", "etcdserver: no leader"].iter().any(|sign| text.contains(sign))
 }
 
-/// A read changes nothing: whatever its outcome, the server is only not there.
+/// A read changes nothing, so an unknown outcome only means that the server is not there.
 pub(crate) fn as_read(failure: Failure) -> Failure {
     match failure {
         Failure::Other(error) if *error.kind() == ErrorKind::Unknown => {
             Failure::Other(Error::new(ErrorKind::Unavailable, "a read was not answered").because(error))
         }
-        // Older servers that are full refuse transactions that only read, too.
+        // Older servers that are full also refuse transactions that only read.
         Failure::Full(error) => {
             Failure::Other(Error::new(ErrorKind::Unavailable, "a read was refused").because(error))
         }
@@ -221,7 +232,7 @@ pub(crate) fn as_read(failure: Failure) -> Failure {
     }
 }
 
-/// The answer that did not come in time.
+/// No answer came in time.
 pub(crate) fn late() -> Failure {
     Failure::Other(Error::new(ErrorKind::Unknown, SILENT))
 }

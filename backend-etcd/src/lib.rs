@@ -1,49 +1,51 @@
 //! Latchwork on etcd (3.4 or later).
 //!
 //! # Protocol
-//! A queue is a key prefix, a node a key under it that hangs on the client's one lease; the create revision of the key is its
-//! place and its fencing token. A join is one transaction, a leave another. A waiter watches its predecessor (near the head
-//! the queue); a holder is told when its own key is deleted. At an exact address the layout is that of etcd's own
-//! `concurrency.Mutex`, so that `etcdctl lock NAME` and a Mutex at `Address::exact("NAME")` exclude each other.
+//! A queue is a key prefix. A node is a key under it, on the client's one lease; the create
+//! revision of the key is the node's place in the queue and its fencing token. A join is one
+//! transaction, a leave another. A waiter watches its predecessor, and lists the queue again when
+//! that leaves; a holder watches its own key. At an exact address the layout is that of etcd's own
+//! `concurrency.Mutex`, so that `etcdctl lock NAME` and a mutex at `Address::exact("NAME")` exclude
+//! each other.
+//!
+//! On top of that a fast path saves listings and the server's 100 ms sync: near the head a waiter
+//! watches the whole queue, and far from it its predecessor notifies it.
+//! `docs/protocol/etcd-fast-path.md` has the argument.
 //!
 //! # Why it is safe
-//! etcd is linearizable: a revision is given out once, and a listing shows every node that joined before it. A node is admitted
-//! only by a listing that holds itself, or by the word of an admitted node that leaves right before it (both are shown in `RULES.md`, B1
-//! to B3), while the client's own deadline is ahead; the deadline counts from the send of the renewal that was answered, and is a
-//! margin shorter than the server's. A late request of an attempt that is over meets a
-//! tombstone, which stands for ten minutes.
+//! etcd is linearizable: it gives out a revision once, and a listing shows every node that joined
+//! before it. A node is admitted only by a listing that contains it, or by an admitted node that
+//! leaves right before it, and only before the client's own deadline (CHAIN-OWN-NODE-AND-DEADLINE
+//! to CHAIN-ARM-THEN-LOOK). The deadline counts from the send of the renewal that was answered, and
+//! is a margin shorter than the server's. A late request of an attempt that is over finds a
+//! tombstone, which stays for ten minutes.
 //!
 //! # Limits
-//! A key that somebody deletes by hand, or a lease that is revoked, is told to its holder as fast as the watch is, not before
-//! another is admitted: the token is the guard. A queue is made for up to 1,000 waiters.
+//! When somebody deletes a key by hand, or revokes a lease, the watch reports that to its holder,
+//! which may be after another node was admitted: the fencing token protects the resource. A queue
+//! is made for up to 1,000 waiters.
 //!
-//! Building needs `protoc` and the well-known `.proto` files (Debian: `protobuf-compiler` and `libprotobuf-dev`).
+//! Building needs `protoc` and the well-known `.proto` files (Debian: `protobuf-compiler` and
+//! `libprotobuf-dev`).
 
 #![forbid(unsafe_code)]
 
 mod backend;
-mod backoff;
-mod cell;
-mod check;
+mod client;
 mod config;
+mod connector;
 mod driver;
 mod error;
-mod feed;
-mod hand_on;
 mod incarnation;
-mod join;
-mod keeper;
-mod keys;
+mod layout;
 mod lease;
-mod leftovers;
-mod nodes;
 mod probe;
-mod recheck;
-mod stream;
-mod terms;
-mod view;
-mod wait;
+mod queue;
+mod renewal;
+mod session;
 mod watch;
 
 pub use backend::EtcdBackend;
-pub use config::{EtcdConnector, connector};
+#[cfg(feature = "controls")]
+pub use connector::connector_without_fast_path;
+pub use connector::{EtcdConnector, connector};

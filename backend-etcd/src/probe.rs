@@ -1,5 +1,5 @@
-//! What is behind an address, before the client crate is let loose on it: it connects lazily and without
-//! complaint, even to a closed port or a Redis.
+//! Probes what is behind an address. The client crate does not: it connects lazily, and accepts a
+//! closed port or a Redis.
 
 use std::io;
 
@@ -9,12 +9,12 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 /// HTTP/2's connection preface and an empty SETTINGS frame (RFC 9113, 3.4).
-const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const SETTINGS: u8 = 4;
 
-enum Seen {
+enum Probed {
     Http2,
-    /// It takes the connection and closes it: so does a proxy whose etcd is down.
+    /// It accepts the connection and closes it, as a proxy does whose etcd is down.
     HangsUp,
     Other(String),
 }
@@ -24,19 +24,19 @@ pub(crate) async fn find_server(hosts: &[String]) -> Result<()> {
     let mut probes = JoinSet::new();
     for host in hosts.iter().cloned() {
         probes.spawn(async move {
-            let seen = probe(&host).await;
-            (host, seen)
+            let probed = probe(&host).await;
+            (host, probed)
         });
     }
     let mut failure = None;
-    while let Some(probed) = probes.join_next().await {
-        let (host, seen) = probed.map_err(|error| Error::new(ErrorKind::Unavailable, "").because(error))?;
-        failure = Some(match seen {
-            Ok(Seen::Http2) => return Ok(()),
-            Ok(Seen::Other(saw)) => {
+    while let Some(probe) = probes.join_next().await {
+        let (host, probed) = probe.map_err(|error| Error::new(ErrorKind::Unavailable, "").because(error))?;
+        failure = Some(match probed {
+            Ok(Probed::Http2) => return Ok(()),
+            Ok(Probed::Other(saw)) => {
                 Error::new(ErrorKind::WrongServer { expected: "etcd", saw }, format!("at {host}"))
             }
-            Ok(Seen::HangsUp) => {
+            Ok(Probed::HangsUp) => {
                 let what = format!(
                     "{host} hangs up: it is no etcd, or wants TLS (not supported yet), or is a proxy whose etcd is down"
                 );
@@ -48,20 +48,21 @@ pub(crate) async fn find_server(hosts: &[String]) -> Result<()> {
     Err(failure.unwrap_or_else(|| Error::invalid("url", "etcd:// needs a host")))
 }
 
-async fn probe(host: &str) -> io::Result<Seen> {
-    let start = exchange(host, HELLO).await?;
+async fn probe(host: &str) -> io::Result<Probed> {
+    let start = exchange(host, PREFACE).await?;
     Ok(match start.as_slice() {
         // A frame: three bytes of length, then its type.
-        [_, _, _, SETTINGS, ..] => Seen::Http2,
-        [0x15, 0x03, ..] => Seen::Other("a TLS server (TLS comes in a later version)".to_owned()),
-        [b'-' | b'+' | b':' | b'$' | b'*', ..] => Seen::Other("Redis".to_owned()),
-        answer if answer.starts_with(b"HTTP/") => Seen::Other("an HTTP/1 server".to_owned()),
-        // ZooKeeper hangs up on a length that makes no sense; asked in four letters it says who it is.
+        [_, _, _, SETTINGS, ..] => Probed::Http2,
+        [0x15, 0x03, ..] => Probed::Other("a TLS server (TLS comes in a later version)".to_owned()),
+        [b'-' | b'+' | b':' | b'$' | b'*', ..] => Probed::Other("Redis".to_owned()),
+        answer if answer.starts_with(b"HTTP/") => Probed::Other("an HTTP/1 server".to_owned()),
+        // ZooKeeper closes the connection on a length that makes no sense. It answers a command of
+        // four letters.
         [] if exchange(host, b"srvr").await.is_ok_and(|answer| is_zookeeper(&answer)) => {
-            Seen::Other("ZooKeeper".to_owned())
+            Probed::Other("ZooKeeper".to_owned())
         }
-        [] => Seen::HangsUp,
-        _ => Seen::Other("a server that does not speak HTTP/2".to_owned()),
+        [] => Probed::HangsUp,
+        _ => Probed::Other("a server that does not speak HTTP/2".to_owned()),
     })
 }
 
@@ -69,12 +70,13 @@ fn is_zookeeper(answer: &[u8]) -> bool {
     answer.starts_with(b"Zookeeper") || answer.starts_with(b"srvr is")
 }
 
-/// Sends a hello and reads the first bytes of the answer; none when the server hangs up.
-async fn exchange(host: &str, hello: &[u8]) -> io::Result<Vec<u8>> {
+/// Sends `probe` and reads the first bytes of the answer; none when the server closes the
+/// connection.
+async fn exchange(host: &str, probe: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(host).await?;
-    stream.write_all(hello).await?;
+    stream.write_all(probe).await?;
     let mut start = Vec::new();
-    // Nine bytes are a frame's header, and enough of any other greeting.
+    // Nine bytes are the header of a frame, and enough of any other answer.
     while start.len() < 9 {
         match stream.read_buf(&mut start).await {
             Ok(0) => break,
@@ -91,30 +93,30 @@ mod tests {
     use super::*;
     use tokio::net::TcpListener;
 
-    /// A server that hears one hello on each connection, and says `greetings` in turn.
-    async fn server(greetings: Vec<&'static [u8]>) -> String {
+    /// A server that reads one probe on each connection, and sends the next of `answers`.
+    async fn server(answers: Vec<&'static [u8]>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = listener.local_addr().unwrap().to_string();
         tokio::spawn(async move {
-            for greeting in greetings {
+            for answer in answers {
                 let (mut stream, _) = listener.accept().await.unwrap();
-                let mut hello = [0; 4];
-                stream.read_exact(&mut hello).await.unwrap();
-                stream.write_all(greeting).await.unwrap();
+                let mut probe = [0; 4];
+                stream.read_exact(&mut probe).await.unwrap();
+                stream.write_all(answer).await.unwrap();
             }
         });
         host
     }
 
     #[tokio::test]
-    async fn each_kind_of_server_is_told_by_name() {
-        for (greetings, expected) in [
+    async fn each_kind_of_server_is_reported_by_name() {
+        for (answers, expected) in [
             (vec![&b"-ERR unknown command 'PRI'\r\n"[..]], "Redis"),
             (vec![&b""[..], &b"Zookeeper version: 3.8.0"[..]], "ZooKeeper"),
             (vec![&b"HTTP/1.1 400 Bad Request\r\n"[..]], "HTTP/1"),
             (vec![&b"\x15\x03\x03\x00\x02\x02\x32\x00\x00"[..]], "TLS"),
         ] {
-            let error = find_server(&[server(greetings).await]).await.unwrap_err();
+            let error = find_server(&[server(answers).await]).await.unwrap_err();
             match error.kind() {
                 ErrorKind::WrongServer { expected: "etcd", saw } => assert!(saw.contains(expected), "{saw}"),
                 _ => panic!("{error}"),

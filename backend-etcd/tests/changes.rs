@@ -1,4 +1,4 @@
-//! What changes while others wait: a writer turns into a reader, the limit is set, a node is revoked.
+//! Changes while others wait: a writer becomes a reader, the limit is set, a node is revoked.
 
 mod common;
 
@@ -19,23 +19,24 @@ const WRITER: Claim = Claim::Exclusive;
 const READER: Claim = Claim::Shared;
 const EVERYTHING: Page = Page { after: 0, most: usize::MAX };
 
-/// Only what never ends takes longer; a wake-up that the re-check of a TTL had to heal does.
+/// An event comes well before this; the re-check, which comes once a TTL, well after.
 const PROMPT: Duration = Duration::from_secs(10);
 
 async fn patient(server: &Server) -> Coordinator {
     client(server, "ttl=60s").await
 }
 
-/// The request that rewrites a writer as a reader, of a client that joins as a writer only.
+/// Whether this is the request that rewrites a writer as a reader. The client joins as a writer
+/// only.
 fn is_downgrade(chunk: &[u8]) -> bool {
     chunk.windows(8).any(|window| window == br#""shared""#)
 }
 
 #[tokio::test]
-async fn a_writer_that_turns_reader_lets_in_the_readers_behind_it_and_no_writer() {
+async fn a_writer_that_becomes_a_reader_admits_the_readers_behind_it_and_no_writer() {
     let server = server().await;
     let (a, b) = (patient(&server).await, patient(&server).await);
-    // Readers near the head, and far from it.
+    // Few readers, and many.
     for readers in [1, 24] {
         let (_, w) = join(&a, Kind::RwLock, WRITER, None).await;
         let mut first = Vec::new();
@@ -118,11 +119,11 @@ async fn a_downgrade_that_lands_after_the_leave_makes_nothing() {
     parked.deliver().await.unwrap();
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
     assert_eq!(w.downgrade().await.unwrap_err().lost_reason(), Some(LostReason::Revoked));
-    assert_eq!(w.state().lost(), None, "it was left, not taken away");
+    assert_eq!(w.state().lost(), None, "the client has left, and nobody has removed the node");
 }
 
 #[tokio::test]
-async fn a_downgrade_of_a_node_that_was_taken_away_says_so() {
+async fn a_downgrade_of_a_node_that_was_removed_says_so() {
     let server = server().await;
     let (a, b) = (patient(&server).await, patient(&server).await);
     let (_, w) = join(&a, Kind::RwLock, WRITER, None).await;
@@ -151,7 +152,7 @@ async fn a_raised_limit_admits_at_once_and_a_lowered_one_revokes_nobody() {
     soon(waiting).await.unwrap().unwrap();
     still_waits(&mut waiting_next).await;
 
-    // Two and one are held.
+    // Three permits are held.
     b.backend().set_limit(&queue, 2).await.unwrap();
     still_waits(&mut waiting_next).await;
     assert!(two.state().lost().is_none() && one.state().lost().is_none());
@@ -163,7 +164,7 @@ async fn a_raised_limit_admits_at_once_and_a_lowered_one_revokes_nobody() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_fits_no_more_gives_up_and_those_behind_it_get_on() {
+async fn a_waiter_that_fits_no_more_gives_up_and_those_behind_it_go_on() {
     let server = server().await;
     let (a, b) = (patient(&server).await, patient(&server).await);
     let queue = ask(Kind::Semaphore, Claim::Permits(1), None, Patience::Wait).queue;
@@ -189,7 +190,7 @@ async fn a_waiter_that_fits_no_more_gives_up_and_those_behind_it_get_on() {
 }
 
 #[tokio::test]
-async fn one_that_leaves_a_long_queue_out_of_turn_is_not_waited_for() {
+async fn a_node_that_leaves_a_long_queue_out_of_turn_delays_nobody() {
     let server = server().await;
     let (a, b) = (patient(&server).await, patient(&server).await);
     let (_, holder) = join(&a, Kind::Mutex, WRITER, None).await;
@@ -200,7 +201,7 @@ async fn one_that_leaves_a_long_queue_out_of_turn_is_not_waited_for() {
     let (_, last) = join(&b, Kind::Mutex, WRITER, None).await;
     let waiting = wait(&last);
     let started = Instant::now();
-    // The predecessor first, at the very next revision, and then in turn.
+    // The predecessor first, at the very next revision, and then the others in order.
     ahead.pop().unwrap().leave().await.unwrap();
     for node in ahead {
         assert!(!waiting.is_finished());
@@ -213,7 +214,7 @@ async fn one_that_leaves_a_long_queue_out_of_turn_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_revoked_node_is_told_and_lets_in_the_next() {
+async fn a_revoked_node_is_lost_and_the_next_is_admitted() {
     let server = server().await;
     let (a, b, operator) = (patient(&server).await, patient(&server).await, patient(&server).await);
     let queue = ask(Kind::Mutex, WRITER, None, Patience::Wait).queue;
@@ -231,8 +232,8 @@ async fn a_revoked_node_is_told_and_lets_in_the_next() {
     assert_eq!(soon(holder.state().until_lost()).await, LostReason::Revoked);
     soon(waiting).await.unwrap().unwrap();
     assert!(started.elapsed() < PROMPT, "{:?}", started.elapsed());
-    assert!(!revoke(holder.state().sequence()).await.unwrap(), "it is gone already");
-    assert!(!revoke(next.state().sequence() + 1).await.unwrap(), "it never was");
+    assert!(!revoke(holder.state().sequence()).await.unwrap(), "the node has left");
+    assert!(!revoke(next.state().sequence() + 1).await.unwrap(), "there was no such node");
     assert!(next.state().lost().is_none());
     next.leave().await.unwrap();
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
@@ -257,7 +258,7 @@ async fn a_foreign_holder_is_revoked_at_an_exact_address_only() {
     let hold = soon(acquiring).await.unwrap();
     let _ = hold.release().await.unwrap();
 
-    // A name that is no text. It holds as long as its lease.
+    // A name that is no text holds as long as its lease lives.
     let granted = etcdctl(&server, &["lease", "grant", "60"]).await;
     let lease = format!("--lease={}", granted.split(' ').nth(1).unwrap());
     let put =
@@ -266,7 +267,7 @@ async fn a_foreign_holder_is_revoked_at_an_exact_address_only() {
     assert!(revoke_first(&queue).await);
     assert_eq!(client.backend().list(&queue, EVERYTHING).await.unwrap().len(), 0);
 
-    // In our own layout it takes no part in the queue, and stays.
+    // In our own layout a foreign key takes no part in the queue, and stays.
     etcdctl(&server, &["put", "latchwork/mutex/a/notes", "by hand"]).await;
     let (_, node) = join(&client, Kind::Mutex, WRITER, None).await;
     let queue = ask(Kind::Mutex, WRITER, None, Patience::Wait).queue;

@@ -1,4 +1,4 @@
-//! Readers, writers and permits, below the recipes: admission, order, wake-ups, limits.
+//! Readers, writers and permits, below the recipes: admission, order, events, limits.
 
 mod common;
 
@@ -54,11 +54,11 @@ async fn a_reader_behind_a_writer_that_gives_up_is_admitted_beside_the_reader_ah
 }
 
 #[tokio::test]
-async fn permits_wake_the_head_whoever_leaves_and_the_next_in_turn() {
+async fn permits_wake_the_head_whichever_node_leaves_and_then_the_next() {
     let server = server().await;
     let (a, b) = (client(&server, "").await, client(&server, "").await);
     let one = Claim::Permits(1);
-    // RULES B6: n = 2, A and B hold, C and D wait; once A leaves first, once B.
+    //  CHAIN-PERMITS-HEAD-AND-MARKS: n = 2, A and B hold, C and D wait; once A leaves first, once B.
     for first_to_leave in [0, 1] {
         let (in1, n1) = join(&a, Kind::Semaphore, one, Some(2)).await;
         let (in2, n2) = join(&b, Kind::Semaphore, one, Some(2)).await;
@@ -142,31 +142,31 @@ async fn a_try_is_admitted_by_the_limit_of_its_own_instant_only() {
     let direct = client(&server, "").await;
     let (proxy, slow) = proxied(&server, "").await;
     let (_, two) = join(&direct, Kind::Semaphore, Claim::Permits(2), Some(3)).await;
-    // It is told that there is room, and the limit falls before it takes it.
+    // The client reads that there is room, and the limit falls before its try.
     for limit in [None, Some(3)] {
-        let mut told = proxy.hold_reply_to(|chunk| holds(chunk, b"limit/semaphore/a"));
+        let mut read = proxy.hold_reply_to(|chunk| holds(chunk, b"limit/semaphore/a"));
         let asked = ask(Kind::Semaphore, Claim::Permits(1), limit, Patience::Try);
         let trying = tokio::spawn({
             let slow = slow.clone();
             async move { slow.backend().join(&asked).await }
         });
-        soon(told.fired()).await.unwrap();
+        soon(read.fired()).await.unwrap();
         etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "2"]).await;
         proxy.resume();
         match (limit, soon(trying).await.unwrap()) {
             (None, answer) => assert!(matches!(answer, Ok(Joined::Refused)), "{answer:?}"),
             (Some(_), answer) => assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Conflict),
         }
-        assert_eq!(keys(&server, "latchwork/semaphore/").await.len(), 1, "it left its node");
+        assert_eq!(keys(&server, "latchwork/semaphore/").await.len(), 1, "the try left its node");
         etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "3"]).await;
     }
     assert!(two.state().lost().is_none());
 }
 
-/// It is made before it is known that it can never be admitted. What takes it back may have no answer, and land at any time:
-/// no later request may make a node under its name.
+/// The join creates its node before it knows the limit. The delete that takes the node back may
+/// land at any time, so no later request may create a node of that name.
 #[tokio::test]
-async fn a_join_that_does_not_fit_and_is_not_taken_back_for_sure_is_over() {
+async fn a_join_that_does_not_fit_and_is_perhaps_not_taken_back_is_over() {
     let server = server().await;
     let (proxy, client) = proxied(&server, "").await;
     let queue = b"latchwork/semaphore/a/";
@@ -185,12 +185,12 @@ async fn a_join_that_does_not_fit_and_is_not_taken_back_for_sure_is_over() {
     let (admitted, node) = join(&client, Kind::Semaphore, Claim::Permits(3), None).await;
     parked.deliver().await.unwrap();
     assert!(admitted);
-    assert_eq!(keys(&server, "latchwork/semaphore/").await.len(), 1, "it is held");
+    assert_eq!(keys(&server, "latchwork/semaphore/").await.len(), 1, "the next one holds");
     node.leave().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_limit_in_another_programs_words_is_followed_and_one_that_is_no_number_is_a_conflict() {
+async fn a_limit_that_another_program_wrote_is_followed_and_one_that_is_no_number_is_a_conflict() {
     let server = server().await;
     let client = client(&server, "").await;
     etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "03"]).await;
@@ -216,7 +216,7 @@ async fn a_limit_in_another_programs_words_is_followed_and_one_that_is_no_number
 async fn a_lowered_limit_revokes_nobody_and_hides_no_holder() {
     let server = server().await;
     let (a, b) = (client(&server, "").await, client(&server, "").await);
-    // RULES B6b: permits(3), A(2) and B(1) hold, the limit falls to 2: to C, B looks like a waiter.
+    //  CHAIN-LIMIT-CHANGE-MARKS-HOLDERS: permits(3), A(2) and B(1) hold, the limit falls to 2: to C, B looks like a waiter.
     let (_, two) = join(&a, Kind::Semaphore, Claim::Permits(2), Some(3)).await;
     let (_, one) = join(&b, Kind::Semaphore, Claim::Permits(1), Some(3)).await;
     etcdctl(&server, &["put", "latchwork/limit/semaphore/a", "2"]).await;

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use latchwork_conformance::beds::etcd_bed;
+use latchwork_conformance::testbeds::etcd_testbed;
 use latchwork_conformance::{main_with_server, servers::Kind};
 
 fn main() -> ExitCode {
-    main_with_server(vec![latchwork_etcd::connector()], Kind::Etcd, etcd_bed)
+    main_with_server(vec![latchwork_etcd::connector()], Kind::Etcd, etcd_testbed)
 }

@@ -1,10 +1,10 @@
-//! Connecting: what is told apart, and how long it takes.
+//! Connecting: what a client finds at an address, and how long that takes.
 
 mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{config, server};
+use common::{acquiring, config, etcdctl, require_log_in, server, soon};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::{Config, Coordinator, Error, ErrorKind, LostReason, Release, connect};
@@ -16,7 +16,7 @@ async fn refused(url: &str) -> Error {
 }
 
 #[tokio::test]
-async fn another_server_is_told_by_name() {
+async fn another_server_is_reported_by_name() {
     for (kind, name) in [(Kind::Redis, "Redis"), (Kind::Zookeeper, "ZooKeeper")] {
         let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
         let error = refused(&format!("etcd://{}", other.addr())).await;
@@ -29,7 +29,7 @@ async fn another_server_is_told_by_name() {
 async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
-    // Silent: it accepts into the backlog and says nothing.
+    // Silent: the kernel accepts the connection, and nobody answers.
     let started = Instant::now();
     let error = refused(&format!("etcd://{addr}?connect_timeout=500ms")).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
@@ -40,9 +40,9 @@ async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
     assert!(error.to_string().contains(&addr.to_string()), "{error}");
 }
 
-/// As a proxy does, or a balancer, whose server is down: what is behind it may be an etcd.
+/// As a proxy or a balancer does whose server is down: an etcd may be behind it.
 #[tokio::test]
-async fn one_that_hangs_up_is_unavailable() {
+async fn a_server_that_hangs_up_is_unavailable() {
     let server = Server::start(Kind::Etcd, Options::new().own()).await.unwrap();
     let proxy = Proxy::start(server.addr()).await.unwrap();
     server.kill().await.unwrap();
@@ -52,33 +52,21 @@ async fn one_that_hangs_up_is_unavailable() {
     assert!(text.contains(&proxy.addr().to_string()) && text.contains("hangs up"), "{text}");
 }
 
-/// A server that asks for a log-in: `app` may use the namespace, `stranger` may log in.
-async fn guarded_server() -> Server {
+async fn server_with_users() -> Server {
     let server = server().await;
-    for arguments in [
-        &["user", "add", "root:secret"][..],
-        &["user", "add", "app:word"],
-        &["user", "add", "stranger:word"],
-        &["role", "add", "locks"],
-        &["role", "grant-permission", "locks", "--prefix=true", "readwrite", "latchwork/"],
-        &["user", "grant-role", "app", "locks"],
-        &["user", "grant-role", "root", "root"],
-        &["auth", "enable"],
-    ] {
-        common::etcdctl(&server, arguments).await;
-    }
+    require_log_in(&server).await;
     server
 }
 
 async fn app(server: &Server) -> Coordinator {
-    let config = Config::from_url(&format!("etcd://app:word@{}", server.addr())).unwrap();
+    let config = Config::from_url(&format!("etcd://app:hunter2@{}", server.addr())).unwrap();
     connect(&[latchwork_etcd::connector()], &config).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
-    let server = guarded_server().await;
-    for (login, what) in [("app:wrong@", "log in"), ("", "anonymous"), ("stranger:word@", "latchwork/")] {
+    let server = server_with_users().await;
+    for (login, what) in [("app:wrong@", "log in"), ("", "anonymous"), ("stranger:hunter2@", "latchwork/")] {
         let error = refused(&format!("etcd://{login}{}", server.addr())).await;
         match error.kind() {
             ErrorKind::Forbidden { what: said } => assert!(said.contains(what), "{error}"),
@@ -87,7 +75,7 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
     }
     let client = app(&server).await;
     let mutex = client.mutex("a").unwrap();
-    // The token dies with the server, and a release must pass all the same.
+    // The server forgets the token when it restarts, and a release must succeed all the same.
     let hold = mutex.acquire().await.unwrap();
     server.kill().await.unwrap();
     server.launch().await.unwrap();
@@ -97,27 +85,28 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
 
 #[tokio::test]
 async fn waiters_and_holders_outlive_the_log_in_of_their_streams() {
-    let server = guarded_server().await;
+    let server = server_with_users().await;
     let (a, b) = (app(&server).await, app(&server).await);
     let turn = |first: Coordinator, second: Coordinator| async move {
         let (mutex, other) = (first.mutex("a").unwrap(), second.mutex("a").unwrap());
         let hold = mutex.acquire().await.unwrap();
-        let waiting = tokio::spawn(async move { other.acquire().await });
+        let waiting = acquiring(&other);
         while mutex.queue(0, 9).await.unwrap().len() < 2 {}
         let _ = hold.release().await.unwrap();
-        let _ = common::soon(waiting).await.unwrap().unwrap().release().await.unwrap();
+        let _ = soon(waiting).await.unwrap().unwrap().release().await.unwrap();
     };
     turn(a.clone(), b.clone()).await;
     turn(b.clone(), a.clone()).await;
-    // Every log-in is forgotten while the streams stay open, as one is that was not used for five minutes.
-    common::etcdctl(&server, &["--user", "root:secret", "auth", "disable"]).await;
-    common::etcdctl(&server, &["auth", "enable"]).await;
+    // The server forgets every log-in while the streams stay open, as it does after five minutes
+    // without use.
+    etcdctl(&server, &["--user", "root:secret", "auth", "disable"]).await;
+    etcdctl(&server, &["auth", "enable"]).await;
     turn(a.clone(), b.clone()).await;
     turn(b.clone(), a.clone()).await;
     let hold = a.mutex("b").unwrap().acquire().await.unwrap();
     let key = "latchwork/mutex/b/";
-    common::etcdctl(&server, &["--user", "root:secret", "del", "--prefix", key]).await;
-    assert_eq!(common::soon(hold.lost()).await.reason(), LostReason::Revoked);
+    etcdctl(&server, &["--user", "root:secret", "del", "--prefix", key]).await;
+    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
 }
 
 #[tokio::test]
@@ -144,7 +133,7 @@ async fn a_dead_host_of_several_is_borne() {
     let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
     let mutex = client.mutex("a").unwrap();
     for _ in 0..20 {
-        let _ = common::soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+        let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
     }
     let hold = mutex.acquire().await.unwrap();
     let until = client.lease().clock().now() + 2 * client.lease().ttl();

@@ -1,16 +1,16 @@
-//! What other programs have put below a queue: it costs nobody the queue, however much it is.
+//! Keys of other programs below a queue: however many and large they are, the queue works.
 
 mod common;
 
 use std::time::Instant;
 
-use common::{client, etcdctl, keys, server, soon};
+use common::{acquiring, client, etcdctl, keys, server, soon};
 use etcd_client::Client;
 use latchwork_conformance::servers::Server;
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Coordinator, ErrorKind};
 
-/// More than a reply may be long.
+/// Together they are longer than a reply may be.
 const KEYS: usize = 70;
 const LARGE: usize = 1 << 20;
 
@@ -34,10 +34,7 @@ async fn one_of_each(client: &Coordinator) {
     let semaphore = client.semaphore("a", 2).unwrap();
     let held = soon(mutex.acquire()).await.unwrap();
     assert!(soon(mutex.try_acquire()).await.unwrap().is_none());
-    let waiting = tokio::spawn({
-        let mutex = mutex.clone();
-        async move { mutex.acquire().await }
-    });
+    let waiting = acquiring(&mutex);
     soon(async { while mutex.queue(0, 9).await.unwrap().len() < 2 {} }).await;
     let _ = held.release().await.unwrap();
     let _ = soon(waiting).await.unwrap().unwrap().release().await.unwrap();
@@ -73,7 +70,7 @@ async fn seventy_keys_of_a_megabyte_below_a_queue_are_in_nobodys_way() {
     client.close().await.unwrap();
 }
 
-/// At an exact address they count where they hang on a lease, and are waited for by their names alone.
+/// At an exact address keys with a lease count, and a waiter reads their names alone.
 #[tokio::test]
 async fn a_large_value_at_an_exact_address_is_not_read() {
     let server = server().await;
@@ -86,17 +83,14 @@ async fn a_large_value_at_an_exact_address_is_not_read() {
     }
     let mutex = client.mutex(Address::exact("jobs")).unwrap();
     assert!(soon(mutex.try_acquire()).await.unwrap().is_none(), "each of them holds");
-    let waiting = tokio::spawn({
-        let mutex = mutex.clone();
-        async move { mutex.acquire().await }
-    });
+    let waiting = acquiring(&mutex);
     soon(async { while mutex.queue(0, 100).await.unwrap().len() <= KEYS {} }).await;
     soon(program.lease_revoke(lease)).await.unwrap();
     let _ = soon(waiting).await.unwrap().unwrap().release().await.unwrap();
     client.close().await.unwrap();
 }
 
-/// More keys than one page has, some of them nodes' neighbours by name.
+/// There are more keys than one page has, before and after the nodes by name.
 #[tokio::test]
 async fn a_queue_is_read_page_by_page() {
     let server = server().await;
@@ -106,7 +100,7 @@ async fn a_queue_is_read_page_by_page() {
     let mut program = program(&server).await;
     for first in (0..4200).step_by(100) {
         let puts = (first..first + 100).map(|number| {
-            // Before and behind every lease's number.
+            // Before and after the name of any node.
             let key = format!("latchwork/rwlock/a/{}{number}", if number % 2 == 0 { "!" } else { "z" });
             etcd_client::TxnOp::put(key, "", None)
         });
@@ -126,7 +120,7 @@ async fn a_reply_that_is_too_long_says_so_and_leaves_nothing() {
     let server = server().await;
     let client = client(&server, "").await;
     let mut program = program(&server).await;
-    // Names can be as long as a request.
+    // A name can be as long as a request.
     let long = "x".repeat(1_400_000);
     for number in 0..50 {
         soon(program.put(format!("latchwork/rwlock/a/{number}{long}"), "", None)).await.unwrap();
@@ -145,9 +139,9 @@ async fn a_reply_that_is_too_long_says_so_and_leaves_nothing() {
     client.close().await.unwrap();
 }
 
-/// A stored limit, a namespace below the name: nothing that would ever go.
+/// A stored limit, and a namespace below the name: keys that stay for ever.
 #[tokio::test]
-async fn what_hangs_on_no_lease_or_lies_deeper_holds_no_exact_address() {
+async fn a_key_without_a_lease_or_deeper_below_holds_no_exact_address() {
     let server = server().await;
     let a = client(&server, "namespace=a").await;
     let b = client(&server, "namespace=b").await;

@@ -1,4 +1,5 @@
-//! A server that is started without its data: whoever held is told that it was forgotten, and whoever waited waits on by itself.
+//! A server that is started without its data: holders lose their locks as forgotten, and waiters go
+//! on waiting by themselves.
 
 mod common;
 
@@ -9,14 +10,14 @@ use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::{LostReason, Release};
 use tempfile::TempDir;
 
-/// A server whose data are in this folder.
+/// A server with its data in this folder.
 async fn server_in(data: &TempDir) -> Server {
     let folder = data.path().join("etcd");
     let options = Options::new().own().args(["--data-dir", folder.to_str().expect("a text")]);
     Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// As after a lost disk: the same server, without what it knew.
+/// As after a lost disk: the same server without its data.
 async fn restart_without_data(server: &Server, data: &TempDir) {
     server.kill().await.unwrap();
     std::fs::remove_dir_all(data.path().join("etcd")).unwrap();
@@ -24,7 +25,7 @@ async fn restart_without_data(server: &Server, data: &TempDir) {
 }
 
 #[tokio::test]
-async fn who_held_is_forgotten_and_who_waited_joins_anew() {
+async fn a_holder_is_forgotten_and_a_waiter_joins_anew() {
     let data = tempfile::tempdir().unwrap();
     let server = server_in(&data).await;
     let (a, b) = (client(&server, "ttl=5s").await, client(&server, "ttl=5s").await);
@@ -42,7 +43,7 @@ async fn who_held_is_forgotten_and_who_waited_joins_anew() {
     until_keys(&server, "latchwork/mutex/a/", 2).await;
     until_keys(&server, "latchwork/semaphore/s/", 2).await;
     restart_without_data(&server, &data).await;
-    // Within its lease: by a look, or by the renewal.
+    // Within its lease: by a re-check, or by the renewal.
     for reason in [soon(held.0.lost()).await.reason(), soon(held.1.lost()).await.reason()] {
         assert_eq!(reason, LostReason::Forgotten);
     }
@@ -50,14 +51,14 @@ async fn who_held_is_forgotten_and_who_waited_joins_anew() {
     let (lock, permit) = soon(waiting).await.unwrap();
     let (lock, permit) = (lock.unwrap(), permit.unwrap());
     assert!(lock.is_held() && permit.is_held());
-    // Who was forgotten is not in the way of its own next turn.
+    // The forgotten hold is not in the way of the next one of its client.
     assert_eq!(lock.release().await.unwrap(), Release::Released);
     assert_eq!(permit.release().await.unwrap(), Release::Released);
     let again = soon(mutex.acquire()).await.unwrap();
     assert_eq!(again.release().await.unwrap(), Release::Released);
 }
 
-/// The release asks the server, and the server does not know.
+/// The release asks the server, which does not know the node.
 #[tokio::test]
 async fn a_release_behind_a_restart_without_data_says_that_it_was_forgotten() {
     let data = tempfile::tempdir().unwrap();
@@ -68,12 +69,12 @@ async fn a_release_behind_a_restart_without_data_says_that_it_was_forgotten() {
     // The next renewal is 20 s away.
     let asked = Instant::now();
     assert_eq!(soon(hold.release()).await.unwrap(), Release::AlreadyLost(LostReason::Forgotten));
-    assert!(asked.elapsed() < Duration::from_secs(15), "the renewal said it");
+    assert!(asked.elapsed() < Duration::from_secs(15), "the renewal noticed it");
 }
 
-/// The control: the same server, from which an operator takes what it knows. That is somebody's hand.
+/// The control: an operator deletes the keys of the same server.
 #[tokio::test]
-async fn an_operators_hand_is_no_other_incarnation() {
+async fn a_deletion_by_an_operator_is_no_other_incarnation() {
     let data = tempfile::tempdir().unwrap();
     let server = server_in(&data).await;
     let client = client(&server, "ttl=5s").await;
@@ -81,7 +82,7 @@ async fn an_operators_hand_is_no_other_incarnation() {
     let hold = mutex.acquire().await.unwrap();
     etcdctl(&server, &["del", "--prefix", "latchwork/mutex/a/"]).await;
     assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
-    // With its data: the same incarnation.
+    // Restarted with its data, it is the same incarnation.
     let hold = other.acquire().await.unwrap();
     server.kill().await.unwrap();
     server.launch().await.unwrap();

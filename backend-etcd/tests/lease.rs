@@ -1,36 +1,28 @@
-//! The client's lease: renewed through members that fall silent, and opened anew whoever asks for it.
+//! The client's lease: renewed past members that fall silent, and opened anew by any acquire.
 
 mod common;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{config, etcdctl, proxied, server, soon, until_keys};
+use common::{config, etcdctl, lease_of, proxied, server, soon};
 use futures_util::FutureExt;
 use futures_util::future::{join_all, select_all};
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::{Coordinator, LostReason, connect};
 
-/// The id of the lease on which the only node of a mutex hangs.
-async fn lease_of(server: &Server, key: &str) -> i64 {
-    let node = until_keys(server, &format!("latchwork/mutex/{key}/"), 1).await.remove(0);
-    let id = node.rsplit('/').next().unwrap().split('-').next().unwrap();
-    i64::from_str_radix(id, 16).unwrap()
-}
-
-/// Ends the lease of a client, and waits until a renewal has told it so.
+/// Revokes the lease of a client, and waits until its renewal notices.
 async fn revoke(server: &Server, client: &Coordinator) {
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
-    let id = lease_of(server, "a").await;
-    etcdctl(server, &["lease", "revoke", &format!("{id:x}")]).await;
+    etcdctl(server, &["lease", "revoke", &lease_of(server, "a").await]).await;
     assert_eq!(soon(client.lease().until_lost()).await, LostReason::Revoked);
     assert!(!hold.is_held());
 }
 
-/// As a renewal names it (a varint).
-fn on_the_wire(lease: i64) -> Vec<u8> {
-    let mut rest = lease.cast_unsigned();
+/// The lease in a renewal: a varint.
+fn on_the_wire(lease: &str) -> Vec<u8> {
+    let mut rest = u64::from_str_radix(lease, 16).unwrap();
     let mut bytes = Vec::new();
     while rest >= 0x80 {
         bytes.push(rest as u8 | 0x80);
@@ -40,7 +32,8 @@ fn on_the_wire(lease: i64) -> Vec<u8> {
     bytes
 }
 
-/// Which member a stream is opened with is left to chance, so that the silent one comes up again and again.
+/// The client crate picks the member of a stream at random, so the silent one comes up again and
+/// again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_that_falls_silent_costs_no_lease_while_others_answer() {
     let server = Arc::new(server().await);
@@ -56,7 +49,7 @@ async fn a_member_that_falls_silent_costs_no_lease_while_others_answer() {
             let client = connect(&[latchwork_etcd::connector()], &config).await.unwrap();
             let key = number.to_string();
             let hold = client.mutex(key.as_str()).unwrap().acquire().await.unwrap();
-            let id = on_the_wire(lease_of(&server, &key).await);
+            let id = on_the_wire(&lease_of(&server, &key).await);
             let renewals = proxies.iter().map(|proxy| {
                 let id = id.clone();
                 let mut renewal =
@@ -72,7 +65,7 @@ async fn a_member_that_falls_silent_costs_no_lease_while_others_answer() {
             hold.check().is_ok()
         }
     });
-    assert_eq!(join_all(each).await, [true; 8], "who holds still");
+    assert_eq!(join_all(each).await, [true; 8], "the clients that still hold");
 }
 
 #[tokio::test]
@@ -83,7 +76,7 @@ async fn an_acquire_that_is_polled_no_more_keeps_no_other_from_the_next_lease() 
     proxy.hold(Direction::ToServer);
     let (first, second) = (client.mutex("b").unwrap(), client.mutex("c").unwrap());
     let mut unpolled = Box::pin(first.acquire());
-    assert!((&mut unpolled).now_or_never().is_none(), "it asks for a lease");
+    assert!((&mut unpolled).now_or_never().is_none(), "the acquire asks for a lease");
     proxy.resume();
     let _ = soon(second.acquire()).await.unwrap().release().await.unwrap();
     let _ = soon(unpolled).await.unwrap().release().await.unwrap();

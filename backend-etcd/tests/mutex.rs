@@ -2,13 +2,13 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{
-    ask, client, etcdctl, etcdctl_running, join, keys, proxied, server, soon, still_waits, until_keys, wait,
+    acquiring, ask, client, etcdctl, etcdctl_running, join, keys, lease_of, proxied, server, soon,
+    still_waits, until_keys, wait,
 };
-use latchwork_core::contracts::{AskedLimit, Join, Joined, NodeId, Patience};
+use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Coordinator, ErrorKind, Kind, LostReason, Release};
 use rustix::process::{Pid, Signal, kill_process};
@@ -18,8 +18,8 @@ use tokio::sync::mpsc;
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// `count` contenders on clients of their own take the lock in turn; answers how long each hand-off took, from the
-/// send of the release to the return of the next acquire.
+/// Contenders on clients of their own take the lock in turn. Answers how long each hand-off took,
+/// from the send of the release to the return of the next acquire.
 async fn hand_offs(clients: &[Coordinator], rounds: usize, held: Duration) -> Vec<Duration> {
     let (sender, mut receiver) = mpsc::unbounded_channel();
     for client in clients {
@@ -36,13 +36,13 @@ async fn hand_offs(clients: &[Coordinator], rounds: usize, held: Duration) -> Ve
         });
     }
     drop(sender);
-    let mut turns = Vec::new();
-    while let Some(turn) = soon(receiver.recv()).await {
-        turns.push(turn);
+    let mut holds = Vec::new();
+    while let Some(hold) = soon(receiver.recv()).await {
+        holds.push(hold);
     }
-    assert_eq!(turns.len(), clients.len() * rounds);
-    turns.sort_by_key(|turn| turn.0);
-    turns
+    assert_eq!(holds.len(), clients.len() * rounds);
+    holds.sort_by_key(|hold| hold.0);
+    holds
         .windows(2)
         .map(|pair| {
             let (released, acquired) = (pair[0].2, pair[1].1);
@@ -73,11 +73,12 @@ async fn no_hand_off_between_two_contenders_waits_for_the_servers_tick() {
         let clients = [client(&server, "").await, client(&server, "").await];
         let all = hand_offs(&clients, if held < TICK / 10 { 200 } else { 40 }, held).await;
         show(&format!("2 contenders, held {held:?}"), &all);
-        // Hand-offs that wait for the tick are spread over all of it.
+        // The delays of hand-offs that wait for the tick are spread over all of it.
         let late = |bound| all.iter().filter(|hand_off| **hand_off >= bound).count();
         assert!(late(TICK / 2) * 10 < all.len(), "hand-offs wait for the server's sync: {all:?}");
-        // One in a hundred, and one more: a busy machine may stand still for longer than a tick (seen: 112 ms at a load
-        // of 10 on two cores), while a wait for the tick never lasts longer than one.
+        // One in a hundred, and one more: a busy machine may stand still for longer than a tick
+        // (measured: 112 ms at a load of 10 on two cores), and a wait for the tick never takes
+        // longer than one.
         assert!(late(TICK) <= 1 + all.len() / 100, "{all:?}");
         for client in clients {
             client.close().await.unwrap();
@@ -99,7 +100,7 @@ async fn a_long_queue_is_served_in_order() {
     println!("{:.0} grants/s", all.len() as f64 / started.elapsed().as_secs_f64());
 }
 
-/// A waiter far from the head watches its predecessor, which may leave before its turn.
+/// A waiter far from the head watches its predecessor, which may leave while others are ahead.
 #[tokio::test]
 async fn a_neighbour_that_leaves_admits_nobody_while_others_are_ahead() {
     let server = server().await;
@@ -129,7 +130,7 @@ async fn a_neighbour_that_leaves_admits_nobody_while_others_are_ahead() {
     assert_eq!(keys(&server, "latchwork/").await, [""; 0]);
 }
 
-/// etcd's index keeps what was deleted until it compacts, and every join ranges over it.
+/// etcd's index keeps deleted keys until it compacts, and every join ranges over them.
 #[tokio::test]
 async fn a_lock_that_is_taken_again_and_again_makes_no_new_keys() {
     let server = server().await;
@@ -147,13 +148,10 @@ async fn a_lock_that_is_taken_again_and_again_makes_no_new_keys() {
     }
     seen.sort();
     seen.dedup();
-    assert!(seen.len() <= 2, "one more while a try was refused at most: {seen:?}");
-    // Two at a time are two nodes under two names, in order.
+    assert!(seen.len() <= 2, "at most one more, for a refused try: {seen:?}");
+    // Two nodes at a time have two names, in order.
     let hold = mutex.acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let mutex = mutex.clone();
-        async move { mutex.acquire().await }
-    });
+    let waiting = acquiring(&mutex);
     until_keys(&server, "latchwork/mutex/a/", 2).await;
     assert!(!waiting.is_finished() && hold.is_held());
     let _ = hold.release().await.unwrap();
@@ -182,16 +180,13 @@ async fn etcdctl_lock_waits_for_us_and_we_for_it() {
     assert!(waiting.contains(&taken), "{taken}");
 
     assert!(mutex.try_acquire().await.unwrap().is_none());
-    let acquiring = tokio::spawn({
-        let mutex = mutex.clone();
-        async move { mutex.acquire().await }
-    });
+    let waiting = acquiring(&mutex);
     until_keys(&server, "jobs/nightly/", 2).await;
-    assert!(!acquiring.is_finished());
-    // SIGINT is how an operator ends it: it gives its lock back.
+    assert!(!waiting.is_finished());
+    // An operator ends etcdctl by SIGINT, and it gives its lock back.
     let pid = Pid::from_raw(other.id().unwrap().cast_signed()).unwrap();
     kill_process(pid, Signal::INT).unwrap();
-    let next = soon(acquiring).await.unwrap().unwrap();
+    let next = soon(waiting).await.unwrap().unwrap();
     assert!(next.token() > hold.token() && next.is_held());
     soon(other.wait()).await.unwrap();
     client.close().await.unwrap();
@@ -199,15 +194,12 @@ async fn etcdctl_lock_waits_for_us_and_we_for_it() {
 }
 
 #[tokio::test]
-async fn a_key_deleted_by_an_operator_is_told_to_holder_and_waiter() {
+async fn a_key_deleted_by_an_operator_ends_the_hold_or_the_wait() {
     let server = server().await;
     let (a, b) = (client(&server, "").await, client(&server, "").await);
     let hold = a.mutex("a").unwrap().acquire().await.unwrap();
     let held = until_keys(&server, "latchwork/mutex/a/", 1).await.remove(0);
-    let waiting = tokio::spawn({
-        let mutex = b.mutex("a").unwrap();
-        async move { mutex.acquire().await }
-    });
+    let waiting = acquiring(&b.mutex("a").unwrap());
     let queue = until_keys(&server, "latchwork/mutex/a/", 2).await;
     let waits = queue.iter().find(|key| **key != held).unwrap();
     let started = Instant::now();
@@ -216,42 +208,38 @@ async fn a_key_deleted_by_an_operator_is_told_to_holder_and_waiter() {
     assert!(hold.is_held());
     etcdctl(&server, &["del", &held]).await;
     assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
-    assert!(started.elapsed() < a.lease().ttl(), "told within one TTL");
+    assert!(started.elapsed() < a.lease().ttl(), "noticed within one TTL");
     assert_eq!(hold.release().await.unwrap(), Release::AlreadyLost(LostReason::Revoked));
     assert!(a.lease().lost().is_none(), "the lease lives");
     let _next = soon(a.mutex("a").unwrap().acquire()).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_revoked_lease_is_told_and_the_next_acquire_opens_another() {
+async fn a_revoked_lease_is_lost_and_the_next_acquire_opens_another() {
     let server = server().await;
     let client = client(&server, "ttl=3s").await;
     let mutex = client.mutex("a").unwrap();
     let (hold, lease) = (mutex.acquire().await.unwrap(), client.lease());
-    let key = until_keys(&server, "latchwork/mutex/a/", 1).await.remove(0);
-    let id = key.rsplit('/').next().unwrap().split('-').next().unwrap().to_owned();
-    etcdctl(&server, &["lease", "revoke", &id]).await;
+    etcdctl(&server, &["lease", "revoke", &lease_of(&server, "a").await]).await;
     assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
     let next = soon(mutex.acquire()).await.unwrap();
     assert!(next.token() > hold.token() && !client.lease().same_as(&lease) && lease.lost().is_some());
 }
 
-/// Whoever asks for the new lease may do so on a runtime that is gone soon after.
+/// An acquire may ask for the new lease on a runtime that ends soon after.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_of_whoever_asked_for_it() {
+async fn a_lease_that_is_opened_anew_does_not_end_with_the_runtime_that_asked_for_it() {
     let server = server().await;
     let client = client(&server, "ttl=2s").await;
     let mutex = client.mutex("a").unwrap();
     let hold = mutex.acquire().await.unwrap();
-    let key = until_keys(&server, "latchwork/mutex/a/", 1).await.remove(0);
-    let id = key.rsplit('/').next().unwrap().split('-').next().unwrap().to_owned();
-    etcdctl(&server, &["lease", "revoke", &id]).await;
+    etcdctl(&server, &["lease", "revoke", &lease_of(&server, "a").await]).await;
     soon(hold.lost()).await;
     let asked = move || Builder::new_current_thread().enable_all().build().unwrap().block_on(mutex.acquire());
     let hold = soon(tokio::task::spawn_blocking(asked)).await.unwrap().unwrap();
     let lease = client.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
-    hold.check().expect("it is renewed");
+    hold.check().expect("the lease is renewed");
     let _ = hold.release().await.unwrap();
 }
 
@@ -260,17 +248,14 @@ async fn compaction_while_waiting_and_holding_loses_nobody() {
     let server = server().await;
     let (a, b) = (client(&server, "ttl=2s").await, client(&server, "ttl=2s").await);
     let hold = a.mutex("a").unwrap().acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let mutex = b.mutex("a").unwrap();
-        async move { mutex.acquire().await }
-    });
+    let waiting = acquiring(&b.mutex("a").unwrap());
     until_keys(&server, "latchwork/mutex/a/", 2).await;
     for n in 0..50 {
         etcdctl(&server, &["put", "noise", &n.to_string()]).await;
     }
     let revision = hold.token().sequence() + 40;
     etcdctl(&server, &["compact", &revision.to_string()]).await;
-    // The streams are opened anew, from revisions that are gone.
+    // The client opens its streams anew, from revisions that are compacted.
     server.kill().await.unwrap();
     server.launch().await.unwrap();
     assert!(hold.is_held() && !waiting.is_finished());
@@ -287,10 +272,7 @@ async fn a_crash_of_the_server_is_survived_by_holder_and_waiter() {
     let server = server().await;
     let (a, b) = (client(&server, "ttl=10s").await, client(&server, "ttl=10s").await);
     let hold = a.mutex("a").unwrap().acquire().await.unwrap();
-    let waiting = tokio::spawn({
-        let mutex = b.mutex("a").unwrap();
-        async move { mutex.acquire().await }
-    });
+    let waiting = acquiring(&b.mutex("a").unwrap());
     until_keys(&server, "latchwork/mutex/a/", 2).await;
     server.kill().await.unwrap();
     assert!(hold.is_held(), "held until the deadline");
@@ -315,28 +297,22 @@ async fn a_frozen_server_suspends_then_loses_and_the_next_acquire_recovers() {
     let started = Instant::now();
     assert_eq!(soon(hold.lost()).await.reason(), LostReason::Expired);
     let lost_after = started.elapsed();
-    assert!(lost_after < Duration::from_secs(2), "{lost_after:?}: later than the server may give it up");
+    assert!(
+        lost_after < Duration::from_secs(2),
+        "{lost_after:?}: the server may have ended the lease before"
+    );
     server.resume().await.unwrap();
     let next = soon(mutex.acquire()).await.unwrap();
     assert!(next.token() > hold.token());
 }
 
 #[tokio::test]
-async fn a_late_join_of_an_abandoned_attempt_meets_its_tombstone() {
+async fn a_late_join_of_an_abandoned_attempt_finds_its_tombstone() {
     let server = server().await;
     let client = client(&server, "").await;
     let backend = client.backend();
-    let queue = Address::new("latchwork", Kind::Mutex, "a").unwrap();
     for patience in [Patience::Wait, Patience::Try] {
-        let join = Join {
-            queue: queue.clone(),
-            id: NodeId::random(),
-            claim: Claim::Exclusive,
-            limit: AskedLimit::Stored,
-            label: Arc::from("late"),
-            patience,
-            repeated: false,
-        };
+        let join = ask(Kind::Mutex, Claim::Exclusive, None, patience);
         // The abandon overtakes the join, as requests of one connection may on etcd.
         backend.abandon(&join).await.unwrap();
         let late = backend.join(&join).await;
@@ -346,23 +322,14 @@ async fn a_late_join_of_an_abandoned_attempt_meets_its_tombstone() {
     assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
     assert_eq!(keys(&server, "latchwork/client/").await.len(), 2, "one tombstone for each attempt");
     client.close().await.unwrap();
-    assert_eq!(keys(&server, "latchwork/").await, [""; 0], "they went with the lease");
+    assert_eq!(keys(&server, "latchwork/").await, [""; 0], "the tombstones went with the lease");
 }
 
 #[tokio::test]
 async fn a_repeated_join_finds_its_own_node() {
     let server = server().await;
     let (a, b) = (client(&server, "").await, client(&server, "").await);
-    let queue = Address::new("latchwork", Kind::Mutex, "a").unwrap();
-    let mut join = Join {
-        queue: queue.clone(),
-        id: NodeId::random(),
-        claim: Claim::Exclusive,
-        limit: AskedLimit::Stored,
-        label: Arc::from("again"),
-        patience: Patience::Wait,
-        repeated: false,
-    };
+    let mut join = ask(Kind::Mutex, Claim::Exclusive, None, Patience::Wait);
     let Ok(Joined::Admitted(first)) = a.backend().join(&join).await else { panic!("not admitted") };
     join.repeated = true;
     let Ok(Joined::Admitted(again)) = a.backend().join(&join).await else { panic!("not adopted") };
@@ -375,14 +342,14 @@ async fn a_repeated_join_finds_its_own_node() {
     soon(again.admitted()).await.unwrap();
     again.leave().await.unwrap();
     again.leave().await.unwrap();
-    // The first request may still be under way somewhere.
+    // The first request may still be under way.
     assert!(b.backend().join(&other).await.is_err(), "a ghost");
     assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
 }
 
-/// What was removed by hand may be made anew by a late request of the same attempt, on a lease that lives on.
+/// After somebody has deleted the node, a late request of the same attempt may create it anew.
 #[tokio::test]
-async fn the_leave_of_a_repeated_join_takes_along_what_its_late_request_has_made() {
+async fn the_leave_of_a_repeated_join_deletes_the_node_of_a_late_request_too() {
     let server = server().await;
     let client = client(&server, "").await;
     let repeated = Join { repeated: true, ..ask(Kind::Mutex, Claim::Exclusive, None, Patience::Wait) };
@@ -399,7 +366,7 @@ async fn the_leave_of_a_repeated_join_takes_along_what_its_late_request_has_made
     client.close().await.unwrap();
 }
 
-/// A node's name is another's when it has left: no later leave of it may have that one.
+/// After a leave the next node bears the name, and a second leave of the first must not delete it.
 #[tokio::test]
 async fn a_second_leave_of_a_node_spares_the_next_of_its_name() {
     let server = server().await;
@@ -408,7 +375,7 @@ async fn a_second_leave_of_a_node_spares_the_next_of_its_name() {
     let named = keys(&server, "latchwork/mutex/").await;
     first.leave().await.unwrap();
     let (_, next) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
-    assert_eq!(keys(&server, "latchwork/mutex/").await, named, "names are used again");
+    assert_eq!(keys(&server, "latchwork/mutex/").await, named, "the name is used again");
     first.leave().await.unwrap();
     assert_eq!(keys(&server, "latchwork/mutex/").await, named);
     next.leave().await.unwrap();
@@ -428,9 +395,9 @@ async fn a_waiter_that_was_left_is_not_admitted() {
     client.close().await.unwrap();
 }
 
-/// A leave that has no answer may land at any time, so nobody else may bear its node's name.
+/// A leave without an answer may land at any time, so no other node may bear the name.
 #[tokio::test]
-async fn a_leave_that_lands_late_spares_whoever_joined_since() {
+async fn a_leave_that_lands_late_spares_a_node_that_joined_since() {
     let server = server().await;
     let (proxy, client) = proxied(&server, "ttl=60s").await;
     let (_, first) = join(&client, Kind::Mutex, Claim::Exclusive, None).await;
@@ -459,7 +426,7 @@ async fn a_foreign_entry_in_our_own_layout_does_no_harm() {
     let (first, second) = (a.mutex("a").unwrap(), b.mutex("a").unwrap());
     let hold = first.try_acquire().await.unwrap().expect("it is free");
     assert!(second.try_acquire().await.unwrap().is_none());
-    let waiting = tokio::spawn(async move { second.acquire().await });
+    let waiting = acquiring(&second);
     until_keys(&server, "latchwork/mutex/a/", 3).await;
     let _ = hold.release().await.unwrap();
     let _next = soon(waiting).await.unwrap().unwrap();

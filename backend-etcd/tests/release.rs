@@ -1,4 +1,4 @@
-//! A release answers what the server says of the node, not what the client believes.
+//! A release answers by the server's state of the node, not by the client's.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{client, proxied, server, soon, until_keys};
 use latchwork_core::{ErrorKind, LostReason, Release};
 
 #[tokio::test]
-async fn a_release_behind_a_forced_one_and_anothers_hold_is_already_lost() {
+async fn a_release_after_a_forced_one_and_another_hold_is_already_lost() {
     let server = server().await;
     let (a, b) = (client(&server, "").await, client(&server, "").await);
     let (mine, theirs) = (a.mutex("a").unwrap(), b.mutex("a").unwrap());
@@ -31,7 +31,7 @@ async fn a_release_in_time_is_one_and_one_whose_reply_was_lost_is_given_back() {
     let mut lost = proxy.drop_reply_to(move |chunk| chunk.windows(own.len()).any(|part| part == own));
     let released = soon(hold.release()).await;
     lost.fired().await.unwrap();
-    // The server cannot say by whose hand it went.
+    // The server cannot tell who has deleted the node.
     let error = released.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
     until_keys(&server, "latchwork/mutex/a/", 0).await;

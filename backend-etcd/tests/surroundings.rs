@@ -1,11 +1,12 @@
-//! An etcd that is full, asks for a log-in, or has bounds of its own: what users of the recipes are told, and what they keep.
+//! An etcd that is full, asks for a log-in, or has bounds of its own: the errors that users of the
+//! recipes get, and the locks that they keep.
 
 mod common;
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use common::{ask, config, etcdctl, join, keys, soon};
+use common::{ask, config, etcdctl, join, keys, require_log_in, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
@@ -23,15 +24,15 @@ async fn own(options: Options) -> Server {
     Server::start(Kind::Etcd, options.own()).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The text as whoever reads the log sees it.
-fn said(error: &Error, words: &[&str]) {
+/// Asserts the text of an error, as a reader of the log sees it.
+fn says(error: &Error, words: &[&str]) {
     println!("{error}");
     let text = format!("{error} {error:#?}");
     assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
     assert!(!text.contains("hunter2"), "{text}");
 }
 
-/// Lets a TTL pass and half of another: who holds still has been renewed meanwhile.
+/// Waits for one and a half TTLs: a lock that is still held then was renewed.
 async fn outlive(coordinator: &Coordinator) {
     let lease = coordinator.lease();
     lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
@@ -39,7 +40,7 @@ async fn outlive(coordinator: &Coordinator) {
 
 #[tokio::test]
 async fn a_server_that_grants_more_than_was_asked_is_believed() {
-    // An election takes a second, and a lease lasts at least one and a half of it.
+    // An election takes a second, and a lease at least one and a half times as long.
     let server = own(Options::new().clocks(Clocks::Default)).await;
     let client = at(&config(&server, "ttl=1s")).await.unwrap();
     assert_eq!(client.lease().ttl(), Duration::from_secs(2));
@@ -71,7 +72,7 @@ async fn fill(server: &Server) {
     assert!(etcdctl(server, &["alarm", "list"]).await.contains("NOSPACE"));
 }
 
-/// Room is made, and the alarm taken back.
+/// Makes room, and takes the alarm back.
 async fn make_space(server: &Server) {
     let status = etcdctl(server, &["endpoint", "status", "-w", "fields"]).await;
     let revision = status.lines().find_map(|line| line.strip_prefix("\"Revision\" : ")).unwrap().to_owned();
@@ -81,7 +82,7 @@ async fn make_space(server: &Server) {
 }
 
 #[tokio::test]
-async fn a_full_server_takes_nothing_from_those_who_hold_or_wait() {
+async fn a_full_server_takes_nothing_from_holders_and_waiters() {
     let server = own(Options::new().args(["--quota-backend-bytes", "3000000"])).await;
     let (a, b) =
         (at(&config(&server, "ttl=2s")).await.unwrap(), at(&config(&server, "ttl=2s")).await.unwrap());
@@ -111,15 +112,15 @@ async fn a_full_server_takes_nothing_from_those_who_hold_or_wait() {
         fresh.try_acquire().await.map(drop).unwrap_err(),
     ] {
         assert_eq!(*error.kind(), ErrorKind::Misconfigured);
-        said(&error, &["space exceeded", "fresh"]);
+        says(&error, &["space exceeded", "fresh"]);
     }
-    // It may have been stored: a server that becomes full stores what it refuses.
+    // The limit may be stored: a server that becomes full stores a write that it refuses.
     let error = b.semaphore("s", 2).unwrap().set_limit(3).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Unknown);
-    said(&error, &["space exceeded"]);
+    says(&error, &["space exceeded"]);
     let error = at(&config(&server, "connect_timeout=2s")).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misconfigured);
-    said(&error, &["connect", "space exceeded"]);
+    says(&error, &["connect", "space exceeded"]);
     outlive(&a).await;
     assert!(held.0.is_held() && held.1.is_held() && held.2.is_held());
     assert!(!waiting.is_finished());
@@ -138,14 +139,14 @@ async fn a_full_server_takes_nothing_from_those_who_hold_or_wait() {
     for queue in ["latchwork/mutex/", "latchwork/rwlock/"] {
         assert_eq!(keys(&server, queue).await, [""; 0], "nothing is left");
     }
-    // Everything goes on.
     make_space(&server).await;
     let _ = soon(fresh.acquire()).await.unwrap().release().await.unwrap();
 }
 
-/// What may still be on its way gets its tombstone when there is space; nobody waits for that.
+/// The node of a join that may still be under way is deleted at once, and gets its tombstone when
+/// there is space.
 #[tokio::test]
-async fn a_full_server_lets_go_of_what_it_takes_no_tombstone_for() {
+async fn a_full_server_deletes_a_node_that_it_takes_no_tombstone_for() {
     let server = own(Options::new().args(["--quota-backend-bytes", "2000000"])).await;
     let client = at(&config(&server, "")).await.unwrap();
     let repeated = Join { repeated: true, ..ask(Lock::Mutex, Claim::Exclusive, None, Patience::Wait) };
@@ -164,9 +165,9 @@ async fn a_full_server_lets_go_of_what_it_takes_no_tombstone_for() {
     client.close().await.unwrap();
 }
 
-/// A release that speaks to whoever is next, which is a write, is a deletion alone.
+/// A leave with a release notice writes; on a full server it only deletes.
 #[tokio::test]
-async fn a_full_server_lets_go_of_a_hold_that_it_takes_no_word_for() {
+async fn a_full_server_deletes_a_node_that_it_takes_no_release_notice_for() {
     let server = own(Options::new().args(["--quota-backend-bytes", "2000000"])).await;
     let client = at(&config(&server, "")).await.unwrap();
     let mut queue = Vec::new();
@@ -183,14 +184,15 @@ async fn a_full_server_lets_go_of_a_hold_that_it_takes_no_word_for() {
     soon(last.admitted()).await.unwrap();
     last.leave().await.unwrap();
     assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0]);
-    assert_eq!(keys(&server, "latchwork/client/").await, [""; 0], "nothing was said");
+    assert_eq!(keys(&server, "latchwork/client/").await, [""; 0], "there is no release notice");
     make_space(&server).await;
     client.close().await.unwrap();
 }
 
-/// etcd looks at its quota before it proposes a write, and again when it carries it out: then it writes, and refuses.
+/// etcd checks its quota before it proposes a write, and again when it applies it: then it writes,
+/// and refuses.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_server_made_and_refused_as_it_became_full_is_taken_back() {
+async fn a_join_that_a_server_refuses_as_it_becomes_full_leaves_no_node() {
     let server = own(Options::new().args(["--quota-backend-bytes", "1000000"])).await;
     let client = at(&config(&server, "")).await.unwrap();
     let until_full = (0..64).map(|number| {
@@ -207,23 +209,12 @@ async fn what_a_server_made_and_refused_as_it_became_full_is_taken_back() {
     for error in soon(join_all(until_full)).await {
         assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
     }
-    assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0], "they were told that none was made");
+    assert_eq!(keys(&server, "latchwork/mutex/").await, [""; 0], "a refused join left its node");
 }
 
-/// `app` may use the namespace.
-async fn guarded_server(options: Options) -> Server {
+async fn server_with_users(options: Options) -> Server {
     let server = own(options).await;
-    for arguments in [
-        &["user", "add", "root:secret"][..],
-        &["user", "add", "app:hunter2"],
-        &["role", "add", "locks"],
-        &["role", "grant-permission", "locks", "--prefix=true", "readwrite", "latchwork/"],
-        &["user", "grant-role", "app", "locks"],
-        &["user", "grant-role", "root", "root"],
-        &["auth", "enable"],
-    ] {
-        etcdctl(&server, arguments).await;
-    }
+    require_log_in(&server).await;
     server
 }
 
@@ -232,29 +223,29 @@ fn login(server: &Server, login: &str, options: &str) -> Config {
 }
 
 #[tokio::test]
-async fn a_log_in_that_the_server_refuses_says_what_to_mend() {
-    let server = guarded_server(Options::new()).await;
+async fn the_error_of_a_refused_log_in_says_what_to_fix() {
+    let server = server_with_users(Options::new()).await;
     for (config, words) in [
         (login(&server, "app:hunter2x", ""), &["log in"][..]),
         (login(&server, "nobody:hunter2", ""), &["log in"]),
         (config(&server, ""), &["anonymous"]),
-        // A right, and only for another prefix.
+        // A permission for another prefix only.
         (login(&server, "app:hunter2", "namespace=other"), &["permission", "other/"]),
     ] {
         let error = at(&config).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
-        said(&error, words);
+        says(&error, words);
     }
-    // The other way round: a server that knows no users.
+    // The other way round: a server without users.
     let open = own(Options::new()).await;
     let error = at(&login(&open, "app:hunter2", "")).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::Misconfigured);
-    said(&error, &["authentication is not enabled"]);
+    says(&error, &["authentication is not enabled"]);
 }
 
 #[tokio::test]
-async fn rights_that_are_taken_away_are_told_and_held_locks_are_kept_until_they_are_given_again() {
-    let server = guarded_server(Options::new()).await;
+async fn permissions_that_are_revoked_are_reported_and_held_locks_are_kept_until_they_are_granted_again() {
+    let server = server_with_users(Options::new()).await;
     let client = at(&login(&server, "app:hunter2", "ttl=2s")).await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     let root = ["--user", "root:secret"];
@@ -262,7 +253,7 @@ async fn rights_that_are_taken_away_are_told_and_held_locks_are_kept_until_they_
     let error = client.mutex("b").unwrap().acquire_within(Duration::from_secs(5)).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
     assert_eq!(error.key(), Some("b"));
-    said(&error, &["permission denied"]);
+    says(&error, &["permission denied"]);
     outlive(&client).await;
     assert!(hold.is_held());
     etcdctl(&server, &[&root[..], &["user", "grant-role", "app", "locks"]].concat()).await;
@@ -271,10 +262,10 @@ async fn rights_that_are_taken_away_are_told_and_held_locks_are_kept_until_they_
     client.close().await.unwrap();
 }
 
-/// The watch of one hold is refused, and that of another goes on.
+/// The server refuses the watch of one hold, and that of another goes on.
 #[tokio::test]
-async fn a_hold_of_a_role_that_was_taken_away_costs_others_no_watch() {
-    let server = guarded_server(Options::new()).await;
+async fn a_hold_of_a_revoked_role_costs_others_no_watch() {
+    let server = server_with_users(Options::new()).await;
     let as_root = async |arguments: &[&str]| {
         etcdctl(&server, &[&["--user", "root:secret"], arguments].concat()).await;
     };
@@ -296,7 +287,7 @@ async fn a_hold_of_a_role_that_was_taken_away_costs_others_no_watch() {
     let removed = Instant::now();
     as_root(&["del", "--prefix", "two/"]).await;
     assert_eq!(soon(two.lost()).await.reason(), LostReason::Revoked);
-    assert!(removed.elapsed() < client.lease().ttl(), "told within one TTL");
+    assert!(removed.elapsed() < client.lease().ttl(), "noticed within one TTL");
     assert!(one.is_held());
     as_root(&["user", "grant-role", "app", "one"]).await;
     as_root(&["del", "--prefix", "one/"]).await;
@@ -304,13 +295,14 @@ async fn a_hold_of_a_role_that_was_taken_away_costs_others_no_watch() {
     client.close().await.unwrap();
 }
 
-/// A signed token says which state of users and roles it is of, and is refused when that has changed, whosever they are.
+/// A signed token names a version of the users and roles, and the server refuses it when any of
+/// them has changed.
 #[tokio::test]
-async fn a_log_in_of_before_any_change_of_the_roles_is_renewed() {
+async fn a_log_in_from_before_a_change_of_any_role_is_renewed() {
     let mut secret = tempfile::NamedTempFile::new().unwrap();
     secret.write_all(b"only for this test").unwrap();
     let token = format!("jwt,sign-method=HS256,ttl=10m,priv-key={}", secret.path().display());
-    let server = guarded_server(Options::new().args(["--auth-token", &token])).await;
+    let server = server_with_users(Options::new().args(["--auth-token", &token])).await;
     let client = at(&login(&server, "app:hunter2", "")).await.unwrap();
     let hold = client.mutex("a").unwrap().acquire().await.unwrap();
     etcdctl(&server, &["--user", "root:secret", "user", "add", "another:secret"]).await;
@@ -320,9 +312,9 @@ async fn a_log_in_of_before_any_change_of_the_roles_is_renewed() {
     client.close().await.unwrap();
 }
 
-/// Each asks for a lease of its own accord; nobody waits until all before it had no answer.
+/// Each acquire asks for a lease. None waits until all acquires before it have failed.
 #[tokio::test]
-async fn many_who_wait_for_a_lease_from_a_silent_server_are_told_soon() {
+async fn many_acquires_that_need_a_lease_from_a_silent_server_fail_soon() {
     const TIMEOUT: Duration = Duration::from_millis(500);
     let server = own(Options::new()).await;
     let (proxy, client) = common::proxied(&server, "ttl=2s&request_timeout=500ms").await;
@@ -337,7 +329,7 @@ async fn many_who_wait_for_a_lease_from_a_silent_server_are_told_soon() {
     for answer in soon(join_all(all)).await {
         assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Unavailable);
     }
-    // One try is under way when the time is over: for its turn, and for its answer.
+    // At the end of the time a last try may be under way: for its pass, and for its answer.
     let bound = ttl + TIMEOUT * 2 + Duration::from_secs(1);
     assert!(asked.elapsed() < bound, "after {:?}", asked.elapsed());
     proxy.resume();

@@ -1,68 +1,21 @@
-//! From a [`Config`] to what a Redis client needs.
+//! What this backend reads from a [`Config`].
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, NodeId};
-use latchwork_core::{Address, Config, Connector, ENDLESS, Error, ErrorKind, Result, Secret, encode};
-
-use crate::backend::RedisBackend;
-use crate::layout::Queue;
+use latchwork_core::contracts::NodeId;
+use latchwork_core::{Config, ENDLESS, Error, Result, Secret, encode};
 
 /// Redis' own port.
 const PORT: u16 = 6379;
-/// How long a key's last token is kept behind its last use, unless the configuration says otherwise: a clock that was set
-/// to the wrong day is set back by no more.
-pub(crate) const REMEMBER: Duration = Duration::from_secs(24 * 3600);
-/// The shortest and the longest that may be asked for.
+/// How long a queue's last token outlives the queue's last use by default: a clock set to the wrong
+/// day goes back by no more than this.
+const REMEMBER: Duration = Duration::from_secs(24 * 3600);
+/// The shortest and the longest time that a user may set.
 const REMEMBER_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600);
 
-/// How long what remembers a queue's last token lives from a write on, in milliseconds: longer than `remember`, by what may
-/// pass before it is written anew, and by two TTLs, since a node that is held may stand in the same key.
-pub(crate) fn life(remember: Duration, ttl: Duration) -> u128 {
-    (remember + remember / 12 + 2 * ttl).as_millis()
-}
-
-/// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct RedisConnector;
-
-/// The connector, as a list of connectors wants it.
-pub fn connector() -> Arc<dyn Connector> {
-    Arc::new(RedisConnector)
-}
-
-#[async_trait]
-impl Connector for RedisConnector {
-    fn name(&self) -> &'static str {
-        "redis"
-    }
-
-    fn validate(&self, config: &Config) -> Result<()> {
-        Settings::of(config).map(|_| ())
-    }
-
-    fn check(&self, _config: &Config, queue: &Address) -> Result<()> {
-        Queue::of(queue).map(drop)
-    }
-
-    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
-        let settings = Settings::of(config)?;
-        let within = config.connect_timeout;
-        match tokio::time::timeout(within, RedisBackend::connect(settings)).await {
-            Ok(backend) => Ok(Arc::new(backend?)),
-            Err(_) => Err(Error::new(
-                ErrorKind::Unavailable,
-                format!("no Redis answered at {:?} within {within:?}", config.hosts),
-            )),
-        }
-    }
-}
-
-/// What this client needs of a configuration.
+/// What a client needs of a configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) host: String,
@@ -71,14 +24,14 @@ pub(crate) struct Settings {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<Secret>,
     pub(crate) ttl: Duration,
-    /// How long a key's last token is kept behind its last use.
+    /// How long a queue's last token outlives the queue's last use.
     pub(crate) remember: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) strict: bool,
-    /// Shown by CLIENT LIST.
+    /// The name that CLIENT LIST shows.
     pub(crate) client_name: String,
-    /// The channel on which this client is told of its admissions.
+    /// The channel of this client's messages.
     pub(crate) inbox: String,
     /// The keys that the self-test writes.
     pub(crate) scratch: [String; 3],
@@ -139,6 +92,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::life;
 
     fn settings(url: &str) -> Result<Settings> {
         Settings::of(&url.parse()?)
@@ -158,7 +112,7 @@ mod tests {
         for url in ["redis://", "redis://a,b", "redis://h/x", "redis://h/-1"] {
             assert_eq!(settings(url).unwrap_err().argument(), Some("url"), "{url}");
         }
-        // The client crate would log in as `default`, without a word.
+        // The client crate would log in as `default`, and report nothing.
         assert_eq!(settings("redis://app@h").unwrap_err().argument(), Some("password"));
         assert!(settings("redis://:p@h").is_ok(), "the default user");
     }

@@ -1,19 +1,19 @@
-//! The client crate's errors become ours here, and nowhere else.
+//! The client crate's errors, translated here and nowhere else.
 
 use latchwork_core::{Error, ErrorKind};
 use redis::RedisError;
 
-/// A request that failed: the error, and what the driver must do about it.
+/// A failed request: the error, and what the driver must do about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
-    /// The connection is of no use any more (broken, or its server is no master now): dial again.
+    /// The connection is useless (broken, or its server is no master any more): dial again.
     pub(crate) redial: bool,
     /// The server does not know the script: send its text.
     pub(crate) noscript: bool,
-    /// No answer in time: the connection may be of no use.
+    /// No answer in time: the connection may be useless.
     pub(crate) timed_out: bool,
-    /// The server said so itself: nothing is to be found out about who it is.
+    /// The server's own words: it is a Redis, and needs no probe.
     pub(crate) answered: bool,
 }
 
@@ -22,7 +22,7 @@ impl Failure {
         Self::said(Error::new(kind, context))
     }
 
-    /// What the server said, or what follows from it.
+    /// An answer of the server, or what follows from one.
     pub(crate) fn said(error: Error) -> Self {
         Self { error, redial: false, noscript: false, timed_out: false, answered: true }
     }
@@ -32,10 +32,12 @@ impl Failure {
     }
 }
 
-/// `sent`: the request may have reached the server. What the server answered was refused before anything was
-/// written (the scripts check first), so that only a missing answer leaves the outcome unknown.
+/// `sent`: the request may have reached the server. The scripts check before they write, so an
+/// error answer means that nothing was written, and only a missing answer leaves the outcome
+/// unknown.
 pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
-    // Redis 6.2 wraps the code of an error inside a script into words, so the text is searched.
+    // Redis 6.2 hides the code of an error inside a script among words, so the whole text is
+    // searched.
     let text = format!("{} {error}", error.code().unwrap_or_default());
     let says = |code: &str| text.contains(code);
     let failure = if says("NOSCRIPT") {
@@ -91,34 +93,39 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     Failure { error: failure.error.because(error), ..failure }
 }
 
-/// The key that a script has refused to count on from.
+/// The key whose number a script refused as out of range.
 fn out_of_range(text: &str) -> Option<&str> {
     let (_, key) = text.split_once("OUTOFRANGE [")?;
     key.rsplit_once(']').map(|(key, _)| key)
 }
 
-/// No answer in time to what was sent.
+/// No answer in time to a sent request.
 pub(crate) fn timed_out() -> Failure {
     let failure = Failure::new(ErrorKind::Unknown, SILENT);
     Failure { answered: false, timed_out: true, ..failure }
 }
 
-/// The connection was given up before there was an answer to what was sent, for this reason if there is one.
+/// The connection was given up before the answer to a sent request, for this reason if there is
+/// one.
 pub(crate) fn given_up(why: Option<Error>) -> Failure {
     let error = Error::new(ErrorKind::Unknown, "the connection was given up before the answer");
-    let error = match why {
-        Some(why) => error.because(why),
-        None => error,
-    };
-    Failure { answered: false, ..Failure::said(error) }
+    Failure { answered: false, ..Failure::said(error.because_of(why)) }
 }
 
-/// The connection has ended by itself.
+/// The connection has ended.
 pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Unavailable, CLOSED)
 }
 
-/// What an outage looks like from here.
+/// A read without an answer can simply be repeated.
+pub(crate) fn only_read(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, "no answer to a reading").because(error),
+        _ => error,
+    }
+}
+
+// What an outage looks like from a client.
 const REFUSED: &str = "the connection was refused";
 const SILENT: &str = "the server was silent";
 const CLOSED: &str = "the connection was closed";

@@ -1,15 +1,17 @@
-//! Where a queue lives on the server: its keys, and the shape that its kind gives it.
+//! Names and values on the server: a queue's keys, the shape that its kind gives it, and how long
+//! the keys live.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Error, Kind, Result};
 
-/// Which claims a queue takes, and so which keys it has. The scripts know it by its letter.
+/// Which claims a queue takes, and so which keys it has. The scripts get it as a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
-    /// Exclusive claims only. While nobody contends, this and the next are folded into one key.
+    /// Exclusive claims only. Without contention, a queue of this or the next shape is one key.
     Exclusive,
     /// Exclusive and shared claims: the writers have a sorted set of their own.
     ReadWrite,
@@ -22,7 +24,7 @@ impl Shape {
         match kind {
             Kind::Mutex | Kind::Election => Shape::Exclusive,
             Kind::Semaphore => Shape::Permits,
-            // What is to come is at most as wide as this.
+            // A later kind takes at most these claims.
             _ => Shape::ReadWrite,
         }
     }
@@ -36,23 +38,23 @@ impl Shape {
     }
 }
 
-/// One queue's place.
+/// The keys of one queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Queue {
+pub(crate) struct QueueKeys {
     pub(crate) shape: Shape,
-    // All of its keys but the part's name.
+    // A key without the name of its part.
     prefix: Arc<str>,
 }
 
-impl Queue {
+impl QueueKeys {
     /// # Errors
-    /// `InvalidArgument` naming `key` for an exact name with a brace: it would end the hash tag.
+    /// `InvalidArgument` naming `key` for an exact name with a brace, which would end the hash tag.
     pub(crate) fn of(address: &Address) -> Result<Self> {
         let (kind, key) = (address.kind().as_str(), address.coded());
         let prefix = match address.namespace() {
             Some(namespace) => format!("{namespace}:{kind}:{{{key}}}:"),
             None if key.contains(['{', '}']) => {
-                return Err(Error::invalid("key", "an exact address on Redis must not hold a brace"));
+                return Err(Error::invalid("key", "an exact address on Redis must not contain a brace"));
             }
             None => format!("{kind}:{{{key}}}:"),
         };
@@ -60,7 +62,7 @@ impl Queue {
     }
 
     /// # Errors
-    /// `InvalidArgument` naming `claim` for one that this kind of queue does not take.
+    /// `InvalidArgument` naming `claim` for a claim that this kind of queue does not take.
     pub(crate) fn check(&self, claim: Claim) -> Result<()> {
         let fits = match claim {
             Claim::Exclusive => self.shape != Shape::Permits,
@@ -70,7 +72,7 @@ impl Queue {
         if fits {
             Ok(())
         } else {
-            Err(Error::invalid("claim", format!("{claim:?} does not belong into {}", self.prefix)))
+            Err(Error::invalid("claim", format!("the queue {} takes no {claim:?} claim", self.prefix)))
         }
     }
 
@@ -94,6 +96,13 @@ impl Queue {
     }
 }
 
+/// How long the key with a queue's last token lives from a write on, in milliseconds. It outlives
+/// `remember` by the time until the next write, and by two TTLs, since a held node may be in the
+/// key.
+pub(crate) fn life(remember: Duration, ttl: Duration) -> u128 {
+    (remember + remember / 12 + 2 * ttl).as_millis()
+}
+
 /// One key of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
@@ -114,12 +123,12 @@ mod tests {
 
     #[test]
     fn keys_share_a_hash_tag_and_kinds_never_meet() {
-        let queue = Queue::of(&Address::new("n/s", Kind::RwLock, "a}b").unwrap()).unwrap();
+        let queue = QueueKeys::of(&Address::new("n/s", Kind::RwLock, "a}b").unwrap()).unwrap();
         let keys: Vec<_> = queue.keys().map(|key| key.to_string()).collect();
         assert_eq!(keys[0], "n%2Fs:rwlock:{a%7Db}:seq");
         assert_eq!((keys.len(), keys[5].as_str()), (6, "n%2Fs:rwlock:{a%7Db}:writers"));
         let exact = |kind| {
-            let queue = Queue::of(&Address::new("n", kind, Address::exact("app/lock")).unwrap()).unwrap();
+            let queue = QueueKeys::of(&Address::new("n", kind, Address::exact("app/lock")).unwrap()).unwrap();
             queue.left().to_string()
         };
         assert_eq!(exact(Kind::Mutex), "mutex:{app/lock}:left");
@@ -129,8 +138,8 @@ mod tests {
     #[test]
     fn a_brace_in_an_exact_name_and_a_foreign_claim_are_refused_by_name() {
         let address = Address::new("n", Kind::Mutex, Address::exact("a{b")).unwrap();
-        assert_eq!(Queue::of(&address).unwrap_err().argument(), Some("key"));
-        let mutex = Queue::of(&Address::new("n", Kind::Mutex, "a").unwrap()).unwrap();
+        assert_eq!(QueueKeys::of(&address).unwrap_err().argument(), Some("key"));
+        let mutex = QueueKeys::of(&Address::new("n", Kind::Mutex, "a").unwrap()).unwrap();
         assert_eq!(mutex.check(Claim::Permits(1)).unwrap_err().argument(), Some("claim"));
         assert!(mutex.check(Claim::Exclusive).is_ok());
     }

@@ -1,4 +1,4 @@
-//! Who answers on a port that does not speak our protocol: the client crate tells nothing apart.
+//! Which kind of server answers at an address. The client crate's errors do not show it.
 
 use std::io;
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// How long each question may take.
+/// The bound of each question.
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// Who answers in Redis' place.
+/// What answers in Redis' place.
 pub(crate) enum Stranger {
-    /// A server that is surely none.
+    /// A server of this kind, which surely is no Redis.
     Named(String),
-    /// It takes the connection and closes it: so does a proxy whose Redis is down.
+    /// It takes the connection and closes it, as a proxy does whose Redis is down.
     HangsUp,
 }
 
-/// `None` when it is a Redis, or nobody answers.
+/// `None` for a Redis, and where nothing answers.
 pub(crate) async fn stranger(host: &str, port: u16) -> Option<Stranger> {
-    // Silent, or not there: a Redis may be frozen.
+    // Silence is no proof: a Redis may be frozen.
     let answer = ask(host, port, b"PING\r\n").await.ok()?;
     // A Redis answers +PONG, or an error such as -NOAUTH.
     if answer.starts_with('+') || answer.starts_with('-') {
@@ -44,15 +44,15 @@ pub(crate) async fn stranger(host: &str, port: u16) -> Option<Stranger> {
     named(&format!("a server that answers {shown:?} to PING"))
 }
 
-/// What it answers; nothing, where it hangs up.
+/// The answer to a question; empty when the server closes the connection instead.
 async fn ask(host: &str, port: u16, question: &[u8]) -> io::Result<String> {
     let talk = async {
         let mut stream = TcpStream::connect((host, port)).await?;
-        // Who answers before it is asked, and closes, is heard all the same.
+        // Some servers speak first and close: their words are still to be read when this fails.
         let _ = stream.write_all(question).await;
         let mut answer = Vec::new();
         let mut buffer = [0; 512];
-        // What Redis says is one line; an HTTP answer ends with the connection.
+        // Redis answers one line. An HTTP answer ends with the connection.
         loop {
             let read = match stream.read(&mut buffer).await {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => 0,

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use latchwork_conformance::beds::redis_bed;
+use latchwork_conformance::testbeds::redis_testbed;
 use latchwork_conformance::{main_with_server, servers::Kind};
 
 fn main() -> ExitCode {
-    main_with_server(vec![latchwork_redis::connector()], Kind::Redis, redis_bed)
+    main_with_server(vec![latchwork_redis::connector()], Kind::Redis, redis_testbed)
 }

@@ -1,4 +1,4 @@
-//! Connecting: what is told apart, and how long it takes.
+//! Connecting: how servers are told apart, and how long it takes.
 
 mod common;
 
@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
 #[tokio::test]
-async fn another_server_is_told_by_name() {
+async fn another_server_is_named() {
     for (kind, name) in [(Kind::Etcd, "etcd"), (Kind::Zookeeper, "ZooKeeper")] {
         let other = Server::start(kind, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
         let error = refused(&format!("redis://{}", other.addr())).await;
@@ -22,7 +22,7 @@ async fn another_server_is_told_by_name() {
 }
 
 #[tokio::test]
-async fn a_web_server_is_none_of_ours() {
+async fn a_web_server_is_no_redis() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let web = tokio::spawn(async move {
@@ -39,7 +39,7 @@ async fn a_web_server_is_none_of_ours() {
 async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
-    // Silent: it accepts into the backlog and says nothing.
+    // Silent: the system accepts into the backlog, and nothing answers.
     let started = Instant::now();
     let error = refused(&format!("redis://{addr}?connect_timeout=500ms")).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
@@ -52,7 +52,7 @@ async fn a_closed_port_and_a_silent_one_are_unavailable_in_time() {
     assert!(error.to_string().contains(&addr.to_string()), "{error}");
 }
 
-/// As a proxy does, or a balancer, whose server is down: what is behind it may be a Redis.
+/// As a proxy or a balancer does whose server is down, which may be a Redis.
 #[tokio::test]
 async fn one_that_hangs_up_is_unavailable() {
     let server = own(&[]).await;
@@ -110,10 +110,10 @@ async fn a_log_in_that_fails_and_one_without_permissions_are_forbidden() {
         assert!(!error.to_string().contains("wrongword"), "{error}");
     }
     let keys: Vec<String> = operator.say("KEYS *").await;
-    assert_eq!(keys, [""; 0], "nothing is left of those who were refused");
+    assert_eq!(keys, [""; 0], "the refused clients leave nothing");
     let app = connect(&format!("redis://app:word@{}", server.addr())).await.unwrap();
     assert_eq!(app.capabilities().eviction, Eviction::Never);
-    // INFO is not needed, but then not everything is known; and strict asks to know.
+    // Without INFO, eviction is unknown, and `strict` refuses that.
     let blind = connect(&format!("redis://blind:word@{}", server.addr())).await.unwrap();
     assert_eq!(blind.capabilities().eviction, Eviction::Unknown);
     let error = refused(&format!("redis://blind:word@{}?strict=true", server.addr())).await;
@@ -162,7 +162,7 @@ async fn the_database_of_the_url_is_used_and_the_client_has_a_name() {
     node.leave().await.unwrap();
 }
 
-/// With a TTL of an hour nothing else would be sent for twenty minutes.
+/// With a TTL of an hour the client would send nothing for twenty minutes.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_system_asks_whether_a_silent_connection_still_stands() {
@@ -170,7 +170,8 @@ async fn the_system_asks_whether_a_silent_connection_still_stands() {
     let _client = connect(&format!("{}?ttl=1h", server.url())).await.unwrap();
     let port: u16 = server.addr().rsplit_once(':').unwrap().1.parse().unwrap();
     let remote = format!(":{port:04X}");
-    // Per line: number, own address, the other one, state, queues, and which timer runs: 02 is that of keepalive.
+    // Per line: number, own address, the peer's, state, queues, and the running timer; 02 is
+    // keepalive.
     let is_watched = |line: &str| {
         let words: Vec<_> = line.split_whitespace().collect();
         words.get(2).is_some_and(|address| address.ends_with(&remote)) && words[5].starts_with("02:")
@@ -184,7 +185,7 @@ async fn the_system_asks_whether_a_silent_connection_still_stands() {
     .await;
 }
 
-/// The client crate would collect it whole: 2.1 GB of this process for 1 GB that was announced.
+/// The client crate would collect all of it: 2.1 GB of this process for an announced 1 GB.
 #[tokio::test]
 async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -196,17 +197,17 @@ async fn a_reply_that_is_announced_as_a_gigabyte_is_not_collected() {
         let _ = stream.read(&mut asked).await.unwrap();
         stream.write_all(b"$1073741824\r\n").await.unwrap();
         let (part, mut sent) = (vec![b'x'; 1 << 16], 0_u64);
-        // Until the client has had enough of it.
+        // Until the client hangs up.
         while sent < 1 << 30 && stream.write_all(&part).await.is_ok() {
             sent += part.len() as u64;
         }
-        // Who asks what kind of a server this is gets no answer.
+        // The probe gets no answer.
         drop(listener);
         sent
     });
     let error = refused(&url).await;
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     let sent = common::soon(server).await.unwrap();
-    // What lies in the buffers of the two sockets.
+    // The buffers of the two sockets.
     assert!(sent < 1 << 26, "{sent} bytes were taken");
 }

@@ -1,14 +1,15 @@
-//! What the log and the errors say when the server cannot be reached. One test: it listens to its thread's log.
+//! What the log and the errors say when the server cannot be reached. It is one test, since it
+//! reads its thread's log.
 
-use latchwork_conformance::outages::{Says, are_told};
+use latchwork_conformance::outages::{OutageWords, are_reported};
 use latchwork_conformance::servers::Kind;
 
 #[tokio::test]
-async fn an_outage_is_told_with_host_cause_and_length() {
-    let says = Says {
+async fn an_outage_is_logged_with_host_cause_and_length() {
+    let says = OutageWords {
         closed: &["the connection was closed"],
         silent: &["the server was silent"],
         refused: &["the connection was refused"],
     };
-    are_told(Kind::Redis, latchwork_redis::connector(), says).await;
+    are_reported(Kind::Redis, latchwork_redis::connector(), says).await;
 }

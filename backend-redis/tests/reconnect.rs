@@ -1,4 +1,4 @@
-//! What it costs a server that its clients come back.
+//! What reconnecting clients cost a server.
 
 mod common;
 
@@ -27,7 +27,7 @@ async fn spent(operator: &mut Operator, command: &str) -> (u64, u64) {
     (field("calls").unwrap_or(0), field("usec").unwrap_or(0))
 }
 
-/// Scripts that the server did not know.
+/// Calls of scripts that the server did not know.
 async fn unknown(operator: &mut Operator) -> u64 {
     let stats: String = operator.say("INFO errorstats").await;
     let line = stats.lines().find_map(|line| line.strip_prefix("errorstat_NOSCRIPT:count="));
@@ -35,7 +35,7 @@ async fn unknown(operator: &mut Operator) -> u64 {
 }
 
 #[tokio::test]
-async fn whoever_connects_loads_what_is_missing_of_three_scripts_and_no_hold_meets_a_missing_one() {
+async fn a_connect_loads_what_is_missing_of_three_scripts_and_no_hold_meets_a_missing_one() {
     let server = own(&[]).await;
     let mut operator = Operator::of(&server).await;
     let first = client(&server, common::SHORT).await;
@@ -59,8 +59,9 @@ async fn whoever_connects_loads_what_is_missing_of_three_scripts_and_no_hold_mee
     }
 }
 
-/// `cargo test -p latchwork-redis --test reconnect -- --ignored --nocapture`, with `CLIENTS` (1,000): the server's own counters
-/// from its restart until all of its clients are back. The figures of the guide are from here.
+/// `cargo test -p latchwork-redis --test reconnect -- --ignored --nocapture`, with `CLIENTS`
+/// (1,000): the server's own counters from its restart until all clients are back. The guide's
+/// figures are from here.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement: minutes of a machine, and nothing to fail"]
 async fn what_a_thousand_clients_cost_after_a_restart() {
@@ -73,7 +74,7 @@ async fn what_a_thousand_clients_cost_after_a_restart() {
         );
     }
     server.stop().await.unwrap();
-    // Long enough that all wait for their next attempt.
+    // After this all clients wait for their next attempt.
     tokio::time::sleep(Duration::from_secs(3)).await;
     server.launch().await.unwrap();
     let started = Instant::now();
@@ -85,7 +86,7 @@ async fn what_a_thousand_clients_cost_after_a_restart() {
             let list = counted(&mut operator, "stats", "pubsub_channels").await;
             let connections = counted(&mut operator, "stats", "total_connections_received").await;
             if looked.elapsed() >= Duration::from_millis(50) {
-                // A server that is busy answers late.
+                // A busy server answers late.
                 most = most.max((connections - before) * 1000 / looked.elapsed().as_millis() as u64);
                 (before, looked) = (connections, Instant::now());
             }

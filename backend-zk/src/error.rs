@@ -1,86 +1,93 @@
-//! From the client crate's errors to ours.
+//! The client crate's errors, translated to ours.
 
 use std::time::Duration;
 
 use latchwork_core::{Error, ErrorKind};
-use zookeeper_client::Error as Answer;
+use zookeeper_client::Error as DriverError;
 
-/// ZooKeeper's code for an ephemeral node under a session of one server only, which it does not raise to one of the ensemble.
+/// ZooKeeper's code for an ephemeral node under a session that only one server knows, and that this
+/// server does not raise to a session of the ensemble.
 const LOCAL_SESSION: i32 = -120;
 
-/// Why a request came to nothing, as far as a caller must tell it apart.
+/// The answer of the server, or why there is none.
+pub(crate) type Answer<T> = Result<T, Fault>;
+
+/// Why a request failed, as far as callers must distinguish it.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// The node (or its parent) is not there.
     NoNode,
-    /// It is there already.
+    /// The node is there already.
     NodeExists,
     /// The server's access control refused it.
-    Forbidden(Answer),
-    /// The session is over, lost by our clock, or given back.
-    Gone,
-    /// There was no connection: surely not sent.
+    Forbidden(DriverError),
+    /// The session is over, lost by our clock, or closed by us.
+    SessionOver,
+    /// There was no connection. The request was surely not sent.
     Unsent(Tried),
-    /// Too many others of this client were under way: surely not sent.
-    NoTurn,
-    /// It may or may not have been carried out: the connection broke, or no answer came in time.
-    Unknown(Unheard),
-    /// The server refuses it for good.
-    Refused(Answer),
+    /// Too many requests of this client were under way. This one was surely not sent.
+    Throttled,
+    /// The connection broke, or no answer came in time. The request may have been carried out.
+    Unknown(Unanswered),
+    /// The server refuses the request for good.
+    Refused(DriverError),
 }
 
 /// Where a request was tried, and for how long.
 #[derive(Clone, Debug)]
 pub(crate) struct Tried {
-    /// All servers: the client crate does not say which one it was.
+    /// All servers. The client crate does not say which one was asked.
     pub(crate) hosts: String,
     pub(crate) took: Duration,
 }
 
-/// How a request came to no answer.
+/// How a request remained without an answer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Unheard {
-    /// What the client crate says; nothing where no answer came in time.
-    pub(crate) answer: Option<Answer>,
+pub(crate) struct Unanswered {
+    /// What the client crate says. `None` where the time ran out.
+    pub(crate) answer: Option<DriverError>,
     pub(crate) tried: Option<Tried>,
 }
 
-/// The one place where an error of the client crate becomes ours. All that is not a definite answer of
-/// the server is unknown: a broken connection has many shapes.
-impl From<Answer> for Fault {
-    fn from(answer: Answer) -> Self {
+/// The one place where an error of the client crate becomes ours. Only a definite answer of the
+/// server is not `Unknown`: a broken connection has many forms.
+impl From<DriverError> for Fault {
+    fn from(answer: DriverError) -> Self {
         match answer {
-            Answer::NoNode => Fault::NoNode,
-            Answer::NodeExists => Fault::NodeExists,
-            Answer::NoAuth | Answer::AuthFailed | Answer::InvalidAcl => Fault::Forbidden(answer),
-            Answer::SessionExpired | Answer::ClientClosed => Fault::Gone,
-            Answer::BadVersion
-            | Answer::NotEmpty
-            | Answer::NoChildrenForEphemerals
-            | Answer::NotReadOnly
-            | Answer::QuotaExceeded
-            | Answer::MarshallingError
-            | Answer::Unimplemented
-            | Answer::ReconfigDisabled
-            | Answer::UnexpectedErrorCode(LOCAL_SESSION)
-            | Answer::BadArguments(_) => Fault::Refused(answer),
-            other => Fault::Unknown(Unheard { answer: Some(other), tried: None }),
+            DriverError::NoNode => Fault::NoNode,
+            DriverError::NodeExists => Fault::NodeExists,
+            DriverError::NoAuth | DriverError::AuthFailed | DriverError::InvalidAcl => {
+                Fault::Forbidden(answer)
+            }
+            DriverError::SessionExpired | DriverError::ClientClosed => Fault::SessionOver,
+            DriverError::BadVersion
+            | DriverError::NotEmpty
+            | DriverError::NoChildrenForEphemerals
+            | DriverError::NotReadOnly
+            | DriverError::QuotaExceeded
+            | DriverError::MarshallingError
+            | DriverError::Unimplemented
+            | DriverError::ReconfigDisabled
+            | DriverError::UnexpectedErrorCode(LOCAL_SESSION)
+            | DriverError::BadArguments(_) => Fault::Refused(answer),
+            other => Fault::Unknown(Unanswered { answer: Some(other), tried: None }),
         }
     }
 }
 
 impl Fault {
-    /// Our error, for what was being done. The cases that mean something there are to be handled before.
+    /// Our error for the operation `what`. Callers handle the cases that they expect before.
     pub(crate) fn error(self, what: &str) -> Error {
         self.error_where(ErrorKind::Unknown, what)
     }
 
-    /// The same, of what leaves nothing where it was carried out unheard: a read, or what goes with a session that nobody has.
+    /// The same for an operation that leaves nothing behind when its answer is lost: a read, or a
+    /// write that goes with a session nobody uses.
     pub(crate) fn error_without_trace(self, what: &str) -> Error {
         self.error_where(ErrorKind::Unavailable, what)
     }
 
-    fn error_where(self, unheard: ErrorKind, what: &str) -> Error {
+    fn error_where(self, unanswered: ErrorKind, what: &str) -> Error {
         let request = format!("the request to {what}");
         match self {
             Fault::Forbidden(answer) => Error::new(
@@ -88,29 +95,28 @@ impl Fault {
                 "check the ACLs and the credentials",
             )
             .because(answer),
-            Fault::NoTurn => Error::new(
+            Fault::Throttled => Error::new(
                 ErrorKind::Unavailable,
-                format!("too many requests of this client are under way, could not {what}"),
+                format!("too many requests of this client are under way: could not {what}"),
             ),
             Fault::Unsent(Tried { hosts, took }) => {
                 Error::new(ErrorKind::Unavailable, "not connected").tried(&request, &hosts, took)
             }
-            Fault::Unknown(Unheard { answer, tried }) => {
+            Fault::Unknown(Unanswered { answer, tried }) => {
                 let why = match &answer {
                     None => "the server was silent",
-                    Some(Answer::ConnectionLoss) => "the connection was closed",
+                    Some(DriverError::ConnectionLoss) => "the connection was closed",
                     Some(_) => "no answer",
                 };
                 let error = match tried {
-                    Some(Tried { hosts, took }) => Error::new(unheard, why).tried(&request, &hosts, took),
-                    None => Error::new(unheard, format!("{request}: {why}")),
+                    Some(Tried { hosts, took }) => Error::new(unanswered, why).tried(&request, &hosts, took),
+                    None => Error::new(unanswered, format!("{request}: {why}")),
                 };
-                match answer {
-                    Some(answer) => error.because(answer),
-                    None => error,
-                }
+                error.because_of(answer)
             }
-            Fault::Gone => Error::new(unheard, format!("the session ended under a request to {what}")),
+            Fault::SessionOver => {
+                Error::new(unanswered, format!("the session ended under a request to {what}"))
+            }
             Fault::NoNode => {
                 Error::new(ErrorKind::Unavailable, format!("could not {what}: a parent was removed"))
             }
@@ -123,17 +129,22 @@ impl Fault {
         }
     }
 
-    /// Says where the request was tried and for how long, if it came to no answer.
+    /// Adds where and for how long the request was tried, if it has no answer.
     pub(crate) fn after(self, tried: Tried) -> Self {
         match self {
-            Fault::Unknown(unheard) => Fault::Unknown(Unheard { tried: Some(tried), ..unheard }),
+            Fault::Unknown(unanswered) => Fault::Unknown(Unanswered { tried: Some(tried), ..unanswered }),
             other => other,
         }
     }
 
-    /// Whether the same request may pass later.
+    /// Whether it says that the session is over.
+    pub(crate) fn ends_session(&self) -> bool {
+        matches!(self, Fault::SessionOver | Fault::Forbidden(DriverError::AuthFailed))
+    }
+
+    /// Whether the same request may succeed later.
     pub(crate) fn is_transient(&self) -> bool {
-        matches!(self, Fault::Unsent(_) | Fault::NoTurn | Fault::Unknown(_))
+        matches!(self, Fault::Unsent(_) | Fault::Throttled | Fault::Unknown(_))
     }
 }
 
@@ -142,11 +153,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_with_local_sessions_refuses_is_not_to_be_asked_again() {
-        let fault = Fault::from(Answer::UnexpectedErrorCode(LOCAL_SESSION));
+    fn the_end_of_a_session_is_known_by_its_errors() {
+        for ended in [Fault::from(DriverError::SessionExpired), Fault::from(DriverError::AuthFailed)] {
+            assert!(ended.ends_session());
+        }
+        assert!(!Fault::NoNode.ends_session() && !Fault::from(DriverError::NoAuth).ends_session());
+    }
+
+    #[test]
+    fn the_refusal_of_a_server_with_local_sessions_is_final() {
+        let fault = Fault::from(DriverError::UnexpectedErrorCode(LOCAL_SESSION));
         assert!(!fault.is_transient());
         assert_eq!(*fault.error("create").kind(), ErrorKind::Misconfigured);
-        // That of a request that took too long, say.
-        assert!(Fault::from(Answer::UnexpectedErrorCode(-122)).is_transient());
+        // For example the code of a request that took too long.
+        assert!(Fault::from(DriverError::UnexpectedErrorCode(-122)).is_transient());
     }
 }

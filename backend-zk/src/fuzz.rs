@@ -1,5 +1,5 @@
-//! Whatever a server says, and whatever other programs write into our directories: nothing panics, and nobody is let in beside
-//! a holder.
+//! Arbitrary answers of servers, and arbitrary nodes of other programs in our directories: nothing
+//! panics, and no client is admitted beside a holder.
 
 use latchwork_core::contracts::{Entry, MAX_LABEL_BYTES, NodeId};
 use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
@@ -9,15 +9,16 @@ use proptest::collection::{hash_set, vec};
 use proptest::prelude::*;
 
 use crate::driver::Stat;
-use crate::hello::{is_foreign, judge, read_state};
-use crate::history::{Birth, History};
-use crate::limit::Limit;
-use crate::names::{Place, Queue, as_reader, counter, id_of, numbered, prefix};
-use crate::tags::{Told, admitted, is_admitted, turned};
+use crate::layout::{
+    Contender, Contenders, NodeData, admitted, as_reader, counter, downgraded, id_of, is_admitted, numbered,
+    prefix,
+};
+use crate::probe::{is_foreign, judge, read_state};
+use crate::queue::{Birth, History, Limit};
 
 const LIMIT: u32 = 3;
 
-/// A number as it may stand in a foreign name: any, those next to the bounds, and those half of all numbers away from ours.
+/// A number in a foreign name: any, near the bounds, or half of all numbers away from ours.
 fn number() -> impl Strategy<Value = String> {
     prop_oneof![
         1 => any::<i64>().prop_map(|number| number.to_string()),
@@ -28,7 +29,7 @@ fn number() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The name of a foreign child: anything, or what looks like a node of some program.
+/// The name of a foreign child: any text, or one like the nodes of some program.
 fn foreign() -> impl Strategy<Value = String> {
     let marker = prop::sample::select(vec![
         "lock-",
@@ -50,7 +51,7 @@ fn foreign() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Nodes of ours, as a server numbers them: each number once.
+/// Nodes of ours, numbered by a server: each number once.
 fn ours(claim: impl Strategy<Value = Claim>) -> impl Strategy<Value = Vec<(Claim, i32)>> {
     let counters = hash_set(prop_oneof![3 => 0..8, 1 => (i32::MAX - 8)..i32::MAX], 1..8);
     (counters, vec(claim, 8)).prop_map(|(counters, claims)| claims.into_iter().zip(counters).collect())
@@ -64,7 +65,7 @@ fn kind_and_ours() -> impl Strategy<Value = (Kind, Vec<(Claim, i32)>)> {
     ]
 }
 
-/// Whether both may hold at once, of those whom the queue's order admits.
+/// Whether all of these may hold at once.
 fn may_share(holders: &[Claim]) -> bool {
     match holders {
         [Permits(_), ..] => holders.iter().map(|claim| claim.weight()).sum::<u32>() <= LIMIT,
@@ -76,7 +77,8 @@ fn may_share(holders: &[Claim]) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Each client decides by a listing of its own: before some of the foreign children came, or behind, and in any order.
+    /// Each client decides by a listing of its own, before or after some of the foreign children
+    /// came, and in any order.
     #[test]
     fn foreign_children_let_nobody_in_beside_a_holder(
         (kind, ours) in kind_and_ours(),
@@ -91,7 +93,7 @@ proptest! {
         own.sort_by_key(|&(_, counter, _)| counter);
         let mut holders = Vec::new();
         for at in 0..own.len() {
-            // Who came later was not there yet when this one looked.
+            // Later nodes were not there when this one listed.
             let mut children: Vec<_> = own[..=at].iter().map(|(_, _, name)| name.clone()).collect();
             let seen = if foreign.is_empty() { 0 } else { seen_from.index(foreign.len()) };
             children.extend_from_slice(&foreign[seen..]);
@@ -100,8 +102,8 @@ proptest! {
             }
             let (claim, _, name) = &own[at];
             let queue = match claim {
-                Permits(_) => Queue::read(kind, children.clone()),
-                _ => Queue::read_up_to(name, kind, children.clone()),
+                Permits(_) => Contenders::read(kind, children.clone()),
+                _ => Contenders::read_up_to(name, kind, children.clone()),
             };
             let position = queue.position(name).expect("its own node is there");
             if let Standing::Admitted { .. } = standing(&queue.listed(|_| false), position, LIMIT) {
@@ -114,13 +116,13 @@ proptest! {
         prop_assert!(may_share(&holders), "{kind:?}: {holders:?} of {own:?} beside {foreign:?}");
     }
 
-    /// Of foreign children only those whose number is one of a directory's count, and they stand where it says.
+    /// Only a foreign child with a number of a directory's count is a contender.
     #[test]
     fn a_name_says_a_number_from_zero_on_or_is_no_contender(name in foreign()) {
         for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election] {
-            let place = Place::parse(kind, name.clone());
+            let contender = Contender::parse(kind, name.clone());
             let counter = counter(kind, &name);
-            prop_assert_eq!(place.is_some(), counter.is_some());
+            prop_assert_eq!(contender.is_some(), counter.is_some());
             prop_assert!(counter.is_none_or(|counter| counter >= 0), "{:?}", counter);
         }
         let _ = (id_of(&name), as_reader(&name));
@@ -129,10 +131,10 @@ proptest! {
     #[test]
     fn what_a_directory_lists_has_one_order(mut children in vec(foreign(), 0..24), by in 0usize..24) {
         for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
-            let read = Queue::read(kind, children.clone());
+            let read = Contenders::read(kind, children.clone());
             let count = children.len();
             children.rotate_left(by % count.max(1));
-            prop_assert_eq!(&read.0, &Queue::read(kind, children.clone()).0);
+            prop_assert_eq!(&read.0, &Contenders::read(kind, children.clone()).0);
         }
     }
 
@@ -141,23 +143,22 @@ proptest! {
         let [czxid, mzxid, owner, ctime, mtime] = numbers;
         let stat = Stat { czxid, mzxid, owner, ctime, mtime };
         for data in [data.clone(), [&data[..], b"\0admitted"].concat(), [&data[..], b"\0writer 18446744073709551616 -1"].concat()] {
-            let told = Told::read(&data, &stat);
-            prop_assert!(told.label.chars().count() <= 2 * MAX_LABEL_BYTES && !told.label.contains(char::is_control));
+            let read = NodeData::read(&data, stat.czxid, stat.ctime);
+            prop_assert!(read.label.chars().count() <= 2 * MAX_LABEL_BYTES && !read.label.contains(char::is_control));
         }
         let _ = Limit::read(&data, &stat);
     }
 
     #[test]
-    fn what_was_tagged_reads_back_whatever_the_label(label in "[^\0]{0,80}", sequence: u64, joined: i64) {
-        let stat = Stat { czxid: 9, mzxid: 9, owner: 1, ctime: 90, mtime: 91 };
+    fn data_read_back_with_any_label(label in "[^\0]{0,80}", sequence: u64, joined: i64) {
         let shown = Entry::label_of(label.as_bytes());
-        let turned = Told::read(&turned(&label, sequence, joined), &stat);
-        prop_assert_eq!((turned.sequence, turned.joined, turned.label.as_str()), (sequence, joined, shown.as_str()));
+        let reader = NodeData::read(&downgraded(&label, sequence, joined), 9, 90);
+        prop_assert_eq!((reader.sequence, reader.joined, reader.label.as_str()), (sequence, joined, shown.as_str()));
         prop_assert!(is_admitted(&admitted(&label)));
-        prop_assert_eq!(Told::read(&admitted(&label), &stat).label, shown);
+        prop_assert_eq!(NodeData::read(&admitted(&label), 9, 90).label, shown);
     }
 
-    /// Numbers and transactions as a server that is not ours to trust may say them.
+    /// Numbers and transactions of a server that may say anything.
     #[test]
     fn a_history_takes_any_births(births in vec((foreign(), any::<u64>(), any::<bool>()), 0..32)) {
         let (history, now) = (History::default(), Moment::PAST);
@@ -173,9 +174,8 @@ proptest! {
         }
     }
 
-    /// Whatever answers to a greeting.
     #[test]
-    fn any_greeting_is_read(
+    fn any_answer_to_a_probe_is_read(
         start in prop::sample::select(vec!["", "Zookeeper version: ", "srvr is not executed", "This ZooKeeper instance", "-ERR "]),
         version in "[0-9.]{0,24}",
         zxid in "(0x)?[-+0-9a-f]{0,20}",

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use latchwork_conformance::beds::zookeeper_bed;
+use latchwork_conformance::testbeds::zookeeper_testbed;
 use latchwork_conformance::{main_with_server, servers::Kind};
 
 fn main() -> ExitCode {
-    main_with_server(vec![latchwork_zookeeper::connector()], Kind::Zookeeper, zookeeper_bed)
+    main_with_server(vec![latchwork_zookeeper::connector()], Kind::Zookeeper, zookeeper_testbed)
 }

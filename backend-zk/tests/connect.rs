@@ -1,4 +1,4 @@
-//! Connecting: what is wrong is told apart.
+//! Connecting: each cause has an error of its own.
 
 mod common;
 
@@ -25,7 +25,7 @@ async fn kind(config: &Config) -> ErrorKind {
 }
 
 #[tokio::test]
-async fn another_server_is_told_by_name_within_the_deadline() {
+async fn another_server_is_named_within_the_deadline() {
     for (other, name) in [(Kind::Redis, "Redis"), (Kind::Etcd, "etcd")] {
         let server = Server::start(other, Options::new()).await.unwrap_or_else(|error| panic!("{error}"));
         let started = Instant::now();
@@ -71,7 +71,7 @@ async fn a_connect_whose_replies_are_lost_is_unavailable() {
     }
 }
 
-/// As one that has lost its power: the kernel takes the connection, nobody answers.
+/// The kernel takes the connection, and nothing answers, as with a server that has lost its power.
 #[tokio::test]
 async fn a_silent_host_beside_a_live_one_does_no_harm() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -79,7 +79,7 @@ async fn a_silent_host_beside_a_live_one_does_no_harm() {
     config.hosts.insert(0, silent.local_addr().unwrap().to_string());
     config.ttl = Duration::from_secs(30);
     config.connect_timeout = Duration::from_secs(5);
-    // They are tried in any order.
+    // Hosts are tried in any order.
     let connects = (0..8).map(|_| try_backend(&config));
     for connected in join_all(connects).await {
         connected.unwrap().close(Close::Orderly).await.unwrap();
@@ -127,9 +127,9 @@ async fn a_namespace_under_anothers_acl_is_forbidden_without_its_login() {
     try_backend(&config).await.unwrap().close(Close::Orderly).await.unwrap();
 }
 
-/// One that an administrator made for an earlier version, and in which clients may not create.
+/// An administrator made it for an earlier version, and clients may not create in it.
 #[tokio::test]
-async fn a_namespace_in_which_releases_may_not_be_told_serves_all_the_same() {
+async fn a_namespace_in_which_releases_may_not_be_announced_serves() {
     let addr = server().await.addr();
     let (config, stranger) = (config(addr), stranger(addr).await);
     let root = format!("/{}", config.namespace);
@@ -158,7 +158,7 @@ async fn closing_takes_the_clients_node_with_it_and_a_crash_leaves_it() {
         let stranger = stranger.clone();
         async move { stranger.list_children(&path).await.unwrap().len() }
     };
-    // An entry of a stranger beside them is nobody's business.
+    // A foreign entry beside them does not matter.
     let (one, other) = (try_backend(&orderly).await.unwrap(), try_backend(&abrupt).await.unwrap());
     assert_eq!((clients(&orderly).await, clients(&abrupt).await), (1, 1));
     put(&stranger, &format!("/{}/note", orderly.namespace), CreateMode::Persistent).await;

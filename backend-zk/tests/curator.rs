@@ -1,5 +1,5 @@
-//! Curator and this library take turns on one lock. Curator is Java: see `curator/Contender.java`, which the Java launcher
-//! compiles by itself.
+//! Curator and this library take turns on one lock. The Java launcher compiles
+//! `curator/Contender.java`.
 
 mod common;
 #[path = "curator/java.rs"]
@@ -36,7 +36,7 @@ impl Curator {
         curator
     }
 
-    async fn told(&mut self, order: &str) {
+    async fn order(&mut self, order: &str) {
         self.orders.write_all(format!("{order}\n").as_bytes()).await.unwrap();
         self.orders.flush().await.unwrap();
     }
@@ -46,13 +46,13 @@ impl Curator {
         assert_eq!(answer.as_deref(), Some(word));
     }
 
-    /// Whether it answers within the time that Curator takes for a turn many times over.
+    /// Whether it answers within many times the time that Curator takes for a turn.
     async fn has_said_anything(&mut self) -> bool {
         tokio::time::timeout(Duration::from_secs(1), self.answers.next_line()).await.is_ok()
     }
 
     async fn does(&mut self, order: &str, answer: &str) {
-        self.told(order).await;
+        self.order(order).await;
         self.says(answer).await;
     }
 }
@@ -80,15 +80,15 @@ async fn curators_mutex_and_ours_take_turns() {
 
     // We hold, it waits.
     curator.does("try", "refused").await;
-    curator.told("acquire").await;
+    curator.order("acquire").await;
     soon(async { while mutex.queue(0, 10).await.unwrap().len() < 2 {} }).await;
     let _ = guard.release().await.unwrap();
     curator.says("acquired").await;
     curator.does("release", "released").await;
 
-    // Both at once: whoever is inside has made a node.
+    // Both at once. The holder makes a node, which fails where another has made it.
     let inside = format!("{path}-inside");
-    curator.told(&format!("turns {TURNS}")).await;
+    curator.order(&format!("turns {TURNS}")).await;
     let mut last = guard.token();
     for _ in 0..TURNS {
         let guard = soon(mutex.acquire()).await.unwrap();
@@ -112,7 +112,8 @@ async fn curators_readers_and_writers_and_ours_honour_each_other() {
     let mut reads = Curator::start(addr, "read", &path).await;
     let mut writes = Curator::start(addr, "write", &path).await;
 
-    // Readers share; our writer waits for Curator's reader, and Curator's next reader for our writer.
+    // Readers share; our writer waits for Curator's reader, and Curator's next reader for our
+    // writer.
     reads.does("acquire", "acquired").await;
     let reader = admitted(backend.join(&join(&queue, Shared)).await);
     let writer = waiting(backend.join(&join(&queue, Exclusive)).await);
@@ -134,7 +135,7 @@ async fn curators_readers_and_writers_and_ours_honour_each_other() {
 }
 
 #[tokio::test]
-async fn a_writer_of_ours_that_turns_reader_lets_curators_readers_in_and_keeps_its_writers_out() {
+async fn a_downgrade_of_ours_admits_curators_readers_and_keeps_its_writers_out() {
     let addr = server().await.addr();
     let config = config(addr);
     let path = format!("/{}-app/ledger", config.namespace);
@@ -148,9 +149,9 @@ async fn a_writer_of_ours_that_turns_reader_lets_curators_readers_in_and_keeps_i
     };
 
     let writer = admitted(backend.join(&join(&queue, Exclusive)).await);
-    reads.told("acquire").await;
+    reads.order("acquire").await;
     joins(2).await;
-    writes.told("acquire").await;
+    writes.order("acquire").await;
     joins(3).await;
     writer.downgrade().await.unwrap();
     reads.says("acquired").await;
@@ -166,7 +167,7 @@ async fn a_writer_of_ours_that_turns_reader_lets_curators_readers_in_and_keeps_i
     soon(behind.admitted()).await.unwrap();
     behind.leave().await.unwrap();
 
-    // By its number, a node of Curator's is removed as one of ours is.
+    // A node of Curator's is removed by its number, like one of ours.
     writes.does("acquire", "acquired").await;
     let next = waiting(backend.join(&join(&queue, Exclusive)).await);
     let foreign = backend.list(&queue, all).await.unwrap()[0].sequence;

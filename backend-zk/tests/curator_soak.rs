@@ -1,5 +1,6 @@
-//! Processes of Curator and of this library on one read/write lock: nobody beside a writer, and both sides served all the time.
-//! Each process tells when it held, on the machine's clock; the log is judged afterwards, by neither library.
+//! Processes of Curator and of this library on one read/write lock: nobody holds beside a writer,
+//! and both sides are served all the time. Each process reports when it held, on the machine's
+//! clock. The log is judged afterwards, by neither library.
 
 mod common;
 #[path = "curator/java.rs"]
@@ -12,8 +13,8 @@ use common::{config, own_server};
 use futures_util::future::join_all;
 use latchwork_conformance::Adapter;
 use latchwork_conformance::cases::is_long;
+use latchwork_conformance::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
 use latchwork_conformance::order::{Event, Order, Soak, SoakKind};
-use latchwork_conformance::stint::{Stint, in_order_of_tokens, none_overlap};
 use latchwork_core::Config;
 use latchwork_core::decide::Claim;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -23,10 +24,10 @@ use tokio::process::{Child, ChildStdout};
 /// Tasks or threads of a process.
 const EACH: usize = 3;
 
-/// How much of it there is.
+/// The size of a soak.
 #[derive(Clone, Copy)]
 struct Size {
-    /// Of each side.
+    /// Processes of each side.
     processes: usize,
     seconds: u64,
 }
@@ -57,7 +58,7 @@ fn trial<F: Future<Output = ()>>(name: &str, test: impl FnOnce() -> F + Send + '
 async fn share(size: Size) {
     let sides = contend(size, "/ledger", "/ledger").await;
     for (name, processes) in [("Curator", &sides.curators), ("Latchwork", &sides.ours)] {
-        let grants = |claim| processes.iter().flatten().filter(|stint| stint.claim == claim).count();
+        let grants = |claim| processes.iter().flatten().filter(|record| record.claim == claim).count();
         eprintln!(
             "{name}: {} writers and {} readers admitted in {} s, in {} processes",
             grants(Claim::Exclusive),
@@ -76,7 +77,8 @@ async fn share(size: Size) {
     sides.assert_all_progress(size);
 }
 
-/// The control: processes that exclude nobody of the other side are found out, by the same log and the same judgement.
+/// The control: the same judgement of the same log finds processes that do not exclude the other
+/// side.
 async fn on_two_locks() {
     let sides = contend(Size { processes: 1, seconds: 2 }, "/ledger", "/another").await;
     for side in [&sides.curators, &sides.ours] {
@@ -85,41 +87,42 @@ async fn on_two_locks() {
     assert!(none_overlap(&sides.all(), u32::MAX).is_err(), "nobody was beside a writer, on two locks");
 }
 
-/// The stints of each process.
+/// The records of each process.
 struct Sides {
-    curators: Vec<Vec<Stint>>,
-    ours: Vec<Vec<Stint>>,
+    curators: Vec<Vec<HoldRecord>>,
+    ours: Vec<Vec<HoldRecord>>,
 }
 
 impl Sides {
-    fn all(&self) -> Vec<Stint> {
+    fn all(&self) -> Vec<HoldRecord> {
         [self.curators.concat(), self.ours.concat()].concat()
     }
 
-    /// All the time for which all were there, every process was served, and each side as reader and as writer: in each part of it
-    /// that is too long for the machine's noise.
+    /// While all were there, every process was served, and each side as reader and as writer, in
+    /// each part of the time that is too long to be noise of the machine.
     fn assert_all_progress(&self, size: Size) {
         let processes = || self.curators.iter().chain(&self.ours);
-        let begins = processes().filter_map(|stints| stints.iter().map(|stint| stint.from).min());
-        let ends = processes().filter_map(|stints| stints.iter().map(|stint| stint.to).max());
-        let (begin, end) = (begins.max().expect("stints"), ends.min().expect("stints"));
+        let begins = processes().filter_map(|records| records.iter().map(|record| record.from).min());
+        let ends = processes().filter_map(|records| records.iter().map(|record| record.to).max());
+        let (begin, end) = (begins.max().expect("records"), ends.min().expect("records"));
         let (together, whole) = (end.saturating_sub(begin), Duration::from_secs(size.seconds));
         assert!(Duration::from_nanos(together) > whole / 4, "they were together for {together} ns only");
         let parts = (size.seconds / 5).max(1);
         for number in 0..parts {
             let part = begin + together * number / parts..begin + together * (number + 1) / parts;
-            let served =
-                |stints: &[Stint]| stints.iter().filter(|stint| part.contains(&stint.from)).count() > 0;
+            let served = |records: &[HoldRecord]| {
+                records.iter().filter(|record| part.contains(&record.from)).count() > 0
+            };
             assert!(
-                processes().all(|stints| served(stints)),
+                processes().all(|records| served(records)),
                 "a process was not served in part {number} of {parts}"
             );
             for side in [&self.curators, &self.ours] {
                 for claim in [Claim::Exclusive, Claim::Shared] {
-                    let mut stints = side.concat();
-                    stints.retain(|stint| stint.claim == claim);
+                    let mut records = side.concat();
+                    records.retain(|record| record.claim == claim);
                     assert!(
-                        served(&stints),
+                        served(&records),
                         "a side was never served as {claim:?} in part {number} of {parts}"
                     );
                 }
@@ -128,7 +131,7 @@ impl Sides {
     }
 }
 
-/// Has processes of both sides contend for the locks at these paths of a server of their own.
+/// Processes of both sides contend for the locks at these paths, on a server of their own.
 async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
     let server = own_server().await;
     let config = config(server.addr());
@@ -142,15 +145,15 @@ async fn contend(size: Size, curators: &str, ours: &str) -> Sides {
     }
     let mut running: Vec<_> = (0..size.processes).map(|_| ours_on(&config, path(ours), size)).collect();
     for process in &mut running {
-        process.stint().await.expect("it is served at once");
+        process.record().await.expect("it is served at once");
     }
     for process in &mut waiting {
-        process.told("go").await;
+        process.order("go").await;
     }
-    // All are read at once, or one that is not read would stand still.
+    // All are read at once, since a process that is not read would stand still.
     let (curators, ours) = tokio::join!(
-        join_all(waiting.iter_mut().map(Process::stints)),
-        join_all(running.iter_mut().map(Process::stints))
+        join_all(waiting.iter_mut().map(Process::records)),
+        join_all(running.iter_mut().map(Process::records))
     );
     Sides { curators, ours }
 }
@@ -161,8 +164,8 @@ fn ours_on(config: &Config, path: String, size: Size) -> Process {
         key: path,
         exact: true,
         adapter: Adapter::Mutex,
-        tells_of_loss: false,
-        soak: Some(Soak { tasks: EACH, seconds: size.seconds, kind: SoakKind::ReadWrite }),
+        reports_loss: false,
+        soak: Some(Soak { tasks: EACH, seconds: size.seconds, kind: SoakKind::ReadWrite, pairs_of: None }),
         early: None,
     };
     let mut command = order.command().expect("the own executable is known");
@@ -173,22 +176,22 @@ fn ours_on(config: &Config, path: String, size: Size) -> Process {
 struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    stints: Vec<Stint>,
+    records: Vec<HoldRecord>,
 }
 
-/// No process says nothing for longer.
+/// No process is silent for longer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Process {
     fn of(mut child: Child) -> Self {
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        Self { child, lines, stints: Vec::new() }
+        Self { child, lines, records: Vec::new() }
     }
 
-    async fn told(&mut self, order: &str) {
+    async fn order(&mut self, order: &str) {
         let orders = self.child.stdin.as_mut().expect("piped");
-        orders.write_all(format!("{order}\n").as_bytes()).await.expect("told");
-        orders.flush().await.expect("told");
+        orders.write_all(format!("{order}\n").as_bytes()).await.expect("sent");
+        orders.flush().await.expect("sent");
     }
 
     async fn says(&mut self) -> String {
@@ -197,23 +200,23 @@ impl Process {
     }
 
     /// The next time that it tells of; none when it has ended.
-    async fn stint(&mut self) -> Option<Stint> {
+    async fn record(&mut self) -> Option<HoldRecord> {
         let line = self.says().await;
         match serde_json::from_str(&line).unwrap_or_else(|error| panic!("{line:?}: {error}")) {
-            Event::Stint(stint) => {
-                self.stints.push(stint);
-                Some(stint)
+            Event::HoldRecord(record) => {
+                self.records.push(record);
+                Some(record)
             }
             Event::Released => None,
             other => panic!("unexpected in a soak: {other:?}"),
         }
     }
 
-    /// All that it tells, to its end in order.
-    async fn stints(&mut self) -> Vec<Stint> {
-        while self.stint().await.is_some() {}
+    /// All that it reports, up to its orderly end.
+    async fn records(&mut self) -> Vec<HoldRecord> {
+        while self.record().await.is_some() {}
         let status = self.child.wait().await.expect("waited");
         assert!(status.success(), "{status}");
-        std::mem::take(&mut self.stints)
+        std::mem::take(&mut self.records)
     }
 }

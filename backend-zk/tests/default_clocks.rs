@@ -1,8 +1,8 @@
-//! The cases that hang on the server's clocks, on a server with the clocks that it has by default.
+//! The cases that depend on the server's clocks, on a server with its default clocks.
 
-use latchwork_conformance::beds::{ServerBed, zookeeper_bed};
 use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
 use latchwork_conformance::testbed::Testbed;
+use latchwork_conformance::testbeds::{ServerTestbed, zookeeper_testbed};
 use latchwork_conformance::{cases, play};
 
 #[test]
@@ -10,12 +10,12 @@ fn a_lease_is_kept_and_ends_as_stated_at_default_clocks() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let options = Options::new().own().clocks(Clocks::Default);
     let server = runtime.block_on(Server::start(Kind::Zookeeper, options)).unwrap();
-    let bed: &'static ServerBed = Box::leak(Box::new(zookeeper_bed(server).unwrap()));
+    let testbed: &'static ServerTestbed = Box::leak(Box::new(zookeeper_testbed(server).unwrap()));
     for name in
         ["lease_alive_is_renewed_in_the_background", "lease_deadline_is_known_before_another_is_admitted"]
     {
         let case = cases::all().into_iter().find(|case| case.name == name).expect("a case of the suite");
-        play(bed, &case).unwrap_or_else(|why| panic!("{name}: {why}"));
+        play(testbed, &case).unwrap_or_else(|why| panic!("{name}: {why}"));
     }
-    runtime.block_on(bed.close());
+    runtime.block_on(testbed.close());
 }

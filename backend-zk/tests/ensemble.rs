@@ -1,4 +1,5 @@
-//! Three servers: a holder whose follower is cut off from its leader must give up before another is admitted.
+//! Three servers: a holder whose follower is cut off from its leader must give up before another is
+//! admitted.
 
 mod common;
 
@@ -12,7 +13,7 @@ use latchwork_core::{Clock, Config, Coordinator, LostReason, Moment};
 use latchwork_zookeeper::ZooKeeperBackend;
 use tokio::time::timeout;
 
-/// When the holder behind the cut-off follower knew that it had lost, and when the other was admitted.
+/// When the holder behind the cut-off follower noticed its loss, and when the other was admitted.
 struct Outcome {
     lost: Moment,
     admitted: Moment,
@@ -22,7 +23,8 @@ async fn cut_off(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeeper
     let leader = ensemble.leader().await.unwrap();
     let follower = ensemble.followers().await[0];
     let mut config = config(&ensemble.addr(follower));
-    // Between a renewal and the deadline that the last one gave lies half of it, nearly: more than a busy machine takes away.
+    // Nearly half of it lies between a renewal and the deadline of the last one: more than a busy
+    // machine takes away.
     config.ttl = Duration::from_secs(3);
     let holder = Coordinator::new(Arc::new(connect(config.clone()).await) as Arc<dyn Backend>, &config);
     config.hosts = vec![ensemble.addr(leader)];
@@ -34,7 +36,8 @@ async fn cut_off(ensemble: &Ensemble, connect: impl AsyncFn(Config) -> ZooKeeper
     while holder.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
         tokio::task::yield_now().await;
     }
-    // Healthy for longer than a TTL first: a deadline that only counts from the creation would pass below.
+    // Healthy for longer than a TTL first. Otherwise a deadline that counts from the creation would
+    // pass.
     assert!(timeout(config.ttl * 2, held.lost()).await.is_err(), "healthy");
 
     ensemble.cut(follower);
@@ -66,7 +69,8 @@ async fn a_holder_behind_a_cut_off_follower_gives_up_before_the_next_is_admitted
     let honest = cut_off(&ensemble, async |config| ZooKeeperBackend::connect(&config).await.unwrap()).await;
     assert!(honest.lost < honest.admitted, "two held, for {:?}", honest.lost.since(honest.admitted));
 
-    // The control: the follower goes on answering reads, and who believes them holds beside the next.
+    // The control: the follower goes on answering reads, and a client that believes them holds
+    // beside the next.
     let believing = async |config| ZooKeeperBackend::connect_believing_reads(&config).await.unwrap();
     let broken = cut_off(&ensemble, believing).await;
     assert!(broken.admitted < broken.lost, "a client that counts from its last read must be found out");

@@ -1,4 +1,4 @@
-//! What other programs leave in our directories: it lets nobody in, and keeps nobody out who may enter.
+//! Nodes of other programs in our directories: they admit nobody, and keep nobody out.
 
 mod common;
 
@@ -8,10 +8,11 @@ use latchwork_core::decide::Claim::{self, Exclusive, Permits, Shared};
 use latchwork_core::{ErrorKind, Kind};
 use zookeeper_client::CreateMode;
 
-/// Children whose number no directory has given: one of them is listed first, whatever order the server lists in. The first number
-/// lies half of all numbers away from the waiter's own, which is 17 here.
+/// Children with numbers that no directory has given. One of them is listed first, whatever order
+/// the server lists in. The first number lies half of all numbers away from the waiter's own, which
+/// is 17 here.
 #[tokio::test]
-async fn a_foreign_child_with_a_number_out_of_range_lets_nobody_in_beside_the_holder() {
+async fn a_foreign_child_with_a_number_out_of_range_admits_nobody_beside_the_holder() {
     let addr = server().await.addr();
     let (config, stranger) = (config(addr), stranger(addr).await);
     let (one, other) = (backend(&config).await, backend(&config).await);
@@ -39,7 +40,8 @@ async fn a_foreign_child_with_a_number_out_of_range_lets_nobody_in_beside_the_ho
     }
 }
 
-/// A server that has made more nodes in a directory than it can count stays at its highest number, or says a negative one.
+/// A server that has made more nodes in a directory than it can count stays at its highest number,
+/// or gives a negative one.
 #[tokio::test]
 async fn a_join_whose_number_is_out_of_range_is_refused_with_the_name_of_its_queue_and_leaves_nothing() {
     let addr = server().await.addr();

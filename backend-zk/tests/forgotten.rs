@@ -1,4 +1,4 @@
-//! A server that is restarted without its data is another one: it has forgotten its clients.
+//! A server that is restarted without its data has forgotten its clients.
 
 mod common;
 
@@ -11,25 +11,25 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zookeeper_client::CreateMode;
 
-/// Where the server keeps its data, as it says.
+/// The folder of the server's data.
 async fn data_of(addr: &str) -> PathBuf {
     let mut stream = TcpStream::connect(addr).await.unwrap();
     stream.write_all(b"conf").await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
-    let told = answer.lines().find_map(|line| line.strip_prefix("dataDir="));
-    PathBuf::from(told.unwrap_or_else(|| panic!("{answer}")))
+    let folder = answer.lines().find_map(|line| line.strip_prefix("dataDir="));
+    PathBuf::from(folder.unwrap_or_else(|| panic!("{answer}")))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_without_its_data_is_told_as_forgotten_and_who_waits_joins_anew() {
+async fn a_restart_without_data_is_reported_as_forgotten_and_waiters_join_anew() {
     for keeps_data in [false, true] {
         let server = own_server().await;
         let data = data_of(server.addr()).await;
         let mut config = config(server.addr());
         config.ttl = Duration::from_secs(60);
         let (one, other) = (coordinator(&config).await, coordinator(&config).await);
-        // More than the server makes again before the last of them has asked.
+        // More transactions than the server makes again before the last client has asked.
         let stranger = stranger(server.addr()).await;
         for _ in 0..200 {
             let path = put(&stranger, "/before", CreateMode::EphemeralSequential).await;
@@ -47,7 +47,7 @@ async fn a_restart_without_its_data_is_told_as_forgotten_and_who_waits_joins_ane
         }
         server.launch().await.unwrap();
         if keeps_data {
-            // It lives on, since its server knows it.
+            // The session lives on, since its server knows it.
             soon(async { while one.mutex("a").unwrap().queue(0, 10).await.is_err() {} }).await;
             assert!(held.is_held() && !waits.is_finished());
             assert_eq!(held.release().await.unwrap(), Release::Released);

@@ -1,5 +1,6 @@
-//! Who comes back to a queue before anybody else has joined is let in by its node's number. Each test has a server of its own:
-//! how far two nodes are apart in the server's transactions decides too.
+//! A client that comes back to a queue before any other has joined is admitted by its node's
+//! number. Each test has a server of its own, since the distance of two nodes in the server's
+//! transactions counts.
 
 mod common;
 
@@ -19,11 +20,11 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 /// The request that lists.
 const LIST: i32 = 8;
-/// So soon after a turn a client that was alone expects to be so again.
+/// A client that was alone expects to be so again for this long after a turn.
 const SOON_AFTER: Duration = Duration::from_millis(100);
 
-/// Counts a queue's directory on by nodes that are no contenders: in a directory in which few have joined the next number says
-/// nothing beside another client's transactions.
+/// Raises the count of a queue's directory by nodes that are no contenders. In a directory with a
+/// low count the next number proves nothing beside another client's transactions.
 async fn count_on(stranger: &Client, path: &str, joins: usize) {
     let options = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
     let foreign = format!("{path}/foreign-");
@@ -32,15 +33,15 @@ async fn count_on(stranger: &Client, path: &str, joins: usize) {
     try_join_all(gone.iter().map(|path| stranger.delete(path, None))).await.unwrap();
 }
 
-/// A turn that begins at once; whether the queue was listed for it.
+/// A turn that begins at once. Answers whether the queue was listed for it.
 async fn turn_lists(proxy: &Proxy, client: &Arc<dyn Backend>, join: &Join) -> bool {
     let listed = proxy.request(|chunk| holds(chunk, LIST));
     admitted(client.join(join).await).leave().await.unwrap();
     listed.has_fired()
 }
 
-/// A turn that follows another soon enough, however often the machine stands still: how many it took, and whether the queue was listed
-/// for the last.
+/// Turns until one follows another soon enough, however often the machine stands still. Answers how
+/// many it took, and whether the queue was listed for the last.
 async fn soon_after_another(turn: impl AsyncFn() -> bool) -> (usize, bool) {
     let mut turns = 0;
     soon(async {
@@ -57,9 +58,10 @@ async fn soon_after_another(turn: impl AsyncFn() -> bool) -> (usize, bool) {
     .await
 }
 
-/// Whoever was the last to join each time expects to be it again, and its create tells. A wrong guess costs one listing.
+/// A client that was the last to join each time expects that again, and its create shows it. A
+/// wrong expectation costs one listing.
 #[tokio::test]
-async fn who_comes_back_before_anybody_else_has_joined_asks_for_nothing_but_its_node() {
+async fn a_client_that_comes_back_before_any_other_has_joined_creates_its_node_and_asks_no_more() {
     let server = own_server().await;
     let (config, stranger) = (config(server.addr()), stranger(server.addr()).await);
     let (proxy, [one, other]) = one_proxied(&config).await;
@@ -77,7 +79,7 @@ async fn who_comes_back_before_anybody_else_has_joined_asks_for_nothing_but_its_
         for _ in 0..3 {
             assert!(!soon_after_another(turn).await.1, "its node's number says all");
         }
-        // Another's turn between, and then another's that is not over.
+        // A turn of another client between, and then one that is not over.
         admitted(other.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
         for _ in 0..9 {
             assert!(turn().await);
@@ -97,9 +99,10 @@ async fn who_comes_back_before_anybody_else_has_joined_asks_for_nothing_but_its_
     }
 }
 
-/// A directory that was made again counts anew, and may come to the number behind this client's last one by accident.
+/// A directory that was made again counts anew, and may come to the number behind this client's
+/// last one by accident.
 #[tokio::test]
-async fn the_next_number_in_another_directory_lets_nobody_in() {
+async fn the_next_number_in_another_directory_admits_nobody() {
     let server = own_server().await;
     let (config, stranger) = (config(server.addr()), stranger(server.addr()).await);
     let (proxy, [one, other]) = one_proxied(&config).await;
@@ -129,9 +132,10 @@ async fn the_next_number_in_another_directory_lets_nobody_in() {
     soon(node.admitted()).await.unwrap();
 }
 
-/// A mutex and a read/write lock at one exact address share a directory and its numbers, and do not wait for each other.
+/// A mutex and a read/write lock at one exact address share a directory and its numbers, and do not
+/// wait for each other.
 #[tokio::test]
-async fn the_number_behind_a_node_of_another_kind_lets_nobody_in() {
+async fn the_number_behind_a_node_of_another_kind_admits_nobody() {
     let server = own_server().await;
     let config = config(server.addr());
     let (proxy, [one, other]) = one_proxied(&config).await;
@@ -151,9 +155,9 @@ async fn the_number_behind_a_node_of_another_kind_lets_nobody_in() {
     }
 }
 
-/// Who gave up knows nothing of those that were ahead of it.
+/// A waiter that gave up knows nothing of the nodes ahead of it.
 #[tokio::test]
-async fn the_number_behind_a_node_that_was_never_admitted_lets_nobody_in() {
+async fn the_number_behind_a_node_that_was_never_admitted_admits_nobody() {
     let server = own_server().await;
     let config = config(server.addr());
     let (one, other) = (backend(&config).await, backend(&config).await);

@@ -1,4 +1,4 @@
-//! A queue as long as somebody's mistake makes it.
+//! A queue that is far too long by mistake.
 
 mod common;
 
@@ -12,7 +12,7 @@ use zookeeper_client::{Acls, CreateMode};
 
 const LONG: usize = 30_000;
 
-/// Within a request timeout of two seconds for each reply.
+/// Each reply comes within a request timeout of two seconds.
 #[tokio::test]
 async fn a_queue_of_thirty_thousand_is_listed() {
     let addr = server().await.addr();
@@ -34,7 +34,7 @@ async fn a_queue_of_thirty_thousand_is_listed() {
         println!("{} in {:?}", page.len(), started.elapsed());
         assert_eq!(page.len(), most.min(LONG));
         assert!(page.is_sorted_by(|a, b| a.sequence < b.sequence) && page[0].admitted);
-        // And from where it ends.
+        // The next page begins at its end.
         let after = page[page.len() - 1].sequence;
         let next = client.list(&queue, Page { after, most: 1 }).await.unwrap();
         assert_eq!(next.len(), usize::from(page.len() < LONG));

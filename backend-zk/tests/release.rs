@@ -1,4 +1,4 @@
-//! A release answers what the server says of its node, and not what the client believes.
+//! A release answers what the server reports of its node, not what the client believes.
 
 mod common;
 
@@ -10,7 +10,7 @@ use zookeeper_client::Client;
 /// ZooKeeper's number of the request that deletes.
 const DELETE: i32 = 2;
 
-/// Holds it in one of its ways.
+/// A hold by one of the recipes.
 async fn hold(of: &Coordinator, kind: Kind, key: &str) -> Box<dyn Hold> {
     match kind {
         Kind::RwLock => Box::new(soon(of.rwlock(key).unwrap().write()).await.unwrap()),
@@ -35,7 +35,7 @@ async fn a_hold_that_was_removed_is_not_released_though_another_has_held_since()
         let directory = format!("/{}/{}/a", config.namespace, kind.as_str());
         assert_eq!(address(&config, kind, "a").coded(), "a");
         for round in 0..20 {
-            // At once: a hold is watched after a while only.
+            // At once, before the hold is watched.
             let held = hold(&one, kind, "a").await;
             remove_all(&stranger, &directory).await;
             let next = (round % 2 == 0).then(|| hold(&other, kind, "a"));
@@ -45,7 +45,7 @@ async fn a_hold_that_was_removed_is_not_released_though_another_has_held_since()
             };
             let answer = soon(held.release()).await.unwrap();
             assert_eq!(answer, Release::AlreadyLost(LostReason::Revoked), "{kind:?}, round {round}");
-            // Asked again it says the same.
+            // The answer stays the same.
             assert_eq!(soon(held.release()).await.unwrap(), answer);
             if let Some(next) = next {
                 assert_eq!(soon(next.release()).await.unwrap(), Release::Released);
@@ -54,7 +54,7 @@ async fn a_hold_that_was_removed_is_not_released_though_another_has_held_since()
     }
 }
 
-/// The request was carried out, and the next one finds nothing: by whose hand is not known.
+/// The request was carried out. The next one finds nothing, and cannot know the cause.
 #[tokio::test]
 async fn a_release_whose_reply_was_lost_is_unknown_and_no_loss() {
     let addr = server().await.addr();
@@ -70,7 +70,7 @@ async fn a_release_whose_reply_was_lost_is_unknown_and_no_loss() {
         assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
         let directory = format!("/{}/{}/a", through.namespace, kind.as_str());
         assert_eq!(stranger.list_children(&directory).await.unwrap(), [""; 0]);
-        // One that surely did not come there is none of it.
+        // A request that surely did not reach the server does not count.
         let held = hold(&client, kind, "a").await;
         proxy.sever();
         assert_eq!(soon(held.release()).await.unwrap(), Release::Released);

@@ -1,4 +1,5 @@
-//! What many clients cost a server that comes back. `LATCHWORK_CLIENTS` says how many; the figures are printed.
+//! The cost of many clients for a server that comes back. `LATCHWORK_CLIENTS` sets their number.
+//! The figures are printed.
 
 mod common;
 
@@ -14,7 +15,7 @@ use tokio::net::TcpStream;
 
 const CLIENTS: usize = 200;
 
-/// A counter of the server, where it answers.
+/// A counter of the server. `None` where it does not answer.
 async fn count(addr: &str, of: &str) -> Option<u64> {
     let mut stream = TcpStream::connect(addr).await.ok()?;
     stream.write_all(b"mntr").await.ok()?;
@@ -56,7 +57,7 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
         }
     })
     .await;
-    // Ours are counted too.
+    // The requests of this test are counted too.
     let asked = u64::try_from(2 * curve.len()).unwrap();
     let packets = count(server.addr(), "zk_packets_received").await.unwrap().saturating_sub(asked);
     println!(
@@ -64,7 +65,8 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
     );
     println!("{curve:?}");
     assert!(all.iter().all(|client| client.lease().lost().is_none()));
-    // A connect, a ping and a proof each; and what each sends in that time anyhow, which is a proof and a ping every few seconds.
+    // A connect, a ping and a proof each. And a proof and a ping every few seconds, which each
+    // sends anyhow.
     let each = 5 + 2 * (live.as_secs() / 4 + 1);
     let most = u64::try_from(clients).unwrap() * each;
     assert!(packets <= most, "{packets} for {clients} clients, {each} for each");

@@ -1,5 +1,5 @@
-//! A ZooKeeper with bounds and rights of its own: sessions that it stretches or cuts, a chroot that is closed, logins that it
-//! insists on.
+//! A ZooKeeper with bounds and rights of its own: longer and shorter sessions, a closed chroot,
+//! required logins.
 
 mod common;
 
@@ -14,7 +14,7 @@ async fn user(config: &Config) -> Result<Coordinator, Error> {
     soon(connect(&[latchwork_zookeeper::connector()], config)).await
 }
 
-/// The text as whoever reads the log sees it.
+/// The text in the log has these words.
 fn said(error: &Error, words: &[&str]) {
     println!("{error}");
     let text = format!("{error} {error:#?}");
@@ -50,7 +50,7 @@ async fn a_server_that_grants_more_is_believed_and_one_that_grants_less_is_refus
     said(&error, &["connect", "20s", "30s", "maxSessionTimeout", "TTL"]);
 }
 
-/// What is missing is made where that is allowed; elsewhere it is said which path it was.
+/// A missing chroot is made where that is allowed. Elsewhere the error names its path.
 #[tokio::test]
 async fn a_chroot_that_may_not_be_made_or_used_is_named() {
     let addr = server().await.addr();
@@ -92,7 +92,7 @@ async fn a_server_that_insists_on_a_login_says_so() {
     client.close().await.unwrap();
 }
 
-/// A right that is taken away under way is told by name, and comes back.
+/// The error names the queue, and the queue works again when the right is back.
 #[tokio::test]
 async fn a_queue_that_is_closed_under_way_is_named() {
     let server = own_server().await;

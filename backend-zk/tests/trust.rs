@@ -1,4 +1,5 @@
-//! Whom a namespace trusts: a release that nobody made lets nobody in, and a login that protects nothing is warned of.
+//! The trust of a namespace: a forged release admits nobody for long, and a login that protects
+//! nothing causes a warning.
 
 mod common;
 
@@ -19,12 +20,13 @@ use zookeeper_client::{Acls, Client, CreateMode};
 /// The request that lists.
 const LIST: i32 = 8;
 
-/// One that holds, two that wait behind it, of which the second will tell its release, and the last.
+/// A holder, two waiters behind it, of which the second will announce its release, and the last
+/// waiter.
 struct Line {
     queue: Address,
     holder: Arc<dyn Node>,
     second: Arc<dyn Node>,
-    neighbour: Arc<dyn Node>,
+    predecessor: Arc<dyn Node>,
     last: Arc<dyn Node>,
 }
 
@@ -33,29 +35,41 @@ impl Line {
         let queue = address(config, Kind::Mutex, key);
         let holder = admitted(ahead.join(&join(&queue, Exclusive)).await);
         let second = waiting(ahead.join(&join(&queue, Exclusive)).await);
-        let neighbour = waiting(ahead.join(&join(&queue, Exclusive)).await);
+        let predecessor = waiting(ahead.join(&join(&queue, Exclusive)).await);
         let last = waiting(client.join(&join(&queue, Exclusive)).await);
-        Self { queue, holder, second, neighbour, last }
+        Self { queue, holder, second, predecessor, last }
     }
 
-    /// The name of the neighbour's node.
-    async fn neighbours_name(&self, config: &Config, stranger: &Client) -> String {
+    /// The name of the last waiter's predecessor.
+    async fn predecessors_name(&self, config: &Config, stranger: &Client) -> String {
         let names = stranger.list_children(&directory(config, self.queue.name())).await.unwrap();
         names.into_iter().find(|name| name.ends_with("-0000000002")).unwrap()
     }
+}
+
+/// A line at the key "a" of the second client and, as the last waiter, the first; and a foreign
+/// client, with the name of the last waiter's predecessor.
+async fn line_and_stranger() -> (Config, Client, [Arc<dyn Backend>; 2], Line, String) {
+    let addr = server().await.addr();
+    let (config, stranger) = (config(addr), stranger(addr).await);
+    let clients = [backend(&config).await, backend(&config).await];
+    let line = Line::of(&config, "a", &clients[1], &clients[0]).await;
+    let name = line.predecessors_name(&config, &stranger).await;
+    (config, stranger, clients, line, name)
 }
 
 fn directory(config: &Config, key: &str) -> String {
     format!("/{}/mutex/{key}", config.namespace)
 }
 
-/// Says that the node of this name is released, in one transaction; and deletes it in the same, where its path is given.
+/// Announces the release of the node of this name, and deletes the node in the same transaction
+/// where its path is given.
 async fn forge(stranger: &Client, config: &Config, name: &str, deleted: Option<&str>) {
     let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
-    let told = format!("/{}/released/{name}", config.namespace);
+    let released = format!("/{}/released/{name}", config.namespace);
     let mut all = stranger.new_multi_writer();
-    all.add_create(&told, b"", &options).unwrap();
-    all.add_delete(&told, None).unwrap();
+    all.add_create(&released, b"", &options).unwrap();
+    all.add_delete(&released, None).unwrap();
     if let Some(path) = deleted {
         all.add_delete(path, None).unwrap();
     }
@@ -63,19 +77,15 @@ async fn forge(stranger: &Client, config: &Config, name: &str, deleted: Option<&
 }
 
 #[tokio::test]
-async fn a_node_made_and_deleted_where_releases_are_told_lets_nobody_in() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let (one, other) = (backend(&config).await, backend(&config).await);
-    let line = Line::of(&config, "a", &other, &one).await;
-    let name = line.neighbours_name(&config, &stranger).await;
+async fn an_announcement_alone_admits_nobody() {
+    let (config, stranger, [one, _other], line, name) = line_and_stranger().await;
     let mut admission = pin!(line.last.admitted());
     assert!(still_waits(&one, &line.queue, &mut admission).await);
     forge(&stranger, &config, &name, None).await;
     assert!(still_waits(&one, &line.queue, &mut admission).await);
-    // Nor does it so when the neighbour gives its wait up later.
+    // Nor does it when the predecessor gives its wait up later.
     tokio::time::sleep(Duration::from_millis(60)).await;
-    line.neighbour.leave().await.unwrap();
+    line.predecessor.leave().await.unwrap();
     assert!(still_waits(&one, &line.queue, &mut admission).await);
     line.holder.leave().await.unwrap();
     line.second.leave().await.unwrap();
@@ -83,14 +93,10 @@ async fn a_node_made_and_deleted_where_releases_are_told_lets_nobody_in() {
     line.last.leave().await.unwrap();
 }
 
-/// By somebody who may delete nodes of queues, and could let two in anyhow.
+/// By a program that may delete nodes of queues, and so could let two hold anyway.
 #[tokio::test]
-async fn who_was_let_in_by_a_forged_release_is_put_out_and_out_of_the_way() {
-    let addr = server().await.addr();
-    let (config, stranger) = (config(addr), stranger(addr).await);
-    let (one, other) = (backend(&config).await, backend(&config).await);
-    let line = Line::of(&config, "a", &other, &one).await;
-    let name = line.neighbours_name(&config, &stranger).await;
+async fn a_hold_by_a_forged_release_is_lost_and_its_node_removed() {
+    let (config, stranger, [one, other], line, name) = line_and_stranger().await;
     let mut admission = pin!(line.last.admitted());
     assert!(still_waits(&one, &line.queue, &mut admission).await);
     let path = format!("{}/{name}", directory(&config, "a"));
@@ -105,19 +111,19 @@ async fn who_was_let_in_by_a_forged_release_is_put_out_and_out_of_the_way() {
     behind.leave().await.unwrap();
 }
 
-/// Where more may tell than may delete, a release is told to nobody: who waits lists.
+/// Where more identities may announce than may delete, no release is announced, and waiters list.
 #[tokio::test]
-async fn what_others_may_tell_is_not_believed() {
+async fn announcements_that_others_may_make_are_not_believed() {
     let addr = server().await.addr();
     let stranger = stranger(addr).await;
     for open in [false, true] {
         let config = with_login(&config(addr));
-        // As connecting makes them, with the login.
+        // Connecting makes the directories, with the login.
         backend(&config).await;
         if open {
             let owner = owner(addr).await;
-            let told_in = format!("/{}/released", config.namespace);
-            owner.set_acl(&told_in, Acls::anyone_all().as_ref(), None).await.unwrap();
+            let released = format!("/{}/released", config.namespace);
+            owner.set_acl(&released, Acls::anyone_all().as_ref(), None).await.unwrap();
             forge(&stranger, &config, "x", None).await;
         }
         let (proxy, [one, other]) = one_proxied(&config).await;
@@ -126,7 +132,7 @@ async fn what_others_may_tell_is_not_believed() {
         assert!(still_waits(&one, &line.queue, &mut admission).await);
         let listed = proxy.request(|chunk| holds(chunk, LIST));
         line.holder.leave().await.unwrap();
-        for ahead in [&line.second, &line.neighbour] {
+        for ahead in [&line.second, &line.predecessor] {
             soon(ahead.admitted()).await.unwrap();
             ahead.leave().await.unwrap();
         }

@@ -1,10 +1,12 @@
-//! What else takes part as a mutex. A case about what a mutex does is played once with each adapter, on every backend.
+//! What else takes part as a mutex. A case about what a mutex does is played once with each
+//! adapter, on every backend.
 
 use std::fmt;
 use std::sync::Arc;
 
 use latchwork_core::contracts::AskedLimit;
 use latchwork_core::decide::Claim;
+use latchwork_core::recipes::MultiLock;
 use latchwork_core::{Coordinator, Kind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -25,12 +27,20 @@ pub enum Adapter {
     Writer,
     /// A reentrant mutex, by a fresh owner for each acquisition.
     Reentrant,
+    /// A MultiLock of one mutex.
+    Multi,
 }
 
 impl Adapter {
     /// All of them, the mutex itself first.
-    pub const ALL: [Self; 5] =
-        [Self::Mutex, Self::SemaphoreOfOne, Self::SemaphoreOfFive, Self::Writer, Self::Reentrant];
+    pub const ALL: [Self; 6] = [
+        Self::Mutex,
+        Self::SemaphoreOfOne,
+        Self::SemaphoreOfFive,
+        Self::Writer,
+        Self::Reentrant,
+        Self::Multi,
+    ];
 
     /// Its name in titles and in the summary.
     pub fn name(self) -> &'static str {
@@ -40,13 +50,14 @@ impl Adapter {
             Self::SemaphoreOfFive => "semaphore-5",
             Self::Writer => "rwlock-writer",
             Self::Reentrant => "reentrant",
+            Self::Multi => "multi-lock",
         }
     }
 
     /// The kind of its addresses.
     pub(crate) fn kind(self) -> Kind {
         match self {
-            Self::Mutex | Self::Reentrant => Kind::Mutex,
+            Self::Mutex | Self::Reentrant | Self::Multi => Kind::Mutex,
             Self::SemaphoreOfOne | Self::SemaphoreOfFive => Kind::Semaphore,
             Self::Writer => Kind::RwLock,
         }
@@ -55,7 +66,7 @@ impl Adapter {
     /// How its contenders stand in the queue.
     pub(crate) fn claim(self) -> Claim {
         match self {
-            Self::Mutex | Self::Writer | Self::Reentrant => Claim::Exclusive,
+            Self::Mutex | Self::Writer | Self::Reentrant | Self::Multi => Claim::Exclusive,
             Self::SemaphoreOfOne | Self::SemaphoreOfFive => Claim::Permits(1),
         }
     }
@@ -63,7 +74,7 @@ impl Adapter {
     /// The limit that its joins are made with.
     pub(crate) fn limit(self) -> AskedLimit {
         match self {
-            Self::Mutex | Self::Writer | Self::Reentrant => AskedLimit::Stored,
+            Self::Mutex | Self::Writer | Self::Reentrant | Self::Multi => AskedLimit::Stored,
             Self::SemaphoreOfOne => AskedLimit::Exactly(1),
             Self::SemaphoreOfFive => AskedLimit::Exactly(TAKEN + 1),
         }
@@ -73,11 +84,12 @@ impl Adapter {
     pub(crate) fn try_operation(self) -> &'static str {
         match self {
             Self::Writer => "try_write",
-            Self::Mutex | Self::SemaphoreOfOne | Self::SemaphoreOfFive | Self::Reentrant => "try_acquire",
+            _ => "try_acquire",
         }
     }
 
-    /// A handle for `key`. `taken` has the permits that are to be held by another client; who passes none has seen to it.
+    /// A handle for `key`. `taken` has the permits that are to be held by another client; with
+    /// none, the caller has seen to it.
     pub(crate) fn lock(
         self,
         coordinator: &Coordinator,
@@ -85,13 +97,19 @@ impl Adapter {
         taken: Option<Arc<Taken>>,
     ) -> Result<Lock> {
         Ok(match self {
-            Self::Mutex => Lock::from(coordinator.mutex(key)?),
+            Self::Mutex => Lock::Mutex(coordinator.mutex(key)?),
             Self::SemaphoreOfOne | Self::SemaphoreOfFive => {
                 let limit = self.limit().exactly().expect("a semaphore has a limit");
-                Lock::permits(coordinator.semaphore(key, limit)?, 1, taken)
+                Lock::Permits { semaphore: coordinator.semaphore(key, limit)?, weight: 1, taken }
             }
-            Self::Writer => Lock::writer(coordinator.rwlock(key)?),
-            Self::Reentrant => Lock::owners(coordinator.reentrant_mutex(key)?, coordinator.label()),
+            Self::Writer => Lock::Writer(coordinator.rwlock(key)?),
+            Self::Reentrant => {
+                Lock::Owners { lock: coordinator.reentrant_mutex(key)?, label: coordinator.label().into() }
+            }
+            Self::Multi => {
+                let mutex = coordinator.mutex(key)?;
+                Lock::Multi { lock: MultiLock::new([mutex.clone().into()])?, mutex }
+            }
         })
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 
 use crate::adapter::Adapter;
-use crate::kit::Scene;
+use crate::context::Context;
 
 /// One case of the suite.
 #[derive(Clone, Copy)]
@@ -25,11 +25,12 @@ pub struct Case {
     /// Whether it belongs to the long tier: a soak.
     pub long: bool,
     /// Plays it; a failed assertion panics.
-    pub play: for<'a> fn(&'a Scene) -> BoxFuture<'a, ()>,
+    pub play: for<'a> fn(&'a Context) -> BoxFuture<'a, ()>,
 }
 
 impl Case {
-    /// The name, and with what it is played when that is no plain mutex: `mutex_excludes@semaphore-1`.
+    /// The name, and with what it is played when that is no plain mutex:
+    /// `mutex_excludes@semaphore-1`.
     pub fn title(&self) -> String {
         match self.adapter {
             Adapter::Mutex => self.name.to_owned(),
@@ -50,13 +51,13 @@ impl fmt::Debug for Case {
     }
 }
 
-/// Declares cases: each becomes a public async function, and a row of `CASES`. Between the clause and the arrow stand its tags:
-/// `adapted`, `alone` and `long`, as the fields of [`Case`] say.
+/// Declares cases: each becomes a public async function, and a row of `CASES`. Between the clause
+/// and the arrow stand its tags: `adapted`, `alone` and `long`, as the fields of [`Case`] say.
 macro_rules! cases {
-    ($($clause:literal $($tag:ident)* => $(#[doc = $line:literal])+ async fn $name:ident($scene:ident) $body:block)+) => {
+    ($($clause:literal $($tag:ident)* => $(#[doc = $line:literal])+ async fn $name:ident($context:ident) $body:block)+) => {
         $(
             #[doc = concat!("`", $clause, "`:", $($line),+)]
-            pub async fn $name($scene: &$crate::kit::Scene) $body
+            pub async fn $name($context: &$crate::context::Context) $body
         )+
 
         /// The cases of this file.
@@ -70,7 +71,7 @@ macro_rules! cases {
                 adapted: false,
                 alone: false,
                 long: false,
-                play: |scene| Box::pin($name(scene)),
+                play: |context| Box::pin($name(context)),
             };
             $(case.$tag = true;)*
             case

@@ -1,7 +1,8 @@
-//! A client process: it takes one lock, reports what it believes, and does what it is told, line by line.
+//! A client process: it takes one lock, reports what it believes, and obeys orders, line by line.
 //!
-//! The suite starts one by running its own executable again with [`VARIABLE`](crate::order::VARIABLE) set, so that a third party's
-//! suite has processes too, with no other binary. People use it as `latchwork-conformance hold`.
+//! The suite starts one by running its own executable again with
+//! [`VARIABLE`](crate::order::VARIABLE) set, so that a third party's suite has processes too, with
+//! no other binary. People use it as `latchwork-conformance hold`.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -11,11 +12,13 @@ use latchwork_core::{Clock, Config, Connector, Hold, LostReason, Result, connect
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
+use crate::context::Context;
 use crate::exclusive::Guard;
-use crate::kit::{Scene, soon};
 use crate::order::{Early, Event, Order, Soak, say};
+use crate::waits::soon;
 
-/// The contender's side: takes the lock, reports, obeys `look` and `release` (or the end of its input).
+/// The contender's side: takes the lock, reports, obeys `look` and `release` (or the end of its
+/// input).
 ///
 /// # Errors
 /// What connecting, acquiring or releasing answers.
@@ -36,16 +39,16 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     let guard = mutex.acquire().await?;
     let waited_ms = u64::try_from(clock.now().since(asked).as_millis()).unwrap_or(u64::MAX);
     say(&Event::Held { token: guard.token(), waited_ms });
-    obey(&guard, BufReader::new(tokio::io::stdin()).lines(), order.tells_of_loss).await;
-    // Its loss was told when it happened, if it was asked for.
+    obey(&guard, BufReader::new(tokio::io::stdin()).lines(), order.reports_loss).await;
+    // Its loss was reported when it happened, if that was asked for.
     let _ = guard.release().await?;
     coordinator.close().await?;
     say(&Event::Released);
     Ok(())
 }
 
-async fn obey(guard: &Guard, mut lines: Lines<BufReader<Stdin>>, tells_of_loss: bool) {
-    let mut lost = tells_of_loss.then(|| guard.lost());
+async fn obey(guard: &Guard, mut lines: Lines<BufReader<Stdin>>, reports_loss: bool) {
+    let mut lost = reports_loss.then(|| guard.lost());
     loop {
         let watching = async {
             match &mut lost {
@@ -54,7 +57,7 @@ async fn obey(guard: &Guard, mut lines: Lines<BufReader<Stdin>>, tells_of_loss: 
             }
         };
         tokio::select! {
-            // What it is told comes first.
+            // Orders come first.
             biased;
             line = lines.next_line() => match line {
                 Ok(Some(line)) if line == "look" => say(&look(guard)),
@@ -88,35 +91,35 @@ pub(crate) struct Contender {
 }
 
 impl Contender {
-    pub(crate) async fn start(scene: &Scene, config: &Config, key: &str) -> Self {
-        Self::obeying(scene, config, key, None, None).await
+    pub(crate) async fn start(context: &Context, config: &Config, key: &str) -> Self {
+        Self::obeying(context, config, key, None, None).await
     }
 
     /// A process that soaks.
-    pub(crate) async fn soaking(scene: &Scene, config: &Config, key: &str, soak: Soak) -> Self {
-        Self::obeying(scene, config, key, Some(soak), None).await
+    pub(crate) async fn soaking(context: &Context, config: &Config, key: &str, soak: Soak) -> Self {
+        Self::obeying(context, config, key, Some(soak), None).await
     }
 
     /// A process whose work ends early.
-    pub(crate) async fn ending_early(scene: &Scene, config: &Config, key: &str, early: Early) -> Self {
-        Self::obeying(scene, config, key, None, Some(early)).await
+    pub(crate) async fn ending_early(context: &Context, config: &Config, key: &str, early: Early) -> Self {
+        Self::obeying(context, config, key, None, Some(early)).await
     }
 
     async fn obeying(
-        scene: &Scene,
+        context: &Context,
         config: &Config,
         key: &str,
         soak: Option<Soak>,
         early: Option<Early>,
     ) -> Self {
-        scene.take_others(key).await;
-        assert!(!scene.bed.connectors().is_empty(), "a contender needs a connector");
+        context.take_others(key).await;
+        assert!(!context.testbed.connectors().is_empty(), "a contender needs a connector");
         let order = Order {
             config: config.clone(),
             key: key.to_owned(),
             exact: false,
-            adapter: scene.adapter,
-            tells_of_loss: false,
+            adapter: context.adapter,
+            reports_loss: false,
             soak,
             early,
         };
@@ -145,20 +148,21 @@ impl Contender {
     }
 
     pub(crate) async fn ask_look(&mut self) {
-        self.orders.write_all(b"look\n").await.expect("told");
+        self.orders.write_all(b"look\n").await.expect("written");
     }
 
     /// Tells it to release, and waits for its end in order.
     pub(crate) async fn release(mut self) {
-        self.orders.write_all(b"release\n").await.expect("told");
+        self.orders.write_all(b"release\n").await.expect("written");
         while self.next().await != Event::Released {}
         let status = soon("the process ends", self.child.wait()).await.expect("waited");
         assert!(status.success(), "{status}");
     }
 
-    /// Lets work that [ends early](Contender::ending_early) come to its end: the code of the process.
+    /// Lets work that [ends early](Contender::ending_early) come to its end: the code of the
+    /// process.
     pub(crate) async fn end_early(mut self) -> Option<i32> {
-        self.orders.write_all(b"go on\n").await.expect("told");
+        self.orders.write_all(b"go on\n").await.expect("written");
         soon("the process ends", self.child.wait()).await.expect("waited").code()
     }
 

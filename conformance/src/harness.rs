@@ -11,16 +11,16 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::adapter::Adapter;
-use crate::beds::ServerBed;
 use crate::case::Case;
-use crate::cases;
 use crate::contender::contend;
-use crate::kit::Scene;
+use crate::context::Context;
 use crate::order::{self, Order};
 use crate::played::Played;
 use crate::report::{self, Row};
-use crate::servers::{Kind, Options, Server};
+use crate::selection::Selection;
 use crate::testbed::Testbed;
+use crate::testbeds::ServerTestbed;
+use latchwork_servers::{Kind, Options, Server};
 
 /// No case may take longer; a paused clock runs fast.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -30,14 +30,16 @@ const LONG_LIMIT: Duration = Duration::from_secs(600);
 /// What a case that took too long may need to say so.
 const ENDING: Duration = Duration::from_secs(30);
 
-/// Runs the suite against one testbed, as the `main` of a test target with `harness = false`: the whole of what a backend
-/// crate adds. Understands the arguments of `cargo test`; runs as a client process when the suite asks for one.
+/// Runs the suite against one testbed, as the `main` of a test target with `harness = false`: the
+/// whole of what a backend crate adds. Understands the arguments of `cargo test`, and
+/// [`selection::VARIABLE`](crate::selection::VARIABLE); runs as a client process when the suite
+/// asks for one.
 ///
 /// ```no_run
 /// // tests/conformance.rs
 /// fn main() -> std::process::ExitCode {
 ///     latchwork_conformance::main(vec![latchwork_core::memory::connector()], |_runtime| {
-///         Ok(Box::new(latchwork_conformance::beds::MemoryBed::new()))
+///         Ok(Box::new(latchwork_conformance::testbeds::MemoryTestbed::new()))
 ///     })
 /// }
 /// ```
@@ -49,17 +51,24 @@ pub fn main(
         return code;
     }
     let arguments = Arguments::from_args();
+    let selection = match Selection::from_environment() {
+        Ok(selection) => selection,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let runtime = runtime(false);
-    let bed = match open(&runtime) {
-        Ok(bed) => bed,
+    let testbed = match open(&runtime) {
+        Ok(testbed) => testbed,
         Err(error) => {
             eprintln!("the backend under test cannot be had: {error}");
             return ExitCode::FAILURE;
         }
     };
-    let bed: &'static dyn Testbed = Box::leak(bed);
-    let (conclusion, rows) = run(arguments, bed, cases::all());
-    runtime.block_on(bed.close());
+    let testbed: &'static dyn Testbed = Box::leak(testbed);
+    let (conclusion, rows) = run(arguments, testbed, selection.cases());
+    runtime.block_on(testbed.close());
     if let Err(error) = report::store(&rows) {
         eprintln!("the results cannot be stored: {error}");
         return ExitCode::FAILURE;
@@ -71,12 +80,12 @@ pub fn main(
 pub fn main_with_server(
     connectors: Vec<Arc<dyn Connector>>,
     kind: Kind,
-    bed: impl FnOnce(Server) -> latchwork_core::Result<ServerBed>,
+    testbed: impl FnOnce(Server) -> latchwork_core::Result<ServerTestbed>,
 ) -> ExitCode {
     main(connectors, |runtime| {
         let server =
             runtime.block_on(Server::start(kind, Options::new())).map_err(|error| error.to_string())?;
-        Ok(Box::new(bed(server).map_err(|error| error.to_string())?))
+        Ok(Box::new(testbed(server).map_err(|error| error.to_string())?))
     })
 }
 
@@ -104,11 +113,12 @@ pub fn contender_main(connectors: &[Arc<dyn Connector>]) -> Option<ExitCode> {
 /// Runs `cases` against a testbed, and answers what became of each that was not filtered out.
 pub fn run(
     mut arguments: Arguments,
-    bed: &'static dyn Testbed,
+    testbed: &'static dyn Testbed,
     mut cases: Vec<Case>,
 ) -> (libtest_mimic::Conclusion, Vec<Row>) {
-    arguments.test_threads.get_or_insert(beside(bed));
-    // Who must be alone waits for those that run, and nobody may begin meanwhile: at the end this holds up no other.
+    arguments.test_threads.get_or_insert(beside(testbed));
+    // A case that must be alone waits for those that run, and none may begin meanwhile. At the end
+    // it holds up no other.
     cases.sort_by_key(|case| case.alone);
     let rows = Arc::new(Mutex::new(Vec::new()));
     let quiet = Arc::new(RwLock::new(()));
@@ -116,10 +126,10 @@ pub fn run(
         .into_iter()
         .map(|case| {
             let (rows, quiet) = (Arc::clone(&rows), Arc::clone(&quiet));
-            Trial::test(format!("{}::{}", bed.name(), case.title()), move || {
+            Trial::test(format!("{}::{}", testbed.name(), case.title()), move || {
                 let timed = || {
                     let started = Instant::now();
-                    (play(bed, &case), started.elapsed())
+                    (play(testbed, &case), started.elapsed())
                 };
                 let (outcome, took) = match case.alone {
                     true => {
@@ -131,7 +141,7 @@ pub fn run(
                         timed()
                     }
                 };
-                let row = Row::new(bed.name(), &case, &outcome, took);
+                let row = Row::new(testbed.name(), &case, &outcome, took);
                 rows.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(row);
                 outcome.map(|_| ()).map_err(Failed::from)
             })
@@ -143,29 +153,30 @@ pub fn run(
 }
 
 /// How many cases run side by side: more than there are cores, since they wait most of the time.
-pub fn beside(bed: &dyn Testbed) -> usize {
-    if bed.is_paused() { 2 } else { 12 }
+pub fn beside(testbed: &dyn Testbed) -> usize {
+    if testbed.is_paused() { 2 } else { 12 }
 }
 
 /// Plays one case on a runtime of its own.
 ///
 /// # Errors
 /// The message of the failed assertion.
-pub fn play(bed: &'static dyn Testbed, case: &Case) -> Result<Played, String> {
+pub fn play(testbed: &'static dyn Testbed, case: &Case) -> Result<Played, String> {
     let (case, limit) = (*case, limit(case.long));
     watched(limit + ENDING, move || {
-        play_within(limit, bed, case.adapter, async |scene| (case.play)(scene).await)
+        play_within(limit, testbed, case.adapter, async |context| (case.play)(context).await)
     })
 }
 
-/// A paused clock stands still while anything is busy, so only a real one sees that a case has no end. Its thread is left alone then.
+/// A paused clock stands still while anything is busy, so only a real one sees that a case has no
+/// end. Its thread is left alone then.
 fn watched(
     limit: Duration,
     play: impl FnOnce() -> Result<Played, String> + Send + 'static,
 ) -> Result<Played, String> {
-    let (tell, told) = mpsc::sync_channel(1);
-    std::thread::spawn(move || tell.send(play()));
-    told.recv_timeout(limit).unwrap_or_else(|_| Err(format!("no end after {limit:?} of real time")))
+    let (sender, outcome) = mpsc::sync_channel(1);
+    std::thread::spawn(move || sender.send(play()));
+    outcome.recv_timeout(limit).unwrap_or_else(|_| Err(format!("no end after {limit:?} of real time")))
 }
 
 fn limit(long: bool) -> Duration {
@@ -174,30 +185,31 @@ fn limit(long: bool) -> Duration {
 
 /// Plays what is no case of the suite, as [`play`] does.
 pub(crate) fn play_with(
-    bed: &'static dyn Testbed,
+    testbed: &'static dyn Testbed,
     adapter: Adapter,
-    case: impl AsyncFnOnce(&Scene),
+    case: impl AsyncFnOnce(&Context),
 ) -> Result<Played, String> {
-    play_within(LIMIT, bed, adapter, case)
+    play_within(LIMIT, testbed, adapter, case)
 }
 
 fn play_within(
     limit: Duration,
-    bed: &'static dyn Testbed,
+    testbed: &'static dyn Testbed,
     adapter: Adapter,
-    case: impl AsyncFnOnce(&Scene),
+    case: impl AsyncFnOnce(&Context),
 ) -> Result<Played, String> {
-    let runtime = runtime(bed.is_paused());
+    let runtime = runtime(testbed.is_paused());
     let played = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(async {
-            let scene = Scene::open(bed, adapter).await.map_err(|error| format!("no stage: {error}"))?;
+            let context =
+                Context::open(testbed, adapter).await.map_err(|error| format!("no fixture: {error}"))?;
             let whole = async {
-                case(&scene).await;
-                scene.end().await;
-                scene.assert_nothing_left().await;
-                scene.played()
+                case(&context).await;
+                context.end().await;
+                context.assert_nothing_left().await;
+                context.played()
             };
-            let limit = if bed.is_paused() { limit * 20 } else { limit };
+            let limit = if testbed.is_paused() { limit * 20 } else { limit };
             tokio::time::timeout(limit, whole).await.map_err(|_| format!("took longer than {limit:?}"))
         })
     }));
@@ -234,13 +246,13 @@ mod tests {
 
     /// As of a paused clock that nothing moves.
     #[test]
-    fn a_case_that_spins_is_told() {
-        let told = watched(Duration::from_millis(50), || {
+    fn a_case_that_spins_is_reported() {
+        let outcome = watched(Duration::from_millis(50), || {
             loop {
                 std::thread::park();
             }
         });
-        assert!(told.is_err_and(|said| said.contains("no end after 50ms")));
+        assert!(outcome.is_err_and(|said| said.contains("no end after 50ms")));
         assert_eq!(watched(LIMIT, || Ok(Played::Whole)), Ok(Played::Whole));
     }
 }

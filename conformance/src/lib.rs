@@ -1,37 +1,40 @@
 //! The suite that every Latchwork backend passes, and the servers and faults it needs.
 //!
-//! A backend crate adds a test target with `harness = false` that calls [`main`] with its testbed; each
-//! case is then a test of its own, named after the clause of the contract that it checks. A case plays on a
-//! [`Stage`](testbed::Stage): a place of its own on the server, with clients whose links can be cut. At its end nothing may be
-//! left on the server.
+//! A backend crate adds a test target with `harness = false` that calls [`main`] with its testbed;
+//! each case is then a test of its own, named after the clause of the contract that it checks. A
+//! case plays on a [`Fixture`](testbed::Fixture): a place of its own on the server, with clients
+//! whose links can be cut. At its end nothing may be left on the server.
 
+mod actions;
 mod adapter;
-pub mod beds;
-#[cfg(feature = "bench")]
-pub mod bench;
+mod bounds;
 mod case;
 pub mod cases;
 pub mod contender;
+mod context;
 mod early;
 mod exclusive;
 mod harness;
-mod kit;
+pub mod hold_record;
 pub mod limits;
 pub mod log;
 pub mod order;
 pub mod outages;
 mod played;
-pub mod proxy;
 pub mod report;
-pub mod servers;
+pub mod selection;
+pub mod server_faults;
 mod soak;
-pub mod stint;
+pub mod summary;
 mod taken;
 pub mod testbed;
-pub mod weather;
+pub mod testbeds;
+mod waits;
+
+pub use latchwork_servers::{self as servers, proxy};
 
 pub use adapter::Adapter;
 pub use case::Case;
+pub use context::Context;
 pub use harness::{beside, contender_main, main, main_with_server, play, run};
-pub use kit::Scene;
 pub use played::Played;

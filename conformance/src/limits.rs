@@ -5,7 +5,7 @@ use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Error, ErrorKind};
 
 /// Where a limit is stored on a server, as somebody else writes and reads it.
-pub trait Place {
+pub trait StoredLimit {
     /// Writes this there.
     fn write(&mut self, text: &str) -> impl Future<Output = ()>;
 
@@ -39,26 +39,31 @@ pub fn permit(queue: &Address, limit: AskedLimit, patience: Patience) -> Join {
 ///
 /// # Panics
 /// Where it is another.
-pub fn is_told(error: &Error, shown: &str) {
+pub fn shows_bad_limit(error: &Error, shown: &str) {
     assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
     let text = error.to_string();
     assert!(text.contains(&format!("\"{shown}\"")) && text.contains("set_limit"), "{shown:?}: {text}");
 }
 
-/// Whatever is stored and is no limit is a conflict that shows it; it stays, no node is left, and a limit that is set mends it.
+/// Whatever is stored and is no limit is a conflict that shows it; it stays, no node is left, and a
+/// limit that is set mends it.
 ///
 /// # Panics
 /// Where it is otherwise.
-pub async fn what_is_none_is_told_and_stays(backend: &dyn Backend, queue: &Address, place: &mut impl Place) {
+pub async fn bad_limits_are_reported_and_stay(
+    backend: &dyn Backend,
+    queue: &Address,
+    place: &mut impl StoredLimit,
+) {
     for (stored, shown) in none() {
         place.write(&stored).await;
         for limit in [AskedLimit::Exactly(3), AskedLimit::UnlessStored(3), AskedLimit::Stored] {
             for patience in [Patience::Wait, Patience::Try] {
                 let refused = backend.join(&permit(queue, limit, patience)).await;
-                is_told(&refused.expect_err("no limit is stored"), &shown);
+                shows_bad_limit(&refused.expect_err("no limit is stored"), &shown);
             }
         }
-        is_told(&backend.limit(queue).await.expect_err("no limit is stored"), &shown);
+        shows_bad_limit(&backend.limit(queue).await.expect_err("no limit is stored"), &shown);
         assert_eq!(place.read().await, stored, "it stays");
     }
     let listed = backend.list(queue, Page { after: 0, most: 9 }).await.expect("answered");

@@ -54,7 +54,8 @@ pub struct Log {
 }
 
 impl Log {
-    /// Listens on this thread until it is dropped: a test on a current-thread runtime hears all of its clients.
+    /// Listens on this thread until it is dropped: a test on a current-thread runtime hears all of
+    /// its clients.
     pub fn listen() -> Self {
         let lines = Arc::new(watch::Sender::default());
         let _listening = tracing::subscriber::set_default(Ear(Arc::clone(&lines)));
@@ -80,7 +81,7 @@ impl Log {
     }
 
     /// The lines at info and above that are not in the guide's table as they were written.
-    pub fn untold(&self) -> Vec<Line> {
+    pub fn undocumented(&self) -> Vec<Line> {
         let table = table();
         let known = |line: &Line| {
             table.iter().any(|row| {
@@ -99,7 +100,7 @@ impl Subscriber for Ear {
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
-        // Spans are not told apart here.
+        // Spans are not distinguished here.
         Id::from_u64(1)
     }
 
@@ -131,7 +132,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Whether this row tells of a line.
+    /// Whether this row describes a line.
     pub fn says(&self, message: &str) -> bool {
         match self.message.strip_suffix('…') {
             Some(start) => message.starts_with(start.trim_end()),
@@ -140,7 +141,8 @@ impl Row {
     }
 }
 
-/// The events of the guide's page for those who are called at night; spans have a table row too, and are left out.
+/// The events of the guide's page for those who are called at night; spans have a table row too,
+/// and are left out.
 ///
 /// # Panics
 /// When the page cannot be read.

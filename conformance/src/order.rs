@@ -1,4 +1,4 @@
-//! What a client process is told to do, and what it says.
+//! The orders of a client process, and its events.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use crate::adapter::Adapter;
 use crate::exclusive::Lock;
-use crate::stint::Stint;
+use crate::hold_record::HoldRecord;
 
 /// The environment variable that makes an executable of the suite a contender.
 pub const VARIABLE: &str = "LATCHWORK_CONTENDER";
@@ -20,16 +20,18 @@ pub struct Order {
     pub config: Config,
     /// The mutex's key.
     pub key: String,
-    /// Whether the key is another program's name, used as it is: of a mutex, or of what a soak contends for.
+    /// Whether the key is another program's name, used as it is: of a mutex, or of what a soak
+    /// contends for.
     #[serde(default)]
     pub exact: bool,
-    /// With what it contends. Where others are to hold beside it, whoever started it has seen to that.
+    /// With what it contends. Where others are to hold beside it, the process that started it has
+    /// seen to that.
     #[serde(default)]
     pub adapter: Adapter,
-    /// Whether it tells of a loss as soon as it hears of it. The suite asks it to look instead, and that look must be
-    /// the first thing that it does after it was stopped.
+    /// Whether it reports a loss as soon as it hears of it. The suite asks it to look instead, and
+    /// that look must be the first thing that it does after it was stopped.
     #[serde(default = "yes")]
-    pub tells_of_loss: bool,
+    pub reports_loss: bool,
     /// Not one hold, but as many as go into a time.
     #[serde(default)]
     pub soak: Option<Soak>,
@@ -47,7 +49,7 @@ impl Order {
     /// What it takes for a mutex.
     pub(crate) fn lock(&self, coordinator: &Coordinator) -> Result<Lock> {
         match self.exact {
-            true => Ok(coordinator.mutex(self.name())?.into()),
+            true => Ok(Lock::Mutex(coordinator.mutex(self.name())?)),
             false => self.adapter.lock(coordinator, &self.key, None),
         }
     }
@@ -56,7 +58,7 @@ impl Order {
     /// [`contender_main`](crate::contender_main) first.
     ///
     /// # Errors
-    /// When the operating system does not tell which executable this is.
+    /// When the operating system does not say which executable this is.
     pub fn command(&self) -> io::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.env(VARIABLE, serde_json::to_string(self)?).kill_on_drop(true);
@@ -79,7 +81,7 @@ pub enum Event {
         /// After so many milliseconds.
         waited_ms: u64,
     },
-    /// What it saw when it was told to look.
+    /// What it saw when it was ordered to look.
     Looked {
         /// `is_held()`.
         is_held: bool,
@@ -89,7 +91,7 @@ pub enum Event {
         lost_at_first_poll: bool,
     },
     /// It held, in a soak.
-    Stint(Stint),
+    HoldRecord(HoldRecord),
     /// It lost what it held.
     Lost {
         /// Why.
@@ -109,6 +111,10 @@ pub struct Soak {
     /// What they contend for.
     #[serde(default)]
     pub kind: SoakKind,
+    /// Instead of that, random pairs out of so many mutexes, in random order, each pair as one
+    /// (`MultiLock`).
+    #[serde(default)]
+    pub pairs_of: Option<usize>,
 }
 
 /// What the tasks of a soak contend for.
@@ -118,7 +124,8 @@ pub enum SoakKind {
     /// What the order's adapter takes for a mutex.
     #[default]
     Exclusive,
-    /// A read/write lock: one time in four they write, and half of those writers read on in the same place (`downgrade`).
+    /// A read/write lock: one time in four they write, and half of those writers read on in the
+    /// same place (`downgrade`).
     ReadWrite,
     /// The permits of a semaphore, in all weights by turns.
     Permits {
@@ -127,12 +134,13 @@ pub enum SoakKind {
     },
 }
 
-/// Work that ends early. It goes on to its end when it is told anything.
+/// Work that ends early. It goes on to its end at any order.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Early {
     /// By what.
     pub by: Way,
-    /// Whether it runs under [`Coordinator::close_after`], as `latchwork::with` runs it. Else nobody closes.
+    /// Whether it runs under [`Coordinator::close_after`], as `latchwork::with` runs it. Else
+    /// nobody closes.
     pub closes: bool,
 }
 

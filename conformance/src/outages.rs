@@ -1,4 +1,4 @@
-//! Outages of a real server, as whoever reads the log and the errors of a service meets them.
+//! Outages of a real server, as the log and the errors of a service show them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use latchwork_core::{Config, Connector, Coordinator, Error, ErrorKind, Release};
 
 use crate::log::Log;
-use crate::proxy::{Direction, Proxy};
-use crate::servers::{Kind, Options, Server};
+use latchwork_servers::proxy::{Direction, Proxy};
+use latchwork_servers::{Kind, Options, Server};
 
 /// Words of which an error must have one.
 pub type Words = &'static [&'static str];
 
 /// What a backend says of the three outages.
 #[derive(Clone, Copy, Debug)]
-pub struct Says {
+pub struct OutageWords {
     /// Connections are closed.
     pub closed: Words,
     /// Nothing comes back.
@@ -23,13 +23,14 @@ pub struct Says {
     pub refused: Words,
 }
 
-/// A client of a server behind a proxy that closes its connections, falls silent, and goes: each outage stands in the log with host, port
-/// and cause, and so does its end; each request that fails names host and port, how long it tried, and why. What is logged at info and
-/// above, with its fields, stands in the guide's table. To be called on a current-thread runtime.
+/// A client of a server behind a proxy that closes its connections, falls silent, and goes: each
+/// outage stands in the log with host, port and cause, and so does its end; each request that fails
+/// names host and port, how long it tried, and why. What is logged at info and above, with its
+/// fields, stands in the guide's table. To be called on a current-thread runtime.
 ///
 /// # Panics
 /// Where it is otherwise, or no server can be had.
-pub async fn are_told(kind: Kind, connector: Arc<dyn Connector>, says: Says) {
+pub async fn are_reported(kind: Kind, connector: Arc<dyn Connector>, says: OutageWords) {
     let server = Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
     let proxy = Proxy::start(server.addr()).await.expect("a port");
     let host = proxy.addr().to_string();
@@ -61,10 +62,10 @@ pub async fn are_told(kind: Kind, connector: Arc<dyn Connector>, says: Says) {
     drop(proxy);
     log.nth("disconnected", 3).await;
     named(&outage(&client).await, &host, says.refused);
-    // It cannot be reached to be told: its lease takes what there is.
+    // The server cannot be reached: the lease takes what there is.
     client.crash().await;
-    let untold = log.untold();
-    assert!(untold.is_empty(), "not in the guide's table: {untold:#?}");
+    let undocumented = log.undocumented();
+    assert!(undocumented.is_empty(), "not in the guide's table: {undocumented:#?}");
 }
 
 async fn outage(client: &Coordinator) -> Error {

@@ -1,15 +1,16 @@
-//! A client process that holds again and again, by many tasks, and tells of each time that it held.
+//! A client process that holds again and again, by many tasks, and reports each time that it held.
 
 use std::time::Duration;
 
 use latchwork_core::decide::Claim;
+use latchwork_core::recipes::MultiLock;
 use latchwork_core::{Coordinator, Hold, Result, Token};
 use tokio::time::Instant;
 
+use crate::hold_record::{HoldRecord, monotonic};
 use crate::order::{Event, Order, Soak, SoakKind, say};
-use crate::stint::{Stint, monotonic};
 
-/// Who reads, writes or has permits does so for this long, so that an overlap is no matter of microseconds.
+/// How long each hold lasts, so that an overlap is no matter of microseconds.
 const WORK: Duration = Duration::from_millis(1);
 
 impl Soak {
@@ -33,18 +34,21 @@ impl Soak {
     }
 
     async fn hold(self, coordinator: &Coordinator, order: &Order, round: usize) -> Result<()> {
+        if let Some(keys) = self.pairs_of {
+            return hold_a_pair(coordinator, order, keys).await;
+        }
         match self.kind {
             SoakKind::Exclusive => {
                 let guard = order.lock(coordinator)?.acquire().await?;
-                tell(&**guard, Claim::Exclusive, guard.token(), tokio::task::yield_now()).await?;
+                report(&**guard, Claim::Exclusive, guard.token(), tokio::task::yield_now()).await?;
                 let _ = guard.release().await?;
             }
             SoakKind::ReadWrite if round.is_multiple_of(4) => {
                 let guard = coordinator.rwlock(order.name())?.write().await?;
-                tell(&guard, Claim::Exclusive, guard.token(), tokio::time::sleep(WORK)).await?;
+                report(&guard, Claim::Exclusive, guard.token(), tokio::time::sleep(WORK)).await?;
                 if round.is_multiple_of(8) {
                     let guard = guard.downgrade().await?;
-                    tell(&guard, Claim::Shared, guard.token(), tokio::time::sleep(WORK)).await?;
+                    report(&guard, Claim::Shared, guard.token(), tokio::time::sleep(WORK)).await?;
                     let _ = guard.release().await?;
                 } else {
                     let _ = guard.release().await?;
@@ -52,13 +56,13 @@ impl Soak {
             }
             SoakKind::ReadWrite => {
                 let guard = coordinator.rwlock(order.name())?.read().await?;
-                tell(&guard, Claim::Shared, guard.token(), tokio::time::sleep(WORK)).await?;
+                report(&guard, Claim::Shared, guard.token(), tokio::time::sleep(WORK)).await?;
                 let _ = guard.release().await?;
             }
             SoakKind::Permits { limit } => {
                 let weight = u32::try_from(round).map_or(1, |round| round % limit + 1);
                 let permit = coordinator.semaphore(order.name(), limit)?.acquire(weight).await?;
-                tell(&permit, Claim::Permits(weight), permit.token(), tokio::time::sleep(WORK)).await?;
+                report(&permit, Claim::Permits(weight), permit.token(), tokio::time::sleep(WORK)).await?;
                 let _ = permit.release().await?;
             }
         }
@@ -66,12 +70,30 @@ impl Soak {
     }
 }
 
-/// Works under a hold, and tells for how long it held: only if it did to the end.
-async fn tell(hold: &dyn Hold, claim: Claim, token: Token, work: impl Future<Output = ()>) -> Result<()> {
+/// Holds two of the keys as one, in the order in which chance gives them.
+async fn hold_a_pair(coordinator: &Coordinator, order: &Order, keys: usize) -> Result<()> {
+    let pair = rand::seq::index::sample(&mut rand::rng(), keys, 2);
+    let name = |key: usize| format!("{}/{key}", order.key);
+    let mutexes = pair.iter().map(|key| Ok(coordinator.mutex(name(key))?.into()));
+    let guard = MultiLock::new(mutexes.collect::<Result<Vec<_>>>()?)?.acquire().await?;
+    let from = monotonic();
+    tokio::time::sleep(WORK).await;
+    let to = monotonic();
+    guard.check()?;
+    for (key, token) in pair.iter().zip(guard.tokens()) {
+        let claim = Claim::Exclusive;
+        say(&Event::HoldRecord(HoldRecord { key, claim, token: Some(token), from, to }));
+    }
+    let _ = guard.release().await?;
+    Ok(())
+}
+
+/// Works under a hold, and reports for how long it held: only if it did to the end.
+async fn report(hold: &dyn Hold, claim: Claim, token: Token, work: impl Future<Output = ()>) -> Result<()> {
     let from = monotonic();
     work.await;
     let to = monotonic();
     hold.check()?;
-    say(&Event::Stint(Stint { claim, token: Some(token), from, to }));
+    say(&Event::HoldRecord(HoldRecord { key: 0, claim, token: Some(token), from, to }));
     Ok(())
 }

@@ -8,7 +8,8 @@ use latchwork_core::{Coordinator, Release, Result};
 /// Of the five permits, so many are taken.
 pub(crate) const TAKEN: u32 = 4;
 
-/// The permits that a client of its own holds, of each key that a case touches, for as long as the case lasts.
+/// The permits that a client of its own holds, of each key that a case touches, for as long as the
+/// case lasts.
 #[derive(Debug)]
 pub(crate) struct Taken {
     coordinator: Coordinator,
@@ -33,7 +34,8 @@ impl Taken {
         Ok(node)
     }
 
-    /// Gives all of them back. Whatever happened in the case, they were held until now: else it was no mutex that was tried.
+    /// Gives all of them back. Whatever happened in the case, they were held until now: else it was
+    /// no mutex that was tried.
     pub(crate) async fn give_back(&self) -> Result<()> {
         for (key, permit) in self.permits.lock().await.drain() {
             let released = permit.release().await?;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_core::{Address, Capabilities, Config, Connector, Coordinator, Result};
 
-use crate::proxy::EventLost;
+use latchwork_servers::proxy::EventLost;
 
 /// A fault or an outside hand that a case may ask for. A testbed answers "can you?" by
-/// [`Stage::can`], and the suite checks the answer: what it cannot do, it must refuse.
+/// [`Fixture::can`], and the suite checks the answer: what it cannot do, it must refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
@@ -25,7 +25,7 @@ pub enum Fault {
     /// Put something foreign under a queue.
     Plant,
     /// Let the task that renews the lease die.
-    KillKeeper,
+    KillRenewal,
     /// Run clients as processes of their own, to be stopped and killed.
     Processes,
     /// Count the requests that the server got.
@@ -36,7 +36,7 @@ pub enum Fault {
     Narrow,
 }
 
-/// A backend under test. One exists for a run; each case gets a [`Stage`] of its own.
+/// A backend under test. One exists for a run; each case gets a [`Fixture`] of its own.
 #[async_trait]
 pub trait Testbed: Send + Sync {
     /// The name that the summary shows.
@@ -51,28 +51,31 @@ pub trait Testbed: Send + Sync {
     fn capabilities(&self) -> Capabilities;
 
     /// A place of its own for one case: a random namespace, or a store of its own.
-    async fn stage(&self) -> Result<Box<dyn Stage>>;
+    async fn fixture(&self) -> Result<Box<dyn Fixture>>;
 
     /// The run is over: ends what the testbed has started. It lives as long as the process else.
     async fn close(&self) {}
 
-    /// The connectors by which a client process of this testbed, or a case about connecting, reaches a server.
+    /// The connectors by which a client process of this testbed, or a case about connecting,
+    /// reaches a server.
     fn connectors(&self) -> Vec<Arc<dyn Connector>>;
 }
 
 /// The place where one case plays.
 #[async_trait]
-pub trait Stage: Send + Sync {
+pub trait Fixture: Send + Sync {
     /// Whether it can lay this fault.
     fn can(&self, fault: Fault) -> bool;
 
-    /// The configuration of a client here: change TTL, label or namespace and hand it to [`client`](Stage::client).
+    /// The configuration of a client here: change TTL, label or namespace and hand it to
+    /// [`client`](Fixture::client).
     fn config(&self) -> Config;
 
     /// Connects a client, over a link of its own.
     async fn client(&self, config: &Config) -> Result<Client>;
 
-    /// The nodes (of holders and waiters) and whatever else must not stay on the server: empty at the end of every case.
+    /// The nodes (of holders and waiters) and whatever else must not stay on the server: empty at
+    /// the end of every case.
     async fn contents(&self) -> Result<Vec<String>>;
 
     /// Removes the node at `sequence` from outside, past the library.
@@ -84,7 +87,8 @@ pub trait Stage: Send + Sync {
     /// How many requests the server got up to now, from all clients.
     async fn requests(&self) -> Result<u64>;
 
-    /// How long after its TTL a dead client's node may stay, beyond the TTL that was granted (LEASE-EXPIRY).
+    /// How long after its TTL a dead client's node may stay, beyond the TTL that was granted
+    /// (LEASE-EXPIRY).
     fn expiry_bound(&self) -> Duration;
 
     /// A name for `Address::exact`, unused so far.
@@ -101,6 +105,13 @@ pub struct Client {
     pub coordinator: Coordinator,
     /// Its link.
     pub link: Arc<dyn Link>,
+}
+
+impl Client {
+    /// The TTL of its lease.
+    pub(crate) fn ttl(&self) -> Duration {
+        self.coordinator.lease().ttl()
+    }
 }
 
 impl fmt::Debug for Client {
@@ -124,24 +135,28 @@ pub trait Link: Send + Sync {
     /// The next request that names `key` is caught, and delivered late.
     fn park(&self, key: &str) -> Box<dyn Armed>;
 
-    /// Every request and its reply take so long from now on, half of it on each way, until [`heal`](Link::heal).
+    /// Every request and its reply take so long from now on, half of it on each way, until
+    /// [`heal`](Link::heal).
     fn delay(&self, delay: Duration);
 
-    /// The next message that would wake the waiter at `sequence` is lost; false where that cannot be done.
+    /// The next message that would wake the waiter at `sequence` is lost; false where that cannot
+    /// be done.
     fn drop_wake(&self, queue: &Address, sequence: u64) -> bool;
 
-    /// Requests pass one after the other, so many bytes in a second, until [`heal`](Link::heal); false where that cannot be done.
+    /// Requests pass one after the other, so many bytes in a second, until [`heal`](Link::heal);
+    /// false where that cannot be done.
     fn narrow(&self, _bytes_a_second: u32) -> bool {
         false
     }
 
-    /// How many bytes its requests have taken up to now, where the way can be made [`narrow`](Link::narrow).
+    /// How many bytes its requests have taken up to now, where the way can be made
+    /// [`narrow`](Link::narrow).
     fn asked(&self) -> u64 {
         0
     }
 
     /// Kills the task that renews the lease; false where that cannot be done.
-    fn kill_keeper(&self) -> bool;
+    fn kill_renewal(&self) -> bool;
 }
 
 /// A fault that waits for its request.

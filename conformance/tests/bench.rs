@@ -1,16 +1,15 @@
-//! The benchmark, quickly: on memory what it prints is there, and parses; on each server it measures, and what it sends raw is
-//! what ours sends.
+//! The benchmark, quickly: on memory what it prints is there, and parses; on each server it
+//! measures, and what it sends raw is what ours sends.
 
 use std::process::Command;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 use std::{sync::Arc, time::Duration};
 
-use latchwork_conformance::bench::Line;
+use latchwork_bench::Line;
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
-use latchwork_conformance::{
-    bench::{Bench, Measure, Plan, Recipe, Summary, Target},
-    servers::{Kind, Options, Server},
-};
+use latchwork_bench::{Bench, Measure, Plan, Recipe, Summary, Target};
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+use latchwork_conformance::servers::{Kind, Options, Server};
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 use latchwork_core::Connector;
 
@@ -59,13 +58,13 @@ fn every_measure_prints_its_rows_as_json() {
     for peer in ["latchwork-mutex", "latchwork-rw-write", "latchwork-semaphore"] {
         assert!(of(peer, "M1", "1 task").p50 > Some(0.0));
         assert!(of(peer, "M2", "64 tasks").value > Some(0.0));
-        for crowd in ["W=2", "W=4"] {
-            let grants = of(peer, "M3_grants", crowd);
+        for contenders in ["W=2", "W=4"] {
+            let grants = of(peer, "M3_grants", contenders);
             assert_eq!(grants.overlaps, Some(0));
             assert!(grants.n > Some(0));
-            assert!(of(peer, "M3_handoff", crowd).p50 > Some(0.0));
-            assert_eq!(of(peer, "M3_wait", crowd).n, grants.n);
-            assert_eq!(of(peer, "M3_fair", crowd).n, grants.n);
+            assert!(of(peer, "M3_handoff", contenders).p50 > Some(0.0));
+            assert_eq!(of(peer, "M3_wait", contenders).n, grants.n);
+            assert_eq!(of(peer, "M3_fair", contenders).n, grants.n);
         }
     }
     for (peer, measure, param) in [
@@ -85,6 +84,7 @@ fn every_measure_prints_its_rows_as_json() {
             assert!((0.0..=100.0).contains(&free), "{free} %");
         }
     }
+    assert!(of("latchwork-multi-3", "M1", "1 task").p50 > Some(0.0));
     assert!(of("latchwork-reentrant", "REENTRY", "held").p50 > Some(0.0));
     let held = of("latchwork-mutex", "M5", "20 held");
     assert!(held.n == Some(20) && held.acquire_all_s > Some(0.0) && held.client_cpu_pct.is_some());
@@ -95,7 +95,16 @@ fn the_tables_show_each_measure_over_the_rounds() {
     let (good, printed, told) = bench(&["--rounds", "2", "--held-rounds", "2", "--contenders", "2"]);
     assert!(good, "{printed}");
     assert!(told.contains("M5 20 held, round 2 of 2"), "{told}");
-    for row in ["latchwork-mutex", "(again)", "W=2", "90/10", "1..3 of 5", "20 % W=32", "20 held"] {
+    for row in [
+        "latchwork-mutex",
+        "latchwork-multi-3",
+        "(again)",
+        "W=2",
+        "90/10",
+        "1..3 of 5",
+        "20 % W=32",
+        "20 held",
+    ] {
         assert!(printed.contains(row), "no {row} in\n{printed}");
     }
 }
@@ -126,11 +135,18 @@ async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
         let named = |line: &&Line| line.peer == peer && line.measure == measure && line.param == param;
         lines.iter().find(named).unwrap_or_else(|| panic!("no row {peer} {measure} {param} in\n{summary}"))
     };
-    for peer in ["latchwork-mutex", "raw-same"] {
-        assert!(of(peer, "M1", "1 task").p50 > Some(0.0));
+    for beside in [["latchwork-mutex", "raw-same"], ["latchwork-multi-3", "raw-same-3"]] {
+        assert!(beside.iter().all(|peer| of(peer, "M1", "1 task").p50 > Some(0.0)));
+        let [ours, raw] = beside.map(|peer| of(peer, "M4", "uncontended"));
+        assert!(
+            ours.asks_as(raw),
+            "{:?} {:?}, raw {:?} {:?}",
+            ours.value,
+            ours.detail,
+            raw.value,
+            raw.detail
+        );
     }
-    let [ours, raw] = ["latchwork-mutex", "raw-same"].map(|peer| of(peer, "M4", "uncontended"));
-    assert!(ours.asks_as(raw), "{:?} {:?}, raw {:?} {:?}", ours.value, ours.detail, raw.value, raw.detail);
     assert!(of("latchwork-mutex", "M3_grants", "W=2").n > Some(0));
     assert!(of("latchwork-mutex", "M4", "W=2").value > Some(0.0));
 }

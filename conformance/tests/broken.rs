@@ -1,11 +1,12 @@
-//! The suite is tested too: every broken backend fails the case that exists for it, and passes one that does not.
+//! The suite is tested too: every broken backend fails the case that exists for it, and passes one
+//! that does not.
 
 #[path = "broken/mod.rs"]
 mod broken;
 
 use std::process::ExitCode;
 
-use broken::{Control, PlantBed, controls};
+use broken::{Control, PlantTestbed, controls};
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::{Case, Played, cases, play};
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -16,7 +17,7 @@ fn main() -> ExitCode {
     let mut trials: Vec<_> =
         controls().into_iter().map(|control| trial(control.name, move || caught(&control))).collect();
     trials.push(trial("an_honest_backend_beside_plants_passes", || {
-        played(play(leak(Box::new(PlantBed::honest())), &case("node_foreign_entries_do_no_harm")?))
+        played(play(leak(Box::new(PlantTestbed::honest())), &case("node_foreign_entries_do_no_harm")?))
     }));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -26,16 +27,16 @@ fn trial(name: &str, run: impl FnOnce() -> Result<(), String> + Send + 'static) 
 }
 
 fn caught(control: &Control) -> Result<(), String> {
-    let Control { name, case: exists_for_it, beside, bed } = *control;
-    match play(leak(bed(name)), &case(exists_for_it)?) {
+    let Control { name, case: exists_for_it, beside, testbed } = *control;
+    match play(leak(testbed(name)), &case(exists_for_it)?) {
         Ok(_) => return Err(format!("{exists_for_it} does not see it")),
         // That would be said of anything.
-        Err(message) if ["no stage", "took longer"].iter().any(|start| message.starts_with(start)) => {
+        Err(message) if ["no fixture", "took longer"].iter().any(|start| message.starts_with(start)) => {
             return Err(format!("{exists_for_it} was not played to its end: {message}"));
         }
         Err(message) => println!("{name}: {exists_for_it} fails: {message}"),
     }
-    played(play(leak(bed(name)), &case(beside)?))
+    played(play(leak(testbed(name)), &case(beside)?))
         .map_err(|message| format!("{beside} fails too, which has nothing to do with it: {message}"))
 }
 
@@ -54,7 +55,7 @@ fn case(title: &str) -> Result<Case, String> {
         .ok_or_else(|| format!("there is no case {title}"))
 }
 
-/// A bed lives as long as the run.
-fn leak(bed: Box<dyn Testbed>) -> &'static dyn Testbed {
-    Box::leak(bed)
+/// A testbed lives as long as the run.
+fn leak(testbed: Box<dyn Testbed>) -> &'static dyn Testbed {
+    Box::leak(testbed)
 }

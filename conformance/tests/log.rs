@@ -49,10 +49,11 @@ async fn the_life_of_a_hold_is_logged_as_the_guide_has_it() {
             "{message}"
         );
     }
-    assert!(log.untold().is_empty(), "{:#?}", log.untold());
+    assert!(log.undocumented().is_empty(), "{:#?}", log.undocumented());
 }
 
-/// What the sources log at info and above stands in the table, and the table has nothing that no source logs.
+/// What the sources log at info and above stands in the table, and the table has nothing that no
+/// source logs.
 #[test]
 fn the_table_and_the_sources_have_the_same_events() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -95,7 +96,8 @@ fn collect(folder: &Path, into: &mut Vec<(&'static str, String)>) {
     }
 }
 
-/// The text that an event says: the first that is no field's, which stand behind a `=` or in a call.
+/// The text that an event says: the first that is no field's, which stand behind a `=` or in a
+/// call.
 fn message(event: &str) -> Option<String> {
     let mut texts = event.split('"');
     let mut before = texts.next()?;

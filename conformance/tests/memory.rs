@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use latchwork_conformance::beds::MemoryBed;
+use latchwork_conformance::testbeds::MemoryTestbed;
 use latchwork_core::memory;
 
 fn main() -> ExitCode {
-    latchwork_conformance::main(vec![memory::connector()], |_| Ok(Box::new(MemoryBed::new())))
+    latchwork_conformance::main(vec![memory::connector()], |_| Ok(Box::new(MemoryTestbed::new())))
 }

@@ -1,4 +1,5 @@
-//! Where a recipe lives on a coordinator: namespace, kind and key, coded once for every backend.
+//! Where a recipe lives on a coordinator: namespace, kind and key, encoded in one way for every
+//! backend.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +15,9 @@ const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-'
 /// The longest key and namespace, in bytes.
 pub const MAX_KEY_BYTES: usize = 255;
 
-/// The kinds of recipe. Kinds never meet: `mutex("a")` and `semaphore("a")` are two things (KEY-KINDS).
-/// A reentrant mutex is of the kind [`Kind::Mutex`], since both exclude each other.
+/// The kinds of recipe. Kinds never collide: `mutex("a")` and `semaphore("a")` are two things
+/// (KEY-KINDS). A reentrant mutex is of [`Kind::Mutex`], since it excludes the mutex of the same
+/// key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
@@ -41,13 +43,13 @@ impl Kind {
     }
 }
 
-/// What a user names when asking for a recipe: a key of the coordinator's namespace (any `&str` or
-/// `String`), or what another program uses ([`Address::exact`]).
+/// What a user names in asking for a recipe: a key of the coordinator's namespace (any `&str` or
+/// `String`), or another program's name ([`Address::exact`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// A key, opaque, coded by this library (KEY-OPAQUE).
+    /// An opaque key, encoded by this library (KEY-OPAQUE).
     Key(String),
-    /// A foreign program's name, used as it is (KEY-EXACT).
+    /// Another program's name, used as it is (KEY-EXACT).
     Exact(String),
 }
 
@@ -69,7 +71,7 @@ impl From<&String> for Name {
     }
 }
 
-/// A namespace, and as the server sees it.
+/// A namespace, as written and encoded.
 #[derive(Clone, Debug)]
 pub(crate) struct Namespace {
     pub(crate) text: String,
@@ -77,7 +79,7 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// What is wrong with it, its addresses tell.
+    /// Not validated here: making an address does that.
     pub(crate) fn new(namespace: &str) -> Self {
         Self { text: namespace.to_owned(), coded: encode(namespace).into() }
     }
@@ -85,12 +87,13 @@ impl Namespace {
 
 /// The place of one queue on a coordinator. Backends take an address, never a string.
 ///
-/// `KEY-OPAQUE`: a key is opaque UTF-8 of 1 to 255 bytes, case-sensitive, without hierarchy; it is coded
-/// here, so that no `/`, `{` or `}` of a user reaches a server raw. `KEY-KINDS`: addresses of different
-/// kinds or namespaces never collide, nor do the keys `a` and `a/b`.
+/// `KEY-OPAQUE`: a key is opaque UTF-8 of 1 to 255 bytes, case-sensitive, without hierarchy. It is
+/// encoded here, so that no `/`, `{` or `}` of a user reaches a server raw. `KEY-KINDS`: addresses
+/// of different kinds or namespaces never collide, nor do the keys `a` and `a/b`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
-    // Coded; empty for an exact name. Arc: an address travels with every node, hold and departure.
+    // Encoded; empty for an exact name. An `Arc`, because every node, hold and clean-up task has an
+    // address.
     namespace: Arc<str>,
     kind: Kind,
     // As the user wrote it, for errors and listings.
@@ -100,12 +103,13 @@ pub struct Address {
 }
 
 impl Address {
-    /// Names what another program uses: no namespace, no coding, checked by the backend for what its
-    /// server refuses. On ZooKeeper the path of the lock's directory, on etcd the lock's name as
-    /// `etcdctl lock` takes it, on Redis the text inside the braces of the keys.
+    /// A name that another program uses: no namespace and no encoding. The backend checks it for
+    /// what its server refuses. On ZooKeeper it is the path of the lock's directory, on etcd the
+    /// lock's name as `etcdctl lock` takes it, on Redis the text inside the braces of the keys.
     ///
-    /// Clients of all namespaces meet at an exact address, a semaphore's stored limit included. Kinds do not: a mutex, a read/write lock and a
-    /// semaphore of one exact name are three things, as they are for a key (KEY-KINDS).
+    /// Clients of all namespaces meet at an exact address, and share a semaphore's stored limit.
+    /// Kinds stay apart: a mutex, a read/write lock and a semaphore of one exact name are three
+    /// things, as they are for a key (KEY-KINDS).
     ///
     /// ```
     /// use latchwork_core::Address;
@@ -118,13 +122,14 @@ impl Address {
     /// The address of `name` for recipes of `kind` in `namespace`.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `namespace` or `key` when that is empty or over 255 bytes. A NUL in a key is coded as any
-    /// other byte. An exact name must not be empty or hold a NUL; its length is for the backend to judge.
+    /// `InvalidArgument` naming `namespace` or `key` when it is empty or over 255 bytes. A NUL in a
+    /// key is encoded like any other byte. An exact name must not be empty or hold a NUL; the
+    /// backend judges its length.
     pub fn new(namespace: &str, kind: Kind, name: impl Into<Name>) -> Result<Self> {
         Self::within(&Namespace::new(namespace), kind, name.into())
     }
 
-    /// The same, of many in one namespace.
+    /// As [`new`](Self::new), with a namespace that many addresses share.
     pub(crate) fn within(namespace: &Namespace, kind: Kind, name: Name) -> Result<Self> {
         match name {
             Name::Key(key) => {
@@ -132,7 +137,8 @@ impl Address {
                 check_length("namespace", &namespace.text)?;
                 let coded = encode(&key);
                 let name = Arc::<str>::from(key);
-                // One text for what nearly always is one: every hold keeps it.
+                // Most keys need no encoding; then both share one allocation, which every hold
+                // keeps.
                 let coded = if coded == *name { Arc::clone(&name) } else { coded.into() };
                 Ok(Self { namespace: Arc::clone(&namespace.coded), kind, name, coded })
             }
@@ -159,17 +165,17 @@ impl Address {
         &self.name
     }
 
-    /// The coded namespace, or `None` for an exact address.
+    /// The encoded namespace, or `None` for an exact address.
     pub fn namespace(&self) -> Option<&str> {
         (!self.is_exact()).then_some(&*self.namespace)
     }
 
-    /// The coded key (for an exact address: the name as it is).
+    /// The encoded key (for an exact address: the name as it is).
     pub fn coded(&self) -> &str {
         &self.coded
     }
 
-    /// Whether this is a foreign program's name.
+    /// Whether this is another program's name.
     pub fn is_exact(&self) -> bool {
         self.namespace.is_empty()
     }
@@ -192,8 +198,8 @@ impl fmt::Debug for Address {
     }
 }
 
-/// The one key coding: every byte outside `[A-Za-z0-9_.-]` as `%XX`, and the dots of a text of only
-/// dots too (`.` and `..` are refused by ZooKeeper and mean something in paths).
+/// The key encoding: every byte outside `[A-Za-z0-9_.-]` as `%XX`. A text of dots only is encoded
+/// too, since ZooKeeper refuses `.` and `..` and they mean something in paths.
 pub fn encode(text: &str) -> String {
     if text.bytes().all(|byte| byte == b'.') {
         return "%2E".repeat(text.len());
@@ -201,7 +207,7 @@ pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, CODED).to_string()
 }
 
-fn check_length(argument: &'static str, text: &str) -> Result<()> {
+pub(crate) fn check_length(argument: &'static str, text: &str) -> Result<()> {
     match text.len() {
         0 => Err(Error::invalid(argument, "must not be empty")),
         1..=MAX_KEY_BYTES => Ok(()),

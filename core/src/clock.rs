@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// An instant on a [`Clock`], in nanoseconds since an arbitrary origin. Instants of different clocks must not be compared.
+/// An instant on a [`Clock`], in nanoseconds since an arbitrary origin. Instants of different
+/// clocks must not be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
@@ -48,15 +49,15 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// A monotonic clock that goes on while the machine sleeps (`CLOCK_BOOTTIME` on Linux): a lease goes on
-/// expiring on the server then, and `Instant` would not see it (RULES C2). Under tests it is tokio's,
-/// so that time can be paused.
+/// A monotonic clock that counts the machine's sleep (`CLOCK_BOOTTIME` on Linux), because a lease
+/// goes on expiring on the server meanwhile (LEASE-CLOCK-COUNTS-SLEEP). Tests use tokio's clock,
+/// which can be paused.
 #[derive(Clone)]
 pub struct Clock {
     source: Source,
-    // Time that this clock is ahead of its source: a machine's sleep, simulated.
+    // Simulates a machine's sleep: how far this clock is ahead of its source.
     ahead: Arc<AtomicU64>,
-    // What happens right after one of the next readings, elsewhere in the process: a race, made to order.
+    // An event to run right after one of the next readings, to make a race happen in a test.
     #[cfg(test)]
     meanwhile: Meanwhile,
 }
@@ -70,7 +71,8 @@ enum Source {
     Tokio(tokio::time::Instant),
 }
 
-/// A tokio timer does not count a machine's sleep, so a long wait is cut into pieces after which the clock is read again.
+/// A tokio timer does not count a machine's sleep, so a long wait is cut into pieces after which
+/// the clock is read again.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
 impl Clock {
@@ -81,7 +83,7 @@ impl Clock {
 
     /// Tokio's clock, which `tokio::time::pause` stops. For tests: one runtime only.
     pub fn tokio() -> Self {
-        // Backed up, so that no subtraction near the origin saturates.
+        // Far from zero, so that no subtraction near the origin saturates.
         Self::of(Source::Tokio(tokio::time::Instant::now()), 1 << 40)
     }
 
@@ -111,7 +113,8 @@ impl Clock {
         now
     }
 
-    /// Has `event` happen after the reading that follows `skipped` more: between two steps of whoever reads.
+    /// Runs `event` after the reading that follows `skipped` more, so between two steps of the
+    /// reader.
     #[cfg(test)]
     pub(crate) fn meanwhile(&self, skipped: usize, event: impl FnOnce() + Send + 'static) {
         *self.meanwhile.lock() = Some((skipped, Box::new(event)));
@@ -129,14 +132,14 @@ impl Clock {
         }
     }
 
-    /// Sets the clock forward, for every clone of it: to a test, the machine slept for `duration`.
+    /// Sets the clock and all its clones forward, as though the machine had slept for `duration`.
     pub fn jump(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2);
         self.ahead.fetch_add(nanos, Ordering::AcqRel);
     }
 
-    /// Sleeps until `moment`. After a sleep of the machine it may be late by at most five seconds of
-    /// running time: whoever decides by a deadline reads [`Clock::now`] itself.
+    /// Sleeps until `moment`. After a sleep of the machine it may be late by at most five seconds
+    /// of running time, so code that decides by a deadline reads [`Clock::now`] itself.
     ///
     /// # Cancel safety
     /// Cancel-safe.
@@ -149,7 +152,7 @@ impl Clock {
             if left.is_zero() {
                 return;
             }
-            // Tokio's timer counts whole milliseconds, rounded up: never early.
+            // Tokio's timer rounds up to whole milliseconds: never early.
             tokio::time::sleep(left.min(LONGEST_SLEEP)).await;
         }
     }
@@ -166,7 +169,7 @@ fn boottime() -> u64 {
     use rustix::time::{ClockId, clock_gettime};
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const ID: ClockId = ClockId::Boottime;
-    // Elsewhere on Unix the monotonic clock is the one that is always there; macOS's counts sleep.
+    // Elsewhere on Unix only the monotonic clock is always there; macOS's counts sleep.
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     const ID: ClockId = ClockId::Monotonic;
     let time = clock_gettime(ID);

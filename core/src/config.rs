@@ -1,4 +1,4 @@
-//! How to reach a coordinator: all that a URL says, as fields.
+//! How to reach a coordinator: what a URL says, as fields.
 
 mod file;
 mod url;
@@ -9,21 +9,22 @@ use std::time::Duration;
 use ::url::Url;
 use serde::Serialize;
 
+use crate::address::check_length;
 use crate::decide::check_ttl;
 use crate::error::{Error, Result};
 use crate::label::check_visible;
 
-/// A password: never shown in `Debug`, errors, spans or JSON.
+/// A password, never shown in `Debug`, errors, spans or JSON.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Keeps `text` out of sight.
+    /// Wraps a password.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text: for the client crate that logs in with it.
+    /// The text, for the client crate that logs in with it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -35,11 +36,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// How to reach a coordinator, and on what terms. Parsed from a URL ([`Config::from_url`], [`str::parse`]), or read from a
-/// file by serde, where it is a table of these fields, or a URL in a string. It is written as a table, without the password.
+/// How to reach a coordinator, and with which settings. Parsed from a URL ([`Config::from_url`],
+/// [`str::parse`]), or read from a file by serde, as a table of these fields or as a URL in a
+/// string. It is written as a table, without the password.
 ///
-/// No error here quotes a password; but the error of a file's parser may quote the file. (Of the crate `toml`, show
-/// `error.message()`, which does not.)
+/// No error of this library quotes a password, but the error of a file's parser may quote the file.
+/// (With the crate `toml`, show `error.message()`, which does not.)
 ///
 /// ```
 /// use latchwork_core::Config;
@@ -57,34 +59,39 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// What follows the host: a Redis database number, a ZooKeeper chroot.
     pub path: String,
-    /// User.
+    /// The user name.
     pub user: Option<String>,
-    /// Password. Read, never written.
+    /// The password. Read, never written.
     #[serde(skip_serializing)]
     pub password: Option<Secret>,
     /// The namespace of all keys (default `latchwork`).
     pub namespace: String,
-    /// The lease's TTL that is asked for, 1 s to 1 h (default 10 s).
+    /// The coordinator's name, 1 to 255 bytes: tells several coordinators of one program apart, and
+    /// orders their locks in a [`MultiLock`](crate::recipes::MultiLock). Use the same name in all
+    /// processes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The TTL to ask for, 1 s to 1 h (default 10 s).
     #[serde(with = "humantime_serde")]
     pub ttl: Duration,
-    /// One deadline over the whole of connecting (default 5 s).
+    /// One deadline for all of connecting (default 5 s).
     #[serde(with = "humantime_serde")]
     pub connect_timeout: Duration,
-    /// The bound of one request (default 2 s).
+    /// The timeout of one request (default 2 s).
     #[serde(with = "humantime_serde")]
     pub request_timeout: Duration,
     /// The label shown in listings (default: host, process id and a short random client id).
     pub label: Option<String>,
-    /// ZooKeeper: an upper bound of the server's tickTime (default 2 s). A TTL of one and a half of it or less is refused. Where
-    /// the backend is another, so is anything but the default.
+    /// ZooKeeper: an upper bound of the server's tickTime (default 2 s). A TTL of one and a half
+    /// ticks or less is refused. For another backend, anything but the default is refused.
     #[serde(with = "humantime_serde", skip_serializing_if = "is_default_tick")]
     pub tick: Duration,
-    /// Redis: refuse a server that may evict locks, rather than warn. Where the backend is another, it is refused itself.
+    /// Redis: refuse a server that may evict locks, rather than warn. Refused for another backend.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
-    /// Redis: how long a key's last token is kept behind its last use, 1 s to 366 days (default 24 h). Tokens go on rising
-    /// without it too, unless the server's clock is set back by more than the time for which the key lay idle. Where the
-    /// backend is another, which needs to keep none, it is refused itself.
+    /// Redis: how long a key's last token is kept after its last use, 1 s to 366 days (default 24
+    /// h). Tokens rise without it too, unless the server's clock is set back by more than the time
+    /// for which the key lay idle. Refused for another backend, which needs to keep none.
     #[serde(with = "humantime_serde::option", skip_serializing_if = "Option::is_none")]
     pub remember: Option<Duration>,
 }
@@ -108,26 +115,26 @@ fn is_default_tick(tick: &Duration) -> bool {
     *tick == default_tick()
 }
 
-/// What means something to one backend only, and where. A backend that is none of ours may use it as it likes.
-const AT_HOME: [(&str, &str); 3] = [("strict", "redis"), ("remember", "redis"), ("tick", "zookeeper")];
+/// Options that only one backend has, and which. A third-party backend may use them as it likes.
+const ONLY_FOR: [(&str, &str); 3] = [("strict", "redis"), ("remember", "redis"), ("tick", "zookeeper")];
 const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
 
-/// Refuses an option that means nothing to `backend`: who wrote it counts on something that nobody does.
-fn check_home(backend: &str, option: &'static str) -> Result<()> {
-    match AT_HOME.into_iter().find(|(homely, _)| *homely == option) {
-        Some((_, home)) if home != backend && OURS.contains(&backend) => Err(Error::invalid(
+/// Refuses an option that has no effect on `backend`: the user would rely on it in vain.
+fn check_applies(backend: &str, option: &'static str) -> Result<()> {
+    match ONLY_FOR.into_iter().find(|(name, _)| *name == option) {
+        Some((_, only)) if only != backend && OURS.contains(&backend) => Err(Error::invalid(
             option,
-            format!("is an option of {home}://, and means nothing to {backend}://"),
+            format!("is an option of {only}://, and means nothing to {backend}://"),
         )),
         _ => Ok(()),
     }
 }
 
-/// What a timeout without an end (`Duration::MAX`) is to a backend whose client adds it to an instant.
+/// Replaces an endless timeout (`Duration::MAX`) in a backend whose client adds it to an instant.
 pub const ENDLESS: Duration = Duration::from_secs(24 * 3600);
 
 impl Config {
-    /// The defaults, for a backend.
+    /// The defaults for a backend.
     pub fn new(backend: impl Into<String>) -> Self {
         Self {
             backend: backend.into(),
@@ -136,6 +143,7 @@ impl Config {
             user: None,
             password: None,
             namespace: default_namespace(),
+            name: None,
             ttl: default_ttl(),
             connect_timeout: default_connect_timeout(),
             request_timeout: default_request_timeout(),
@@ -146,7 +154,7 @@ impl Config {
         }
     }
 
-    /// Checks what every backend asks of a configuration.
+    /// Checks what every backend requires of a configuration.
     ///
     /// # Errors
     /// `InvalidArgument` naming the field.
@@ -162,13 +170,13 @@ impl Config {
             }
         }
         if self.tick != default_tick() {
-            check_home(&self.backend, "tick")?;
+            check_applies(&self.backend, "tick")?;
         }
         if self.strict {
-            check_home(&self.backend, "strict")?;
+            check_applies(&self.backend, "strict")?;
         }
         if self.remember.is_some() {
-            check_home(&self.backend, "remember")?;
+            check_applies(&self.backend, "remember")?;
         }
         crate::address::Address::new(&self.namespace, crate::address::Kind::Mutex, "probe")?;
         for (name, text) in [
@@ -179,13 +187,17 @@ impl Config {
         ] {
             check_visible(name, text.unwrap_or_default())?;
         }
+        if let Some(name) = &self.name {
+            check_length("name", name)?;
+            check_visible("name", name)?;
+        }
         if let Some(label) = &self.label {
             crate::label::check(label)?;
         }
         self.hosts.iter().try_for_each(|host| check_host("hosts", host))
     }
 
-    /// The hosts with `port` added where none is given.
+    /// The hosts, with `port` added to those without one.
     ///
     /// # Errors
     /// `InvalidArgument` naming `url` when there is no host.
@@ -202,16 +214,22 @@ impl Config {
     }
 }
 
-/// A host is checked by parsing it alone, as the url crate does for the schemes it knows.
+/// Checks a host by parsing it alone, as the url crate does for the schemes it knows.
 ///
-/// Behind a colon stands a port, or the password of a login whose `@host` was forgotten: that is not quoted.
+/// What follows a colon is a port, or the password of a login whose `@host` was forgotten: it is
+/// never quoted.
 fn check_host(argument: &'static str, host: &str) -> Result<()> {
     let refuse = |why: String| Err(Error::invalid(argument, why));
     if host.contains("://") {
-        return refuse("a host has no scheme: what a URL says stands in fields of its own, or in a URL instead of the fields".to_owned());
+        return refuse(
+            "a host has no scheme: give a URL instead of the fields, or a field for each part of it"
+                .to_owned(),
+        );
     }
     if host.contains('@') {
-        return refuse("a host must not hold a login (user and password are parts of their own)".to_owned());
+        return refuse(
+            "a host must not hold a login (user and password have fields of their own)".to_owned(),
+        );
     }
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, Some(port)),
@@ -221,9 +239,9 @@ fn check_host(argument: &'static str, host: &str) -> Result<()> {
         return refuse("a host has more than one colon: an IPv6 address stands in brackets".to_owned());
     }
     if port.is_some_and(|port| port.parse::<u16>().map_or(true, |port| port == 0)) {
-        return refuse(format!("what follows {name:?}: is no port from 1 to 65535"));
+        return refuse(format!("what follows {name:?}: is not a port from 1 to 65535"));
     }
-    // The url crate drops line ends in silence, and what resolves names does not.
+    // The url crate silently drops line ends, and name resolution does not.
     let blank = name.contains(|c: char| c.is_whitespace() || c.is_control());
     match Url::parse(&format!("http://{name}/")) {
         Ok(url) if !blank && url.path() == "/" && url.host_str().is_some() => Ok(()),

@@ -1,117 +1,25 @@
 //! The error type: what to do, in which operation, on which key, and why.
 
+mod kind;
+
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
+pub use self::kind::{ErrorKind, LostReason};
 use crate::shown::{SENTENCE, in_millis, sentence, shown};
 
-/// The result of everything in this library.
+/// The result of every fallible call in this library.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a hold was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum LostReason {
-    /// The lease was not renewed in time, or could not be proven to be: another may hold now.
-    Expired,
-    /// Removed by somebody else: an operator, an eviction, a flush.
-    Revoked,
-    /// The server is another incarnation that does not know it: restarted without its data, or a failover to one that had not
-    /// heard of it. Another may hold now. A waiter joins anew by itself.
-    Forgotten,
-    /// The fixed end that was asked for (`max_hold`) was reached. Another may hold one margin later, or behind a release at once.
-    MaxHold,
-    /// The coordinator was closed by this process. Another may hold one margin later.
-    Closed,
-    /// Its owner had released or dropped it. [`Hold::run`](crate::Hold::run) answers it for work that nothing guards any more,
-    /// [`Hold::state`](crate::Hold::state) and [`Ended::reason`](crate::Ended::reason) for what was released.
-    Released,
-}
-
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            LostReason::Expired => "the lease expired",
-            LostReason::Revoked => {
-                "it was removed by another (operator, eviction or flush), or the server has forgotten it"
-            }
-            LostReason::Forgotten => {
-                "the server has forgotten it: it was restarted without its data, or replaced"
-            }
-            LostReason::MaxHold => "its fixed end was reached",
-            LostReason::Closed => "the coordinator was closed",
-            LostReason::Released => "it was released",
-        })
-    }
-}
-
-/// What kind of error it is, which says what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// Fix the call: the named argument is wrong.
-    InvalidArgument {
-        /// The argument's name, as the documentation has it.
-        name: &'static str,
-    },
-    /// The deadline passed behind others: the coordinator has answered within its period, and others hold. (One that passes while
-    /// it does not answer is `Unavailable`.) Nothing stays on the server that its lease does not take.
-    Timeout,
-    /// The hold, or the place in the queue, is lost: stop the guarded work, then acquire anew.
-    Lost {
-        /// Why.
-        reason: LostReason,
-    },
-    /// Released by one who does not hold it.
-    NotHeld,
-    /// A reentrant recipe was used without an owner.
-    NoOwner,
-    /// Fix the call: the owner reads and asks to write, which would wait for itself. Release first, then write.
-    Deadlock,
-    /// Somebody else laid down other terms: another limit, or a foreign layout at an exact address.
-    Conflict,
-    /// This backend cannot do it.
-    Unsupported {
-        /// The missing capability.
-        capability: &'static str,
-    },
-    /// Fix the permissions on the server.
-    Forbidden {
-        /// What was not allowed.
-        what: String,
-    },
-    /// The server cannot be reached now: retry.
-    Unavailable,
-    /// The request may or may not have been carried out.
-    Unknown,
-    /// Fix the server's or the client's configuration.
-    Misconfigured,
-    /// Another server answers at this URL.
-    WrongServer {
-        /// What the URL promises.
-        expected: &'static str,
-        /// What answered.
-        saw: String,
-    },
-    /// The coordinator was closed.
-    Closed,
-    /// The runtime that the coordinator was connected on is gone, and with it what renews its lease and gives back. Final: connect anew, on
-    /// a runtime that lives as long as the coordinator.
-    RuntimeGone,
-}
-
-/// An error of this library: meaning, operation, key, context and cause.
+/// An error of this library: kind, operation, key, context and cause.
 ///
-/// `Display` says all of it in one line, the cause too, since most services log the first line of an error and no more; so
-/// `source()` goes on behind what that line has said, and who prints a chain of causes reads nothing twice. The error that caused
-/// it is [`cause`](Error::cause). What a server or another crate said stands in it escaped and cut: nothing of theirs acts on a
-/// terminal.
+/// `Display` shows all of it in one line, including the cause, since most services log only the
+/// first line of an error. `source()` therefore goes on behind what that line has shown, so that a
+/// printed chain of causes repeats nothing. [`cause`](Error::cause) is the direct cause. Text of a
+/// server or another crate is escaped and cut, so that it cannot act on a terminal.
 #[derive(Clone)]
 pub struct Error(Box<Parts>);
 
@@ -127,7 +35,7 @@ struct Parts {
 impl Error {
     /// An error of a kind, with a sentence that says what happened.
     pub fn new(mut kind: ErrorKind, context: impl Into<Cow<'static, str>>) -> Self {
-        // Servers say what they are and what they forbid, and `kind()` gives it out.
+        // `kind()` hands out text that comes from a server.
         if let ErrorKind::Forbidden { what: text } | ErrorKind::WrongServer { saw: text, .. } = &mut kind
             && let Cow::Owned(clean) = shown(text, SENTENCE)
         {
@@ -151,22 +59,23 @@ impl Error {
         Self::new(ErrorKind::Closed, "the coordinator was closed")
     }
 
-    /// Adds the operation in which it happened, unless one is named already.
+    /// Adds the operation that failed, unless one is set already.
     #[must_use]
     pub fn in_operation(mut self, operation: &'static str) -> Self {
         self.0.operation.get_or_insert(operation);
         self
     }
 
-    /// Adds the key that it is about, unless one is named already.
+    /// Adds the key, unless one is set already.
     #[must_use]
     pub fn on(mut self, key: impl Into<Arc<str>>) -> Self {
         self.0.key.get_or_insert_with(|| key.into());
         self
     }
 
-    /// Says of an outage what was tried, where, and how long that took: `join at 10.0.0.7:6379 after 2.001s: the server was silent`.
-    /// An error of another kind stays as it is: there the server has answered, or was not asked. For backends.
+    /// Adds to an outage what was tried, where, and how long that took: `join at 10.0.0.7:6379
+    /// after 2.001s: the server was silent`. Leaves an error of another kind as it is: there the
+    /// server has answered, or was not asked. For backends.
     #[must_use]
     pub fn tried(mut self, what: &str, at: &str, took: Duration) -> Self {
         if matches!(self.0.kind, ErrorKind::Unavailable | ErrorKind::Unknown) {
@@ -188,28 +97,37 @@ impl Error {
         self
     }
 
-    /// The error that caused it, where another did: one of this library, or of the client crate. Its own text is as that crate
-    /// gives it: `Display` of this error shows it escaped.
+    /// Adds the cause, where one is known.
+    #[must_use]
+    pub fn because_of(self, source: Option<impl StdError + Send + Sync + 'static>) -> Self {
+        match source {
+            Some(source) => self.because(source),
+            None => self,
+        }
+    }
+
+    /// The direct cause, if there is one: an error of this library, or of the client crate. Its
+    /// text is unescaped; `Display` of this error shows it escaped.
     pub fn cause(&self) -> Option<&(dyn StdError + Send + Sync + 'static)> {
         self.0.source.as_deref()
     }
 
-    /// What kind of error it is.
+    /// The kind of error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0.kind
     }
 
-    /// The operation in which it happened.
+    /// The operation that failed.
     pub fn operation(&self) -> Option<&'static str> {
         self.0.operation
     }
 
-    /// The key that it is about.
+    /// The key.
     pub fn key(&self) -> Option<&str> {
         self.0.key.as_deref()
     }
 
-    /// The argument that is wrong, for `InvalidArgument`.
+    /// The invalid argument, for `InvalidArgument`.
     pub fn argument(&self) -> Option<&'static str> {
         match self.0.kind {
             ErrorKind::InvalidArgument { name } => Some(name),
@@ -268,7 +186,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// The sentence of `Display`, since `main` and `unwrap` show this; the parts one by one with `{:#?}`.
+/// The text of `Display`, since `main` and `unwrap` show this; `{:#?}` shows the parts one by one.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !f.alternate() {
@@ -286,7 +204,7 @@ impl fmt::Debug for Error {
 }
 
 impl StdError for Error {
-    /// The first of the causes behind [`cause`](Error::cause) that `Display` has not told of.
+    /// The first cause behind [`cause`](Error::cause) that `Display` has not shown.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         let said = self.to_string();
         let mut cause = self.0.source.as_deref()?.source();
@@ -377,7 +295,7 @@ mod tests {
         let refused = || Some(Box::new(Other("connection refused", None)));
         for (cause, printed) in [
             (Other("no route", None), "unavailable: no answer (no route)"),
-            // A client crate that says itself what its cause was, and one that leaves that to the chain.
+            // A client crate whose error includes its cause, and one that leaves that to the chain.
             (
                 Other("transport: connection refused", refused()),
                 "unavailable: no answer (transport: connection refused)",
@@ -389,7 +307,7 @@ mod tests {
         ] {
             let error = Error::new(ErrorKind::Unavailable, "no answer").because(cause);
             assert_eq!(chain(&error), printed);
-            // And one of ours behind another.
+            // And an error of ours behind another.
             let outer = Error::new(ErrorKind::Timeout, "not acquired").because(error);
             let (line, rest) = printed.split_once('\n').map_or((printed, ""), |(line, rest)| (line, rest));
             let outer_printed = chain(&outer);

@@ -1,4 +1,4 @@
-//! Labels: who holds, for people who look at a server.
+//! Labels: they name the holder to people who look at a server.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use crate::contracts::{MAX_LABEL_BYTES, NodeId};
 use crate::error::{Error, Result};
 use crate::shown::hidden;
 
-/// Checks a label. People read it on a server, in one line and in its order; and behind a NUL a backend writes what is its own.
+/// Checks a label. People read it on a server as one line of text, and a backend may append data of
+/// its own behind a NUL.
 ///
 /// # Errors
 /// `InvalidArgument` naming `label`.
@@ -37,9 +38,8 @@ fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".to_owned())
 }
 
-/// Refuses what nobody sees who reads the text: a line end behind a password that was read from a file, say.
-///
-/// The character is named, which of a password is no more than that.
+/// Refuses invisible characters, such as the line end behind a password that was read from a file.
+/// The error names the character only, so that it shows nothing else of a password.
 pub(crate) fn check_visible(argument: &'static str, text: &str) -> Result<()> {
     match hidden(text) {
         None => Ok(()),

@@ -10,13 +10,13 @@ use crate::address::Address;
 use crate::capabilities::{Capabilities, Eviction};
 use crate::config::Config;
 use crate::connector::{Connector, connect_in_time};
-use crate::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, LeaseKeeper, Page, SequentialNodes, SingleFlight,
-};
+use crate::contracts::{Backend, Close, Entry, Join, Joined, Lease, LeaseWriter, Page, SequentialNodes};
 use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::support::{SingleFlight, opening_bound};
 
-/// Connects in a [single flight](SingleFlight): a short try that ends before the connection stands does not undo it. It runs where the
-/// coordinator was made, as its backend will: whoever comes first may come on a runtime of the moment.
+/// Connects in a [single flight](SingleFlight), so that a short operation that gives up does not
+/// undo the connecting. The work runs on the runtime where the coordinator was made: the first
+/// caller's runtime may be short-lived.
 #[derive(Debug)]
 pub(crate) struct Lazy(Arc<Shared>);
 
@@ -26,16 +26,17 @@ struct Shared {
     config: Config,
     runtime: Handle,
     connected: OnceLock<Arc<dyn Backend>>,
-    // What `lease` answers until then, and which becomes its lease; lost when it is closed before.
-    pending: LeaseKeeper,
+    // The stand-in that `lease` answers until the client is connected, and that then follows the
+    // real lease. It is lost when the client is closed first.
+    pending: LeaseWriter,
     connecting: SingleFlight<Result<()>>,
-    // Locked when it is connected, and to close: one comes first.
+    // Orders the end of connecting against a close.
     first: Mutex<()>,
 }
 
 impl Lazy {
     pub(crate) fn new(connector: Arc<dyn Connector>, config: Config) -> Self {
-        let pending = LeaseKeeper::pending(connector.clock(&config), config.ttl);
+        let pending = LeaseWriter::pending(connector.clock(&config), config.ttl);
         let (connected, connecting, first) = (OnceLock::new(), SingleFlight::default(), Mutex::default());
         let runtime = Handle::current();
         Self(Arc::new(Shared { connector, config, runtime, connected, pending, connecting, first }))
@@ -44,16 +45,17 @@ impl Lazy {
     async fn backend(&self) -> Result<&Arc<dyn Backend>> {
         let shared = &self.0;
         if shared.connected.get().is_none() {
-            // Looked at in this order: once it is connected, the stand-in is lost with the lease that it became.
+            // The order of the two looks matters: once connected, the stand-in is lost with the
+            // lease that it follows.
             if shared.pending.lost().is_some() && shared.connected.get().is_none() {
                 return Err(Error::closed());
             }
             let connects = Arc::clone(shared);
             let connecting =
-                shared.connecting.join(&shared.runtime, || async move { connects.connect().await });
+                shared.connecting.run(&shared.runtime, || async move { connects.connect().await });
             let Config { connect_timeout, request_timeout, .. } = shared.config;
-            let within = connect_timeout.saturating_add(request_timeout);
-            connecting.landed_within(within, "the connecting").await??;
+            let within = opening_bound(connect_timeout, request_timeout);
+            connecting.wait_within(within, "the connecting").await??;
         }
         Ok(shared.connected.get().expect("set before the answer"))
     }
@@ -70,13 +72,13 @@ impl Shared {
             answer = connect_in_time(&*self.connector, &self.config) => answer?,
         };
         if backend.lease().clock().is_tokio() != self.pending.clock().is_tokio() {
-            // Instants that were told before would be others to it.
+            // Instants handed out before would mean something else on the new clock.
             if let Err(error) = backend.close(Close::Orderly).await {
                 tracing::debug!(%error, "connected on another clock; its lease runs out");
             }
             return Err(Error::new(
                 ErrorKind::Misconfigured,
-                "the store was made, on another clock, behind the lazy connect: make it before",
+                "the memory store has another clock, since it was made after the lazy connect: make it before",
             ));
         }
         let closed = {
@@ -107,7 +109,7 @@ impl SequentialNodes for Lazy {
     async fn abandon(&self, join: &Join) -> Result<()> {
         match self.0.connected.get() {
             Some(backend) => backend.abandon(join).await,
-            // Never connected: nothing was ever sent.
+            // Never connected: nothing was sent.
             None => Ok(()),
         }
     }
@@ -139,7 +141,7 @@ impl Backend for Lazy {
     fn capabilities(&self) -> Capabilities {
         match self.0.connected.get() {
             Some(backend) => backend.capabilities(),
-            // Until it is connected it promises nothing.
+            // An unconnected client promises nothing.
             None => Capabilities {
                 lease_per_node: false,
                 clean_try: false,

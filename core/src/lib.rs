@@ -1,48 +1,65 @@
 //! Contracts, decisions, recipes and the memory backend of Latchwork.
 //!
-//! Five floors, and everything points down: [`recipes`] and the [`Coordinator`] know the [`contracts`] and
-//! nothing of a backend; [`memory`] and the backend crates know the contracts and nothing of the recipes;
-//! [`decide`] holds what several of them must decide alike, as pure functions.
+//! Programs use the facade crate `latchwork`; a backend crate depends on this one. The modules form
+//! layers, and each imports only from its own layer and those below:
 //!
-//! Comments name protocol rules by letter and number (`RULES A1`): each stands, with what breaks without it, in `RULES.md` beside
-//! this crate's manifest, and models plant the absence of nearly all and find it (`RULES.md` names those of which they do not).
+//! ```text
+//! connect, memory                from a Config to a Coordinator; the backend without a server
+//! coordinator, lazy              the user's handle; a backend that connects at its first use
+//! recipes                        mutex, rwlock, semaphore, and their guards
+//! reentrancy                     owners: one node for several holds
+//! attempt, held_node             one acquisition; one held node, to its release
+//! client                         what the layers above share of one connected client
+//! cleanup, hold                  background removal of nodes; what all guards have in common
+//! connector                      how a backend is opened
+//! support, config, label         what the clients of all backends share; a client's settings
+//! contracts, decide              a backend's traits and their state; protocol decisions without I/O
+//! address, token, clock, error, capabilities, shown, runtime
+//! ```
 //!
-//! Use it through the facade crate `latchwork`; a backend crate depends on this one.
+//! [`memory`] and the backend crates implement the [`contracts`] and use no recipe; memory names
+//! the `Coordinator` only to make one on a store of a test's own. The recipes use the contracts and
+//! know no backend. [`decide`] holds what several backends decide alike, as functions that a model
+//! checker can drive.
+//!
+//! Comments cite protocol rules by name, e.g. (QUEUE-NOTIFY-ALL-ADMITTED). `docs/protocol/rules.md`
+//! in the repository states each rule, what breaks without it, and what checks it. Names such as
+//! LEASE-DEADLINE are clauses of the [`contracts`]; each has a conformance case of the same name.
 
 mod address;
 mod attempt;
 mod capabilities;
+mod cleanup;
+mod client;
 mod clock;
 mod config;
+mod connect;
 mod connector;
 pub mod contracts;
 mod coordinator;
 pub mod decide;
-mod departures;
 mod error;
+mod held_node;
 mod hold;
-mod holding;
 mod label;
 mod lazy;
-mod live;
-mod loss;
 pub mod memory;
-mod pauses;
 pub mod recipes;
 mod reentrancy;
 mod runtime;
 mod shown;
+pub mod support;
 mod token;
+mod until;
 
 pub use address::{Address, Kind, MAX_KEY_BYTES, Name, encode};
 pub use capabilities::{Capabilities, Eviction};
 pub use clock::{Clock, Moment};
 pub use config::{Config, ENDLESS, Secret};
-pub use connector::{Connector, connect, connect_lazy};
+pub use connect::{connect, connect_lazy};
+pub use connector::Connector;
 pub use coordinator::Coordinator;
 pub use error::{Error, ErrorKind, LostReason, Result};
-pub use hold::{Fenced, Hold, Release};
-pub use loss::{Ended, Loss, Run};
-pub use pauses::Pauses;
+pub use hold::{Ended, Fenced, Hold, Loss, Release, Run};
 pub use reentrancy::Owner;
 pub use token::Token;

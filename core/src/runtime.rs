@@ -1,59 +1,35 @@
-//! Whether the runtime that a coordinator was connected on is there still.
+//! Whether the runtime that a coordinator was connected on still exists.
 //!
-//! What renews its lease, gives back and serves its connection are tasks of that runtime, and end with it. Of a coordinator that outlives it
-//! (a `static` one in tests that have each a runtime of their own) nothing works any more, and nothing would say so: so one of the
-//! tasks has a token that tells when it is dropped.
+//! Tasks of that runtime renew the lease, clean up and serve the connection. A coordinator that
+//! outlives it (a `static` one, in tests with a runtime each) would fail without a reason, so one
+//! of those tasks cancels a token when it is dropped.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use tokio::sync::Notify;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Tells whether the runtime is gone.
+/// Knows whether the coordinator's runtime has ended.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct HomeRuntime(Arc<State>);
-
-#[derive(Debug, Default)]
-struct State {
-    gone: AtomicBool,
-    told: Notify,
-}
-
-/// Had by a task that lives as long as the runtime.
-#[derive(Debug)]
-pub(crate) struct Resident(Arc<State>);
-
-impl Drop for Resident {
-    fn drop(&mut self) {
-        self.0.gone.store(true, Ordering::Release);
-        self.0.told.notify_waiters();
-    }
-}
+pub(crate) struct HomeRuntime(CancellationToken);
 
 impl HomeRuntime {
-    /// For the one task that is to tell.
-    pub(crate) fn resident(&self) -> Resident {
-        Resident(Arc::clone(&self.0))
+    /// To be kept by one task that lives as long as the runtime.
+    pub(crate) fn resident(&self) -> DropGuard {
+        self.0.clone().drop_guard()
     }
 
     fn is_gone(&self) -> bool {
-        self.0.gone.load(Ordering::Acquire)
+        self.0.is_cancelled()
     }
 
-    /// Waits until it is gone.
+    /// Waits until the runtime has ended.
     pub(crate) async fn gone(&self) {
-        let told = self.0.told.notified();
-        tokio::pin!(told);
-        told.as_mut().enable();
-        if !self.is_gone() {
-            told.await;
-        }
+        self.0.cancelled().await;
     }
 
-    /// An operation: answered as long as the runtime is there, and `RuntimeGone` at once when it is not, or ends meanwhile. It takes part
-    /// in tokio's cooperative budget, since where nobody contends it may be ready each time.
+    /// Runs an operation; answers `RuntimeGone` at once when the runtime has ended, or ends
+    /// meanwhile. It consumes tokio's cooperative budget, because an uncontended operation may be
+    /// ready each time.
     pub(crate) async fn serve<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::task::coop::consume_budget().await;
         if self.is_gone() {
@@ -62,12 +38,13 @@ impl HomeRuntime {
         self.last(operation).await
     }
 
-    /// The same for one that may be done without the runtime, and is asked for in any case.
+    /// As [`serve`](Self::serve), for an operation that may succeed without the runtime and is
+    /// tried in any case.
     pub(crate) async fn last<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             biased;
             answer = operation => match answer {
-                // Whatever it met, that is why.
+                // The missing runtime explains every other error.
                 Err(error) if self.is_gone() => Err(gone().because(error)),
                 answer => answer,
             },
@@ -79,6 +56,6 @@ impl HomeRuntime {
 fn gone() -> Error {
     Error::new(
         ErrorKind::RuntimeGone,
-        "connect anew, on one that lives as long as the coordinator; its lease takes what it held",
+        "connect anew, on a runtime that lives as long as the coordinator; the lease frees what it held",
     )
 }

@@ -1,17 +1,18 @@
-//! Text of others, as it is shown: errors of servers, labels and keys that other clients wrote.
+//! How text of others is shown: errors of servers, labels and keys that other clients wrote.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// How many bytes of another's sentence an error shows.
+/// How many bytes of a foreign error an error of ours shows.
 pub(crate) const SENTENCE: usize = 600;
 
-/// What stands for a part that was cut away.
+/// Stands for a part that was cut away.
 const CUT: &str = "…";
 
-/// The first character of `text` that acts on a terminal or a log rather than standing in it: a control character, a line or
-/// paragraph separator, or one that changes the direction of the text around it.
+/// The first character of `text` that acts on a terminal or a log instead of being displayed: a
+/// control character, a line or paragraph separator, or one that changes the direction of the text
+/// around it.
 pub(crate) fn hidden(text: &str) -> Option<char> {
     text.chars().find(|&c| is_hidden(c))
 }
@@ -21,14 +22,14 @@ fn is_hidden(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Shows text of others: what [acts on a terminal](hidden) as `\u{1b}`, and of a longer text its first `most` bytes at most, with
-/// `…` at their end.
+/// Shows foreign text: what [acts on a terminal](hidden) as `\u{1b}`, and of a longer text at most
+/// the first `most` bytes, ending in `…`.
 pub(crate) fn shown(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most && hidden(text).is_none() {
         return Cow::Borrowed(text);
     }
     let mut out = String::new();
-    // Where the cut would be, if the text turns out to be too long.
+    // Where the cut is if the text turns out to be too long.
     let mut cut = 0;
     for c in text.chars() {
         if is_hidden(c) {
@@ -49,9 +50,9 @@ pub(crate) fn shown(text: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Shows a sentence of another crate or of a server in one line.
+/// Shows an error of another crate or of a server in one line.
 pub(crate) fn sentence(text: &str) -> String {
-    // No more is looked at than can be shown: a server's error may be long.
+    // A server's error may be long; only what can be shown is examined.
     let mut end = text.len().min(4 * SENTENCE);
     while !text.is_char_boundary(end) {
         end -= 1;
@@ -65,7 +66,7 @@ pub(crate) fn sentence(text: &str) -> String {
     shown(&line, SENTENCE).into_owned()
 }
 
-/// A length of time as people read it.
+/// A duration in whole milliseconds, as people read it.
 pub(crate) fn in_millis(length: Duration) -> Duration {
     Duration::from_millis(u64::try_from(length.as_millis()).unwrap_or(u64::MAX))
 }

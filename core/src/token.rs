@@ -11,12 +11,15 @@ const SEQUENCE_BITS: u32 = 53;
 const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 const MAX_EPOCH: u16 = (1 << 10) - 1;
 
-/// A fencing token: rises strictly from exclusive holder to exclusive holder of one key (NODE-TOKEN).
+/// A fencing token: rises strictly from exclusive holder to exclusive holder of one key
+/// (NODE-TOKEN).
 ///
 /// Send it with every write to the guarded resource, and let the resource refuse a token below the
-/// highest it has seen: that is what keeps data safe when a holder was paused past its lease.
-/// A u64 below 2^63, laid out as epoch (10 bits) | sequence (53 bits); the epoch is 0 until a migration
-/// between coordinators raises it. It fits a signed `BIGINT`, and serde writes it as a decimal string.
+/// highest it has seen. This keeps data safe when a holder was paused past its lease.
+///
+/// A u64 below 2^63, laid out as epoch (10 bits) | sequence (53 bits). The epoch is 0 until a
+/// migration between coordinators raises it. A token fits a signed `BIGINT`, and serde writes it as
+/// a decimal string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(u64);
 
@@ -24,7 +27,7 @@ impl Token {
     /// The token of a coordinator's raw sequence value in a migration epoch.
     ///
     /// # Errors
-    /// `Misconfigured` when a part does not fit: a value is never cut.
+    /// `Misconfigured` when a part does not fit; values are never truncated.
     pub fn new(epoch: u16, sequence: u64) -> Result<Self> {
         if epoch > MAX_EPOCH || sequence > MAX_SEQUENCE {
             return Err(Error::new(

@@ -1,5 +1,5 @@
-//! What a user may count on of the types, whatever the backend: they travel between tasks, show themselves, and a guard may
-//! be dropped anywhere.
+//! What every public type promises: it can move between tasks, has `Debug`, and a guard may be
+//! dropped anywhere.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -9,31 +9,35 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use latchwork_core::contracts::{
-    self, AskedLimit, Backend, Close, Entry, Join, Joined, Lease, LeaseKeeper, LeaseState, Leave, LinkLog,
-    Names, Node, NodeId, NodeKeeper, NodeState, Page, Patience, SequentialNodes, StoredLimit, Turns,
+    AskedLimit, Backend, Close, Entry, Join, Joined, Lease, LeaseState, LeaseWriter, Leave, Node, NodeId,
+    NodeState, NodeWriter, Page, Patience, SequentialNodes, StoredLimit,
 };
 use latchwork_core::decide::chain::{Listed, Standing};
+use latchwork_core::decide::gather::{Gather, Next};
+use latchwork_core::decide::life::{
+    Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen, TakeBack,
+};
 use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
 use latchwork_core::decide::{Claim, ContactProof};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{
-    Acquire, Mutex, MutexGuard, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore,
-    WriteGuard,
+    Acquire, Member, MultiGuard, MultiLock, Mutex, MutexGuard, Permit, ReadGuard, ReentrantGuard,
+    ReentrantMutex, RwLock, Semaphore, WriteGuard,
 };
+use latchwork_core::support::{self, Backoff, CloseOnce, LinkLog, NamePool, Throttle};
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, Eviction, Fenced,
-    Hold, Kind, Loss, LostReason, Moment, Name, Owner, Pauses, Release, Result, Secret, Token, connect,
-    memory,
+    Hold, Kind, Loss, LostReason, Moment, Name, Owner, Release, Result, Secret, Token, connect, memory,
 };
 use tokio::runtime::{Builder, Runtime};
 
-// Of any result.
-type SingleFlight = contracts::SingleFlight<Result<Lease>>;
-type Flight = contracts::Flight<Result<Lease>>;
-// Of any client.
-type Turn = contracts::Turn<'static>;
+// Any result will do.
+type SingleFlight = support::SingleFlight<Result<Lease>>;
+type SharedTask = support::SharedTask<Result<Lease>>;
+// Any client will do.
+type Pass = support::Pass<'static>;
 
-/// Public where it stands, and in no path that a user can name.
+/// Types that are `pub` in their module but not reachable by a path that a user can name.
 const UNNAMEABLE: [&str; 2] = ["Run", "Tenure"];
 
 fn travels<T: Send + Sync + Unpin + Debug + 'static>() {}
@@ -43,7 +47,7 @@ fn is_send<T: Send + 'static>(value: T) -> T {
     value
 }
 
-/// Calls the check for each of the types, and answers their names.
+/// Calls the check for each type, and returns the names.
 macro_rules! each {
     ($check:ident: $($name:ident)+) => {{
         $($check::<$name>();)+
@@ -60,9 +64,12 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
     let types = each!(travels:
         Coordinator Config Secret Capabilities Eviction Address Name Kind Clock Moment
         Mutex MutexGuard ReentrantMutex ReentrantGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
+        MultiLock MultiGuard Member
         Acquire Token Release Loss Ended LostReason Error ErrorKind
-        Lease LeaseKeeper LeaseState Leave Names NodeKeeper NodeState NodeId Join Joined Entry Page Patience Close SingleFlight Flight
-        Turns Turn LinkLog AskedLimit StoredLimit Pauses
+        Lease LeaseWriter LeaseState Leave NamePool NodeWriter NodeState NodeId Join Joined Entry Page Patience Close SingleFlight SharedTask
+        Throttle Pass LinkLog AskedLimit StoredLimit Backoff CloseOnce
+        Gather Next
+        Advance AfterTry By Failure Joining Life Outcome Phase Residue Seen TakeBack
         Claim ContactProof Listed Standing Slot Ask Answer Queue
         Memory Link
     );
@@ -93,7 +100,7 @@ fn declared_in(folder: &Path, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Nothing here is awaited: that it compiles is the test.
+/// The test is that this compiles: no future is awaited.
 #[test]
 fn every_future_can_be_spawned() {
     let runtime = runtime();
@@ -154,7 +161,8 @@ fn a_guard_that_outlives_its_runtime_is_dropped_in_peace() {
         (guard, loss)
     });
     runtime.shutdown_timeout(Duration::from_secs(5));
-    // Its keeper is dead: it is held until the deadline, by the clock, and not a moment for its silence.
+    // Its renewal has ended. The hold stays held until its deadline, and no silence ends it
+    // earlier.
     assert!(guard.is_held());
     coordinator.lease().clock().jump(coordinator.lease().ttl());
     assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Expired));

@@ -1,4 +1,5 @@
-//! Who acquires in a loop, without contention, lets others run: every operation takes part in tokio's cooperative budget.
+//! A task that acquires in a loop, without contention, lets others run: every operation takes part
+//! in tokio's cooperative budget.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use latchwork_core::memory::Memory;
 use latchwork_core::{Clock, Config, Coordinator, Owner, Release};
 
-/// Tokio lets a task do 128 things in a row. An acquisition is at least one of them.
+/// Tokio lets a task do 128 operations in a row. An acquisition is at least one of them.
 const MOST: usize = 130;
 
 fn client() -> Coordinator {
     Memory::new(Clock::tokio()).connect(&Config::new("memory")).expect("connected").0
 }
 
-/// How often `again` ran, on a runtime of one thread, before a task that is ready did.
+/// How often `again` ran, on a runtime of one thread, before another ready task did.
 async fn before_others(mut again: impl AsyncFnMut()) -> usize {
     let ran = Arc::new(AtomicBool::new(false));
     tokio::spawn({

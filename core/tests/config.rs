@@ -1,4 +1,5 @@
-//! What a configuration says: the same in a URL, in a table and in fields, and never anything else than was written.
+//! A configuration means the same in a URL, in a table and in fields, and never another text than
+//! was written.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,7 +12,7 @@ fn refused(url: &str) -> Option<&'static str> {
     Config::from_url(url).expect_err(url).argument()
 }
 
-/// Of an error of serde: what a service's log shows when it reads its settings and connects.
+/// Reads a table as a service does. Serde accepts it, and `validate` refuses it.
 fn refused_table(fields: &str) -> Option<&'static str> {
     let config: Config = toml::from_str(fields).expect("a table");
     let json = serde_json::to_string(&toml::from_str::<toml::Table>(fields).expect("a table")).expect("JSON");
@@ -21,7 +22,7 @@ fn refused_table(fields: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn what_is_no_utf8_is_refused_by_name_and_not_read_as_another_text() {
+fn invalid_utf8_is_refused_by_name_and_not_read_as_another_text() {
     for part in ["%ff", "%fe", "a%c3", "%ed%a0%80"] {
         assert_eq!(refused(&format!("redis://h?namespace={part}")), Some("namespace"), "{part}");
         assert_eq!(refused(&format!("redis://h?label={part}")), Some("label"), "{part}");
@@ -51,7 +52,8 @@ fn a_control_character_is_refused_by_name_and_never_dropped() {
             assert_eq!(refused(&format!("redis://h?ttl=1{c}0s")), Some("ttl"), "{c:?}");
         }
     }
-    // As in a table, where a password that was read from a file brings its line end along.
+    // A table is checked in the same way: a password that was read from a file may end in a
+    // newline.
     for field in ["namespace", "user", "password", "path", "label"] {
         for text in ["a\\tb", "secret\\n", "\\u001b[2J"] {
             let fields = format!("backend = \"redis\"\nhosts = [\"h\"]\n{field} = \"{text}\"");
@@ -61,7 +63,7 @@ fn a_control_character_is_refused_by_name_and_never_dropped() {
 }
 
 #[test]
-fn what_turns_the_text_around_it_is_refused_in_names_that_people_read() {
+fn a_character_that_reverses_text_is_refused_in_names_that_people_read() {
     for field in ["namespace", "user", "label"] {
         let fields = format!("backend = \"redis\"\nhosts = [\"h\"]\n{field} = \"gpj\\u202Eexe\"");
         assert_eq!(refused_table(&fields), Some(field), "{fields}");
@@ -113,7 +115,7 @@ fn an_option_of_another_backend_is_refused_with_where_it_belongs() {
             assert!(error.to_string().contains(&format!("{home}://")), "{error}");
         }
     }
-    // At home, and with a backend of somebody's own.
+    // With the option's own backend, and with a third-party backend.
     for url in [
         "redis://h?strict=true",
         "redis://h?remember=1m",
@@ -125,7 +127,7 @@ fn an_option_of_another_backend_is_refused_with_where_it_belongs() {
     }
 }
 
-/// What this library writes itself is read again, for every backend.
+/// The library reads back what it writes, for every backend.
 #[test]
 fn a_table_that_was_written_is_read() {
     for backend in ["memory", "redis", "zookeeper", "etcd"] {
@@ -137,7 +139,7 @@ fn a_table_that_was_written_is_read() {
     }
 }
 
-/// A URL that says all that the configuration does.
+/// A URL with everything that the configuration has.
 fn written(config: &Config) -> String {
     let code = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let user = config.user.as_deref().map(code).unwrap_or_default();
@@ -158,14 +160,14 @@ fn written(config: &Config) -> String {
     url
 }
 
-/// Text that nothing is refused of, with all that means something in a URL.
+/// Text that is always valid, with all characters that mean something in a URL.
 fn text() -> impl Strategy<Value = String> {
     proptest::string::string_regex("[a-zA-Z0-9/?#@:&=%+.,;\\\\ üß🔒~!*'()\\[\\]{}-]{1,12}")
         .expect("a good pattern")
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    // "a.0x" is a number in a URL, and "xn--a" a bad code of a name.
+    // A URL reads "a.0x" as a number, and "xn--a" as an invalid encoded name.
     let is_host =
         |name: &String| url::Host::parse(name).is_ok_and(|host| matches!(host, url::Host::Domain(_)));
     let host = ("[a-z][a-z0-9.-]{0,5}[a-z]".prop_filter("a host", is_host), "(:[1-9][0-9]{0,3})?")
@@ -208,7 +210,7 @@ proptest! {
         }
     }
 
-    /// Two texts are one namespace where percent-coding says that they are the same bytes, and nowhere else.
+    /// Two texts are one namespace only where percent-encoding makes them the same bytes.
     #[test]
     fn two_texts_are_never_one_namespace(texts in prop::collection::vec("([ab]|%6[12]|%[fF][eEfF]|%C3%BC|ü|%|\\t|\\n| |\\.|%2e|\u{fffd}){1,3}", 2..12)) {
         let mut seen = HashMap::new();
@@ -223,7 +225,7 @@ proptest! {
     }
 }
 
-/// Found by the property above: refused alike wherever it is written.
+/// The property above found this: such a host is refused in every form.
 #[test]
 fn a_host_that_is_no_name_and_no_number_is_refused_in_a_url_and_in_a_table() {
     let mut table = Config::new("zookeeper");

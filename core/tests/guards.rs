@@ -1,4 +1,4 @@
-//! What guards promise where one owner has several, where a least time keeps them, and at the end of a downgrade.
+//! Guards of one owner, guards with a least time, and guards at a downgrade.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn run_ends_when_one_of_an_owners_guards_is_released_by_another_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lost_tells_of_the_release_of_one_of_an_owners_guards() {
+async fn lost_ends_with_the_release_of_one_of_an_owners_guards() {
     let store = Memory::new(Clock::tokio());
     let (one, _) = connected(&store);
     let (lock, owner) = (one.reentrant_mutex("a").unwrap(), Owner::new("o"));
@@ -42,11 +42,15 @@ async fn lost_tells_of_the_release_of_one_of_an_owners_guards() {
     let _ = inner.release().await.unwrap();
     let ended = states.next().now_or_never();
     lock.force_release(outer.token().sequence()).await.unwrap();
-    assert_eq!((ended, loss.ended()), (Some(None), Some(Ended::Released)), "whatever becomes of the node");
+    assert_eq!(
+        (ended, loss.ended()),
+        (Some(None), Some(Ended::Released)),
+        "the release ends it, whatever happens to the node later"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_second_release_of_an_owners_last_hold_does_not_lie() {
+async fn a_second_release_of_an_owners_last_hold_reports_no_success_before_the_server() {
     let store = Memory::new(Clock::tokio());
     let (one, link) = connected(&store);
     let (lock, owner) = (one.reentrant_mutex("a").unwrap(), Owner::new("o"));
@@ -54,11 +58,11 @@ async fn a_second_release_of_an_owners_last_hold_does_not_lie() {
     link.cut();
     assert!(tokio::time::timeout(Duration::from_millis(100), guard.release()).await.is_err());
     let second = guard.release().await;
-    assert!(second.is_err(), "{second:?} though the server has not heard of it: {:?}", store.contents());
+    assert!(second.is_err(), "{second:?} although the server still has the node: {:?}", store.contents());
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_closes_both_wait_for_what_is_kept() {
+async fn two_closes_both_wait_for_a_least_time() {
     let store = Memory::new(Clock::tokio());
     let ((one, _), (two, _)) = (connected(&store), connected(&store));
     let kept = || Acquire::new().hold_at_least(Duration::from_secs(5));
@@ -67,12 +71,12 @@ async fn two_closes_both_wait_for_what_is_kept() {
     assert!(tokio::time::timeout(Duration::from_millis(100), one.close()).await.is_err());
     let again = tokio::time::timeout(Duration::from_millis(100), one.close()).await;
     let taken = two.mutex("a").unwrap().try_acquire().await.unwrap();
-    assert!(again.is_err() && taken.is_none(), "{again:?}: given back after 0.2 s of 5: {taken:?}");
+    assert!(again.is_err() && taken.is_none(), "{again:?}: left after 0.2 s of 5: {taken:?}");
 }
 
-/// One of the two always is, since both come back for another time.
+/// At any instant one of the two tasks has a kept hold, since both acquire again.
 #[tokio::test(start_paused = true)]
-async fn a_close_waits_for_what_is_kept_then_and_not_for_what_comes_after() {
+async fn a_close_waits_for_earlier_least_times_and_not_for_later_ones() {
     let store = Memory::new(Clock::tokio());
     let (one, _) = connected(&store);
     for (key, after) in [("a", 0), ("b", 5)] {
@@ -92,7 +96,7 @@ async fn a_close_waits_for_what_is_kept_then_and_not_for_what_comes_after() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_state_of_what_was_released_is_not_live() {
+async fn the_state_of_a_released_guard_is_not_live() {
     let store = Memory::new(Clock::tokio());
     let (one, _) = connected(&store);
     let (lock, owner) = (one.reentrant_mutex("a").unwrap(), Owner::new("o"));
@@ -134,7 +138,7 @@ async fn a_try_answers_within_the_request_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_that_passed_in_an_outage_has_a_source_and_behind_a_holder_none() {
+async fn a_deadline_that_passed_in_an_outage_has_a_cause_and_behind_a_holder_none() {
     let store = Memory::new(Clock::tokio());
     let ((one, _), (two, link)) = (connected(&store), connected(&store));
     let held = one.mutex("a").unwrap().acquire().await.unwrap();
@@ -148,7 +152,7 @@ async fn a_deadline_that_passed_in_an_outage_has_a_source_and_behind_a_holder_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_left_of_a_hold_is_readable_until_it_is_lost_or_released() {
+async fn the_remaining_time_of_a_hold_is_readable_until_it_is_lost_or_released() {
     let store = Memory::new(Clock::tokio());
     let (one, link) = connected(&store);
     let (open, bounded) = (one.mutex("a").unwrap(), one.mutex("b").unwrap());
@@ -172,7 +176,7 @@ async fn what_is_left_of_a_hold_is_readable_until_it_is_lost_or_released() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_waits_for_another_of_its_owner_tells_an_outage_from_others() {
+async fn a_task_that_waits_for_its_owners_acquisition_distinguishes_an_outage_from_a_busy_lock() {
     let store = Memory::new(Clock::tokio());
     let ((one, _), (two, link)) = (connected(&store), connected(&store));
     let _held = one.mutex("a").unwrap().acquire().await.unwrap();
@@ -225,7 +229,7 @@ async fn a_writers_second_release_answers_as_its_first_whatever_becomes_of_the_r
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_writers_release_that_meets_a_removal_says_so() {
+async fn a_writers_release_that_meets_a_removal_reports_it() {
     let store = Memory::new(Clock::tokio());
     let (one, link) = connected(&store);
     let (lock, owner) = (one.rwlock("a").unwrap(), Owner::new("o"));
@@ -257,7 +261,7 @@ async fn a_least_time_of_a_writer_keeps_readers_out_too() {
     let writer = lock.write_as_with(&owner, kept).await.unwrap();
     let _reader = lock.read_as(&owner).await.unwrap();
     let _ = writer.release().await.unwrap();
-    assert!(two.rwlock("a").unwrap().try_read().await.unwrap().is_none(), "given back at once");
+    assert!(two.rwlock("a").unwrap().try_read().await.unwrap().is_none(), "the least time keeps readers out");
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,7 +273,7 @@ async fn a_try_without_an_owner_names_the_try() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_whose_fixed_end_was_before_a_close_was_lost_by_that() {
+async fn a_hold_whose_fixed_end_was_before_a_close_was_lost_by_its_fixed_end() {
     let store = Memory::new(Clock::tokio());
     let (one, _) = connected(&store);
     let short = Acquire::new().max_hold(Duration::from_secs(1));
@@ -279,9 +283,9 @@ async fn a_hold_whose_fixed_end_was_before_a_close_was_lost_by_that() {
     assert_eq!(guard.check().unwrap_err().lost_reason(), Some(LostReason::MaxHold));
 }
 
-/// What ran under it may go on: it is no release (RULES C7).
+/// The drop is no release: work under the hold may go on (LEASE-MARGIN-BEFORE-LEAVE).
 #[tokio::test(start_paused = true)]
-async fn a_close_waits_for_a_hold_that_was_dropped_behind_its_fixed_end() {
+async fn a_close_waits_for_a_hold_that_was_dropped_after_its_fixed_end() {
     for (released, how) in [(false, "dropped"), (true, "released")] {
         let store = Memory::new(Clock::tokio());
         let ((one, _), (two, _)) = (connected(&store), connected(&store));
@@ -303,9 +307,9 @@ async fn a_close_waits_for_a_hold_that_was_dropped_behind_its_fixed_end() {
     }
 }
 
-/// Nothing is left of it that a later close would wait for.
+/// The hold has left, so a later close has nothing to wait for.
 #[tokio::test(start_paused = true)]
-async fn a_close_waits_for_no_hold_that_was_given_back_behind_its_fixed_end() {
+async fn a_close_does_not_wait_for_a_hold_that_left_after_its_fixed_end() {
     let store = Memory::new(Clock::tokio());
     let (one, _) = connected(&store);
     let second = Duration::from_secs(1);
@@ -331,9 +335,9 @@ async fn a_downgrade_that_comes_after_the_fixed_end_is_lost() {
     assert!(reader.as_ref().is_err() || reader.as_ref().unwrap().is_held(), "{reader:?}");
 }
 
-/// Every way in which a watcher may have its handle.
+/// A watcher's handle may be idle, polled, or in a task of its own.
 #[tokio::test(start_paused = true)]
-async fn a_watcher_hears_of_the_release_and_keeps_nothing_alive() {
+async fn a_watcher_is_notified_of_the_release_and_keeps_nothing_alive() {
     for released in [true, false] {
         let store = Memory::new(Clock::tokio());
         let (coordinator, link) = connected(&store);
@@ -360,7 +364,7 @@ async fn a_watcher_hears_of_the_release_and_keeps_nothing_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_under_a_hold_need_not_be_send_and_its_errors_are_the_librarys() {
+async fn work_under_a_hold_need_not_be_send_and_the_errors_are_the_librarys() {
     async fn with_lock<T>(
         coordinator: &Coordinator,
         key: &str,
@@ -397,11 +401,11 @@ async fn work_under_a_hold_need_not_be_send_and_its_errors_are_the_librarys() {
             assert_eq!(tokio::task::spawn_local(work).await.unwrap().unwrap(), 2);
         })
         .await;
-    // Where the work can be sent, so can the whole.
+    // The whole future is `Send` if the work is.
     let lock = mutex.clone();
     let sent = tokio::spawn(async move { lock.with_lock(async |hold| hold.token()).await });
     assert!(sent.await.unwrap().is_ok());
-    // A loss under it is an error that names the key; so is one that only the release hears of.
+    // A loss under the work is an error that names the key, also when only the release notices it.
     let lost = mutex
         .with_lock(async |_| {
             link.lose_lease();
@@ -413,7 +417,7 @@ async fn work_under_a_hold_need_not_be_send_and_its_errors_are_the_librarys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_fails_or_panics_closes_what_it_was_given() {
+async fn work_that_fails_or_panics_closes_its_coordinator() {
     let store = Memory::new(Clock::tokio());
     let held =
         |coordinator: Coordinator| async move { coordinator.mutex("a").unwrap().acquire().await.unwrap() };

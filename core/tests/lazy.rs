@@ -1,4 +1,4 @@
-//! A coordinator that connects at its first use: for services that start without their coordinator.
+//! A coordinator that connects at its first use, for services that start before their coordinator.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use latchwork_core::{
 };
 use parking_lot::Mutex;
 
-/// Connects to a store after a while, or fails as planned first.
+/// A connector that takes its time, and first fails as planned.
 #[derive(Debug)]
 struct Late {
     store: Memory,
@@ -82,7 +82,7 @@ async fn recipes_made_before_the_server_is_there_work_once_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn an_acquire_with_a_deadline_waits_for_the_server_until_then_and_one_without_for_a_ttl() {
-    // Far more failures than a TTL (10 s) has connects of 1 s.
+    // More failures than there are connects of 1 s within a TTL (10 s).
     let down_for = |connects| {
         let server = Late::new(Duration::from_secs(1));
         server.failures.lock().extend(vec![ErrorKind::Unavailable; connects]);
@@ -108,7 +108,7 @@ async fn a_fixed_end_counts_from_the_join_and_not_from_the_connecting_before_it(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_retry_can_heal_is_told_at_once_and_by_its_kind() {
+async fn an_error_that_no_retry_can_heal_is_reported_at_once() {
     let server = Late::new(Duration::ZERO);
     server.failures.lock().push_back(ErrorKind::Misconfigured);
     let error = server.coordinator().mutex("a").expect("no I/O").acquire().await.expect_err("misconfigured");
@@ -135,7 +135,7 @@ async fn tries_that_are_shorter_than_the_connecting_still_find_it_done_in_the_en
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_acquire_that_nobody_polls_keeps_nobody_from_connecting() {
+async fn an_acquire_that_is_never_polled_does_not_keep_others_from_connecting() {
     let coordinator = Late::new(Duration::from_millis(10)).coordinator();
     let (a, b) = (coordinator.mutex("a").expect("no I/O"), coordinator.mutex("b").expect("no I/O"));
     let mut left_alone = Box::pin(a.acquire());
@@ -146,11 +146,11 @@ async fn an_acquire_that_nobody_polls_keeps_nobody_from_connecting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_before_it_ever_connected_it_stays_closed() {
+async fn a_client_that_was_closed_before_it_connected_stays_closed() {
     let server = Late::new(Duration::ZERO);
     let coordinator = server.coordinator();
     let mutex = coordinator.mutex("a").expect("no I/O");
-    coordinator.close().await.expect("nothing to give back");
+    coordinator.close().await.expect("there is nothing to leave");
     assert_eq!(mutex.acquire().await.expect_err("closed").kind(), &ErrorKind::Closed);
     assert_eq!(coordinator.lease().lost(), Some(LostReason::Closed));
     coordinator.close().await.expect("again");
@@ -158,13 +158,13 @@ async fn closed_before_it_ever_connected_it_stays_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_while_it_connects_it_stays_closed() {
+async fn a_client_that_was_closed_while_it_connects_stays_closed() {
     let server = Late::new(Duration::from_secs(1));
     let coordinator = server.coordinator();
     let mutex = coordinator.mutex("a").expect("no I/O");
     let mut acquiring = Box::pin(mutex.acquire());
     assert!((&mut acquiring).now_or_never().is_none(), "it has begun to connect");
-    coordinator.close().await.expect("nothing to give back");
+    coordinator.close().await.expect("there is nothing to leave");
     assert_eq!(acquiring.await.expect_err("closed").kind(), &ErrorKind::Closed);
     assert_eq!(mutex.try_acquire().await.expect_err("closed").kind(), &ErrorKind::Closed);
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -173,7 +173,7 @@ async fn closed_while_it_connects_it_stays_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_taken_before_it_connected_is_the_connection_s_lease_from_then_on() {
+async fn a_lease_that_was_taken_before_it_connected_is_the_connections_lease_from_then_on() {
     let server = Late::new(Duration::from_secs(1));
     let coordinator = server.coordinator();
     let early = coordinator.lease();
@@ -187,7 +187,7 @@ async fn a_lease_that_was_taken_before_it_connected_is_the_connection_s_lease_fr
     assert_eq!(early.state(), LeaseState::Live);
     assert!(early.same_as(&coordinator.lease()));
     assert_eq!(early.deadline(), coordinator.lease().deadline());
-    // It ends as that lease does, and stays so beside the next one.
+    // The early handle ends with that lease, and stays ended under the next one.
     early.clock().jump(early.ttl());
     assert_eq!(guard.check().expect_err("its deadline has passed").lost_reason(), Some(LostReason::Expired));
     assert_eq!(watching.await.expect("no panic"), (LeaseState::Live, LostReason::Expired));
@@ -205,15 +205,15 @@ async fn a_service_that_connects_lazily_is_tested_on_the_paused_clock_of_its_sto
     let coordinator = connect_lazy(&[memory::connector()], &config).expect("no I/O");
     let mutex = coordinator.mutex("a").expect("no I/O");
     let hour = Duration::from_secs(3600);
-    // The very first operation, whose times are told before the store is known.
+    // The first operation, whose durations are given before the store is known.
     let guard = mutex.acquire_with(Acquire::new().within(hour).max_hold(hour)).await.expect("acquired");
     tokio::time::sleep(hour + Duration::from_millis(1)).await;
     assert_eq!(guard.check().expect_err("its end has come").lost_reason(), Some(LostReason::MaxHold));
 }
 
-/// What was told before the store is known would mean another instant to it.
+/// A time that was given before the store is known would be another instant on the store's clock.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_made_behind_the_lazy_connect_must_be_on_the_same_clock() {
+async fn a_store_that_is_made_after_the_lazy_connect_must_be_on_the_same_clock() {
     let config = Config::from_url("memory://made-after-the-lazy-connect").expect("a good URL");
     let coordinator = connect_lazy(&[memory::connector()], &config).expect("no I/O");
     let _store = Memory::named("made-after-the-lazy-connect", Clock::tokio()).expect("a new store");

@@ -1,4 +1,5 @@
-//! What is too long, too short or nothing at all is refused by name, by every recipe, before anything is asked of the server.
+//! Every recipe refuses what is too long, too short or zero, names the argument, and asks the
+//! server nothing.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ async fn private() -> Coordinator {
     connect(&[memory::connector()], &config).await.expect("connected")
 }
 
-/// Every way of acquiring, with these options and an owner of this label; each must be refused.
+/// Acquires in every way, with these options and an owner of this label. Each must be refused.
 async fn refused(coordinator: &Coordinator, options: &Acquire, label: &str) -> Vec<(&'static str, Error)> {
     let (mutex, rwlock) = (coordinator.mutex(KEY).expect("good"), coordinator.rwlock(KEY).expect("good"));
     let (semaphore, reentrant) =
@@ -48,7 +49,7 @@ async fn a_bad_option_is_named_by_every_way_of_acquiring() {
     let zero = Duration::ZERO;
     for (argument, options) in [
         ("label", Acquire::new().label("l".repeat(4097))),
-        // Bytes count, not letters.
+        // The limit counts bytes, not characters.
         ("label", Acquire::new().label("ü".repeat(2049))),
         ("deadline", Acquire::new().within(zero)),
         ("max_hold", Acquire::new().max_hold(zero)),
@@ -82,7 +83,7 @@ async fn an_owners_label_is_checked_where_it_is_used() {
         assert_eq!((error.argument(), error.key()), (Some("label"), Some(KEY)), "{error}");
         assert!(error.to_string().contains("4097"), "{error}");
     }
-    // The longest that there may be, in the owner and beside it.
+    // The longest valid label.
     let longest = Owner::new("o".repeat(4096));
     let hold = reentrant.acquire_as(&longest).await.expect("free");
     assert_eq!(reentrant.queue(0, 9).await.expect("listed")[0].label.len(), 4096);

@@ -1,4 +1,5 @@
-//! A client that is used on more than one runtime: what goes on in the background belongs to the one that it was made on.
+//! A client on more than one runtime: its background tasks belong to the runtime that it was made
+//! on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +15,9 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// Long beside what a busy machine takes away from a renewal.
-const TTL: Duration = Duration::from_secs(3);
-/// Only what never ends meets this bound.
+/// Long enough that a busy machine delays no renewal beyond it.
+const TTL: Duration = Duration::from_secs(2);
+/// Only an operation that never ends reaches this bound.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn config() -> Config {
@@ -25,7 +26,7 @@ fn config() -> Config {
     config
 }
 
-/// One that somebody keeps, and one that is there for a moment: nothing runs on it but under its `block_on`.
+/// A runtime that is driven all the time, and one that runs only inside its `block_on`.
 fn runtimes() -> [Runtime; 2] {
     let kept = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     [kept, Builder::new_current_thread().enable_all().build().expect("a runtime")]
@@ -37,7 +38,7 @@ fn two_clients(store: &Memory) -> (Coordinator, Link, Coordinator) {
 }
 
 #[test]
-fn a_fixed_end_is_told_though_the_runtime_of_the_acquire_is_not_driven() {
+fn a_hold_leaves_at_its_fixed_end_though_the_runtime_of_the_acquire_is_not_driven() {
     let [kept, passing] = runtimes();
     let store = Memory::new(Clock::system());
     let (client, _link, other) = kept.block_on(async { two_clients(&store) });
@@ -46,7 +47,7 @@ fn a_fixed_end_is_told_though_the_runtime_of_the_acquire_is_not_driven() {
     let guard = passing.block_on(mutex.acquire_with(max_hold)).expect("acquired");
     let next = other.mutex("a").expect("a good key");
     let next = kept.block_on(async { timeout(PATIENCE, next.acquire()).await });
-    assert!(next.expect("the server was never told").is_ok());
+    assert!(next.expect("the node has not left").is_ok());
     assert_eq!(guard.check().expect_err("over").lost_reason(), Some(LostReason::MaxHold));
 }
 
@@ -61,7 +62,7 @@ fn an_acquire_does_not_wait_for_ever_for_a_leave_on_a_runtime_that_is_not_driven
     assert!(answer.is_ok(), "no answer, and no error");
 }
 
-/// An owner's is a task of the runtime that is not driven.
+/// The acquisition of an owner is a task of the runtime that is not driven.
 #[test]
 fn an_owners_acquire_does_not_wait_for_ever_on_a_runtime_that_is_not_driven() {
     let [kept, passing] = runtimes();
@@ -88,7 +89,7 @@ fn an_acquire_does_not_wait_for_ever_for_a_lazy_connect_on_a_runtime_that_is_not
 }
 
 #[test]
-fn a_lease_that_is_opened_anew_outlives_the_runtime_of_whoever_asked_for_it() {
+fn a_reopened_lease_outlives_the_runtime_of_the_acquire_that_reopened_it() {
     let [kept, passing] = runtimes();
     let store = Memory::new(Clock::system());
     let (client, link, _) = kept.block_on(async { two_clients(&store) });
@@ -102,7 +103,7 @@ fn a_lease_that_is_opened_anew_outlives_the_runtime_of_whoever_asked_for_it() {
     guard.check().expect("it is renewed");
 }
 
-/// Connects when it may.
+/// A connector that waits for permission.
 #[derive(Debug)]
 struct Slow(Memory, Arc<Notify>);
 
@@ -123,7 +124,7 @@ impl Connector for Slow {
 }
 
 #[test]
-fn a_first_use_on_a_runtime_that_is_not_driven_keeps_nobody_else_from_connecting() {
+fn a_first_use_on_a_runtime_that_is_not_driven_does_not_keep_others_from_connecting() {
     let [kept, passing] = runtimes();
     let may = Arc::new(Notify::new());
     let slow: Arc<dyn Connector> = Arc::new(Slow(Memory::new(Clock::system()), Arc::clone(&may)));
@@ -134,7 +135,7 @@ fn a_first_use_on_a_runtime_that_is_not_driven_keeps_nobody_else_from_connecting
     assert_eq!(error.kind(), &ErrorKind::Unavailable);
     may.notify_one();
     let acquired = kept.block_on(async { timeout(PATIENCE, mutex.acquire()).await });
-    let _guard = acquired.expect("it waits for a connecting that nobody drives").expect("acquired");
+    let _guard = acquired.expect("it waits for a connect that is not driven").expect("acquired");
 }
 
 fn is_gone(error: &latchwork_core::Error) {
@@ -142,9 +143,9 @@ fn is_gone(error: &latchwork_core::Error) {
     assert!(!error.is_retryable());
 }
 
-/// As a `static` coordinator in tests that have each a runtime of their own.
+/// As with a `static` coordinator, when each test has a runtime of its own.
 #[test]
-fn a_client_whose_runtime_is_gone_says_so_at_once_in_every_operation() {
+fn a_client_whose_runtime_is_gone_reports_it_at_once_in_every_operation() {
     let ([kept, _], [passing, _]) = (runtimes(), runtimes());
     let store = Memory::new(Clock::system());
     let (client, _link, _) = passing.block_on(async { two_clients(&store) });
@@ -179,14 +180,14 @@ fn a_client_whose_runtime_is_gone_says_so_at_once_in_every_operation() {
     for what in all {
         is_gone(&within(what));
     }
-    // What it held ends with what would have renewed it, and the next one gets in.
+    // Without renewal its holds expire, and the next client gets in.
     assert_eq!(
         kept.block_on(async { timeout(PATIENCE, reader.lost()).await }).expect("lost").reason(),
         LostReason::Expired
     );
     let next = other.rwlock(key).expect("a good key");
     let next = kept.block_on(async { timeout(PATIENCE, next.write()).await });
-    drop(next.expect("it is never given up").expect("acquired"));
+    drop(next.expect("the server never gives it up").expect("acquired"));
     drop((reader, permits));
     assert!(
         kept.block_on(async { timeout(PATIENCE, client.close()).await }).is_ok(),
@@ -195,7 +196,7 @@ fn a_client_whose_runtime_is_gone_says_so_at_once_in_every_operation() {
 }
 
 #[test]
-fn whoever_waits_hears_that_the_runtime_is_gone() {
+fn a_waiting_acquire_reports_that_the_runtime_is_gone() {
     let [kept, passing] = runtimes();
     let store = Memory::new(Clock::system());
     let (client, _link, _) = passing.block_on(async { two_clients(&store) });
@@ -218,7 +219,7 @@ fn whoever_waits_hears_that_the_runtime_is_gone() {
     drop(held);
 }
 
-/// A store that never says that a client has ended.
+/// A backend whose close never returns.
 #[derive(Debug)]
 struct NeverCloses(Arc<dyn Backend>);
 
@@ -283,6 +284,6 @@ fn a_close_is_bounded_whatever_the_backend_waits_for() {
         Coordinator::new(Arc::new(NeverCloses(backend)), &config())
     });
     let closed = kept.block_on(async { timeout(PATIENCE, client.close()).await });
-    let error = closed.expect("no answer, and no error").expect_err("nobody was told");
+    let error = closed.expect("no answer, and no error").expect_err("the backend confirms nothing");
     assert_eq!(error.kind(), &ErrorKind::Unavailable);
 }

@@ -1,4 +1,4 @@
-//! A coordinator that stays away: how long an acquisition and a release wait for it.
+//! A coordinator that does not answer: how long an acquisition and a release wait for it.
 
 use std::time::Duration;
 
@@ -7,38 +7,38 @@ use latchwork_core::recipes::Acquire;
 use latchwork_core::{Clock, Config, Coordinator, ErrorKind};
 use tokio::time::{Instant, sleep};
 
-/// What timers add: they count whole milliseconds.
+/// Timers count whole milliseconds.
 const ROUNDING: Duration = Duration::from_millis(20);
 
-struct Scene {
+struct Fixture {
     config: Config,
     client: Coordinator,
     link: Link,
     other: Coordinator,
 }
 
-fn scene() -> Scene {
+fn fixture() -> Fixture {
     let (store, config) = (Memory::new(Clock::tokio()), Config::new("memory"));
     let (client, link) = store.connect(&config).expect("connected");
     let (other, _) = store.connect(&config).expect("connected");
-    Scene { config, client, link, other }
+    Fixture { config, client, link, other }
 }
 
-/// Two ways to be away: requests fail at once, or nobody ever answers.
+/// Two ways not to answer: requests fail at once, or stay without a reply.
 fn ways() -> [fn(&Link); 2] {
     [Link::cut, Link::hold]
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_in_the_queue_gives_up_a_ttl_after_the_last_answer_and_a_request() {
+async fn a_waiter_in_the_queue_gives_up_a_ttl_and_a_request_after_the_last_answer() {
     for away in ways() {
-        let Scene { config, client, link, other } = scene();
+        let Fixture { config, client, link, other } = fixture();
         let held = other.mutex("a").expect("a good key").acquire().await.expect("acquired");
         let waiting = tokio::spawn({
             let mutex = client.mutex("a").expect("a good key");
             async move { mutex.acquire().await }
         });
-        // However long others hold, while the server answers.
+        // While the server answers, it waits for as long as others hold.
         sleep(10 * config.ttl).await;
         assert!(!waiting.is_finished());
         away(&link);
@@ -47,16 +47,16 @@ async fn who_waits_in_the_queue_gives_up_a_ttl_after_the_last_answer_and_a_reque
         assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
         let took = began.elapsed();
         assert!(took <= config.ttl + config.request_timeout + ROUNDING, "{took:?}");
-        // Not before its lease is lost: it keeps its place until then.
+        // Not before the lease is lost, since it keeps its place until then.
         assert!(took >= config.ttl / 2, "{took:?}");
         drop(held);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_in_no_queue_gives_up_after_a_ttl() {
+async fn an_acquire_without_a_node_gives_up_after_a_ttl() {
     for away in ways() {
-        let Scene { config, client, link, .. } = scene();
+        let Fixture { config, client, link, .. } = fixture();
         away(&link);
         let began = Instant::now();
         let error = client.mutex("a").expect("a good key").acquire().await.expect_err("nobody answers");
@@ -67,9 +67,9 @@ async fn who_is_in_no_queue_gives_up_after_a_ttl() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_a_deadline_waits_until_then() {
+async fn an_acquire_with_a_deadline_waits_until_then() {
     for away in ways() {
-        let Scene { config, client, link, .. } = scene();
+        let Fixture { config, client, link, .. } = fixture();
         away(&link);
         let (began, deadline) = (Instant::now(), 3 * config.ttl);
         let mutex = client.mutex("a").expect("a good key");
@@ -83,8 +83,8 @@ async fn who_has_a_deadline_waits_until_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_lost_the_place_joins_anew_where_the_server_is_back_in_time() {
-    let Scene { config, client, link, other } = scene();
+async fn a_waiter_that_lost_its_place_joins_again_when_the_server_is_back_in_time() {
+    let Fixture { config, client, link, other } = fixture();
     let held = other.mutex("a").expect("a good key").acquire().await.expect("acquired");
     let waiting = tokio::spawn({
         let mutex = client.mutex("a").expect("a good key");
@@ -101,9 +101,9 @@ async fn who_lost_the_place_joins_anew_where_the_server_is_back_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_nobody_confirms_ends_with_the_holds_deadline() {
+async fn an_unconfirmed_release_ends_with_the_holds_deadline() {
     for away in ways() {
-        let Scene { config, client, link, .. } = scene();
+        let Fixture { config, client, link, .. } = fixture();
         let held = client.mutex("a").expect("a good key").acquire().await.expect("acquired");
         away(&link);
         let began = Instant::now();

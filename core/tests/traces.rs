@@ -1,4 +1,4 @@
-//! What whoever reads the log of a service sees of its locks.
+//! What the log of a service shows of its locks.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ impl Log {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_is_a_span_and_its_loss_is_told_once() {
+async fn a_hold_is_a_span_and_its_loss_is_logged_once() {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
@@ -53,12 +53,12 @@ async fn a_hold_is_a_span_and_its_loss_is_told_once() {
     let lost = coordinator.mutex("lost").expect("a good key").acquire_with(short).await.expect("held");
     let token = lost.token().to_string();
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let _ = lost.release().await.expect("told");
+    let _ = lost.release().await.expect("answered");
     drop(lost);
-    let told = log.lines("lost before it was given back");
-    assert_eq!(told.len(), 1, "{told:?}");
+    let warned = log.lines("lost before it was given back");
+    assert_eq!(warned.len(), 1, "{warned:?}");
     for word in ["WARN", "key=\"lost\"", &token, "its fixed end was reached"] {
-        assert!(told[0].contains(word), "{word} in {}", told[0]);
+        assert!(warned[0].contains(word), "{word} in {}", warned[0]);
     }
     let spans = log.lines("latchwork.hold");
     let ends: Vec<_> = spans.iter().filter(|line| line.contains("close")).collect();

@@ -12,7 +12,7 @@ use std::path::Path;
 use latchwork::{Config, Coordinator, Release, Secret};
 use serde::{Deserialize, Serialize};
 
-/// The service's settings; the coordinator's are a part of them.
+/// The service's settings, which contain the coordinator's.
 #[derive(Serialize, Deserialize)]
 struct Settings {
     importer: Importer,
@@ -34,27 +34,28 @@ async fn main() -> Result<(), Box<dyn Error>> {
             from_file(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/choose_backend/service.toml"))?
         }
     };
-    // A password is read from a file too, and never written. The environment is the better place for it.
+    // A file may hold the password too, and this program never prints it. The environment is the
+    // better place for it.
     if let Ok(password) = std::env::var("COORDINATOR_PASSWORD") {
         settings.coordinator.password = Some(Secret::new(password));
     }
 
-    // Connects, and gives everything back on each way out, behind an early `?` too.
+    // Connects, and closes the coordinator on every way out, after an early `?` too.
     latchwork::with(&settings.coordinator, async |coordinator| import(&settings, &coordinator).await).await
 }
 
 async fn import(settings: &Settings, coordinator: &Coordinator) -> Result<(), Box<dyn Error>> {
     // Random, so that two runs of this example do not meet. A service has a fixed key.
-    let importer = coordinator.mutex(format!("importer-{:08x}", rand::random::<u32>()))?;
+    let importer = coordinator.mutex(format!("importer-{}", uuid::Uuid::new_v4()))?;
     let hold = importer.acquire().await?;
     println!(
         "{}: imports a batch of {} with fence {}, on a lease of {:?}",
         settings.coordinator.backend,
         settings.importer.batch,
         hold.token(),
-        coordinator.lease().ttl(), // as granted: a server may have a least one
+        coordinator.lease().ttl(), // as granted: a server may have a minimum
     );
-    // What this backend promises beyond what all of them do.
+    // What this backend promises beyond the promises of all backends.
     println!("{:#?}", coordinator.capabilities());
     assert_eq!(hold.release().await?, Release::Released);
     Ok(())
@@ -64,14 +65,15 @@ fn from_file(path: &Path) -> Result<Settings, Box<dyn Error>> {
     let (text, shown) = (std::fs::read_to_string(path), path.display());
     let text = text.map_err(|error| format!("{shown}: {error}"))?;
     let settings = toml::from_str(&text).map_err(|error| {
-        // Not the whole error: that quotes the line, and the line may be the password's.
+        // The whole error would quote the line, which may hold the password.
         let line = text[..error.span().map_or(0, |span| span.start)].matches('\n').count() + 1;
         format!("{shown}, line {line}: {}", error.message())
     });
     Ok(settings?)
 }
 
-/// A URL and a file say the same: what is written is read back as what the URL said, but for the password.
+/// A URL and a file have the same options: the printed file reads back as the URL, except for the
+/// password.
 fn from_url(url: &str) -> Result<Settings, Box<dyn Error>> {
     let settings = Settings { importer: Importer { batch: 100 }, coordinator: Config::from_url(url)? };
     let file = toml::to_string(&settings)?;

@@ -1,4 +1,5 @@
-//! The client: its lease, which it renews, and its nodes, which look again when they are woken, and when nobody wakes them.
+//! The client: its lease, which it renews, and its nodes. A waiting node looks again when it is
+//! woken, and also by itself.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, LeaseKeeper, Leave, Node, NodeId, NodeKeeper, NodeState,
+    Backend, Close, Entry, Join, Joined, Lease, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter,
     Page, SequentialNodes,
 };
 use latchwork_core::decide::queue::Answer;
@@ -20,31 +21,31 @@ use tokio::sync::Notify;
 use crate::table::Table;
 use crate::wire::{Site, Wire};
 
-/// How soon a close asks again.
+/// The pause before a close tries again.
 const SOON: Duration = Duration::from_millis(50);
 
-/// One node. It stands in the table, and is what the client has in its hands.
+/// A node. The table keeps it, and the client holds it.
 #[derive(Debug)]
 pub(crate) struct TableNode {
     pub(crate) queue: Address,
     pub(crate) id: NodeId,
     claim: Claim,
     pub(crate) label: Arc<str>,
-    pub(crate) state: NodeKeeper,
-    // A request of its join may still be on its way.
+    pub(crate) state: NodeWriter,
+    // Another request of its join may still be on its way.
     repeated: AtomicBool,
     pub(crate) woken: Notify,
     client: Weak<Client>,
 }
 
 impl TableNode {
-    pub(crate) fn new(join: &Join, state: NodeKeeper, client: Weak<Client>) -> Self {
+    pub(crate) fn new(join: &Join, state: NodeWriter, client: Weak<Client>) -> Self {
         let Join { queue, id, claim, label, .. } = join.clone();
         let (repeated, woken) = (AtomicBool::new(false), Notify::new());
         Self { queue, id, claim, label, state, repeated, woken, client }
     }
 
-    /// A request of its join came, which may not have been the first.
+    /// Notes a request of its join, which may not be the first.
     pub(crate) fn asked_by(&self, join: &Join) {
         self.repeated.fetch_or(join.repeated, Ordering::AcqRel);
     }
@@ -88,7 +89,7 @@ impl Node for TableNode {
                 Err(error) if error.is_retryable() => now + period / 4,
                 Err(error) => return Err(error),
             };
-            // A wake-up may be lost: then it looks again by itself (NODE-NO-LOST-WAKE).
+            // A wake-up may be lost, so the node also looks again by itself (NODE-NO-LOST-WAKE).
             tokio::select! {
                 () = self.woken.notified() => {}
                 _ = self.state.until_lost() => {}
@@ -119,12 +120,12 @@ impl Node for TableNode {
 pub(crate) struct Client {
     wire: Wire,
     config: Config,
-    lease: Mutex<LeaseKeeper>,
+    lease: Mutex<LeaseWriter>,
 }
 
 impl Client {
-    /// Renews the lease every third of its TTL, until it is lost or nobody has the client any more.
-    async fn keep(client: Weak<Self>, lease: LeaseKeeper) {
+    /// Renews the lease every third of its TTL, until it is lost or the client is dropped.
+    async fn keep(client: Weak<Self>, lease: LeaseWriter) {
         let (clock, period) = (lease.clock().clone(), renewal_period(lease.ttl()));
         let mut next = clock.now() + period;
         while lease.lost().is_none() {
@@ -144,8 +145,9 @@ impl Client {
         }
     }
 
-    /// The lease, a new one where it is lost (LEASE-REOPEN). The old one is given back, so that nobody waits behind it.
-    async fn lease(self: &Arc<Self>) -> Result<LeaseKeeper> {
+    /// The lease, or a new one if it is lost (LEASE-REOPEN). The old lease is ended on the table,
+    /// so that no join waits behind its nodes.
+    async fn lease(self: &Arc<Self>) -> Result<LeaseWriter> {
         let old = self.lease.lock().clone();
         match old.lost() {
             None => return Ok(old),
@@ -156,9 +158,9 @@ impl Client {
             }
         }
         let mut lease = self.lease.lock();
-        // Another join may have been faster.
+        // Another join may already have opened one.
         if lease.same_as(&old) {
-            *lease = LeaseKeeper::new(old.clock().clone(), self.config.ttl, old.clock().now());
+            *lease = LeaseWriter::new(old.clock().clone(), self.config.ttl, old.clock().now());
             tokio::spawn(Self::keep(Arc::downgrade(self), lease.clone()));
         }
         Ok(lease.clone())
@@ -173,7 +175,7 @@ impl TableBackend {
     /// Connects over a wire.
     pub(crate) fn connect(wire: Wire, config: &Config) -> Result<Arc<dyn Backend>> {
         config.validate()?;
-        let lease = LeaseKeeper::new(wire.clock().clone(), config.ttl, wire.clock().now());
+        let lease = LeaseWriter::new(wire.clock().clone(), config.ttl, wire.clock().now());
         let client = Client { wire, config: config.clone(), lease: Mutex::new(lease.clone()) };
         let client = Arc::new(client);
         tokio::spawn(Client::keep(Arc::downgrade(&client), lease));
@@ -253,7 +255,8 @@ impl Backend for TableBackend {
     }
 }
 
-/// From a [`Config`] of the backend `table` to a client. Each has a table of its own, as `memory://` has.
+/// Makes a client from a [`Config`] of the backend `table`. Each client has a table of its own, as
+/// with `memory://`.
 #[derive(Debug)]
 pub(crate) struct TableConnector;
 
@@ -275,8 +278,8 @@ impl Connector for TableConnector {
     }
 }
 
-/// What it promises, and no more. The suite tries `clean_try`, `prompt_revocation`, `minimum_outlives_close` and
-/// `exact_addresses`; the others are our word.
+/// What this backend promises, and no more. The suite tests `clean_try`, `prompt_revocation`,
+/// `minimum_outlives_close` and `exact_addresses`, and trusts the others.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     lease_per_node: false,
     clean_try: true,

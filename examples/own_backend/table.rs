@@ -1,11 +1,11 @@
-//! The server: a table in this process. Core's [`Queue`] decides who is admitted; what is left is to keep the nodes, and to wake
-//! whom a departure admits.
+//! The server: a table in this process. Core's [`Queue`] decides who is admitted. The table keeps
+//! the nodes, and wakes those that a departure admits.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use latchwork_core::contracts::{Entry, Join, Joined, LeaseKeeper, Node, NodeId, NodeKeeper, Page};
-use latchwork_core::decide::queue::{Answer, Ask, Micros, Queue, Slot, Told};
+use latchwork_core::contracts::{Entry, Join, Joined, LeaseWriter, Node, NodeId, NodeWriter, Page};
+use latchwork_core::decide::queue::{Admissions, Answer, Ask, Micros, Queue, Slot};
 use latchwork_core::{Address, Error, LostReason, Result};
 
 use crate::backend::{Client, TableNode};
@@ -18,8 +18,13 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Carries out one operation on a queue, and wakes those that it admitted, and a first waiter that cannot be any more.
-    pub(crate) fn on<T>(&mut self, queue: &Address, operation: impl FnOnce(&mut Queue) -> (T, Told)) -> T {
+    /// Runs one operation on a queue, and wakes the nodes that it admitted. It also wakes a first
+    /// waiter that can no longer be admitted.
+    pub(crate) fn on<T>(
+        &mut self,
+        queue: &Address,
+        operation: impl FnOnce(&mut Queue) -> (T, Admissions),
+    ) -> T {
         let state = self.queues.entry(queue.clone()).or_default();
         let (answer, told) = operation(state);
         for (id, _) in told.into_iter().chain(state.unfit_head()) {
@@ -30,12 +35,13 @@ impl Table {
         answer
     }
 
-    /// Joins, and keeps the node. One that is found again counts only on the lease that it hangs on (NODE-IDEMPOTENT).
+    /// Joins, and keeps the node. A node that is found again counts only on its own lease
+    /// (NODE-IDEMPOTENT).
     pub(crate) fn join(
         &mut self,
         now: Micros,
         join: &Join,
-        lease: LeaseKeeper,
+        lease: LeaseWriter,
         client: Weak<Client>,
     ) -> Result<Joined> {
         let Join { queue, id, claim, limit, patience, .. } = join;
@@ -48,7 +54,7 @@ impl Table {
             Answer::Conflict { stored } => return Err(join.conflict(&stored.into())),
             Answer::Gone => return Err(Error::lost(LostReason::Expired)),
         };
-        let made = || Arc::new(TableNode::new(join, NodeKeeper::new(lease.clone(), sequence), client));
+        let made = || Arc::new(TableNode::new(join, NodeWriter::new(lease.clone(), sequence), client));
         let node = self.nodes.entry(*id).or_insert_with(made).clone();
         if !node.state().lease().same_as(&lease) {
             return Err(Error::lost(LostReason::Expired));
@@ -60,8 +66,8 @@ impl Table {
         })
     }
 
-    /// Takes a node out by the name of its attempt. One of whose requests may still be on its way leaves a tombstone.
-    /// Answers whether it was there.
+    /// Removes a node by the id of its attempt. `tombstone`: another request of the attempt may
+    /// still arrive. Returns whether the node was there.
     pub(crate) fn leave(&mut self, now: Micros, queue: &Address, id: NodeId, tombstone: bool) -> bool {
         let node = self.nodes.remove(&id);
         match node {
@@ -70,8 +76,9 @@ impl Table {
         }
     }
 
-    /// Renews all nodes of a lease at one instant, so that the client's one deadline holds for each of them. A scan, here.
-    pub(crate) fn renew(&mut self, now: Micros, lease: &LeaseKeeper) {
+    /// Renews all nodes of a lease at one instant, so that the client's one deadline holds for
+    /// each. This table scans for them.
+    pub(crate) fn renew(&mut self, now: Micros, lease: &LeaseWriter) {
         for node in self.of(lease) {
             let (id, sequence) = (node.id, node.state().sequence());
             if self.on(&node.queue, |queue| queue.renew(now, id, sequence)) == Answer::Gone {
@@ -85,19 +92,19 @@ impl Table {
         queues.retain(|_, queue| !queue.is_forgettable(now));
     }
 
-    /// The end of a lease: all that hangs on it goes.
-    pub(crate) fn end(&mut self, now: Micros, lease: &LeaseKeeper, reason: LostReason) {
+    /// Ends a lease, and removes all its nodes.
+    pub(crate) fn end(&mut self, now: Micros, lease: &LeaseWriter, reason: LostReason) {
         lease.end(reason);
         for node in self.of(lease) {
             self.leave(now, &node.queue, node.id, false);
         }
     }
 
-    fn of(&self, lease: &LeaseKeeper) -> Vec<Arc<TableNode>> {
+    fn of(&self, lease: &LeaseWriter) -> Vec<Arc<TableNode>> {
         self.nodes.values().filter(|node| node.state().lease().same_as(lease)).cloned().collect()
     }
 
-    /// Removes what stands at a sequence number, whoever has it, and tells its owner.
+    /// Removes the node at a sequence number, of any client, and notifies that client.
     pub(crate) fn revoke(&mut self, now: Micros, queue: &Address, sequence: u64) -> bool {
         let slot = self.on(queue, |queue| queue.remove(now, sequence));
         if let Some(node) = slot.as_ref().and_then(|slot| self.nodes.remove(&slot.id)) {
@@ -106,7 +113,7 @@ impl Table {
         slot.is_some()
     }
 
-    /// The nodes that are in it now: for a test that nothing is left behind.
+    /// The nodes in the table, so that a test can check that nothing is left.
     pub(crate) fn contents(&mut self, now: Micros) -> Vec<String> {
         let queues: Vec<_> = self.queues.keys().cloned().collect();
         let left = queues.iter().flat_map(|queue| {

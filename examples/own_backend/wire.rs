@@ -1,5 +1,6 @@
-//! What stands for the network between a client and the table: requests can be cut off, delayed, delivered late, and lose
-//! their replies. A backend on a server has a real one; there the suite's fault proxy does this.
+//! Stands for the network between a client and the table: requests can be cut off, delayed,
+//! delivered late, and lose their replies. A backend on a server has a real network, and the
+//! suite's fault proxy does this.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,12 +14,12 @@ use tokio::sync::Notify;
 
 use crate::table::Table;
 
-/// Where the table stands.
+/// The place of the table.
 #[derive(Debug)]
 pub(crate) struct Site {
     clock: Clock,
     table: Mutex<Table>,
-    /// How many requests came.
+    /// The number of requests that arrived.
     pub(crate) requests: AtomicU64,
 }
 
@@ -27,20 +28,20 @@ impl Site {
         Self { clock, table: Mutex::default(), requests: AtomicU64::default() }
     }
 
-    /// Alone, one operation after the other, as a server does. The clock is read under the lock: it never goes back from one
-    /// to the next.
+    /// Runs one operation at a time, as a server does. The clock is read under the lock, so that it
+    /// never goes back between two operations.
     pub(crate) fn carry_out<T>(&self, operation: impl FnOnce(&mut Table, Micros) -> T) -> T {
         let mut table = self.table.lock();
         operation(&mut table, self.clock.now().as_nanos() / 1_000)
     }
 }
 
-/// One client's way to the table.
+/// One client's connection to the table.
 #[derive(Clone)]
 pub(crate) struct Wire {
     site: Arc<Site>,
     faults: Arc<Mutex<Faults>>,
-    // A fault has met its request.
+    // Notified when a fault has met its request.
     met: Arc<Notify>,
 }
 
@@ -66,7 +67,8 @@ impl Wire {
     /// Sends a request, and waits for its reply.
     ///
     /// # Errors
-    /// `Unavailable` when it was surely not sent, `Unknown` when it may have been carried out, `Closed`.
+    /// `Unavailable` when it was certainly not sent, `Unknown` when it may have been carried out,
+    /// `Closed`.
     pub(crate) async fn send<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut Table, Micros) -> T + Send + 'static,
@@ -98,7 +100,7 @@ impl Wire {
         Ok(reply)
     }
 
-    /// Nothing goes through any more.
+    /// Refuses every request from now on.
     pub(crate) fn close(&self) {
         self.faults.lock().closed = true;
     }
@@ -125,7 +127,7 @@ impl Wire {
         self.faults.lock().park = true;
     }
 
-    /// Waits until the fault that was laid has met its request.
+    /// Waits until the planted fault has met its request.
     pub(crate) async fn met(&self) {
         loop {
             let notified = self.met.notified();
@@ -142,7 +144,7 @@ impl Wire {
         }
     }
 
-    /// Carries out the request that was caught.
+    /// Runs the request that was parked.
     pub(crate) fn deliver_parked(&self) {
         let parked = self.faults.lock().parked.take();
         parked.expect("a request was caught")();

@@ -1,42 +1,42 @@
-//! The coordinators at hand.
+//! The coordinators that this machine has.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use latchwork_conformance::servers::{Clocks, Kind, Options, Origin, Server, ServerError};
+use latchwork_servers::{Clocks, Kind, Options, Origin, Server, ServerError};
 use tokio::task::JoinHandle;
 
 use crate::worker::Plan;
 
-/// Where the show can be played, or why it cannot.
+/// Where the quickstart can run, or why it cannot.
 pub(crate) enum Place {
     Here(Stage),
-    /// There is none, for a short reason, and this is how to get one.
+    /// There is no coordinator, for a short reason. `how` says how to get one.
     Absent {
         backend: &'static str,
         why: String,
         how: String,
     },
-    /// There is one, and it does not work.
+    /// There is a coordinator, and it does not work.
     Broken {
         backend: &'static str,
         why: String,
     },
 }
 
-/// A coordinator on which the show is played.
+/// A coordinator that the quickstart runs on.
 pub(crate) struct Stage {
     backend: &'static str,
     url: String,
     whereabouts: String,
-    // ZooKeeper's, where it is not what a client takes it for.
+    // ZooKeeper's tickTime, if it is not the default.
     tick: Option<Duration>,
     key: String,
-    // Kept for as long as it is needed: dropping it ends a server that was started here.
+    // Dropping it ends a server that was started here.
     _server: Option<Server>,
 }
 
 impl Place {
-    /// The memory backend, which is always there.
+    /// The memory backend, which is always available.
     pub(crate) fn memory() -> Place {
         Place::Here(Stage {
             backend: "memory",
@@ -77,23 +77,23 @@ impl Stage {
         self.backend
     }
 
-    /// For people: without whatever secret the URL holds.
+    /// The address for people, without any secret of the URL.
     pub(crate) fn whereabouts(&self) -> &str {
         &self.whereabouts
     }
 
-    /// What a worker has to know.
+    /// What a worker needs to know.
     pub(crate) fn plan(&self, worker: usize) -> Plan {
         Plan { worker, url: self.url.clone(), tick: self.tick, key: self.key.clone() }
     }
 
-    /// Whether the workers can be processes: the memory backend is shared within one.
+    /// Whether the workers can be processes. A memory store is shared only within one process.
     pub(crate) fn has_processes(&self) -> bool {
         self.backend != "memory"
     }
 }
 
-/// A search under way for a coordinator of one kind.
+/// A search for a coordinator of one kind, which is under way.
 pub(crate) struct Search {
     backend: &'static str,
     place: JoinHandle<Place>,
@@ -106,7 +106,7 @@ impl Search {
     }
 }
 
-/// Looks for all kinds at once, and starts those that are found as programs.
+/// Looks for all kinds at once, and starts the server programs that it finds.
 pub(crate) fn search() -> Vec<Search> {
     let search = |kind: Kind| Search { backend: kind.name(), place: tokio::spawn(look_for(kind)) };
     Kind::ALL.into_iter().map(search).collect()

@@ -14,11 +14,11 @@ use crate::coordinators::Stage;
 use crate::event::{Event, WORKERS, What};
 use crate::worker::Plan;
 
-/// Workers at work. Dropping a crew ends them all.
+/// The running workers. Dropping a crew ends them all.
 pub(crate) struct Crew {
     members: Vec<Member>,
-    // In the order in which things happened: a worker tells of its release before the server hears of it, so before
-    // the next holder can tell of its own hold.
+    // In the order in which things happened. A worker reports its release before it releases, and
+    // its hold after it holds, so the release comes first.
     events: mpsc::UnboundedReceiver<Event>,
     gate: watch::Sender<bool>,
 }
@@ -29,7 +29,7 @@ enum Member {
 }
 
 impl Crew {
-    /// Tasks of this process, each with a client of its own.
+    /// Starts the workers as tasks of this process, each with a client of its own.
     pub(crate) async fn tasks(stage: &Stage) -> Result<Crew, String> {
         let (events, received) = mpsc::unbounded_channel();
         let (gate, opened) = watch::channel(false);
@@ -39,7 +39,7 @@ impl Crew {
             let (client, events, mut opened) = (coordinator.clone(), events.clone(), opened.clone());
             let task = tokio::spawn(async move {
                 let tell = |what| {
-                    // The crew is gone: its end has aborted this task, too.
+                    // The crew is gone, and its end has aborted this task too.
                     let _ = events.send(Event::now(plan.worker, what));
                 };
                 let start = async {
@@ -53,9 +53,9 @@ impl Crew {
         Ok(Crew { members, events: received, gate })
     }
 
-    /// This program again, once for each worker.
+    /// Starts this program again as a process for each worker.
     pub(crate) fn processes(stage: &Stage) -> Result<Crew, String> {
-        // One pipe for all of them, so that what they tell stays in order.
+        // One pipe for all workers, so that their events stay in order.
         let (reader, writer) = std::io::pipe().map_err(failed("making a pipe"))?;
         let program = std::env::current_exe().map_err(failed("finding this program"))?;
         let mut members = Vec::new();
@@ -71,19 +71,19 @@ impl Crew {
             let input = child.stdin.take().expect("it was asked for");
             members.push(Member::Process { child: Box::new(child), input });
         }
-        // The pipe ends when the last worker does, so this end must not stay open.
+        // The pipe ends with the last worker, so this end must not stay open.
         drop(writer);
         let (events, received) = mpsc::unbounded_channel();
         tokio::spawn(read(reader, events));
         Ok(Crew { members, events: received, gate: watch::Sender::new(false) })
     }
 
-    /// What happened next; `None` when no worker is left.
+    /// The next event; `None` when no worker is left.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         self.events.recv().await
     }
 
-    /// All begin.
+    /// Lets all workers begin.
     pub(crate) async fn start(&mut self) -> Result<(), String> {
         self.gate.send_replace(true);
         for member in &mut self.members {
@@ -94,7 +94,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Kills a worker: SIGKILL for a process, and for a task a client that falls silent.
+    /// Kills a worker: a process by SIGKILL, a task by silencing its client.
     pub(crate) async fn kill(&mut self, worker: usize) -> Result<Event, String> {
         match &mut self.members[worker] {
             Member::Task { coordinator, task } => {
@@ -106,7 +106,8 @@ impl Crew {
         Ok(Event::now(worker, What::Killed))
     }
 
-    /// Waits for the end of all workers; says who ended badly without having been killed.
+    /// Waits for the end of all workers. Returns complaints about those that ended badly without
+    /// being killed.
     pub(crate) async fn end(mut self, killed: usize) -> Vec<String> {
         let mut complaints = Vec::new();
         for (worker, member) in self.members.iter_mut().enumerate() {
@@ -144,11 +145,11 @@ fn plans(stage: &Stage) -> impl Iterator<Item = Plan> {
 
 async fn read(reader: PipeReader, events: mpsc::UnboundedSender<Event>) {
     let broken =
-        |error: &dyn std::fmt::Display| What::Fails { error: format!("reading what it tells: {error}") };
+        |error: &dyn std::fmt::Display| What::Fails { error: format!("reading its events: {error}") };
     let pipe = match pipe::Receiver::from_owned_fd(reader.into()) {
         Ok(pipe) => pipe,
         Err(error) => {
-            // The crew may be gone, and then nobody need know; so below.
+            // The crew may be gone, and then the event is of no use. The same below.
             let _ = events.send(Event::now(0, broken(&error)));
             return;
         }

@@ -1,16 +1,17 @@
-//! What workers tell.
+//! What workers report.
 
 use latchwork::{Clock, Moment, Token};
 use serde::{Deserialize, Serialize};
 
-/// The workers' names. A worker is its place in this list.
+/// The workers' names. A worker's number is its place in this list.
 pub(crate) const WORKERS: [&str; 5] = ["ada", "bea", "cal", "dan", "eve"];
 
-/// Something that a worker did. As one line of JSON, it is what a worker process writes to its standard output.
+/// Something that a worker did. A worker process writes it to its standard output as one line of
+/// JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Event {
     pub(crate) worker: usize,
-    /// Nanoseconds on the machine's clock, which is one for all its processes.
+    /// Nanoseconds on the machine's clock, which all its processes share.
     pub(crate) at: u64,
     pub(crate) what: What,
 }
@@ -18,17 +19,18 @@ pub(crate) struct Event {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum What {
-    /// It is connected, and its lease is so many milliseconds long.
+    /// It is connected, with a lease of so many milliseconds.
     Ready { ttl_ms: u64 },
     /// It asks for the lock.
     Waits,
-    /// It has the lock: told after `acquire` has answered.
+    /// It has the lock. Sent after `acquire` has returned.
     Holds { turn: u32, token: Token, waited_us: u64 },
-    /// It is about to give the lock back: told before `release` is called.
+    /// It is about to release the lock. Sent before `release` is called.
     Releases,
-    /// It has given everything back.
+    /// It has closed its coordinator.
     Leaves,
-    /// It was killed, and is surely dead by this time. The one thing that a worker does not tell itself.
+    /// It was killed, and is certainly dead by this time. The only event that a worker does not
+    /// send itself.
     Killed,
     /// Something went wrong.
     Fails { error: String },

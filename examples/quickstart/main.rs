@@ -1,14 +1,14 @@
-//! Workers share one lock: on memory, and as processes on every coordinator that is at hand.
+//! Workers share one lock: on memory, and as processes on every available coordinator.
 //!
 //! ```text
 //! cargo run --example quickstart                   # memory, Redis, ZooKeeper
 //! cargo run --example quickstart --features etcd   # and etcd, which needs protoc to build
 //! ```
 //!
-//! A coordinator is one that `LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL` or `LATCHWORK_ETCD_URL` names, or a server
-//! program of this machine, started on a free port for this run. One that happens to run on a default port is
-//! never touched. What to read first: `worker.rs`, the program that uses the library. The rest runs it and
-//! watches it.
+//! A coordinator is one that `LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL` or
+//! `LATCHWORK_ETCD_URL` names, or a server program of this machine, started on a free port for this
+//! run. The quickstart never touches a server that happens to run on a default port. Read
+//! `worker.rs` first: it is the program that uses the library. The rest runs it and watches it.
 
 mod coordinators;
 mod crew;
@@ -33,16 +33,16 @@ async fn main() -> ExitCode {
     }
     tokio::select! {
         healthy = run() => if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE },
-        // Leaving by this door drops, and so ends, every process and server that was started.
+        // This way out drops, and so ends, every process and server that was started.
         _ = tokio::signal::ctrl_c() => ExitCode::from(130),
     }
 }
 
-/// The whole show. Answers whether everything that was seen is as it must be.
+/// Runs everything. Returns whether all that was seen is as it must be.
 async fn run() -> bool {
     let paint = Paint::for_stdout();
     println!("{}\n", introduction());
-    // Servers start while the memory backend plays.
+    // Servers start while the workers run on memory.
     let searches = coordinators::search();
     let mut summary = Summary::default();
     summary.add(play(Place::memory(), paint).await);
@@ -66,7 +66,7 @@ async fn play(place: Place, paint: Paint) -> Row {
                 Ok(tally) => Outcome::Seen(tally.judge()),
                 Err(error) => Outcome::Failed(error),
             };
-            // The stage is dropped here, and its server, if it was started for it, ends.
+            // `stage` is dropped here, which ends a server that was started for it.
             Row { backend, whereabouts: stage.whereabouts().to_owned(), outcome }
         }
     }

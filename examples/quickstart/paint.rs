@@ -1,4 +1,4 @@
-//! Colours, where somebody sees them.
+//! Colours, on a terminal.
 
 use std::io::IsTerminal;
 

@@ -1,4 +1,4 @@
-//! One show on one coordinator.
+//! One run on one coordinator.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::tally::Tally;
 use crate::timeline::Timeline;
 use crate::worker::{FATAL_TURN, VICTIM};
 
-/// When nothing at all happened for so long, nothing will: above the longest lease that a server of usual settings grants
-/// for ours, and its bound.
+/// Nothing more is expected after this silence: it is longer than the longest lease that a server
+/// with usual settings grants for ours, and its bound.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// Plays it, shows it, and counts what was seen.
+/// Runs the workers, shows what happens, and counts it.
 pub(crate) async fn play(stage: &Stage, paint: Paint) -> Result<Tally, String> {
     let played = perform(stage, paint).await;
     println!();
@@ -52,7 +52,7 @@ async fn perform(stage: &Stage, paint: Paint) -> Result<Tally, String> {
                 timeline.show(&killed);
                 tally.note(&killed);
             }
-            // The others would wait for ever for the start.
+            // The others would wait for the start for ever.
             What::Fails { error } if ready < WORKERS.len() => return Err(error),
             _ => {}
         }

@@ -23,16 +23,16 @@ pub(crate) struct Summary(Vec<Row>);
 
 pub(crate) struct Row {
     pub(crate) backend: &'static str,
-    /// Where it ran, or why not.
+    /// Where it ran, or why it did not run.
     pub(crate) whereabouts: String,
     pub(crate) outcome: Outcome,
 }
 
 pub(crate) enum Outcome {
     Seen(Seen),
-    /// What went wrong before there was anything to judge.
+    /// It failed before there was anything to judge.
     Failed(String),
-    /// It was not run; how to run it.
+    /// It was not run, and this is how to run it.
     NotRun(String),
 }
 
@@ -41,7 +41,7 @@ impl Summary {
         self.0.push(row);
     }
 
-    /// Prints the table and what is wrong. Answers whether nothing is.
+    /// Prints the table and what is wrong. Returns whether nothing is.
     pub(crate) fn print(&self, paint: Paint) -> bool {
         let mut table = Table::new();
         table

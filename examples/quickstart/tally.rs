@@ -1,4 +1,4 @@
-//! What was seen, measured on the machine's one clock, and whether it is as it must be.
+//! What happened, measured on the machine's one clock, and whether it is as it must be.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use crate::event::{Event, WORKERS, What};
 use crate::timeline::brief;
 use crate::worker::{FATAL_TURN, TURNS};
 
-/// How much later than the lease's end a server may notice that it is over: they look in steps of their own (ZooKeeper
-/// rounds up to its tick, 2 s by default and 3 s without a configuration; etcd looks twice a second), and this
-/// machine may be busy.
+/// How long after the end of a lease a server may notice it. Servers look in steps (ZooKeeper
+/// rounds up to its tick, 2 s by default and 3 s without a configuration; etcd looks twice a
+/// second), and this machine may be busy.
 const BOUND: Duration = Duration::from_secs(6);
 
 /// The time in which a worker believed that it held the lock.
@@ -18,7 +18,7 @@ struct Belief {
     worker: usize,
     token: Token,
     from: Moment,
-    // Open until its release, or its death, is told.
+    // `None` until its release or its death is reported.
     until: Option<Moment>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Seen {
     pub(crate) longest_wait: Duration,
     pub(crate) recovery: Option<Duration>,
     pub(crate) ttl: Duration,
-    /// Whatever is not as it must be.
+    /// Everything that is not as it must be.
     pub(crate) violations: Vec<String>,
 }
 
@@ -97,7 +97,7 @@ impl Tally {
 
 impl Seen {
     fn check(&mut self) {
-        // All turns of all workers but those that the dead one missed.
+        // The turns of all workers, without those that the dead worker missed.
         let expected = WORKERS.len() * TURNS as usize - (TURNS - FATAL_TURN) as usize;
         if self.grants != expected {
             self.violations.push(format!("{} grants, {expected} were expected", self.grants));
@@ -118,7 +118,7 @@ impl Seen {
     }
 }
 
-/// How many began before all earlier ones had ended.
+/// How many beliefs began before all earlier ones had ended.
 fn overlaps(beliefs: &[Belief]) -> usize {
     let mut last_end = Moment::PAST;
     let mut overlaps = 0;
@@ -137,7 +137,8 @@ mod tests {
 
     const TTL: Duration = Duration::from_secs(2);
 
-    /// What a faultless show tells, in milliseconds: each hold lasts 10, the kill comes in the second.
+    /// The events of a faultless run, in milliseconds: each hold lasts 10, and the kill comes in
+    /// the second.
     fn faultless() -> Vec<Event> {
         let grants = WORKERS.len() * TURNS as usize - (TURNS - FATAL_TURN) as usize;
         let mut events = vec![event(0, 0, What::Ready { ttl_ms: 2_000 })];
@@ -165,14 +166,14 @@ mod tests {
     }
 
     #[test]
-    fn a_faultless_show_is_praised() {
+    fn a_faultless_run_has_no_violations() {
         let seen = judged(&faultless());
         assert_eq!(seen.violations, Vec::<String>::new());
         assert_eq!((seen.overlaps, seen.recovery, seen.ttl), (0, Some(Duration::from_millis(10)), TTL));
     }
 
     #[test]
-    fn a_hold_that_begins_before_the_last_one_ends_is_seen() {
+    fn a_hold_that_begins_before_the_last_one_ends_is_a_violation() {
         let mut events = faultless();
         events[3].at -= 11_000_000;
         assert_eq!(judged(&events).overlaps, 1);
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_whose_end_is_never_told_overlaps_all_that_follow() {
+    fn a_hold_without_a_reported_end_overlaps_all_later_ones() {
         let mut events = faultless();
         let last = events.len() - 3;
         events.remove(last);
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_does_not_rise_is_seen() {
+    fn a_token_that_does_not_rise_is_a_violation() {
         let mut events = faultless();
         events[5].what = holds(2);
         assert!(!judged(&events).tokens_rise);
@@ -196,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn a_grant_too_few_and_a_lock_that_never_comes_back_are_seen() {
+    fn a_missing_grant_and_a_lock_that_never_comes_back_are_violations() {
         let seen = judged(&faultless()[..5]);
         assert_eq!(seen.recovery, None);
         assert_eq!(seen.violations.len(), 2);
     }
 
     #[test]
-    fn a_late_recovery_is_seen() {
+    fn a_late_recovery_is_a_violation() {
         let mut events = faultless();
         for event in &mut events[5..] {
             event.at += (TTL + BOUND).as_nanos() as u64;

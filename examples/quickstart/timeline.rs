@@ -1,4 +1,5 @@
-//! What happens, for people, as it happens: one lane for each worker, one line for each change of holder.
+//! Shows people what happens, as it happens: one lane for each worker, one line for each change of
+//! holder.
 
 use std::time::Duration;
 
@@ -77,7 +78,7 @@ impl Timeline {
     }
 }
 
-/// A duration as people say it.
+/// A duration for people.
 pub(crate) fn brief(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
         format!("{} ms", duration.as_millis())

@@ -13,16 +13,16 @@ use crate::event::{Event, WORKERS, What};
 
 /// How often each worker takes the lock.
 pub(crate) const TURNS: u32 = 3;
-/// The worker that is killed …
+/// The worker that is killed.
 pub(crate) const VICTIM: usize = 2;
-/// … and the turn in which it gets stuck, holding, until it is.
+/// The turn in which it hangs, holding, until it is killed.
 pub(crate) const FATAL_TURN: u32 = 2;
-/// The lease that is asked for: short, so that nobody has to watch a dead worker's lock for long.
+/// The requested TTL: short, so that a dead worker's lock is soon free.
 pub(crate) const TTL: Duration = Duration::from_secs(2);
-/// What a turn's work takes.
+/// How long the work of a turn takes.
 const WORK: Duration = Duration::from_millis(60);
 
-/// Takes the lock again and again, and tells what happens.
+/// Takes the lock again and again, and reports what happens.
 pub(crate) async fn work(coordinator: &Coordinator, plan: &Plan, tell: impl Fn(What)) -> Result<()> {
     let lock = coordinator.mutex(&plan.key)?;
     for turn in 1..=TURNS {
@@ -30,7 +30,7 @@ pub(crate) async fn work(coordinator: &Coordinator, plan: &Plan, tell: impl Fn(W
         let hold = lock.acquire().await?;
         let waited_us = hold.waited().as_micros().try_into().unwrap_or(u64::MAX);
         tell(What::Holds { turn, token: hold.token(), waited_us });
-        // What nobody else may do meanwhile. Were the hold lost, the work would be dropped.
+        // The work that needs the lock. If the hold were lost, the work would be dropped.
         hold.run(one_turn(plan.worker, turn)).await?;
         tell(What::Releases);
         if let Release::AlreadyLost(reason) = hold.release().await? {
@@ -42,13 +42,13 @@ pub(crate) async fn work(coordinator: &Coordinator, plan: &Plan, tell: impl Fn(W
 
 async fn one_turn(worker: usize, turn: u32) {
     if worker == VICTIM && turn == FATAL_TURN {
-        // Its lease is renewed all the while, so it would hold for ever: only its death ends this.
+        // Its lease is renewed all the time, so it would hold for ever. Only its death ends this.
         std::future::pending::<()>().await;
     }
     tokio::time::sleep(WORK).await;
 }
 
-/// Everything that a worker has to know.
+/// Everything that a worker needs to know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) worker: usize,
@@ -58,7 +58,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Set for worker processes. In the environment and not an argument, since a URL may hold a password.
+    /// Set for worker processes. It is in the environment and not an argument, since a URL may hold
+    /// a password.
     pub(crate) const VARIABLE: &str = "LATCHWORK_QUICKSTART_WORKER";
 
     /// The plan, if this process is a worker.
@@ -67,7 +68,8 @@ impl Plan {
         Some(serde_json::from_str(&plan).expect("only the quickstart itself sets this variable"))
     }
 
-    /// A client of its own. The lease and the label are this show's, whatever the URL says of them.
+    /// Connects a client of its own. The lease and the label are the quickstart's, whatever the URL
+    /// has.
     pub(crate) async fn connect(&self) -> Result<Coordinator> {
         let mut config = Config::from_url(&self.url)?;
         config.ttl = TTL;
@@ -78,7 +80,7 @@ impl Plan {
         latchwork::connect(config).await
     }
 
-    /// From the connected coordinator to the last turn. Errors are told, too.
+    /// Works from the connect to the last turn, and reports errors too.
     pub(crate) async fn carry_out(
         &self,
         coordinator: &Coordinator,
@@ -101,7 +103,7 @@ impl Plan {
 /// The `main` of a worker process.
 pub(crate) async fn main(plan: Plan) -> ExitCode {
     let tell = |what| {
-        // Nobody reads any more: there is nobody to work for.
+        // The parent reads no more, so there is nothing to work for.
         if say(&Event::now(plan.worker, what)).is_err() {
             std::process::exit(1);
         }
@@ -115,13 +117,13 @@ pub(crate) async fn main(plan: Plan) -> ExitCode {
         }
     };
     let start = async {
-        // The thread that could say it has ended the process otherwise.
+        // Otherwise the thread that could send this has ended the process.
         start.await.expect("the reader of standard input lives as long as the process");
     };
     if plan.carry_out(&coordinator, start, tell).await { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// A line in one write: the pipe is shared, and lines of several processes must not mix.
+/// Writes a line in one write: the workers share the pipe, and their lines must not mix.
 fn say(event: &Event) -> io::Result<()> {
     let mut line = serde_json::to_vec(event)?;
     line.push(b'\n');
@@ -130,14 +132,16 @@ fn say(event: &Event) -> io::Result<()> {
     out.flush()
 }
 
-/// The first line of standard input starts the work, its end says that the parent is gone: then this process goes too.
+/// The first line of standard input starts the work. Its end means that the parent is gone, and
+/// then this process ends too.
 fn signal_to_start() -> oneshot::Receiver<()> {
     let (tell, started) = oneshot::channel();
     let mut tell = Some(tell);
     std::thread::spawn(move || {
         for _ in io::stdin().lock().lines().map_while(io::Result::ok) {
             if let Some(tell) = tell.take() {
-                // Nobody listens when connecting has failed; then the process is ending anyway.
+                // There is no receiver when the connect has failed, and then the process is about
+                // to end.
                 let _ = tell.send(());
             }
         }

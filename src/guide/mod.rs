@@ -1,25 +1,31 @@
-//! The guide: what to choose, what is promised, and what to do when it goes wrong. Pages of documentation, no code.
+//! The guide: what to choose, what is promised, and what to do when it goes wrong. Pages of
+//! documentation, no code.
 //!
 //! | page | answers |
 //! |---|---|
-//! | [`choosing`] | which backend gives what, and where each ends |
+//! | [`choosing`] | what each backend promises, and its limits |
+//! | [`connecting`] | cargo features, URLs and their options, settings files, connect and close |
 //! | [`promises`] | what a lock over a lease can and cannot promise, and what you must do about it |
 //! | [`fencing`] | how a database refuses a stale holder, with full statements |
-//! | [`recipes`] | work under a lock, owners, read/write locks, semaphores, jobs of many hosts: which, and how; how a job ends |
+//! | [`recipes`] | which recipe to use, and how: work under a lock, owners, read/write locks, semaphores, jobs of many hosts; how a job ends |
 //! | [`coming_from`] | the words of Redisson, Curator, kazoo, etcd and Redlock, and what they are called here |
-//! | [`testing`] | testing your own service, with time that does not pass and faults on order |
+//! | [`testing`] | testing your own service, with simulated time and planned faults |
 //! | [`errors`] | every error and every reason of loss, and what to do |
-//! | [`sharing`] | locks shared with Curator and `etcdctl`, and with whom they are not shared |
-//! | [`trust`] | who is trusted with what, and the access control that enforces it |
-//! | [`on_call`] | who holds, how to force a release, what the traces say |
+//! | [`sharing`] | locks shared with Curator and `etcdctl`, and programs that cannot share them |
+//! | [`trust`] | what clients must trust each other with, and the access control that enforces it |
+//! | [`on_call`] | how to find the holder, how to force a release, what the traces show |
 //! | [`left_on_servers`] | what may stay on a server, and what idle keys cost |
 //! | [`own_backend`] | a backend of your own, and the one call that tests it |
 //!
-//! Where a page says what holds, it names the test that shows it. Names of cases (`node_death_in_mid_queue`) are those of the
-//! conformance suite, which plays each on every backend: `./test --backend redis` shows them.
+//! Where a page states a guarantee, it names the test that shows it. Names of cases
+//! (`node_death_in_mid_queue`) are those of the conformance suite, which runs each on every
+//! backend: `./test --backend redis` shows them.
 
 #[doc = include_str!("choosing.md")]
 pub mod choosing {}
+
+#[doc = include_str!("connecting.md")]
+pub mod connecting {}
 
 #[doc = include_str!("promises.md")]
 pub mod promises {}
@@ -51,7 +57,7 @@ pub mod on_call {}
 #[doc = include_str!("left_on_servers.md")]
 pub mod left_on_servers {}
 
-// The example's sources are shown as text: it is a test target, and so compiled and run as it is.
+// The example's sources are shown as text; the example itself is compiled and tested.
 #[doc = include_str!("own_backend.md")]
 #[doc = "# The client: `backend.rs`\n```text"]
 #[doc = include_str!("../../examples/own_backend/backend.rs")]

@@ -1,4 +1,4 @@
-//! An etcd of the test's own, clients of it, joins below the recipes, and etcdctl.
+//! Set-ups of the tests: a server of their own, clients, joins below the recipes, and etcdctl.
 
 #![allow(dead_code, reason = "each test target uses a part")]
 
@@ -11,18 +11,20 @@ use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::contracts::{AskedLimit, Join, Joined, Node, NodeId, Patience};
 use latchwork_core::decide::Claim;
+use latchwork_core::recipes::{Mutex, MutexGuard};
 use latchwork_core::{Address, Config, Coordinator, Kind as Lock, Result, connect};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
-/// Only what never ends meets this bound.
+/// The bound of every wait. Only a wait that never ends reaches it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn server() -> Server {
     Server::start(Kind::Etcd, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Of a client that bears with a server that stands still for a while, as one does whose disk is busy, if it is not told otherwise.
+/// The configuration of a client. Unless `options` say otherwise, its requests wait for a server
+/// that stands still for a while, as one with a busy disk does.
 pub(crate) fn config(server: &Server, options: &str) -> Config {
     let mut config = Config::from_url(&format!("{}?{options}", server.url())).unwrap();
     if !options.contains("request_timeout") {
@@ -44,7 +46,7 @@ pub(crate) async fn proxied(server: &Server, options: &str) -> (Proxy, Coordinat
 }
 
 pub(crate) async fn soon<F: Future>(what: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, what).await.expect("it never came")
+    tokio::time::timeout(PATIENCE, what).await.expect("no end in sight")
 }
 
 /// A join of the queue `a` of a kind.
@@ -60,7 +62,7 @@ pub(crate) fn ask(kind: Lock, claim: Claim, limit: Option<u32>, patience: Patien
     }
 }
 
-/// Its answer, and the node.
+/// Joins: whether the node is admitted, and the node.
 pub(crate) async fn join(
     client: &Coordinator,
     kind: Lock,
@@ -74,7 +76,7 @@ pub(crate) async fn join(
     }
 }
 
-/// A try: the node, where it is admitted.
+/// Tries: the node, if it is admitted.
 pub(crate) async fn attempt(
     client: &Coordinator,
     kind: Lock,
@@ -88,34 +90,63 @@ pub(crate) async fn attempt(
     }
 }
 
-/// The node's wait, under way.
+/// Starts the wait of a node.
 pub(crate) fn wait(node: &Arc<dyn Node>) -> JoinHandle<Result<()>> {
     let node = Arc::clone(node);
     tokio::spawn(async move { node.admitted().await })
 }
 
-/// Not a proof, but a chance to be seen: longer than any wake-up that the server owes.
+/// Asserts that the wait goes on, for longer than any event of the server takes.
 pub(crate) async fn still_waits(wait: &mut JoinHandle<Result<()>>) {
     let ended = tokio::time::timeout(Duration::from_millis(300), wait).await;
     assert!(ended.is_err(), "admitted out of turn: {ended:?}");
 }
 
+/// Starts an acquire that waits.
+pub(crate) fn acquiring(mutex: &Mutex) -> JoinHandle<Result<MutexGuard>> {
+    let mutex = mutex.clone();
+    tokio::spawn(async move { mutex.acquire().await })
+}
+
+/// The lease, in hex, of the only node of a mutex.
+pub(crate) async fn lease_of(server: &Server, key: &str) -> String {
+    let node = until_keys(server, &format!("latchwork/mutex/{key}/"), 1).await.remove(0);
+    node.rsplit('/').next().unwrap().split('-').next().unwrap().to_owned()
+}
+
+/// Makes a server ask for a log-in: `root:secret` may do everything, `app:hunter2` may use the
+/// namespace, and `stranger:hunter2` may log in.
+pub(crate) async fn require_log_in(server: &Server) {
+    for arguments in [
+        &["user", "add", "root:secret"][..],
+        &["user", "add", "app:hunter2"],
+        &["user", "add", "stranger:hunter2"],
+        &["role", "add", "locks"],
+        &["role", "grant-permission", "locks", "--prefix=true", "readwrite", "latchwork/"],
+        &["user", "grant-role", "app", "locks"],
+        &["user", "grant-role", "root", "root"],
+        &["auth", "enable"],
+    ] {
+        etcdctl(server, arguments).await;
+    }
+}
+
 fn command<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> Command {
     let mut command = Command::new("etcdctl");
-    // Its own timeouts are short.
+    // The default timeouts are short.
     let patient = ["--dial-timeout=60s", "--command-timeout=60s", "--endpoints", server.addr()];
     command.env("ETCDCTL_API", "3").args(patient).args(arguments).kill_on_drop(true);
     command
 }
 
-/// What etcdctl says.
+/// Runs etcdctl, and answers its output.
 pub(crate) async fn etcdctl<A: AsRef<OsStr>>(server: &Server, arguments: &[A]) -> String {
     let output = soon(command(server, arguments).output()).await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// An etcdctl that goes on.
+/// Starts an etcdctl that runs until it is dropped.
 pub(crate) fn etcdctl_running(server: &Server, arguments: &[&str]) -> Child {
     command(server, arguments).stdout(Stdio::piped()).spawn().unwrap()
 }
@@ -126,7 +157,7 @@ pub(crate) async fn keys(server: &Server, prefix: &str) -> Vec<String> {
     listed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// Waits until so many keys have the prefix: a wait for the server's state that no client tells of.
+/// Waits until so many keys have the prefix. No client reports that, so it polls the server.
 pub(crate) async fn until_keys(server: &Server, prefix: &str, count: usize) -> Vec<String> {
     soon(async {
         loop {
@@ -139,14 +170,14 @@ pub(crate) async fn until_keys(server: &Server, prefix: &str, count: usize) -> V
     .await
 }
 
-/// A number that etcdctl says of a key, or beside it.
+/// A number in etcdctl's answer about a key.
 pub(crate) async fn field(server: &Server, key: &str, name: &str) -> Option<u64> {
     let fields = etcdctl(server, &["get", "-w", "fields", key]).await;
     let value = fields.lines().find_map(|line| line.strip_prefix(&format!("\"{name}\" : ")));
     value.map(|value| value.parse().unwrap())
 }
 
-/// The revision of the key space: it rises with every write.
+/// The server's revision, which rises with every write.
 pub(crate) async fn revision(server: &Server) -> u64 {
     field(server, "nothing", "Revision").await.expect("a revision")
 }

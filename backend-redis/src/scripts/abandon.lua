@@ -1,5 +1,5 @@
--- Ends an attempt whose joins have an unknown outcome: removes its node by id alone, and leaves a tombstone that a late
--- join of it meets.
+-- Ends an attempt whose join has an unknown outcome: removes its node by id alone, and writes a
+-- tombstone that a late join of it meets.
 --
 -- KEYS  seq exp node meta [one] [extra] left
 -- ARGV  now (empty: the server's) | shape | id | how long the tombstone stands, us

@@ -1,5 +1,6 @@
--- Turns an admitted writer into a reader in its place, with its sequence number; admits and tells the readers behind it
--- up to the next writer. One that is a reader already stays one; a waiter is left alone, since it would overtake.
+-- Turns an admitted writer into a reader in its place, with its sequence number; admits and
+-- notifies the readers behind it up to the next writer. A reader stays one; a waiter is left alone,
+-- since it would overtake.
 --
 -- KEYS  seq exp node meta one writers
 -- ARGV  now (empty: the server's) | id | sequence

@@ -1,8 +1,8 @@
--- Joins a queue, or finds the node that an earlier request of the same attempt made, and renews it.
+-- Joins a queue, or finds and renews the node of an earlier request of the same attempt.
 --
 -- KEYS  seq exp node meta [one] [extra] left
--- ARGV  now (empty: the server's) | shape | id | claim x/s/p | weight | ttl, us | the limit that is asked for (empty: the
---       stored one; behind ~: this one where none is stored) | secret@inbox | label | 1 for a try
+-- ARGV  now (empty: the server's) | shape | id | claim x/s/p | weight | ttl, us | the limit it asks for (empty: the stored
+--       one; after ~: this one if none is stored) | secret@inbox | label | 1 for a try
 -- ->    { answer, a, b, flags, now }
 --       1 admitted (a: sequence) | 2 waiting (a: sequence, b: us until what it waits for may have expired)
 --       0 a try that was not admitted | -1 abandoned before | -2 another limit, or too low a one (a: the stored one,
@@ -60,7 +60,7 @@ else
   if not q.limit then
     q.limit = limit
     call('SET', q.extra, num(limit))
-    -- It may have been there before: then somebody waits for it.
+    -- There may have been one before: then nodes wait for it.
     admit(q)
   end
   free = (q.count == 0 or call('ZCOUNT', q.seq, '(' .. num(q.front), '+inf') == 0) and q.sum + want <= limit
@@ -85,15 +85,15 @@ q.count = q.count + 1
 if not free then
   local wait = stands(q, id, seq)
   if wait == UNSETTLED then
-    -- It hears of its admission at the end of the mending.
+    -- The end of the repair notifies it of its admission.
     return answer(2, seq, LONGEST)
   elseif wait > 0 then
     return answer(2, seq, wait - 1)
   end
-  -- What was in the way was no node, and has been cleared.
+  -- What stood in the way was no node, and is removed.
   return answer(1, seq)
 end
--- With readers still to be told ("more") the mark must not jump over them.
+-- With readers still to be notified ("more") the mark must not jump over them.
 if shape ~= 'rw' or not q.more then
   q.front = seq
 end

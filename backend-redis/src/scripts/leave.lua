@@ -1,4 +1,5 @@
--- Removes one node, named by id and sequence number, and nothing newer; admits and tells whom that lets in.
+-- Removes one node, named by id and sequence number, and nothing newer; admits and notifies the
+-- next.
 --
 -- KEYS  seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | shape | id | sequence

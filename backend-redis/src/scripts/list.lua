@@ -1,10 +1,11 @@
--- Lists a page of a queue in order. It drops and admits first like every operation, so that nobody can tell an
--- expired node from a dropped one.
+-- Lists a page of a queue in order. Like every operation it drops and admits first: an expired node
+-- looks like a dropped one.
 --
 -- KEYS  seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | shape | behind this sequence number | at most so many
--- ->    { flags, now, per node: { sequence, claim, weight, 1 when admitted, joined, the beginning of the label } }
---       What has a number out of range is no node.
+-- ->    { flags, now, per node: { sequence, claim, weight, 1 when admitted, joined, the beginning
+-- of the label } }
+--       An entry with a number out of range is no node.
 -- Cost  O(log n + page), and what it drops and admits.
 local q = open(ARGV[2], 1, now, {}, false)
 ease(q)

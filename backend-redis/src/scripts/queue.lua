@@ -1,41 +1,42 @@
--- What all scripts share: one queue, and the order of work of every operation: drop what has expired, act, admit.
+-- What all scripts share: one queue, and the order of work of every operation: drop the expired,
+-- act, admit. docs/protocol/redis-queue.md explains it.
 --
--- The layout of a queue (all keys in one hash slot), when it is not folded (one.lua):
+-- The layout of a queue (all keys in one hash slot) that is not folded (one.lua):
 --   seq   sorted set   node id -> sequence number          the order of the queue
---   exp   sorted set   node id -> expiry, microseconds     what has run out
+--   exp   sorted set   node id -> expiry, microseconds
 --   node  hash         node id -> "claim weight ttl joined secret@inbox label"
---   meta  hash         last: the last sequence number; front: the highest that was admitted and told;
---                      sum: permits taken by the admitted; seen: the server's time at the last call; more: some of
---                      the admitted are still to be told; alive: how long the other keys live; kept: how long this
---                      hash does; left: until when there are tombstones; mend: how far the queue was mended, when
---                      that is under way; rw: writers: how many there are
+--   meta  hash         last: the last sequence number; front: the highest that was admitted and notified;
+--                      sum: permits taken by the admitted; seen: the server's time at the last call;
+--                      more: some admitted nodes are not notified yet; alive: how long the other keys live;
+--                      kept: how long this hash does; left: until when there are tombstones;
+--                      mend: how far a repair under way has come; rw: writers: their number
 --   one   x, rw: the folded form; p: absent
 --   extra rw: sorted set of the writers, id -> sequence number; p: the stored limit, a string; x: absent
 --   left  sorted set   id of an abandoned attempt -> until when a late join of it is refused
 --
--- Shapes: x (exclusive claims only), rw (exclusive and shared), p (permits).
--- No operation loops over the queue: it looks at the nodes that it drops and at those it admits, at most BATCH of
--- each, and says "more" when there may be others. Where somebody else had a hand in the keys, or the clock was stepped
--- back, the queue is read once, at most LOOK entries a call: mend().
+-- Shapes: x (exclusive claims only), rw (exclusive and shared), p (permits). No operation loops
+-- over the queue. It looks at the nodes that it drops and admits, at most BATCH of each, and
+-- answers "more" when there may be others. After foreign changes, or a step back of the clock, the
+-- queue is read once, at most LOOK entries a call: mend().
 
 local BATCH, UP_TO_BATCH = 256, '256'
-local MORE, UNTOLD = 1, 2
+local MORE, REFUSED = 1, 2
 local LOOK = 1024
--- Where a node stands while the queue is mended, if that is not known before its end.
+-- The standing of a node that is known only at the end of a repair.
 local UNSETTLED = -1099511627776
--- Nobody waits longer for what may have expired (us): no TTL is longer.
+-- The longest wait for an expiry, in microseconds: no TTL is longer.
 local LONGEST = 7200 * 1000000
--- How long a tombstone stands, in microseconds: that of the clients.
+-- How long a tombstone stands, in microseconds. The clients' constant is the same.
 local STAND = 600 * 1000000
 
--- A number as text, which may be known: to write one out takes longer than many a command, and the server does it with each
--- number that a command is given.
+-- A number as text, which may be known already: formatting one takes longer than many a command,
+-- and the server formats each number that a command is given.
 local function written(q, n)
   return q.text[n] or num(n)
 end
 
--- A node's data in its text: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label. Nothing for what is no node of
--- ours.
+-- A node's data from its text: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label. Nothing
+-- for other text.
 local function parse(text)
   local claim, w, ttl, joined, inbox, label = string.match(text or '', '^([xsp]) (%d+) (%d+) (%d+) (%S+) (.*)$')
   if claim and tonumber(w) <= 4294967295 and sound(ttl) and sound(joined) then
@@ -52,7 +53,7 @@ local function weight(q, id)
   return tonumber(w or 0)
 end
 
--- Permits: up to which sequence number the sum counts.
+-- Permits: the sequence number up to which the sum counts.
 local function counted(q)
   local phase, upto = string.match(q.mend or '', '^(%l+) (%d+)$')
   if not phase or phase == 'admit' then
@@ -61,7 +62,7 @@ local function counted(q)
   return phase == 'sum' and tonumber(upto) or 0
 end
 
--- Removes nodes wherever they stand; at most BATCH at once, since unpack() has a limit.
+-- Removes nodes wherever they stand: at most BATCH of them, since unpack() has a limit.
 local function drop(q, ids)
   if q.shape == 'p' then
     for _, id in ipairs(ids) do
@@ -71,7 +72,7 @@ local function drop(q, ids)
         if claim then
           q.sum = q.sum - tonumber(w)
         else
-          -- Somebody has overwritten what it took: added up anew, before anybody else is admitted.
+          -- Foreign data hides its weight: the sum is made anew before the next admission.
           q.mend = q.mend or 'sum 0'
         end
       end
@@ -85,31 +86,31 @@ local function drop(q, ids)
   end
 end
 
--- Remembers that a node is to be told of its admission, unless it is the caller's own. Its client believes whoever knows
--- the secret that it gave the node: who can read the queue. With a negated sequence number it is told to look again at
--- once, which needs no secret: its renewal then says why.
-local function tell(q, id, seq)
+-- Prepares a message: an admission, with the secret that the node's client gave it; or, with a
+-- negated sequence number, a recheck, which needs no secret since a renewal then decides. The
+-- caller's own node gets none.
+local function notify(q, id, seq)
   if q.callers[id] then
     return
   end
   local text = call('HGET', q.node, id)
   local secret, inbox = string.match(text or '', '^[xsp] %d+ %d+ %d+ (%w+)@(%S+) ')
   if inbox then
-    local told = q.told[inbox] or {}
-    told[#told + 1] = id .. ' ' .. written(q, seq) .. (seq > 0 and '.' .. secret or '')
-    q.told[inbox] = told
+    local messages = q.messages[inbox] or {}
+    messages[#messages + 1] = id .. ' ' .. written(q, seq) .. (seq > 0 and '.' .. secret or '')
+    q.messages[inbox] = messages
   end
 end
 
 local mend
 
--- The next one is admitted. What joins later comes behind it, whoever wrote its number.
+-- Admits the next node. Later joins come behind it, even where its number is foreign.
 local function let_in(q, id, seq)
   q.front, q.last = seq, math.max(q.last, seq)
-  tell(q, id, seq)
+  notify(q, id, seq)
 end
 
--- Exclusive claims: the first. Answers whether what it met is sound; so do the next two.
+-- Exclusive claims: the first. Answers whether all that it read is sound; so do the next two.
 local function admit_first(q)
   local first = call('ZRANGE', q.seq, '0', '0', 'WITHSCORES')
   local seq = sound(first[2])
@@ -120,7 +121,7 @@ local function admit_first(q)
   return seq or not first[1]
 end
 
--- Readers up to the first writer, or that alone when it is the first of all.
+-- Readers up to the first writer, or that writer alone when it is the first of all.
 local function admit_readers(q)
   local first = call('ZRANGE', q.extra, 0, 0, 'WITHSCORES')
   local writer, upto = sound(first[2]), '+inf'
@@ -171,10 +172,11 @@ end
 
 local ADMIT = { x = admit_first, rw = admit_readers, p = admit_fitting }
 
--- Admits, in order, whom the rule lets in over the whole queue, and remembers whom to tell. The admitted are always a
--- prefix of the queue. Only permits are stored (front, sum); else "front" says how far the wake-ups were sent.
--- Needed after whatever removes a node: a join admits itself. Nobody is admitted to a queue that is being mended.
--- A first waiter that the limit will never let in is remembered too: it must give up, for those behind it.
+-- Admits in order, by the rule over the whole queue, and prepares the messages. The admitted are
+-- always a prefix of the queue. Of permits, front and sum are state; else "front" says how far
+-- messages were sent. Every removal needs this; a join admits itself. During a repair nothing is
+-- admitted. A first waiter that the limit will never let in gets a message too: it must give up,
+-- for those behind it.
 local function admit(q)
   q.more, q.unfit = false, nil
   if q.mend and q.mend ~= 'admit 0' then
@@ -185,13 +187,13 @@ local function admit(q)
   end
 end
 
--- A write that the server lets through when it is out of memory.
+-- A write that a server without memory allows.
 local function ease(q)
   local until_when = math.max(q.kept, q.alive, q.now + 1000 * LIFE)
   call('PEXPIRE', q.meta, num((until_when - q.now) / 1000))
 end
 
--- Lets the keys live a while longer than the node that is written, and never less than before.
+-- Makes the keys outlive the node that is written, and never shortens their life.
 local function keep(q, ttl, anew)
   local life = math.ceil(ttl / 1000) + 1000
   if anew then
@@ -209,7 +211,7 @@ local function keep(q, ttl, anew)
   end
 end
 
--- Calls a command with a few of the words at once (unpack() has a limit), and joins its answers.
+-- Calls a command with a few of the words at a time (unpack() has a limit), and joins the answers.
 local function with_all(command, key, words)
   local answers = {}
   for i = 1, #words, BATCH do
@@ -221,8 +223,8 @@ local function with_all(command, key, words)
   return answers
 end
 
--- Looks at some entries of one part (node, seq, exp, extra), from a cursor on: what is not in all parts, or is none of
--- ours, goes. Answers the next cursor.
+-- Reads some entries of one part (node, seq, exp, extra) from a cursor on, and removes those that
+-- are not in all parts or are no nodes. Answers the next cursor.
 local function cull(q, part, cursor)
   local found = call(part == 'node' and 'HSCAN' or 'ZSCAN', q[part], cursor, 'COUNT', BATCH)
   local ids, texts = {}, {}
@@ -241,9 +243,10 @@ local function cull(q, part, cursor)
     if not claim or not seq or not exp then
       gone[#gone + 1] = id
     elseif part == 'node' then
-      -- Known, unless "meta" is gone: whoever joins next comes behind all.
+      -- Known, unless "meta" is gone. The next join comes behind all nodes.
       q.last = math.max(q.last, seq)
-      -- The server's clock was stepped back: nobody may be delayed beyond its own TTL.
+      -- After a step back of the server's clock, a node still delays others by no more than its
+      -- TTL.
       if exp > q.now + tonumber(ttl) then
         call('ZADD', q.exp, q.now + tonumber(ttl), id)
       end
@@ -264,7 +267,7 @@ local function cull(q, part, cursor)
   return found[1]
 end
 
--- Permits: adds up some more of what the admitted take. Answers up to where, or '0' at the end.
+-- Permits: adds up some more weights of the admitted. Answers where it stopped, or '0' at the end.
 local function add_up(q, upto)
   if upto == '0' then
     q.sum = 0
@@ -278,12 +281,12 @@ local function add_up(q, upto)
   return #some == 2 * BATCH and upto or '0'
 end
 
--- Drops what has expired, if anything.
-local function bury(q, dead)
+-- Drops expired nodes. Answers whether there were any.
+local function drop_expired(q, dead)
   dead = dead or call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', UP_TO_BATCH)
   if #dead > 0 then
     drop(q, dead)
-    q.crowded = #dead == BATCH
+    q.more_expired = #dead == BATCH
   end
   return #dead > 0
 end
@@ -293,20 +296,22 @@ local function recount(q)
   q.count = call('ZCARD', q.seq)
 end
 
--- What is looked at behind each part.
+-- The phases of a repair: what follows each.
 local NEXT = {
   x = { node = 'seq', seq = 'exp', exp = 'admit' },
   rw = { node = 'seq', seq = 'exp', exp = 'extra', extra = 'admit' },
   p = { node = 'seq', seq = 'exp', exp = 'sum', sum = 'admit' },
 }
 
--- Somebody else had a hand in the keys (an operator's DEL or ZREM, an eviction, a foreign member): what is not in all
--- three parts goes, and what is derived from them is made anew. Reads the whole queue, once per such event, some of it in
--- each call (from what the last one left: "mend" is a phase and a cursor). Why that is safe: until it is done nobody is
--- admitted, who knows that it is hears so, and nobody else hears that it waits, or is free. Whoever hears "more" goes on.
--- With "meta" gone, "front" and "sum" begin at nothing, and admit() goes over the queue once more: who is in by the rule
--- is let in again, and told again, which changes nothing for it. Only permits above a limit that was lowered since are not:
--- they wait, and their owner's renewal takes that for a revocation.
+-- Repairs a queue after foreign changes (an operator's DEL or ZREM, an eviction, a foreign member):
+-- removes entries that are not in all three parts, and makes derived values anew. It reads the
+-- whole queue once, some of it in each call: "mend" is a phase and a cursor.
+--   - It is safe: until the end nothing is admitted, known holders stay so, and no other node is
+--     answered that it waits or that the queue is free. A caller that gets "more" goes on.
+--   - With "meta" gone, "front" and "sum" begin at 0, and admit() goes over the queue once more. A
+--     node that is in by the rule is admitted and notified again, which changes nothing. Permits
+--     above a limit that was lowered since are not: they wait, and their owner's renewal takes that
+--     for a revocation.
 function mend(q)
   q.mend = q.mend or 'node 0'
   while q.mend and q.look > 0 do
@@ -314,7 +319,7 @@ function mend(q)
     if phase == 'admit' then
       recount(q)
       q.look = q.look - BATCH
-      bury(q)
+      drop_expired(q)
       admit(q)
       if not q.more then
         q.mend = nil
@@ -331,7 +336,7 @@ function mend(q)
   q.more = q.more or q.mend ~= nil
 end
 
--- Writes the folded form out: its node, unless that has expired, and the last sequence number.
+-- Writes a folded queue in full: its node, unless it has expired, and the last sequence number.
 local function unfold(q, text)
   local seq, id, expiry, ttl, claim, rest = inline(text)
   q.last = math.max(q.last, tonumber(seq or string.match(text, '^%d+$')) or 0)
@@ -345,25 +350,25 @@ local function unfold(q, text)
       q.writers = q.writers + call('ZADD', q.extra, seq, id)
     end
     keep(q, tonumber(ttl), true)
-    -- It is admitted, and knows it.
+    -- It is admitted and notified.
     q.front = math.max(q.front, tonumber(seq))
     q.count = q.count + 1
   end
   call('DEL', q.one)
 end
 
--- How far a queue was mended, in what "meta" says.
+-- The phase and cursor of a repair, as "meta" has them.
 local function under_way(shape, text)
   local phase, cursor = string.match(text or '', '^(%l+) (%d+)$')
   if phase then
-    -- Of another form than ours: from the beginning.
+    -- Text of another form means: from the beginning.
     local ours = #cursor <= 16 and (NEXT[shape][phase] or phase == 'admit' and cursor == '0')
     return ours and text or 'node 0'
   end
 end
 
--- Whether somebody else has written numbers into "meta". They are forgotten: what follows from the nodes is made anew, and
--- written even where it is what was read.
+-- Whether "meta" has foreign numbers. They are forgotten: values that follow from the nodes are
+-- made anew, and are written even where they equal what was read.
 local DERIVED = { [2] = 'front', [3] = 'sum', [6] = 'alive', [8] = 'left', [9] = 'writers' }
 local function is_forged(q, meta)
   local forged = q.front > q.last
@@ -372,7 +377,7 @@ local function is_forged(q, meta)
       forged, q.read[field] = true, false
     end
   end
-  -- No client lets the keys live that long.
+  -- No client makes the keys live that long.
   if q.alive > q.now + 4 * LONGEST then
     q.alive = 0
   end
@@ -382,15 +387,17 @@ local function is_forged(q, meta)
   return forged
 end
 
--- Opens the queue whose keys begin at KEYS[first]: reads it, drops what has expired, admits. `callers` are the ids
--- that the operation itself answers. With `grow` the operation needs memory and is refused when there is
--- none; else the first write must be a command that the server lets through without memory, and so the whole script
--- passes: ease() is one. With `grow` it is refused too where a number is out of range that the next ones would be counted
--- on from; to all others that number is not there, and they leave it.
+-- Opens the queue whose keys begin at KEYS[first]: reads it, drops the expired, admits. `callers`
+-- are the ids that the operation itself answers. With `grow` the operation needs memory, and the
+-- server refuses it without. Else its first write must be a command that a server without memory
+-- allows, which lets the whole script pass: ease() is one. With `grow` a last number out of range
+-- is an error, since no next one can be counted from it. All other operations ignore such a number,
+-- and leave it.
 local function open(shape, first, now, callers, grow)
   local t = num(now)
   local q = {
-    shape = shape, now = now, t = t, text = { [now] = t }, callers = callers, told = {}, more = false, crowded = false,
+    shape = shape, now = now, t = t, text = { [now] = t }, callers = callers, messages = {}, more = false,
+    more_expired = false,
     look = LOOK,
     seq = KEYS[first], exp = KEYS[first + 1], node = KEYS[first + 2], meta = KEYS[first + 3],
   }
@@ -404,7 +411,7 @@ local function open(shape, first, now, callers, grow)
   local changed = q.count ~= call('ZCARD', q.exp) or q.count ~= call('HLEN', q.node)
   local meta = call('HMGET', q.meta, 'last', 'front', 'sum', 'seen', 'more', 'alive', 'kept', 'left', 'writers', 'mend')
   q.last, q.front, q.sum, q.seen = sound(meta[1]) or 0, sound(meta[2]) or 0, sound(meta[3]) or 0, sound(meta[4]) or 0
-  q.untold, q.alive, q.kept = meta[5] == '1', sound(meta[6]) or 0, sound(meta[7]) or 0
+  q.more_before, q.alive, q.kept = meta[5] == '1', sound(meta[6]) or 0, sound(meta[7]) or 0
   q.left, q.writers, q.mend = sound(meta[8]) or 0, sound(meta[9]) or 0, under_way(shape, meta[10])
   q.read = {
     last = q.last, front = q.front, sum = q.sum, alive = q.alive, left = q.left, writers = q.writers,
@@ -415,7 +422,8 @@ local function open(shape, first, now, callers, grow)
     changed, q.front, q.sum = true, 0, 0
   end
   if q.count == 0 then
-    -- The nodes' keys may have run out by themselves, all who held being dead: nobody was dropped then.
+    -- The nodes' keys may have run out by themselves when all owners are dead: then nothing was
+    -- dropped.
     q.sum = 0
   end
   local lost = not meta[1]
@@ -437,16 +445,16 @@ local function open(shape, first, now, callers, grow)
   if grow and (q.spoilt or math.max(q.last, tonumber(folded and string.match(folded, '^%d+') or 0)) >= TOP) then
     refuse(q.spoilt or folded and q.one or q.meta)
   end
-  -- Never used, or its hash is gone: unknown until when there are tombstones. A join looks; who cannot takes it that one was
-  -- left just now, so that the next join looks.
+  -- Never used, or its hash is gone: unknown until when there are tombstones. A join looks. The
+  -- others, which do not have that key, count one as written just now, so that the next join looks.
   q.unknown = lost and not folded
   if q.unknown and not grow then
     q.left = now + STAND
   end
   local dead = q.count > 0 and call('ZRANGEBYSCORE', q.exp, '-inf', q.t, 'LIMIT', '0', UP_TO_BATCH) or {}
   local broken = changed or now < q.seen or q.mend
-  if grow and (folded or broken or #dead > 0 or q.untold) then
-    -- What follows would pass without memory, and the join then not.
+  if grow and (folded or broken or #dead > 0 or q.more_before) then
+    -- Fails without memory. What follows would pass, and the join itself then not.
     call('HSET', q.meta, 'seen', q.t)
   end
   if folded then
@@ -462,19 +470,20 @@ local function open(shape, first, now, callers, grow)
     mend(q)
     dead = nil
   end
-  if bury(q, dead) or q.untold and not broken or shape == 'p' then
+  if drop_expired(q, dead) or q.more_before and not broken or shape == 'p' then
     admit(q)
   end
   return q
 end
 
--- The sequence number of a node that has not expired (one may wait to be dropped when many have), or nil.
+-- The sequence number of a node that has not expired, or nil. (When many have expired, some are not
+-- dropped yet.)
 local function find(q, id)
   local s = call('ZSCORE', q.seq, id)
   if not s then
     return nil
   end
-  if q.crowded and tonumber(call('ZSCORE', q.exp, id) or 0) <= q.now then
+  if q.more_expired and tonumber(call('ZSCORE', q.exp, id) or 0) <= q.now then
     drop(q, { id })
     admit(q)
     return nil
@@ -482,8 +491,9 @@ local function find(q, id)
   return tonumber(s)
 end
 
--- Where a node stands: 0 when admitted; -2 - limit when it waits and does not fit the limit (any more); UNSETTLED where
--- only the end of the mending tells; else 1 + the microseconds until what it waits for may have expired.
+-- Where a node stands: 0 when admitted; -2 - limit when it waits and does not fit the limit (any
+-- more); UNSETTLED when only the end of a repair shows it; else 1 + the microseconds until what it
+-- waits for may have expired.
 local function stands(q, id, seq)
   if seq <= q.front then
     return 0
@@ -493,8 +503,8 @@ local function stands(q, id, seq)
   end
   local ahead
   if q.shape == 'p' then
-    -- Without a limit (an operator's DEL, or a text that is none) it fits nothing: it must give up, for whoever brings one joins
-    -- behind it.
+    -- Without a limit (an operator's DEL, or a text that is none) nothing fits. The waiter must
+    -- give up: the join that brings a limit comes behind it.
     local limit = q.limit or 0
     if weight(q, id) > limit then
       return -2 - limit
@@ -512,21 +522,22 @@ local function stands(q, id, seq)
     ahead = call('ZSCORE', q.exp, nearest)
   end
   if not sound(ahead) then
-    -- What it waits for is no node: an operator's doing.
+    -- What it waits for is no node: a foreign change.
     mend(q)
     return stands(q, id, seq)
   end
   return 1 + math.max(0, math.min(tonumber(ahead) - q.now, LONGEST))
 end
 
--- Folds an empty queue that has no tombstone alive: what is remembered between calls is its last sequence number.
+-- Folds an empty queue without a live tombstone: only its last sequence number is kept between
+-- calls.
 local function fold(q)
-  -- Passes without memory, and so lets the rest through.
+  -- Allowed without memory, and lets the rest pass.
   call('DEL', q.meta)
   call('SET', q.one, num(q.last), 'PX', LIFE)
 end
 
--- Writes what is remembered between calls.
+-- Writes what is kept between calls.
 local function note(q)
   local changes, n = { 'seen', q.t }, 2
   q.mend = q.mend or ''
@@ -535,10 +546,10 @@ local function note(q)
       changes[n + 1], changes[n + 2], n = field, field == 'mend' and q.mend or written(q, q[field]), n + 2
     end
   end
-  if q.more ~= q.untold then
+  if q.more ~= q.more_before then
     changes[n + 1], changes[n + 2], n = 'more', q.more and 1 or 0, n + 2
   end
-  -- A twenty-sixth less may be left of its life.
+  -- Written anew when more than a twenty-sixth of its life is over.
   local wanted = q.now + 1000 * LIFE
   local renew = q.kept < math.max(wanted - 1000 * LIFE / 26, q.alive)
   if renew then
@@ -551,8 +562,9 @@ local function note(q)
   end
 end
 
--- Writes what is remembered between calls, tells who was admitted (one message per client), and answers the flags.
--- A PUBLISH that is refused (an ACL without the channel) must not undo half of the work: it is only reported.
+-- Writes what is kept between calls, publishes the messages (one per client), and answers the
+-- flags. A refused PUBLISH (an ACL without the channel) must not leave the work half done: it is
+-- only reported.
 local function close(q)
   if q.one and q.count == 0 and q.left <= q.now and not q.spoilt and not q.mend then
     fold(q)
@@ -560,12 +572,12 @@ local function close(q)
     note(q)
   end
   if q.unfit then
-    tell(q, unpack(q.unfit))
+    notify(q, unpack(q.unfit))
   end
-  local untold = false
-  for inbox, told in pairs(q.told) do
-    local answer = redis.pcall('PUBLISH', inbox, table.concat(told, ' '))
-    untold = untold or type(answer) == 'table' and answer.err ~= nil
+  local refused = false
+  for inbox, messages in pairs(q.messages) do
+    local answer = redis.pcall('PUBLISH', inbox, table.concat(messages, ' '))
+    refused = refused or type(answer) == 'table' and answer.err ~= nil
   end
-  return ((q.more or q.crowded) and MORE or 0) + (untold and UNTOLD or 0)
+  return ((q.more or q.more_expired) and MORE or 0) + (refused and REFUSED or 0)
 end

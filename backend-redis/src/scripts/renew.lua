@@ -1,18 +1,19 @@
--- Renews nodes of one client in one or several queues, and answers where each stands: the waiters' re-check.
--- With no node at all it only drops what has expired, admits and tells.
+-- Renews nodes of one client in one or several queues, and answers where each stands: the waiters'
+-- re-check. Without a node it only drops the expired, admits and notifies.
 --
 -- KEYS  per queue: seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | ttl, us | then per queue: shape | number of nodes | id, sequence, …
--- ->    { now, per queue: { flags, per node: -1 gone | 0 held | 1 + us until what it waits for may have expired |
+-- ->    { now, per queue: { flags, per node: -1 gone | 0 held | 1 + us until what it waits for may
+-- have expired |
 --       -2 - limit: it waits, and does not fit that limit | a text: it waits, and that is stored as the limit |
---       -2^40: it is there; the queue is being mended }
---       or the text of the error of a queue with a key of a foreign type: it costs the others nothing }
---       What else the server refuses (a replica now, say) is no queue's own, and an error of the whole.
+--       -2^40: it is there; the queue is under repair }
+--       or the error text of a queue with a key of a foreign type: it costs the others nothing }
+--       Another refusal (the server is a replica now, say) is an error of the whole call.
 -- Cost  O(log n) per node, and what it drops and admits.
 local now, ttl = time(ARGV[1]), tonumber(ARGV[2])
 local result, key, arg = { now }, 1, 3
 
--- A folded queue: GET, SET. Nothing when it is not, or what is written there is not so any more.
+-- A folded queue: GET, SET. Nothing when it is not folded, or its text is outdated.
 local function renew_one(one, nodes)
   local text = call('GET', one)
   known = text
@@ -75,7 +76,7 @@ while arg < #ARGV do
   end
   local ok, answer = pcall(renew, shape, key, nodes)
   if not ok then
-    -- A table since 7.0, a text before.
+    -- A table since Redis 7.0, a text before.
     local words = type(answer) == 'table' and answer.err or tostring(answer)
     if not string.find(words, 'WRONGTYPE', 1, true) then
       error(answer, 0)

@@ -1,5 +1,5 @@
--- Removes the node at a sequence number, whoever has it; admits and tells whom that lets in, and tells its owner to look
--- again, so that it finds it gone.
+-- Removes the node at a sequence number, whichever client owns it; admits and notifies the next,
+-- and notifies the owner to recheck, which finds the node gone.
 --
 -- KEYS  seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | shape | sequence
@@ -7,17 +7,17 @@
 -- Cost  O(log n), and what it drops and admits.
 local now = time(ARGV[1])
 local id = call('ZRANGEBYSCORE', KEYS[1], ARGV[3], ARGV[3], 'LIMIT', 0, 1)[1]
--- Its own admission, should it come only now, is not worth a message.
+-- No message for its own admission, should it come just now.
 local q = open(ARGV[2], 1, now, id and { [id] = true } or {}, false)
 if not id then
-  -- It may have been folded: then it was admitted before.
+  -- The queue may have been folded: then the node was admitted before.
   id = call('ZRANGEBYSCORE', q.seq, ARGV[3], ARGV[3], 'LIMIT', 0, 1)[1]
 end
 local there = 0
 local seq = id and find(q, id)
 if seq then
   q.callers = {}
-  tell(q, id, -seq)
+  notify(q, id, -seq)
   drop(q, { id })
   admit(q)
   there = 1

@@ -1,5 +1,5 @@
--- Uses every command of the other scripts once, on scratch keys and the client's own inbox, so that a missing
--- permission shows when the client connects and not in the middle of an operation.
+-- Uses every command of the other scripts once, on scratch keys and the client's own inbox: a
+-- missing permission shows at connect, and not in the middle of an operation.
 --
 -- KEYS  a sorted set | a hash | a string, all of this client alone
 -- ARGV  the client's inbox
@@ -7,7 +7,7 @@
 -- Cost  constant; nothing stays.
 local z, h, s = KEYS[1], KEYS[2], KEYS[3]
 local steps = {
-  -- First, so that nothing is written that could not be taken away again.
+  -- First: without it, what the others write could not be removed.
   { 'DEL', z, h, s },
   { 'TIME' },
   { 'PEXPIRE', z, 1000 }, { 'PTTL', z },

@@ -1,4 +1,5 @@
--- Stores the limit of a queue of permits; admits and tells those that fit now. The admitted stay, whatever it is.
+-- Stores the limit of a queue of permits; admits and notifies the nodes that fit now. The admitted
+-- stay.
 --
 -- KEYS  seq exp node meta limit
 -- ARGV  now (empty: the server's) | limit

@@ -3,27 +3,43 @@
 #![allow(dead_code, unreachable_pub, reason = "each test target uses a part")]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use latchwork_conformance::servers::{Kind as ServerKind, Options, Server};
-use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Node, NodeId, Patience};
+use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Node, NodeId, Page, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Config, Connector, Error, Kind, Result};
 use latchwork_redis::RedisConnector;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue};
 
-/// A TTL that a busy machine does not take away: between the last renewal that it may hold up and the deadline there is 1.7 s.
+/// A TTL that survives a busy machine: a renewal may be held up for 1.7 s.
 pub const SHORT: &str = "3s";
 
-/// Only what never ends meets this bound.
+/// A TTL whose next renewal is 20 s away: news within [`PROMPT`] came by a message.
+pub const LONG: &str = "60s";
+const PROMPT: Duration = Duration::from_secs(10);
+
+pub const ALL: Page = Page { after: 0, most: 10_000 };
+pub const KINDS: [(Kind, Claim); 3] =
+    [(Kind::Mutex, Claim::Exclusive), (Kind::RwLock, Claim::Exclusive), (Kind::Semaphore, Claim::Permits(1))];
+
+/// Only a test without an end meets this bound.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub async fn soon<F: Future>(what: F) -> F::Output {
     tokio::time::timeout(PATIENCE, what).await.expect("it never came")
 }
 
-/// A server that nobody else uses.
+/// Waits for what a message brings.
+pub async fn promptly<F: Future>(what: F) -> F::Output {
+    let started = Instant::now();
+    let output = soon(what).await;
+    assert!(started.elapsed() < PROMPT, "not by message: {:?}", started.elapsed());
+    output
+}
+
+/// A server that no other test uses.
 pub async fn own(arguments: &[&str]) -> Server {
     let options = Options::new().own().args(arguments.iter().copied());
     Server::start(ServerKind::Redis, options).await.unwrap_or_else(|error| panic!("{error}"))
@@ -39,7 +55,7 @@ pub async fn client(server: &Server, ttl: &str) -> Arc<dyn Backend> {
     connect(&format!("{}?ttl={ttl}", server.url())).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Tells requests with this word in them.
+/// Matches requests with this word in them.
 pub fn says(word: &str) -> impl Fn(&[u8]) -> bool + Send + 'static {
     let word = word.as_bytes().to_vec();
     move |request| request.windows(word.len()).any(|part| part == word)
@@ -69,6 +85,24 @@ pub fn ask(queue: &Address, claim: Claim) -> Join {
     }
 }
 
+pub fn permits(queue: &Address, weight: u32) -> Join {
+    ask(queue, Claim::Permits(weight))
+}
+
+pub fn limited(queue: &Address, weight: u32, limit: u32) -> Join {
+    Join { limit: AskedLimit::Exactly(limit), ..permits(queue, weight) }
+}
+
+/// The limit that makes a claim of [`KINDS`] exclusive.
+pub fn limit(kind: Kind) -> AskedLimit {
+    if kind == Kind::Semaphore { AskedLimit::Exactly(1) } else { AskedLimit::Stored }
+}
+
+/// Whether each node of the queue is admitted, in order.
+pub async fn standing(backend: &Arc<dyn Backend>, queue: &Address) -> Vec<bool> {
+    backend.list(queue, ALL).await.unwrap().iter().map(|entry| entry.admitted).collect()
+}
+
 pub async fn admitted(backend: &Arc<dyn Backend>, join: &Join) -> Arc<dyn Node> {
     match backend.join(join).await {
         Ok(Joined::Admitted(node)) => node,
@@ -89,7 +123,7 @@ pub struct Operator(MultiplexedConnection);
 impl Operator {
     pub async fn of(server: &Server) -> Self {
         let client = redis::Client::open(server.url()).unwrap();
-        // Some of what an operator says takes its time.
+        // Some of an operator's commands take long.
         let config = redis::AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))
             .set_response_timeout(Some(PATIENCE));

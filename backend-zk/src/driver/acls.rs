@@ -1,20 +1,20 @@
 //! Access control lists, as the server has them.
 
-use zookeeper_client::{Acl, Error as Answer, Permission};
+use zookeeper_client::{Acl, Permission};
 
-use super::{Driver, Result};
-use crate::error::Fault;
+use super::Driver;
+use crate::error::{Answer, Fault};
 
-/// Who may do what to the children of a node.
+/// The rights of one identity on the children of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     /// `scheme:id`.
-    pub(crate) whom: String,
+    pub(crate) identity: String,
     /// Make them.
     pub(crate) create: bool,
     /// Delete them.
     pub(crate) delete: bool,
-    /// Write this list, and so allow itself either.
+    /// Write this list, and so grant itself either.
     pub(crate) admin: bool,
 }
 
@@ -22,7 +22,7 @@ impl From<Acl> for Grant {
     fn from(acl: Acl) -> Self {
         let may = |permission| acl.permission().has(permission);
         Self {
-            whom: format!("{}:{}", acl.scheme(), acl.id()),
+            identity: format!("{}:{}", acl.scheme(), acl.id()),
             create: may(Permission::CREATE),
             delete: may(Permission::DELETE),
             admin: may(Permission::ADMIN),
@@ -31,16 +31,19 @@ impl From<Acl> for Grant {
 }
 
 impl Driver {
-    /// The lists of these nodes, in one trip; `None` for one that is not there, or whose list may not be read.
-    pub(crate) async fn grants(&self, paths: &[String]) -> Result<Vec<Option<Vec<Grant>>>> {
+    /// The lists of these nodes, in one trip. `None` for a node that is not there, or whose list
+    /// may not be read.
+    pub(crate) async fn grants(&self, paths: &[String]) -> Answer<Vec<Option<Vec<Grant>>>> {
         self.request(|client| async move {
             let reads: Vec<_> = paths.iter().map(|path| client.get_acl(path)).collect();
             let mut found = Vec::with_capacity(reads.len());
             for read in reads {
-                found.push(match read.await.map_err(|answer| (Fault::from(answer.clone()), answer)) {
+                found.push(match read.await {
                     Ok((acls, _)) => Some(acls.into_iter().map(Grant::from).collect()),
-                    Err((Fault::NoNode | Fault::Forbidden(_), _)) => None,
-                    Err((_, answer)) => return Err::<_, Answer>(answer),
+                    Err(error) => match Fault::from(error.clone()) {
+                        Fault::NoNode | Fault::Forbidden(_) => None,
+                        _ => return Err(error),
+                    },
                 });
             }
             Ok(found)

@@ -1,4 +1,4 @@
-//! What the tests share: one server, clients of it in a namespace of their own, and a foreign client.
+//! Fixtures: one server, clients of it in a namespace of their own, and a foreign client.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 pub(crate) mod rewriter;
@@ -15,7 +15,7 @@ use latchwork_zookeeper::connector;
 use tokio::sync::OnceCell;
 use zookeeper_client::{Acls, Client, CreateMode};
 
-/// Only what never ends meets this bound.
+/// Only work that never ends meets this bound.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 static SHARED: OnceCell<Server> = OnceCell::const_new();
@@ -64,7 +64,7 @@ pub(crate) async fn stranger(addr: &str) -> Client {
     Client::connector().with_session_timeout(Duration::from_secs(20)).connect(addr).await.unwrap()
 }
 
-/// Makes a node as another program would; answers its path.
+/// Makes a node as another program would, and answers its path.
 pub(crate) async fn put(stranger: &Client, path: &str, mode: CreateMode) -> String {
     let (_, counter) = stranger.create(path, b"stranger", &mode.with_acls(Acls::anyone_all())).await.unwrap();
     if counter.into_i64() < 0 { path.to_owned() } else { format!("{path}{counter}") }
@@ -110,8 +110,8 @@ pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("it never came")
 }
 
-/// Whether the node's wait goes on: it was polled through everything that has happened, proved by a
-/// round trip of another request on its client.
+/// Whether the node's wait goes on. Round trips of another request on its client prove that it was
+/// polled through everything that has happened.
 pub(crate) async fn still_waits(
     backend: &Arc<dyn Backend>,
     queue: &Address,

@@ -1,5 +1,5 @@
-//! A relay before a server that changes whole messages on their way: what a server would have to live through for years, or would
-//! have to be broken for, before it says it by itself.
+//! A relay before a server that changes whole messages on their way: messages that a server sends
+//! only after years, or when it is broken.
 
 use std::io;
 use std::net::SocketAddr;

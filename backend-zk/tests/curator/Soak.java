@@ -51,7 +51,7 @@ public class Soak {
       long to = System.nanoTime();
       side.release();
       System.out.printf(
-          "{\"event\":\"stint\",\"claim\":\"%s\",\"from\":%d,\"to\":%d}%n", writes ? "exclusive" : "shared", from, to);
+          "{\"event\":\"hold_record\",\"claim\":\"%s\",\"from\":%d,\"to\":%d}%n", writes ? "exclusive" : "shared", from, to);
     }
     return null;
   }

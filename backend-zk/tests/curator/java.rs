@@ -1,4 +1,5 @@
-//! Java with Curator on its class path, as Debian packages it. The Java launcher compiles a source by itself.
+//! Java with Curator on its class path, as Debian packages it. The Java launcher compiles a source
+//! by itself.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

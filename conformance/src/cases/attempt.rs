@@ -4,76 +4,68 @@ use std::time::Duration;
 
 use latchwork_core::{ErrorKind, Hold, Release};
 
+use crate::actions::{acquire, acquiring, in_time, listing, queue_up, try_acquire};
 use crate::case::cases;
-use crate::kit::{acquire, after_polls, in_time, listing, queue_up, soon, try_acquire, until, within};
+use crate::waits::{after_polls, soon, until, within};
 
 cases! {
     "NODE-IDEMPOTENT" adapted =>
     /// a join whose reply was lost is sent again and makes one node
-    async fn node_idempotent_a_lost_reply_makes_one_node(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
+    async fn node_idempotent_a_lost_reply_makes_one_node(context) {
+        let (client, other) = (context.client().await, context.client().await);
         let key = "lost-reply-of-a-join";
         let mut dropped = client.link.drop_reply(key);
-        let acquiring = tokio::spawn({
-            let mutex = scene.mutex(&client, key);
-            async move { mutex.acquire().await }
-        });
+        let waiter = acquiring(context.mutex(&client, key));
         soon("the reply is dropped", dropped.caught()).await.expect("caught");
-        let guard = soon("acquire", acquiring).await.expect("no panic").expect("acquired");
-        let nodes = listing(&scene.mutex(&other, key)).await;
+        let guard = waiter.guard().await;
+        let nodes = listing(&context.mutex(&other, key)).await;
         assert_eq!(nodes.len(), 1, "{nodes:?}");
         assert_eq!(nodes[0].sequence, guard.token().sequence());
         assert!(nodes[0].admitted);
         in_time(guard.release().await.expect("released"));
-        assert!(listing(&scene.mutex(&other, key)).await.is_empty(), "the release left a node");
+        assert!(listing(&context.mutex(&other, key)).await.is_empty(), "the release left a node");
     }
 
     "NODE-IDEMPOTENT" adapted =>
     /// a join that lands after its attempt was cancelled makes no ghost
-    async fn node_idempotent_a_late_join_makes_no_ghost(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
+    async fn node_idempotent_a_late_join_makes_no_ghost(context) {
+        let (client, other) = (context.client().await, context.client().await);
         let key = "a-late-join";
         let mut parked = client.link.park(key);
-        let acquiring = tokio::spawn({
-            let mutex = scene.mutex(&client, key);
-            async move { mutex.acquire().await }
-        });
+        let waiter = acquiring(context.mutex(&client, key));
         soon("the join is caught", parked.caught()).await.expect("caught");
-        acquiring.abort();
-        let _cancelled = acquiring.await;
+        waiter.cancel().await;
         // The clean-up of the cancelled attempt is over when this client can join again.
-        let guard = acquire(&scene.mutex(&client, key)).await;
+        let guard = acquire(&context.mutex(&client, key)).await;
         in_time(guard.release().await.expect("released"));
         soon("the late join lands", parked.deliver()).await;
-        assert!(listing(&scene.mutex(&other, key)).await.is_empty(), "a ghost");
-        in_time(acquire(&scene.mutex(&other, key)).await.release().await.expect("released"));
+        assert!(listing(&context.mutex(&other, key)).await.is_empty(), "a ghost");
+        in_time(acquire(&context.mutex(&other, key)).await.release().await.expect("released"));
     }
 
     "NODE-IDEMPOTENT" adapted =>
     /// a join that lands after its attempt was sent again, admitted and released makes no ghost
-    async fn node_idempotent_a_late_join_after_the_release_makes_no_ghost(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
+    async fn node_idempotent_a_late_join_after_the_release_makes_no_ghost(context) {
+        let (client, other) = (context.client().await, context.client().await);
         let key = "a-very-late-join";
         let mut parked = client.link.park(key);
-        let acquiring = tokio::spawn({
-            let mutex = scene.mutex(&client, key);
-            async move { mutex.acquire().await }
-        });
+        let waiter = acquiring(context.mutex(&client, key));
         soon("the join is caught", parked.caught()).await.expect("caught");
-        let guard = soon("acquire", acquiring).await.expect("no panic").expect("acquired by a retry");
+        let guard = waiter.guard().await;
         assert_eq!(soon("release", guard.release()).await.expect("answered"), Release::Released);
         soon("the late join lands", parked.deliver()).await;
-        assert!(listing(&scene.mutex(&other, key)).await.is_empty(), "a ghost");
-        in_time(acquire(&scene.mutex(&other, key)).await.release().await.expect("released"));
+        assert!(listing(&context.mutex(&other, key)).await.is_empty(), "a ghost");
+        in_time(acquire(&context.mutex(&other, key)).await.release().await.expect("released"));
     }
 
     "NODE-LEAVE-OWN" adapted =>
-    /// a release whose reply was lost is retried, and removes nothing newer; that it was held is told only where it is known
-    async fn node_leave_own_and_nothing_newer(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
+    /// a release whose reply was lost is retried, and removes nothing newer; the answer says that
+    /// it was held only where that is known
+    async fn node_leave_own_and_nothing_newer(context) {
+        let (client, other) = (context.client().await, context.client().await);
         let key = "lost-reply-of-a-leave";
-        let guard = acquire(&scene.mutex(&client, key)).await;
-        let waiter = queue_up(&scene.mutex(&other, key), 2).await;
+        let guard = acquire(&context.mutex(&client, key)).await;
+        let waiter = queue_up(&context.mutex(&other, key), 2).await;
         let mut dropped = client.link.drop_reply(key);
         match soon("release", guard.release()).await {
             Ok(release) => assert_eq!(release, Release::Released, "nobody had taken it"),
@@ -81,31 +73,31 @@ cases! {
         }
         soon("the reply is dropped", dropped.caught()).await.expect("caught");
         let next = waiter.guard().await;
-        assert!(try_acquire(&scene.mutex(&client, key)).await.is_none(), "the retried release removed the newer node");
+        assert!(try_acquire(&context.mutex(&client, key)).await.is_none(), "the retried release removed the newer node");
         assert!(next.is_held());
-        assert_eq!(listing(&scene.mutex(&client, key)).await.len(), 1);
+        assert_eq!(listing(&context.mutex(&client, key)).await.len(), 1);
         in_time(next.release().await.expect("released"));
     }
 
     "NODE-CANCEL" adapted =>
     /// a waiter that is dropped in mid-queue frees its place
-    async fn node_cancel_a_dropped_wait_leaves_nothing(scene) {
-        let (holder, client) = (scene.client().await, scene.client().await);
-        let guard = acquire(&scene.mutex(&holder, "a")).await;
+    async fn node_cancel_a_dropped_wait_leaves_nothing(context) {
+        let (holder, client) = (context.client().await, context.client().await);
+        let guard = acquire(&context.mutex(&holder, "a")).await;
         for _ in 0..5 {
-            let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
+            let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
             drop(waiter);
-            until("its node is gone", || async { listing(&scene.mutex(&holder, "a")).await.len() == 1 }).await;
+            until("its node is gone", || async { listing(&context.mutex(&holder, "a")).await.len() == 1 }).await;
         }
         in_time(guard.release().await.expect("released"));
-        in_time(acquire(&scene.mutex(&client, "a")).await.release().await.expect("released"));
+        in_time(acquire(&context.mutex(&client, "a")).await.release().await.expect("released"));
     }
 
     "NODE-CANCEL" adapted =>
     /// after drop(guard) a try by the same client succeeds at once, every time
-    async fn node_cancel_drop_then_try_succeeds(scene) {
-        let client = scene.client().await;
-        let mutex = scene.mutex(&client, "a");
+    async fn node_cancel_drop_then_try_succeeds(context) {
+        let client = context.client().await;
+        let mutex = context.mutex(&client, "a");
         for round in 0..20 {
             let guard = try_acquire(&mutex).await.unwrap_or_else(|| panic!("round {round}: behind our own node"));
             drop(guard);
@@ -114,12 +106,13 @@ cases! {
 
     "NODE-CANCEL" adapted =>
     /// acquires dropped at many different instants leave no node and no stuck waiter
-    async fn node_cancel_at_any_instant(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
-        // So that a request is an await point of its own, with an instant before and one after the server's work.
+    async fn node_cancel_at_any_instant(context) {
+        let (client, other) = (context.client().await, context.client().await);
+        // So that a request is an await point of its own, with an instant before and one after the
+        // server's work.
         client.link.delay(Duration::from_millis(20));
-        let (mutex, theirs) = (scene.mutex(&client, "a"), scene.mutex(&other, "a"));
-        let (mut steps, ttl) = (0, client.coordinator.lease().ttl());
+        let (mutex, theirs) = (context.mutex(&client, "a"), context.mutex(&other, "a"));
+        let (mut steps, ttl) = (0, client.ttl());
         loop {
             // The free lock, then one that is handed on while it is waited for.
             let free = after_polls(steps, mutex.acquire()).await.map(|guard| guard.expect("acquired"));
@@ -150,17 +143,16 @@ cases! {
 
     "NODE-CANCEL" adapted =>
     /// a release that is dropped at any instant goes on, and frees the lock
-    async fn node_cancel_a_dropped_release_goes_on(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
+    async fn node_cancel_a_dropped_release_goes_on(context) {
+        let (client, other) = (context.client().await, context.client().await);
         client.link.delay(Duration::from_millis(20));
-        let ttl = client.coordinator.lease().ttl();
         for steps in 0..200 {
-            let guard = acquire(&scene.mutex(&client, "a")).await;
+            let guard = acquire(&context.mutex(&client, "a")).await;
             let released = after_polls(steps, guard.release()).await;
             assert!(steps == 0 || !guard.is_held(), "released from the first poll on");
             drop(guard);
             // By the leave, and not by the lease's end.
-            let next = within(ttl / 2, "the next admission", scene.mutex(&other, "a").acquire()).await.expect("acquired");
+            let next = within(client.ttl() / 2, "the next admission", context.mutex(&other, "a").acquire()).await.expect("acquired");
             in_time(next.release().await.expect("released"));
             if let Some(outcome) = released {
                 assert_eq!(outcome.expect("answered"), Release::Released);

@@ -1,4 +1,5 @@
-//! NODE-CANCEL: futures of every recipe, dropped at random instants and at each of their await points.
+//! NODE-CANCEL: futures of every recipe, dropped at random instants and at each of their await
+//! points.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,36 +12,40 @@ use tokio::sync::Notify;
 
 use super::contender::{BOUND, Contender, Inside, all_locks};
 use super::futures::{Prepared, PublicFuture, Site, table};
+use crate::actions::{acquire, in_time, listing};
+use crate::bounds::QUIET_TTL;
 use crate::case::cases;
-use crate::kit::{
-    QUIET_TTL, SEED, acquire, after_polls, after_polls_and_a_wake, in_time, listing, soon, until, within,
-};
+use crate::context::SEED;
+use crate::waits::{after_polls, after_polls_and_a_wake, soon, until, within};
 
 /// So many acquisitions are dropped before they were over.
 const DROPS: usize = 10_000;
-// Many, so that most of what is dropped has been sent: a client's join waits until its own departures from a queue are settled.
+// Many, so that most of what is dropped has been sent: a client's join waits until its own
+// departures from a queue are settled.
 const CLIENTS: usize = 16;
 const TASKS: usize = 48;
 
 cases! {
     "NODE-CANCEL" =>
-    /// 10,000 acquisitions of every recipe, dropped at random instants by contending clients and owners, let no two in together
-    /// and leave no node and no stuck waiter
-    async fn node_cancel_ten_thousand_at_random_instants(scene) {
-        let seed = scene.seed();
+    /// 10,000 acquisitions of every recipe, dropped at random instants by contending clients and
+    /// owners, let no two in together and leave no node and no stuck waiter
+    async fn node_cancel_ten_thousand_at_random_instants(context) {
+        let seed = context.seed();
         let mut clients = Vec::new();
-        let mut config = scene.config(QUIET_TTL);
+        let mut config = context.config(QUIET_TTL);
         // A try that a busy server keeps waiting is no finding.
         config.request_timeout = BOUND;
         for number in 0..CLIENTS {
-            let client = scene.client_with(&config).await;
-            if scene.bed.is_paused() {
-                // A request takes no time there otherwise, and there would be no instant between it and its reply.
+            let client = context.client_with(&config).await;
+            if context.testbed.is_paused() {
+                // A request takes no time there otherwise, and there would be no instant between it
+                // and its reply.
                 client.link.delay(Duration::from_millis(number as u64 % 4 + 2));
             }
             clients.push(client);
         }
-        // The tasks of a client may act for the same two owners, so that one takes over when another is dropped.
+        // The tasks of a client may act for the same two owners, so that one takes over when
+        // another is dropped.
         let owners = [(); CLIENTS].map(|()| ["one", "other"].map(Owner::new));
         let inside = Arc::new(Inside::default());
         let dropped = Arc::new(AtomicUsize::new(0));
@@ -63,9 +68,9 @@ cases! {
         for task in tasks {
             task.await.unwrap_or_else(|error| panic!("{SEED}={seed}: {error}"));
         }
-        if scene.bed.is_paused() {
+        if context.testbed.is_paused() {
             // A store of our own counts: what was dropped had mostly been sent, and was taken back.
-            let requests = scene.stage.requests().await.expect("counted");
+            let requests = context.fixture.requests().await.expect("counted");
             assert!(requests >= 2 * DROPS as u64, "{requests} requests: most of it was dropped before anything was sent");
         }
         for client in &clients {
@@ -80,24 +85,25 @@ cases! {
     }
 
     "NODE-CANCEL" =>
-    /// every future that a user can await, dropped at each of its await points: no node stays, and the next acquires at once
-    async fn node_cancel_every_future_at_every_await_point(scene) {
+    /// every future that a user can await, dropped at each of its await points: no node stays, and
+    /// the next acquires at once
+    async fn node_cancel_every_future_at_every_await_point(context) {
         let mut points = 0;
         for (number, future) in table().enumerate() {
             let key = format!("future-{number}");
-            let site = Site::open(scene, future.adapter, key).await;
-            if scene.bed.is_paused() {
+            let site = Site::open(context, future.adapter, key).await;
+            if context.testbed.is_paused() {
                 site.client.link.delay(Duration::from_millis(20));
             }
             for (contended, woken) in [(false, false), (true, false), (false, true), (true, true)] {
                 // A real server is asked often enough by half of them.
-                if (future.waits || !contended) && (scene.bed.is_paused() || !woken) {
+                if (future.waits || !contended) && (context.testbed.is_paused() || !woken) {
                     points += at_every_await_point(&site, future, Way { contended, woken }).await;
                 }
             }
             site.client.link.heal();
         }
-        let delayed = !scene.bed.is_paused() || points >= 5 * table().count();
+        let delayed = !context.testbed.is_paused() || points >= 5 * table().count();
         assert!(delayed, "{points} await points in all: the delay is not there");
     }
 }
@@ -105,13 +111,14 @@ cases! {
 /// How a future is dropped.
 #[derive(Clone, Copy)]
 struct Way {
-    /// While another holds, who gives it up then.
+    /// While another holds, and gives it up then.
     contended: bool,
     /// Once it has been woken, before it knows why.
     woken: bool,
 }
 
-/// Drops it after one poll, two polls, … until it is done by then. Answers how often it was dropped.
+/// Drops it after one poll, two polls, … until it is done by then. Answers how often it was
+/// dropped.
 async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) -> usize {
     let Way { contended, woken } = way;
     let name = public.name;

@@ -1,4 +1,5 @@
-//! A task that contends by every recipe, with and without an owner, drops most of what it begins, and knows who else is inside.
+//! A task that contends by every recipe, with and without an owner, drops most of what it begins,
+//! and knows who else is inside.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,13 +12,15 @@ use rand::rngs::StdRng;
 
 use crate::adapter::Adapter;
 use crate::exclusive::Lock;
-use crate::kit::{after_polls, soon, within};
 use crate::testbed::Client;
+use crate::waits::{after_polls, soon, within};
 
-/// Two, so that most of what is dropped has been sent: a client's join waits until its own departures from that queue are settled.
+/// Two, so that most of what is dropped has been sent: a client's join waits until its own
+/// departures from that queue are settled.
 const KEYS: [&str; 2] = ["a", "b"];
 const PERMITS: u32 = 3;
-/// Nobody waits longer: less than a re-check at [`QUIET_TTL`](crate::kit::QUIET_TTL), which would hide that a waiter was forgotten.
+/// Nobody waits longer: less than a re-check at [`QUIET_TTL`](crate::bounds::QUIET_TTL), which
+/// would hide that a waiter was forgotten.
 pub(super) const BOUND: Duration = Duration::from_secs(10);
 const GOOD: &str = "a good key";
 
@@ -30,13 +33,14 @@ pub(super) fn all_locks(client: &Client) -> Vec<Lock> {
             Adapter::Mutex.lock(coordinator, key, None).expect(GOOD),
             Adapter::Reentrant.lock(coordinator, &owned(key), None).expect(GOOD),
             Adapter::Writer.lock(coordinator, key, None).expect(GOOD),
-            Lock::permits(semaphore, PERMITS, None),
+            Lock::Permits { semaphore, weight: PERMITS, taken: None },
         ]
     };
     KEYS.into_iter().flat_map(of_key).collect()
 }
 
-/// A mutex of owners is no other thing than a mutex: it gets a key of its own, where several tasks of an owner may be inside.
+/// A mutex of owners is no other thing than a mutex: it gets a key of its own, where several tasks
+/// of an owner may be inside.
 fn owned(key: &str) -> String {
     format!("owned-{key}")
 }
@@ -51,7 +55,7 @@ enum Recipe {
     Permits(u32),
 }
 
-/// Who holds, as those who hold know it.
+/// The holders, as they know it themselves.
 #[derive(Debug, Default)]
 pub(super) struct Inside(Mutex<Vec<Occupant>>);
 
@@ -97,7 +101,7 @@ impl Inside {
     }
 
     fn now(&self) -> MutexGuard<'_, Vec<Occupant>> {
-        // Whoever found two inside says so; the others need not.
+        // The one that found two inside says so; the others need not.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -9,8 +9,10 @@ use latchwork_core::{ErrorKind, Kind, LostReason, Owner, Release};
 use tokio::task::JoinHandle;
 
 use super::rwlock::{rwlock, stands};
+use crate::actions::in_time;
+use crate::bounds::NOISE;
 use crate::case::cases;
-use crate::kit::{NOISE, after_polls, in_time, queue_of, soon, until, within};
+use crate::waits::{after_polls, soon, until, within};
 
 async fn entries(lock: &RwLock) -> Vec<Entry> {
     soon("list", lock.queue(0, 100)).await.expect("listed")
@@ -26,9 +28,10 @@ macro_rules! background {
 
 cases! {
     "RWLOCK-DOWNGRADE" =>
-    /// W R W R: the first turns reader in its place, with its token, and lets in the readers up to the next writer
-    async fn rwlock_downgrade_keeps_place_and_token(scene) {
-        let (one, two) = (scene.client().await, scene.client().await);
+    /// W R W R: the first turns reader in its place, with its token, and lets in the readers up to
+    /// the next writer
+    async fn rwlock_downgrade_keeps_place_and_token(context) {
+        let (one, two) = (context.client().await, context.client().await);
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         let writer = soon("write", here.write()).await.expect("acquired");
         let token = writer.token();
@@ -61,9 +64,9 @@ cases! {
     }
 
     "RWLOCK-DOWNGRADE" =>
-    /// whose reply is lost, is repeated and stays one; a node that is removed after it is told
-    async fn rwlock_downgrade_survives_a_lost_reply(scene) {
-        let (one, two) = (scene.client().await, scene.client().await);
+    /// whose reply is lost, is repeated and stays one; the removal of a node after it is reported
+    async fn rwlock_downgrade_survives_a_lost_reply(context) {
+        let (one, two) = (context.client().await, context.client().await);
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         let writer = soon("write", here.write()).await.expect("acquired");
         let token = writer.token();
@@ -76,23 +79,24 @@ cases! {
         assert_eq!(entries(&there).await.len(), 2);
         let sequence = entries(&there).await[0].sequence;
         assert_eq!(sequence, token.sequence());
-        scene.stage.remove(&queue_of(scene, Kind::RwLock, "a"), sequence).await.expect("removed");
-        let ttl = one.coordinator.lease().ttl();
-        assert_eq!(within(ttl + NOISE, "the loss", reader.lost()).await.reason(), LostReason::Revoked);
+        context.fixture.remove(&context.queue_of(Kind::RwLock, "a"), sequence).await.expect("removed");
+        assert_eq!(within(one.ttl() + NOISE, "the loss", reader.lost()).await.reason(), LostReason::Revoked);
         assert!(beside.is_held());
         in_time(beside.release().await.expect("released"));
     }
 
     "RWLOCK-DOWNGRADE" =>
-    /// dropped at any await, it gives the lock back; of one that is lost, or released, it is an error
-    async fn rwlock_downgrade_can_be_dropped(scene) {
-        let (one, two) = (scene.client().await, scene.client().await);
+    /// dropped at any await, it gives the lock back; of one that is lost, or released, it is an
+    /// error
+    async fn rwlock_downgrade_can_be_dropped(context) {
+        let (one, two) = (context.client().await, context.client().await);
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         for polls in 1..6 {
             let writer = soon("write", here.write()).await.expect("acquired");
             let turned = after_polls(polls, writer.downgrade()).await;
             drop(turned.map(|turned| turned.expect("downgraded")));
-            // A try by another: nothing that is left may be in its way for longer than the way there.
+            // A try by another: nothing that is left may be in its way for longer than the way
+            // there.
             until("it is free again", || async {
                 match soon("try", there.try_write()).await.expect("answered") {
                     Some(free) => free.release().await.is_ok(),
@@ -108,9 +112,10 @@ cases! {
     }
 
     "RWLOCK-OWNER" =>
-    /// the owner in whose scope a task is enters nothing again: five writers come in one by one; the owner that a call names does
-    async fn rwlock_owner_of_a_scope_is_excluded(scene) {
-        let client = scene.client().await;
+    /// the owner in whose scope a task is enters nothing again: five writers come in one by one;
+    /// the owner that a call names does
+    async fn rwlock_owner_of_a_scope_is_excluded(context) {
+        let client = context.client().await;
         let (lock, owner) = (rwlock(&client, "a"), Owner::new("one"));
         let write = || {
             let (lock, owner) = (lock.clone(), owner.clone());
@@ -132,7 +137,8 @@ cases! {
             (held, waiting) = (next.expect("no panic").expect("acquired"), others);
         }
         in_time(held.release().await.expect("released"));
-        // The same holds, of an owner that is named: together. So it is the scope that made the difference.
+        // The same holds, of an owner that is named: together. So it is the scope that made the
+        // difference.
         let held = soon("write", lock.write_as(&owner)).await.expect("acquired");
         let again = soon("write", lock.write_as(&owner)).await.expect("acquired again");
         assert_eq!((again.token(), entries(&lock).await.len()), (held.token(), 1));
@@ -141,9 +147,10 @@ cases! {
     }
 
     "RWLOCK-OWNER" =>
-    /// an owner reads again past a waiting writer, and a reader that asks to write gets an error, not a deadlock
-    async fn rwlock_owner_that_reads_may_not_write(scene) {
-        let (one, two) = (scene.client().await, scene.client().await);
+    /// an owner reads again past a waiting writer, and a reader that asks to write gets an error,
+    /// not a deadlock
+    async fn rwlock_owner_that_reads_may_not_write(context) {
+        let (one, two) = (context.client().await, context.client().await);
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         let (owner, other) = (Owner::new("one"), Owner::new("other"));
         let reader = soon("read", here.read_as(&owner)).await.expect("acquired");
@@ -166,9 +173,10 @@ cases! {
     }
 
     "RWLOCK-OWNER" =>
-    /// who writes may write and read without a request; the last that writes turns the node into a reader's
-    async fn rwlock_owner_that_writes_may_read_and_keeps_that(scene) {
-        let (one, two) = (scene.client().await, scene.client().await);
+    /// an owner that writes may write and read without a request; its last write guard turns the
+    /// node into a reader's
+    async fn rwlock_owner_that_writes_may_read_and_keeps_that(context) {
+        let (one, two) = (context.client().await, context.client().await);
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         let owner = Owner::new("one");
         for released in [true, false] {

@@ -1,19 +1,22 @@
-//! Every future of core that a user can await: the table that [`node_cancel_every_future_at_every_await_point`] goes through.
-//! `tests/complete.rs` compares it with core's sources, so that none is forgotten.
+//! Every future of core that a user can await: the table that
+//! [`node_cancel_every_future_at_every_await_point`] goes through. `tests/complete.rs` compares it
+//! with core's sources, so that none is forgotten.
 //!
-//! [`node_cancel_every_future_at_every_await_point`]: super::cancel::node_cancel_every_future_at_every_await_point
+//! [`node_cancel_every_future_at_every_await_point`]:
+//! super::cancel::node_cancel_every_future_at_every_await_point
 
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use latchwork_core::contracts::{LeaseKeeper, NodeKeeper};
-use latchwork_core::recipes::{Acquire, Mutex, ReentrantMutex, RwLock, Semaphore};
+use latchwork_core::contracts::{LeaseWriter, NodeWriter};
+use latchwork_core::recipes::{Acquire, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
 use latchwork_core::{Config, Coordinator, Owner, connect, connect_lazy};
 
+use crate::actions::{Waiter, acquire, in_time, queue_up};
 use crate::adapter::Adapter;
+use crate::context::Context;
 use crate::exclusive::{Guard, Lock};
-use crate::kit::{Scene, Waiter, acquire, in_time, queue_up};
 use crate::testbed::Client;
 
 /// The names in the table, as `Type::function`, or as the function.
@@ -37,7 +40,7 @@ pub(crate) struct Prepared(pub(crate) BoxFuture<'static, ()>);
 
 /// Where a future is made and dropped.
 pub(crate) struct Site<'a> {
-    scene: &'a Scene,
+    context: &'a Context,
     /// Whose future it is.
     pub(crate) client: Client,
     owner: Owner,
@@ -49,11 +52,11 @@ pub(crate) struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    pub(crate) async fn open(scene: &'a Scene, adapter: Adapter, key: String) -> Self {
-        let (client, other) = (scene.client().await, scene.client().await);
+    pub(crate) async fn open(context: &'a Context, adapter: Adapter, key: String) -> Self {
+        let (client, other) = (context.client().await, context.client().await);
         let lock = |client: &Client| adapter.lock(&client.coordinator, &key, None).expect("a good key");
         let (own, theirs) = (lock(&client), lock(&other));
-        Self { scene, client, owner: Owner::new("one"), key, own, theirs, other }
+        Self { context, client, owner: Owner::new("one"), key, own, theirs, other }
     }
 
     fn mutex(&self) -> Mutex {
@@ -64,6 +67,16 @@ impl<'a> Site<'a> {
         self.client.coordinator.reentrant_mutex(self.key.as_str()).expect("a good key")
     }
 
+    fn multi(&self) -> MultiLock {
+        MultiLock::new([self.mutex().into()]).expect("a member")
+    }
+
+    /// Waits for the one key while it holds another, which stands before it in the order.
+    fn multi_of_two(&self) -> MultiLock {
+        let first = self.client.coordinator.mutex("0").expect("a good key");
+        MultiLock::new([self.mutex().into(), first.into()]).expect("good members")
+    }
+
     fn rwlock(&self) -> RwLock {
         self.client.coordinator.rwlock(self.key.as_str()).expect("a good key")
     }
@@ -72,9 +85,9 @@ impl<'a> Site<'a> {
         self.client.coordinator.semaphore(self.key.as_str(), 1).expect("a good key")
     }
 
-    /// A client without a link of the stage's, on its server where there is one.
+    /// A client without a link of the fixture's, on its server where there is one.
     fn config(&self) -> Config {
-        self.scene.stage.process_config().unwrap_or_else(|| self.scene.stage.config())
+        self.context.fixture.process_config().unwrap_or_else(|| self.context.fixture.config())
     }
 }
 
@@ -107,9 +120,21 @@ macro_rules! dropping {
 
 /// The nine rows of a verb, in the order of its grammar.
 macro_rules! verb {
-    ($recipe:literal, $adapter:ident, $handle:ident, [$($extra:expr),*],
-        $verb:ident, $within:ident, $with:ident, $try:ident, $try_with:ident,
-        $owner:ident, $owner_with:ident, $try_owner:ident, $try_owner_with:ident) => {
+    ($recipe:literal $adapter:ident $handle:ident acquire($($extra:expr),*)) => {
+        verb!($recipe $adapter $handle ($($extra),*) acquire acquire_within acquire_with try_acquire try_acquire_with
+            acquire_as acquire_as_with try_acquire_as try_acquire_as_with)
+    };
+    ($recipe:literal $adapter:ident $handle:ident read()) => {
+        verb!($recipe $adapter $handle () read read_within read_with try_read try_read_with
+            read_as read_as_with try_read_as try_read_as_with)
+    };
+    ($recipe:literal $adapter:ident $handle:ident write()) => {
+        verb!($recipe $adapter $handle () write write_within write_with try_write try_write_with
+            write_as write_as_with try_write_as try_write_as_with)
+    };
+    ($recipe:literal $adapter:ident $handle:ident ($($extra:expr),*)
+        $verb:ident $within:ident $with:ident $try:ident $try_with:ident
+        $owner:ident $owner_with:ident $try_owner:ident $try_owner_with:ident) => {
         &[
             verb!(row $recipe, $adapter, $handle, $verb, |it, _owner| it.$verb($($extra),*)),
             verb!(row $recipe, $adapter, $handle, $within, |it, _owner| it.$within($($extra,)* LATE)),
@@ -153,84 +178,23 @@ pub(crate) fn table() -> impl Iterator<Item = &'static PublicFuture> {
 }
 
 const VERBS: &[&[PublicFuture]] = &[
-    verb!(
-        "Mutex",
-        Mutex,
-        mutex,
-        [],
-        acquire,
-        acquire_within,
-        acquire_with,
-        try_acquire,
-        try_acquire_with,
-        acquire_as,
-        acquire_as_with,
-        try_acquire_as,
-        try_acquire_as_with
-    ),
-    verb!(
-        "ReentrantMutex",
-        Reentrant,
-        reentrant,
-        [],
-        acquire,
-        acquire_within,
-        acquire_with,
-        try_acquire,
-        try_acquire_with,
-        acquire_as,
-        acquire_as_with,
-        try_acquire_as,
-        try_acquire_as_with
-    ),
-    verb!(
-        "RwLock",
-        Writer,
-        rwlock,
-        [],
-        read,
-        read_within,
-        read_with,
-        try_read,
-        try_read_with,
-        read_as,
-        read_as_with,
-        try_read_as,
-        try_read_as_with
-    ),
-    verb!(
-        "RwLock",
-        Writer,
-        rwlock,
-        [],
-        write,
-        write_within,
-        write_with,
-        try_write,
-        try_write_with,
-        write_as,
-        write_as_with,
-        try_write_as,
-        try_write_as_with
-    ),
-    verb!(
-        "Semaphore",
-        SemaphoreOfOne,
-        semaphore,
-        [1],
-        acquire,
-        acquire_within,
-        acquire_with,
-        try_acquire,
-        try_acquire_with,
-        acquire_as,
-        acquire_as_with,
-        try_acquire_as,
-        try_acquire_as_with
-    ),
+    verb!("Mutex" Mutex mutex acquire()),
+    verb!("MultiLock" Mutex multi acquire()),
+    verb!("ReentrantMutex" Reentrant reentrant acquire()),
+    verb!("RwLock" Writer rwlock read()),
+    verb!("RwLock" Writer rwlock write()),
+    verb!("Semaphore" SemaphoreOfOne semaphore acquire(1)),
 ];
 
 const OTHERS: &[PublicFuture] = &[
+    future!("MultiLock::with_lock", Mutex, true, |site| {
+        dropping!(site.multi_of_two(), |it| it.with_lock(async |_hold| tokio::task::yield_now().await))
+    }),
+    future!("MultiLock::try_acquire", Mutex, true, |site| dropping!(site.multi_of_two(), |it| it
+        .try_acquire())),
+    future!("Hold::release", Mutex, false, |site| {
+        dropping!(site.multi_of_two().acquire().await.expect("acquired"), |guard| guard.release())
+    }),
     future!("Mutex::queue", Mutex, true, |site| dropping!(site.mutex(), |it| it.queue(0, 10))),
     future!("RwLock::queue", Writer, true, |site| dropping!(site.rwlock(), |it| it.queue(0, 10))),
     future!("Semaphore::queue", SemaphoreOfOne, true, |site| dropping!(site.semaphore(), |it| it
@@ -245,7 +209,7 @@ const OTHERS: &[PublicFuture] = &[
     }),
     future!("ReentrantMutex::queue", Reentrant, true, |site| dropping!(site.reentrant(), |it| it
         .queue(0, 10))),
-    // Who writes reads too, and gives the write back: the node is downgraded under the reader.
+    // A writer reads too, and gives the write back: the node is downgraded under the reader.
     future!("Hold::release", Writer, false, |site| {
         let (lock, owner) = (site.rwlock(), site.owner.clone());
         let written = lock.write_as(&owner).await.expect("acquired");
@@ -340,14 +304,14 @@ const OTHERS: &[PublicFuture] = &[
     }),
     future!("NodeState::changed", Mutex, false, |site| {
         let lease = site.client.coordinator.lease();
-        let lease = LeaseKeeper::new(lease.clock().clone(), lease.ttl(), lease.clock().now());
-        let node = NodeKeeper::new(lease, 1);
+        let lease = LeaseWriter::new(lease.clock().clone(), lease.ttl(), lease.clock().now());
+        let node = NodeWriter::new(lease, 1);
         async move { assert!(tokio::time::timeout(BRIEF, node.changed(node.state())).await.is_err()) }
     }),
     future!("NodeState::until_lost", Mutex, false, |site| {
         let lease = site.client.coordinator.lease();
-        let lease = LeaseKeeper::new(lease.clock().clone(), lease.ttl(), lease.clock().now());
-        let node = NodeKeeper::new(lease, 1);
+        let lease = LeaseWriter::new(lease.clock().clone(), lease.ttl(), lease.clock().now());
+        let node = NodeWriter::new(lease, 1);
         async move { assert!(tokio::time::timeout(BRIEF, node.until_lost()).await.is_err()) }
     }),
     future!("Lease::changed", Mutex, false, |site| {
@@ -363,14 +327,15 @@ const OTHERS: &[PublicFuture] = &[
         async move { clock.sleep_until(clock.now() + BRIEF).await }
     }),
     future!("connect", Mutex, false, |site| {
-        let (connectors, config) = (site.scene.bed.connectors(), site.config());
+        let (connectors, config) = (site.context.testbed.connectors(), site.config());
         async move {
             let coordinator = connect(&connectors, &config).await.expect("connected");
             drop(coordinator);
         }
     }),
     future!("connect_lazy", Mutex, true, |site| {
-        let lazy = connect_lazy(&site.scene.bed.connectors(), &site.config()).expect("a good configuration");
+        let lazy =
+            connect_lazy(&site.context.testbed.connectors(), &site.config()).expect("a good configuration");
         dropping!(lazy.mutex(site.key.as_str()).expect("a good key"), |it| it.acquire())
     }),
     future!("Coordinator::close", Mutex, false, |site| {
@@ -388,8 +353,8 @@ struct Busy {
 }
 
 async fn busy(site: &Site<'_>) -> Busy {
-    let client = site.scene.client().await;
-    let lock = |client: &Client, key: &str| Lock::from(client.coordinator.mutex(key).expect("a good key"));
+    let client = site.context.client().await;
+    let lock = |client: &Client, key: &str| Lock::Mutex(client.coordinator.mutex(key).expect("a good key"));
     let guard = acquire(&lock(&client, &site.key)).await;
     let elsewhere = acquire(&lock(&site.other, "elsewhere")).await;
     let waiter = queue_up(&lock(&client, "elsewhere"), 2).await;

@@ -1,4 +1,5 @@
-//! LEASE-ALIVE in a soak: many holds of one client, many of them dropped at once again and again, its way cut at random.
+//! LEASE-ALIVE in a soak: many holds of one client, many of them dropped at once again and again,
+//! its way cut at random.
 
 use std::time::Duration;
 
@@ -10,29 +11,35 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use tokio::time::{Instant, sleep};
 
+use crate::actions::mutex;
+use crate::bounds::LONG_TTL;
 use crate::case::cases;
+use crate::context::Context;
 use crate::exclusive::Guard;
-use crate::kit::{LONG_TTL, Scene, lease_state, mutex};
 use crate::testbed::Client;
+use crate::waits::lease_state;
 
 /// So many at a time are acquired.
 const AT_A_TIME: usize = 200;
 
-/// So long all are held between two rounds. A paused clock goes only while everybody waits, so without this it would stand still.
+/// So long all are held between two rounds. A paused clock goes only while everybody waits, so
+/// without this it would stand still.
 const BETWEEN: Duration = Duration::from_millis(100);
 
 cases! {
     "LEASE-ALIVE" alone =>
-    /// of many holds none is lost while others are dropped at once and the server is silent for less than a third of their TTL
-    async fn lease_alive_in_a_soak_of_many_holds(scene) {
-        soak(scene, 300, 100, Duration::from_secs(8)).await;
+    /// of many holds none is lost while others are dropped at once and the server is silent for
+    /// less than a third of their TTL
+    async fn lease_alive_in_a_soak_of_many_holds(context) {
+        soak(context, 300, 100, Duration::from_secs(8)).await;
     }
 
     "LEASE-ALIVE" alone long =>
-    /// of 10,000 holds none is lost in five minutes, while 2,000 are dropped at once again and again, and the way is cut at random
-    /// so that the server is silent for less than a third of their TTL
-    async fn soak_ten_thousand_holds(scene) {
-        soak(scene, 10_000, 2_000, Duration::from_secs(300)).await;
+    /// of 10,000 holds none is lost in five minutes, while 2,000 are dropped at once again and
+    /// again, and the way is cut at random so that the server is silent for less than a third of
+    /// their TTL
+    async fn soak_ten_thousand_holds(context) {
+        soak(context, 10_000, 2_000, Duration::from_secs(300)).await;
     }
 }
 
@@ -41,9 +48,9 @@ struct Held {
     guard: Guard,
 }
 
-async fn soak(scene: &Scene, holds: usize, dropped: usize, lasts: Duration) {
-    let mut chance = StdRng::seed_from_u64(scene.seed());
-    let client = scene.client_with(&scene.config(LONG_TTL)).await;
+async fn soak(context: &Context, holds: usize, dropped: usize, lasts: Duration) {
+    let mut chance = StdRng::seed_from_u64(context.seed());
+    let client = context.client_with(&context.config(LONG_TTL)).await;
     let mut held = take(&client, 0..holds).await;
     let (began, mut rounds) = (Instant::now(), 0);
     let cutting = cut_at_random(&client, StdRng::seed_from_u64(chance.random()));
@@ -69,7 +76,11 @@ async fn soak(scene: &Scene, holds: usize, dropped: usize, lasts: Duration) {
     }
     client.link.heal();
     all_held(&held, rounds);
-    eprintln!("{}: {rounds} times {dropped} of {holds} holds, in {:?}", scene.bed.name(), began.elapsed());
+    eprintln!(
+        "{}: {rounds} times {dropped} of {holds} holds, in {:?}",
+        context.testbed.name(),
+        began.elapsed()
+    );
 }
 
 async fn take(client: &Client, numbers: impl IntoIterator<Item = usize>) -> Vec<Held> {
@@ -89,10 +100,11 @@ fn all_held(held: &[Held], round: usize) {
     assert!(lost.is_empty(), "in round {round} {} were lost, one so: {}", lost.len(), lost[0]);
 }
 
-/// Never for so long that the server would be silent for a third of a TTL; then not again before all is renewed. A client that dials
-/// in pauses which double, as ZooKeeper's does, may hear nothing for twice as long as its way was cut.
+/// Never for so long that the server would be silent for a third of a TTL; then not again before
+/// all is renewed. A client that dials in pauses which double, as ZooKeeper's does, may hear
+/// nothing for twice as long as its way was cut.
 async fn cut_at_random(client: &Client, mut chance: StdRng) -> std::convert::Infallible {
-    let ttl = client.coordinator.lease().ttl();
+    let ttl = client.ttl();
     loop {
         sleep(ttl.mul_f64(chance.random_range(0.05..0.4))).await;
         client.link.cut();

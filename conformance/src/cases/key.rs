@@ -4,15 +4,19 @@ use latchwork_core::contracts::Joined;
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Coordinator, ErrorKind, Hold, Kind, Owner};
 
+use crate::actions::{acquire, in_time, join, try_acquire};
+use crate::bounds::LONG_TTL;
 use crate::case::cases;
-use crate::kit::{LONG_TTL, Scene, acquire, in_time, join, queue_of, soon, try_acquire};
+use crate::context::Context;
+use crate::exclusive::Lock;
 use crate::testbed::Client;
+use crate::waits::soon;
 
 cases! {
     "KEY-OPAQUE" adapted =>
     /// keys with separators, braces, dots, blanks and other scripts are held side by side
-    async fn key_opaque_odd_keys_are_all_different(scene) {
-        let client = scene.client().await;
+    async fn key_opaque_odd_keys_are_all_different(context) {
+        let client = context.client().await;
         let long = "k".repeat(255);
         let keys = [
             "a", "a/b", "a_b", "a-b", "a.b", "a%2Fb", "a%2fb", "A", ".", "..", "{a}", "_a_", "{a", "}x{", "a b", " a", "a ", "ключ",
@@ -20,19 +24,19 @@ cases! {
         ];
         let mut guards = Vec::new();
         for key in keys {
-            let guard = try_acquire(&scene.mutex(&client, key)).await;
+            let guard = try_acquire(&context.mutex(&client, key)).await;
             guards.push(guard.unwrap_or_else(|| panic!("{key:?} met another key")));
         }
         for (guard, key) in guards.iter().zip(keys) {
             assert_eq!(guard.key(), key);
-            assert!(try_acquire(&scene.mutex(&client, key)).await.is_none(), "{key:?} is held");
+            assert!(try_acquire(&context.mutex(&client, key)).await.is_none(), "{key:?} is held");
         }
     }
 
     "KEY-OPAQUE" =>
     /// an empty key and one of 256 bytes are refused by name, without I/O
-    async fn key_opaque_bad_keys_are_refused(scene) {
-        let client = scene.client().await;
+    async fn key_opaque_bad_keys_are_refused(context) {
+        let client = context.client().await;
         client.link.cut();
         for key in [String::new(), "k".repeat(256), "ü".repeat(128)] {
             let error = client.coordinator.mutex(key.as_str()).expect_err("refused");
@@ -43,8 +47,8 @@ cases! {
 
     "KEY-KINDS" =>
     /// kinds never meet: a mutex and a semaphore of one key are two things
-    async fn key_kinds_never_meet(scene) {
-        let client = scene.client().await;
+    async fn key_kinds_never_meet(context) {
+        let client = context.client().await;
         let mut nodes = Vec::new();
         for (kind, claim) in [
             (Kind::Mutex, Claim::Exclusive),
@@ -52,7 +56,7 @@ cases! {
             (Kind::Semaphore, Claim::Permits(2)),
             (Kind::Election, Claim::Exclusive),
         ] {
-            match join(&client, &queue_of(scene, kind, "a"), claim).await {
+            match join(&client, &context.queue_of(kind, "a"), claim).await {
                 Joined::Admitted(node) => nodes.push(node),
                 other => panic!("{kind:?} met another kind: {other:?}"),
             }
@@ -64,47 +68,42 @@ cases! {
 
     "KEY-KINDS" =>
     /// namespaces never meet: one key in two namespaces is two things
-    async fn key_kinds_namespaces_never_meet(scene) {
-        let mut config = scene.config(crate::kit::LONG_TTL);
-        let one = scene.client_with(&config).await;
-        config.namespace.push_str("-2");
-        let other = scene.client_with(&config).await;
-        let first = acquire(&scene.mutex(&one, "a")).await;
-        let second = try_acquire(&scene.mutex(&other, "a")).await.expect("another namespace");
+    async fn key_kinds_namespaces_never_meet(context) {
+        let [one, other] = of_two_namespaces(context).await;
+        let first = acquire(&context.mutex(&one, "a")).await;
+        let second = try_acquire(&context.mutex(&other, "a")).await.expect("another namespace");
         in_time(first.release().await.expect("released"));
         in_time(second.release().await.expect("released"));
         other.coordinator.close().await.expect("closed");
     }
 
     "KEY-EXACT" =>
-    /// an exact address is one thing for clients of different namespaces, and refused where it cannot be
-    async fn key_exact_is_shared_across_namespaces(scene) {
-        let mut config = scene.config(crate::kit::LONG_TTL);
-        let one = scene.client_with(&config).await;
-        config.namespace.push_str("-2");
-        let other = scene.client_with(&config).await;
-        let name = scene.stage.exact_name();
-        let (mine, theirs) = (one.coordinator.mutex(Address::exact(&name)), other.coordinator.mutex(Address::exact(&name)));
-        let (mine, theirs) = (mine.expect("a good name"), theirs.expect("a good name"));
+    /// an exact address is one thing for clients of different namespaces, and refused where it
+    /// cannot be
+    async fn key_exact_is_shared_across_namespaces(context) {
+        let [one, other] = of_two_namespaces(context).await;
+        let name = context.fixture.exact_name();
+        let mutex = |client: &Client| client.coordinator.mutex(Address::exact(&name)).expect("a good name");
+        let [mine, theirs] = [&one, &other].map(|client| Lock::Mutex(mutex(client)));
         if !one.coordinator.capabilities().exact_addresses {
             let error = soon("acquire", mine.acquire()).await.expect_err("refused");
             assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
             return;
         }
-        let guard = acquire(&mine.clone().into()).await;
-        assert!(try_acquire(&theirs.clone().into()).await.is_none(), "it is one lock");
+        let guard = acquire(&mine).await;
+        assert!(try_acquire(&theirs).await.is_none(), "it is one lock");
         in_time(guard.release().await.expect("released"));
-        let guard = acquire(&theirs.clone().into()).await;
+        let guard = acquire(&theirs).await;
         in_time(guard.release().await.expect("released"));
         other.coordinator.close().await.expect("closed");
     }
 
     "KEY-EXACT" =>
     /// each kind of lock at an exact address is one thing for clients of different namespaces
-    async fn key_exact_of_every_kind_is_shared(scene) {
-        let Some([one, other]) = of_two_namespaces(scene).await else { return };
+    async fn key_exact_of_every_kind_is_shared(context) {
+        let Some([one, other]) = with_exact_addresses(context).await else { return };
         let (one, two) = (&one.coordinator, &other.coordinator);
-        let name = scene.stage.exact_name();
+        let name = context.fixture.exact_name();
         let exact = || Address::exact(&name);
         let locks = |client: &Coordinator| {
             let lock = client.rwlock(exact()).expect("a good name");
@@ -134,10 +133,11 @@ cases! {
     }
 
     "KEY-EXACT" =>
-    /// a semaphore at an exact address has one limit for clients of different namespaces, and a set one reaches both
-    async fn key_exact_semaphores_share_a_limit(scene) {
-        let Some([one, other]) = of_two_namespaces(scene).await else { return };
-        let name = scene.stage.exact_name();
+    /// a semaphore at an exact address has one limit for clients of different namespaces, and a set
+    /// one reaches both
+    async fn key_exact_semaphores_share_a_limit(context) {
+        let Some([one, other]) = with_exact_addresses(context).await else { return };
+        let name = context.fixture.exact_name();
         let exact = || Address::exact(&name);
         let mut here = one.coordinator.semaphore(exact(), 1).expect("a good name");
         let permit = soon("acquire", here.acquire(1)).await.expect("acquired");
@@ -162,13 +162,14 @@ cases! {
     }
 
     "KEY-EXACT" =>
-    /// kinds never meet at an exact address either, nor do a semaphore and a mutex whose name looks like that of its limit
-    async fn key_exact_kinds_never_meet(scene) {
-        let client = scene.client().await;
+    /// kinds never meet at an exact address either, nor do a semaphore and a mutex whose name looks
+    /// like that of its limit
+    async fn key_exact_kinds_never_meet(context) {
+        let client = context.client().await;
         if !client.coordinator.capabilities().exact_addresses {
             return;
         }
-        let name = scene.stage.exact_name();
+        let name = context.fixture.exact_name();
         let exact = || Address::exact(&name);
         let coordinator = &client.coordinator;
         let semaphore = coordinator.semaphore(exact(), 2).expect("a good name");
@@ -189,13 +190,16 @@ cases! {
     }
 }
 
-/// Clients of two namespaces, the second to be closed by the case; `None` where the backend has no exact addresses.
-async fn of_two_namespaces(scene: &Scene) -> Option<[Client; 2]> {
-    let mut config = scene.config(LONG_TTL);
-    let one = scene.client_with(&config).await;
-    if !one.coordinator.capabilities().exact_addresses {
-        return None;
-    }
+/// Clients of two namespaces, the second to be closed by the case.
+async fn of_two_namespaces(context: &Context) -> [Client; 2] {
+    let mut config = context.config(LONG_TTL);
+    let one = context.client_with(&config).await;
     config.namespace.push_str("-2");
-    Some([one, scene.client_with(&config).await])
+    [one, context.client_with(&config).await]
+}
+
+/// The same, or `None` where the backend has no exact addresses.
+async fn with_exact_addresses(context: &Context) -> Option<[Client; 2]> {
+    let clients = of_two_namespaces(context).await;
+    clients[0].coordinator.capabilities().exact_addresses.then_some(clients)
 }

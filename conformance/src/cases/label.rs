@@ -3,43 +3,46 @@
 use latchwork_core::ErrorKind;
 use latchwork_core::contracts::{Join, Joined, MAX_LABEL_BYTES};
 
+use crate::actions::{acquire, entries, in_time, join_of, listing, queue_up};
 use crate::case::cases;
-use crate::kit::{acquire, entries, in_time, join_of, listing, queue_up, soon};
+use crate::waits::soon;
 
 cases! {
     "NODE-LIST" adapted =>
-    /// a label of 4 KiB is listed whole for a holder and a waiter, and one that is longer refused by name at connect
-    async fn node_list_shows_the_longest_label_whole(scene) {
-        let mut config = scene.config(crate::kit::LONG_TTL);
+    /// a label of 4 KiB is listed whole for a holder and a waiter, and one that is longer refused
+    /// by name at connect
+    async fn node_list_shows_the_longest_label_whole(context) {
+        let mut config = context.config(crate::bounds::LONG_TTL);
         // Two bytes each, in no coding of a server's own.
         let longest = "ü".repeat(2048);
         config.label = Some(longest.clone());
-        let client = scene.client_with(&config).await;
-        let guard = acquire(&scene.mutex(&client, "a")).await;
-        let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
+        let client = context.client_with(&config).await;
+        let guard = acquire(&context.mutex(&client, "a")).await;
+        let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
         let labels: Vec<_> =
-            listing(&scene.mutex(&client, "a")).await.into_iter().map(|entry| entry.label).collect();
+            listing(&context.mutex(&client, "a")).await.into_iter().map(|entry| entry.label).collect();
         assert!(labels.iter().filter(|label| **label == longest).count() == 2, "{labels:?}");
         in_time(guard.release().await.expect("released"));
         in_time(waiter.guard().await.release().await.expect("released"));
 
         config.label = Some(longest + "x");
-        let connectors = scene.bed.connectors();
+        let connectors = context.testbed.connectors();
         let refused = soon("connect", latchwork_core::connect(&connectors, &config)).await.expect_err("refused");
         assert_eq!(*refused.kind(), ErrorKind::InvalidArgument { name: "label" }, "{refused}");
     }
 
     "NODE-LIST" adapted =>
-    /// a label that a client wrote past every check is listed cut and escaped: it does not act on the terminal of who lists
-    async fn node_list_cuts_and_escapes_what_others_wrote(scene) {
-        let client = scene.client().await;
-        scene.take_others("a").await;
-        let queue = scene.queue("a");
+    /// a label that a client wrote past every check is listed cut and escaped: it does not act on
+    /// the terminal that lists
+    async fn node_list_cuts_and_escapes_what_others_wrote(context) {
+        let client = context.client().await;
+        context.take_others("a").await;
+        let queue = context.queue("a");
         let join = Join {
-            limit: scene.adapter.limit(),
+            limit: context.adapter.limit(),
             // Below the recipes, nobody looks at it.
             label: format!("someone\u{1b}[2J\u{202e}{}", "x".repeat(100_000)).into(),
-            ..join_of(&queue, scene.adapter.claim())
+            ..join_of(&queue, context.adapter.claim())
         };
         let Joined::Admitted(node) = soon("join", client.coordinator.backend().join(&join)).await.expect("joined")
         else {

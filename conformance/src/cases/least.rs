@@ -6,18 +6,21 @@ use latchwork_core::recipes::Acquire;
 use latchwork_core::{Hold, Release};
 use tokio::time::Instant;
 
+use crate::actions::{acquire, in_time, listing, try_acquire};
+use crate::bounds::NOISE;
 use crate::case::cases;
-use crate::kit::{NOISE, acquire, in_time, listing, soon, try_acquire, until, within};
+use crate::waits::{soon, until, within};
 
 const LEAST: Duration = Duration::from_millis(1200);
 
 cases! {
     "MUTEX-AT-LEAST" adapted =>
-    /// a hold that is released or dropped at once stays until its least time is over, and then goes to the next
-    async fn mutex_at_least_keeps_others_out(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
+    /// a hold that is released or dropped at once stays until its least time is over, and then goes
+    /// to the next
+    async fn mutex_at_least_keeps_others_out(context) {
+        let (client, other) = (context.client().await, context.client().await);
         for released in [true, false] {
-            let (here, there) = (scene.mutex(&client, "a"), scene.mutex(&other, "a"));
+            let (here, there) = (context.mutex(&client, "a"), context.mutex(&other, "a"));
             let options = Acquire::new().hold_at_least(LEAST);
             let from = Instant::now();
             let guard = soon("acquire", here.acquire_with(options)).await.expect("acquired");
@@ -30,7 +33,8 @@ cases! {
                 false => drop(guard),
             }
             assert!(from.elapsed() < LEAST, "the release waited");
-            // Not in the way of this client's own next request either: it is answered, not kept waiting.
+            // Not in the way of this client's own next request either: it is answered, not kept
+            // waiting.
             for lock in [&here, &there] {
                 assert!(try_acquire(lock).await.is_none(), "given back too soon");
             }
@@ -41,57 +45,59 @@ cases! {
     }
 
     "MUTEX-AT-LEAST" adapted =>
-    /// one that is held for longer anyway is given back at its release, and a close waits for what is kept
-    async fn mutex_at_least_is_waited_for_by_close(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
+    /// one that is held for longer anyway is given back at its release, and a close waits for what
+    /// is kept
+    async fn mutex_at_least_is_waited_for_by_close(context) {
+        let (client, other) = (context.client().await, context.client().await);
         let short = Acquire::new().hold_at_least(Duration::from_millis(20));
-        let guard = soon("acquire", scene.mutex(&client, "short").acquire_with(short)).await.expect("acquired");
+        let guard = soon("acquire", context.mutex(&client, "short").acquire_with(short)).await.expect("acquired");
         tokio::time::sleep(Duration::from_millis(30)).await;
         in_time(guard.release().await.expect("released"));
-        in_time(acquire(&scene.mutex(&other, "short")).await.release().await.expect("released"));
+        in_time(acquire(&context.mutex(&other, "short")).await.release().await.expect("released"));
 
         let from = Instant::now();
         let options = Acquire::new().hold_at_least(LEAST);
-        let dropped = soon("acquire", scene.mutex(&client, "dropped").acquire_with(options.clone())).await.expect("acquired");
+        let dropped = soon("acquire", context.mutex(&client, "dropped").acquire_with(options.clone())).await.expect("acquired");
         drop(dropped);
-        let held = soon("acquire", scene.mutex(&client, "held").acquire_with(options)).await.expect("acquired");
+        let held = soon("acquire", context.mutex(&client, "held").acquire_with(options)).await.expect("acquired");
         within(LEAST + NOISE, "the close", client.coordinator.close()).await.expect("closed");
         assert!(from.elapsed() >= LEAST, "closed after {:?}", from.elapsed());
         assert!(!held.is_held());
         for key in ["dropped", "held"] {
-            in_time(acquire(&scene.mutex(&other, key)).await.release().await.expect("released"));
+            in_time(acquire(&context.mutex(&other, key)).await.release().await.expect("released"));
         }
     }
 
     "MUTEX-AT-LEAST" adapted =>
-    /// a client that is closed at once leaves it to its expiry where that is promised, and gives it back elsewhere
-    async fn mutex_at_least_outlives_a_close_as_promised(scene) {
-        let (client, other) = (scene.mortal().await, scene.client().await);
+    /// a client that is closed at once leaves it to its expiry where that is promised, and gives it
+    /// back elsewhere
+    async fn mutex_at_least_outlives_a_close_as_promised(context) {
+        let (client, other) = (context.mortal().await, context.client().await);
         let options = Acquire::new().hold_at_least(Duration::from_secs(60));
-        let guard = soon("acquire", scene.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
-        let free = soon("acquire", scene.mutex(&client, "free").acquire()).await.expect("acquired");
+        let guard = soon("acquire", context.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
+        let free = soon("acquire", context.mutex(&client, "free").acquire()).await.expect("acquired");
         within(NOISE, "the close", client.coordinator.close_now()).await.expect("closed");
         assert!(!guard.is_held() && !free.is_held());
-        in_time(acquire(&scene.mutex(&other, "free")).await.release().await.expect("released"));
-        let stays = !listing(&scene.mutex(&other, "a")).await.is_empty();
+        in_time(acquire(&context.mutex(&other, "free")).await.release().await.expect("released"));
+        let stays = !listing(&context.mutex(&other, "a")).await.is_empty();
         assert_eq!(stays, client.coordinator.capabilities().minimum_outlives_close);
-        let next = within(scene.recovery(&client), "the next", scene.mutex(&other, "a").acquire()).await.expect("acquired");
+        let next = within(context.recovery(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired");
         in_time(next.release().await.expect("released"));
     }
 
     "MUTEX-AT-LEAST" adapted =>
     /// a hold that is lost before is not kept: nobody waits for what another may hold
-    async fn mutex_at_least_ends_with_the_lease(scene) {
-        let client = scene.mortal().await;
+    async fn mutex_at_least_ends_with_the_lease(context) {
+        let client = context.mortal().await;
         let options = Acquire::new().hold_at_least(Duration::from_secs(60));
-        let guard = soon("acquire", scene.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
+        let guard = soon("acquire", context.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
         drop(guard);
         client.link.cut();
-        let other = scene.client().await;
-        let next = within(scene.recovery(&client), "the next", scene.mutex(&other, "a").acquire()).await.expect("acquired");
+        let other = context.client().await;
+        let next = within(context.recovery(&client), "the next", context.mutex(&other, "a").acquire()).await.expect("acquired");
         client.link.heal();
-        within(scene.recovery(&client), "the close", client.coordinator.close()).await.expect("closed");
-        until("it is held by the next alone", || async { listing(&scene.mutex(&other, "a")).await.len() == 1 }).await;
+        within(context.recovery(&client), "the close", client.coordinator.close()).await.expect("closed");
+        until("it is held by the next alone", || async { listing(&context.mutex(&other, "a")).await.len() == 1 }).await;
         in_time(next.release().await.expect("released"));
     }
 }

@@ -7,8 +7,9 @@ use latchwork_core::{ErrorKind, Result};
 use tokio::task::JoinHandle;
 
 use super::semaphore::{permits, semaphore};
+use crate::actions::in_time;
 use crate::case::cases;
-use crate::kit::{in_time, soon, until};
+use crate::waits::{soon, until};
 
 /// Starts an acquire in the background, and waits until it stands in the queue as its `place`-th.
 async fn queue_up(semaphore: &Semaphore, weight: u32, place: usize) -> JoinHandle<Result<Permit>> {
@@ -24,7 +25,8 @@ async fn nodes(semaphore: &Semaphore) -> usize {
     soon("list", semaphore.queue(0, 100)).await.expect("listed").len()
 }
 
-/// Whoever would be admitted wrongly has had the time to be: a try of another client has been there and back.
+/// A wrong admission has had its time: a try of another client has been there
+/// and back.
 async fn settle(semaphore: &Semaphore) {
     assert!(soon("try", semaphore.try_acquire(1)).await.expect("answered").is_none(), "a try overtook");
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -32,9 +34,10 @@ async fn settle(semaphore: &Semaphore) {
 
 cases! {
     "SEMAPHORE-OR-STORED" =>
-    /// a limit that was set survives its clients: who comes with the old one follows it, or is told by name how it could
-    async fn semaphore_or_stored_follows_a_limit_that_was_set(scene) {
-        let (one, two) = (scene.client().await, scene.client().await);
+    /// a limit that was set survives its clients: a client with the old one follows it, or gets an
+    /// error that names how it could
+    async fn semaphore_or_stored_follows_a_limit_that_was_set(context) {
+        let (one, two) = (context.client().await, context.client().await);
         let mut first = one.coordinator.semaphore_or_stored("a", 2).expect("a good key");
         let held = permits(&first, 2).await;
         assert!(soon("try", first.try_acquire(1)).await.expect("answered").is_none(), "over the limit");
@@ -66,9 +69,10 @@ cases! {
     }
 
     "SEMAPHORE-OR-STORED" =>
-    /// several that find no limit at once store one, by which all of them go; who is above its own limit stores none
-    async fn semaphore_or_stored_is_stored_once(scene) {
-        let clients = [scene.client().await, scene.client().await, scene.client().await];
+    /// several clients that find no limit at once store one, and all go by it; a client that asks
+    /// for more than its own limit stores none
+    async fn semaphore_or_stored_is_stored_once(context) {
+        let clients = [context.client().await, context.client().await, context.client().await];
         let heavy = clients[0].coordinator.semaphore_or_stored("a", 2).expect("a good key");
         let error = soon("acquire", heavy.acquire(3)).await.expect_err("above what would be stored");
         assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
@@ -85,9 +89,10 @@ cases! {
     }
 
     "SEMAPHORE-RESIZE" =>
-    /// limit 1 to 2 while some wait: the first is admitted at once, the next is not, and who follows the limit waits too
-    async fn semaphore_resize_up_admits_at_once(scene) {
-        let (one, two, three) = (scene.client().await, scene.client().await, scene.client().await);
+    /// limit 1 to 2 while some wait: the first is admitted at once, the next is not, and a waiter
+    /// that follows the stored limit waits too
+    async fn semaphore_resize_up_admits_at_once(context) {
+        let (one, two, three) = (context.client().await, context.client().await, context.client().await);
         let mut resized = semaphore(&one, "a", 1);
         let held = permits(&resized, 1).await;
         let following = two.coordinator.semaphore_as_stored("a").expect("a good key");
@@ -110,8 +115,8 @@ cases! {
 
     "SEMAPHORE-RESIZE" =>
     /// 3 to 2 with 2 + 1 held: nobody is revoked, and nobody admitted until the sum fits
-    async fn semaphore_resize_down_revokes_nobody(scene) {
-        let (one, two) = (scene.client().await, scene.client().await);
+    async fn semaphore_resize_down_revokes_nobody(context) {
+        let (one, two) = (context.client().await, context.client().await);
         for heavy_leaves in [true, false] {
             let key = if heavy_leaves { "a" } else { "b" };
             let mut resized = semaphore(&one, key, 3);
@@ -142,9 +147,10 @@ cases! {
     }
 
     "SEMAPHORE-RESIZE" =>
-    /// a waiter whose weight does not fit the new limit ends with `Conflict`, and who stands behind it gets on
-    async fn semaphore_resize_ends_who_does_not_fit(scene) {
-        let (one, two) = (scene.client().await, scene.client().await);
+    /// a waiter whose weight does not fit the new limit ends with `Conflict`, and those behind it
+    /// get on
+    async fn semaphore_resize_ends_who_does_not_fit(context) {
+        let (one, two) = (context.client().await, context.client().await);
         let mut resized = semaphore(&one, "a", 3);
         let held = permits(&resized, 1).await;
         let heavy = queue_up(&semaphore(&two, "a", 3), 3, 2).await;
@@ -164,9 +170,10 @@ cases! {
     }
 
     "SEMAPHORE-RESIZE" =>
-    /// without a stored limit who follows it gets `Conflict`; the limit can be set first, and outlives its clients
-    async fn semaphore_resize_before_anybody_joins(scene) {
-        let (one, two) = (scene.client().await, scene.client().await);
+    /// without a stored limit, a client that follows it gets `Conflict`; the limit can be set
+    /// first, and outlives its clients
+    async fn semaphore_resize_before_anybody_joins(context) {
+        let (one, two) = (context.client().await, context.client().await);
         let following = two.coordinator.semaphore_as_stored("a").expect("a good key");
         assert_eq!(soon("read", following.stored_limit()).await.expect("read"), None);
         for error in [

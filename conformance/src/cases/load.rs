@@ -5,10 +5,12 @@ use futures_util::stream;
 use latchwork_core::Hold;
 use tokio::task::JoinSet;
 
+use crate::actions::{acquire, in_time, mutex, try_acquire};
 use crate::case::cases;
+use crate::context::Context;
 use crate::exclusive::{Guard, Lock};
-use crate::kit::{Scene, acquire, in_time, mutex, soon, try_acquire};
 use crate::testbed::{Client, Fault};
+use crate::waits::soon;
 
 /// So many at once: some fifteen and thirty times of what may be on its way.
 const MANY: usize = 2000;
@@ -16,34 +18,38 @@ const MANY: usize = 2000;
 const MEASURED: usize = 40;
 /// So many at a time are acquired before.
 const AT_A_TIME: usize = 100;
-/// On the narrow way all of them take so many TTLs, and the lease of whoever is renewed behind them runs out.
+/// On the narrow way all of them take so many TTLs, and a lease that is renewed behind them runs
+/// out.
 const TAKES: f64 = 1.4;
 
 cases! {
     "LEASE-ALIVE" alone =>
-    /// a hold is renewed while more guards are dropped at once than its way has room for in the time of a lease
-    async fn lease_alive_beside_many_dropped_at_once(scene) {
-        let client = scene.mortal().await;
+    /// a hold is renewed while more guards are dropped at once than its way has room for in the
+    /// time of a lease
+    async fn lease_alive_beside_many_dropped_at_once(context) {
+        let client = context.mortal().await;
         let held = acquire(&mutex(&client, "held")).await;
         let mut many = hold(&client).await;
         let bytes = released(&client, many.split_off(MANY)).await;
-        narrow(scene, &client, bytes);
+        narrow(context, &client, bytes);
         drop(many);
         let held = outlives(&client, held).await;
         in_time(soon("the release", held.release()).await.expect("released"));
     }
 
     "LEASE-ALIVE" alone =>
-    /// a hold is renewed while more is released at once than its way has room for in the time of a lease
-    async fn lease_alive_beside_many_released_at_once(scene) {
-        let client = scene.mortal().await;
+    /// a hold is renewed while more is released at once than its way has room for in the time of a
+    /// lease
+    async fn lease_alive_beside_many_released_at_once(context) {
+        let client = context.mortal().await;
         let held = acquire(&mutex(&client, "held")).await;
         let mut many = hold(&client).await;
         let bytes = released(&client, many.split_off(MANY)).await;
-        narrow(scene, &client, bytes);
+        narrow(context, &client, bytes);
         let mut calls = JoinSet::new();
         for guard in many {
-            // Some have no answer before their own deadline, and say so: on a way like this that is no wonder.
+            // Some have no answer before their own deadline, and say so: on a way like this that is
+            // no wonder.
             calls.spawn(async move { drop(guard.release().await) });
         }
         let held = outlives(&client, held).await;
@@ -52,13 +58,14 @@ cases! {
     }
 
     "LEASE-ALIVE" alone =>
-    /// a hold is renewed while more is tried at once than its way has room for in the time of a lease
-    async fn lease_alive_beside_many_tries_at_once(scene) {
-        let client = scene.mortal().await;
+    /// a hold is renewed while more is tried at once than its way has room for in the time of a
+    /// lease
+    async fn lease_alive_beside_many_tries_at_once(context) {
+        let client = context.mortal().await;
         let taken = mutex(&client, "held");
         let held = acquire(&taken).await;
         let bytes = tried(&client, &taken).await;
-        narrow(scene, &client, bytes);
+        narrow(context, &client, bytes);
         let mut calls = JoinSet::new();
         for _ in 0..MANY {
             let taken = taken.clone();
@@ -98,19 +105,20 @@ async fn tried(client: &Client, taken: &Lock) -> u64 {
     (client.link.asked() - before) / MEASURED as u64
 }
 
-fn narrow(scene: &Scene, client: &Client, bytes: u64) {
+fn narrow(context: &Context, client: &Client, bytes: u64) {
     let all = bytes as f64 * MANY as f64;
-    let time = client.coordinator.lease().ttl().as_secs_f64() * TAKES;
+    let time = client.ttl().as_secs_f64() * TAKES;
     let is_narrow = client.link.narrow((all / time) as u32);
-    assert_eq!(is_narrow, scene.can(Fault::Narrow), "the testbed says what it can");
+    assert_eq!(is_narrow, context.can(Fault::Narrow), "the testbed says what it can");
     if !is_narrow {
-        scene.leave_out("no narrow way");
+        context.leave_out("no narrow way");
     }
 }
 
-/// It is there still when what had no renewal in between is lost; from then on the way is wide again.
+/// It is there still when what had no renewal in between is lost; from then on the way is wide
+/// again.
 async fn outlives(client: &Client, held: Guard) -> Guard {
-    let survived = tokio::time::timeout(client.coordinator.lease().ttl(), held.lost()).await;
+    let survived = tokio::time::timeout(client.ttl(), held.lost()).await;
     assert!(survived.is_err(), "lost beside what was asked for at once: {survived:?}");
     client.link.heal();
     held

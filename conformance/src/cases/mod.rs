@@ -2,19 +2,24 @@
 
 pub mod attempt;
 pub mod cancel;
+pub mod chaos;
+pub mod contended;
 mod contender;
-pub mod crowd;
 pub mod downgrade;
 pub mod futures;
 pub mod held;
 pub mod key;
 pub mod label;
 pub mod lease;
+pub mod lease_end;
 pub mod least;
 pub mod limit;
 pub mod load;
+pub mod multi;
 pub mod mutex;
 pub mod node;
+pub mod node_seen;
+pub mod node_wait;
 pub mod operator;
 pub mod outlived;
 pub mod process;
@@ -22,9 +27,70 @@ pub mod reentry;
 pub mod rwlock;
 pub mod semaphore;
 pub mod soak;
-pub mod storm;
 
 use crate::case::Case;
+
+/// The clauses of the contracts, as the rustdoc of `latchwork_core::contracts` and `Address` states
+/// them.
+pub const CLAUSES: &[&str] = &[
+    "KEY-OPAQUE",
+    "KEY-KINDS",
+    "KEY-EXACT",
+    "LEASE-ALIVE",
+    "LEASE-STATE",
+    "LEASE-DEADLINE",
+    "LEASE-TTL",
+    "LEASE-FIXED",
+    "LEASE-CLOSE",
+    "LEASE-REOPEN",
+    "LEASE-EXPIRY",
+    "LEASE-RENEWAL",
+    "NODE-ORDER",
+    "NODE-TOKEN",
+    "NODE-ADMIT",
+    "NODE-ONE-TRIP",
+    "NODE-WAIT",
+    "NODE-NO-LOST-WAKE",
+    "NODE-IDEMPOTENT",
+    "NODE-LEAVE-OWN",
+    "NODE-CANCEL",
+    "NODE-DEATH",
+    "NODE-GONE",
+    "NODE-FOREIGN",
+    "NODE-LIST",
+];
+
+/// What the recipes promise beyond them, and the capabilities.
+pub const PROPERTIES: &[&str] = &[
+    "MUTEX-EXCLUSION",
+    "MUTEX-FAIR",
+    "MUTEX-TRY",
+    "MUTEX-WITHIN",
+    "MUTEX-RELEASE",
+    "MUTEX-RUN",
+    "MUTEX-OPTIONS",
+    "MUTEX-AT-LEAST",
+    "REENTRY-OWNER",
+    "REENTRY-COUNT",
+    "REENTRY-LOSS",
+    "REENTRY-RACE",
+    "RWLOCK-ORDER",
+    "RWLOCK-CANCEL",
+    "RWLOCK-EXCLUSION",
+    "RWLOCK-DOWNGRADE",
+    "RWLOCK-OWNER",
+    "SEMAPHORE-LIMIT",
+    "SEMAPHORE-ORDER",
+    "SEMAPHORE-CONFLICT",
+    "SEMAPHORE-OR-STORED",
+    "SEMAPHORE-RESIZE",
+    "SEMAPHORE-ARGUMENTS",
+    "MULTI-WHOLE",
+    "MULTI-ORDER",
+    "MULTI-LOSS",
+    "MULTI-BOUNDS",
+    "CAPABILITIES",
+];
 
 /// The environment variable that adds the long tier when it is `1`.
 pub const LONG: &str = "LATCHWORK_LONG";
@@ -34,20 +100,30 @@ pub fn is_long() -> bool {
     std::env::var(LONG).is_ok_and(|value| value == "1")
 }
 
-/// Every case of the suite as it is played, in a fixed order: with every adapter if it is about what a mutex does, and the
-/// long tier's only when [`LONG`] says so.
+/// Every case of the suite as it is played, in a fixed order: with every adapter if it is about
+/// what a mutex does, and the long tier's only when [`LONG`] says so.
 pub fn all() -> Vec<Case> {
-    let long = is_long();
-    let mut cases = [
+    let mut cases = of_both_tiers();
+    cases.retain(|case| is_long() || !case.long);
+    cases
+}
+
+/// Those of [`all`], and those of the long tier.
+pub(crate) fn of_both_tiers() -> Vec<Case> {
+    let cases = [
         key::CASES,
         lease::CASES,
+        lease_end::CASES,
         node::CASES,
+        node_wait::CASES,
+        node_seen::CASES,
         label::CASES,
         operator::CASES,
         attempt::CASES,
         cancel::CASES,
-        crowd::CASES,
+        contended::CASES,
         mutex::CASES,
+        multi::CASES,
         least::CASES,
         process::CASES,
         reentry::CASES,
@@ -59,9 +135,8 @@ pub fn all() -> Vec<Case> {
         outlived::CASES,
         held::CASES,
         soak::CASES,
-        storm::CASES,
+        chaos::CASES,
     ]
     .concat();
-    cases.retain(|case| long || !case.long);
     cases.into_iter().flat_map(Case::plays).collect()
 }

@@ -8,19 +8,21 @@ use futures_util::future::join_all;
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{Ended, ErrorKind, Hold, LostReason, Release};
 
+use crate::actions::{acquire, in_time, listing, queue_up, try_acquire};
+use crate::bounds::NOISE;
 use crate::case::cases;
-use crate::kit::{NOISE, acquire, in_time, listing, queue_up, soon, try_acquire, until, within};
 use crate::testbed::Client;
+use crate::waits::{soon, until, within};
 
 cases! {
     "MUTEX-EXCLUSION" adapted =>
     /// many tasks on several clients: never two at once, tokens strictly rising, everyone served
-    async fn mutex_excludes(scene) {
-        let clients = [scene.client().await, scene.client().await, scene.client().await];
+    async fn mutex_excludes(context) {
+        let clients = [context.client().await, context.client().await, context.client().await];
         let (inside, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicU64::new(0)));
         let tasks: Vec<_> = (0..12)
             .map(|task| {
-                let mutex = scene.mutex(&clients[task % clients.len()], "a");
+                let mutex = context.mutex(&clients[task % clients.len()], "a");
                 let (inside, last) = (Arc::clone(&inside), Arc::clone(&last));
                 tokio::spawn(async move {
                     for _ in 0..4 {
@@ -42,12 +44,12 @@ cases! {
 
     "MUTEX-FAIR" adapted =>
     /// waiters are admitted in the order in which they joined
-    async fn mutex_is_fair(scene) {
-        let clients = [scene.client().await, scene.client().await];
-        let guard = acquire(&scene.mutex(&clients[0], "a")).await;
+    async fn mutex_is_fair(context) {
+        let clients = [context.client().await, context.client().await];
+        let guard = acquire(&context.mutex(&clients[0], "a")).await;
         let mut waiters = Vec::new();
         for place in 0..6 {
-            waiters.push(queue_up(&scene.mutex(&clients[place % 2], "a"), place + 2).await);
+            waiters.push(queue_up(&context.mutex(&clients[place % 2], "a"), place + 2).await);
         }
         let mut last = guard.token();
         in_time(guard.release().await.expect("released"));
@@ -61,31 +63,32 @@ cases! {
 
     "MUTEX-TRY" adapted =>
     /// a try on a held lock answers none, overtakes nobody and leaves nothing
-    async fn mutex_try_never_waits_or_overtakes(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
-        let guard = acquire(&scene.mutex(&client, "a")).await;
-        assert!(try_acquire(&scene.mutex(&other, "a")).await.is_none());
-        assert_eq!(listing(&scene.mutex(&client, "a")).await.len(), 1, "a refused try left a node");
-        let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
+    async fn mutex_try_never_waits_or_overtakes(context) {
+        let (client, other) = (context.client().await, context.client().await);
+        let guard = acquire(&context.mutex(&client, "a")).await;
+        assert!(try_acquire(&context.mutex(&other, "a")).await.is_none());
+        assert_eq!(listing(&context.mutex(&client, "a")).await.len(), 1, "a refused try left a node");
+        let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
         in_time(guard.release().await.expect("released"));
-        // Free or handed on: whoever waited comes first.
-        assert!(try_acquire(&scene.mutex(&other, "a")).await.is_none(), "overtook");
+        // Free or handed on: a waiter comes first.
+        assert!(try_acquire(&context.mutex(&other, "a")).await.is_none(), "overtook");
         in_time(waiter.guard().await.release().await.expect("released"));
-        let guard = try_acquire(&scene.mutex(&other, "a")).await.expect("free");
+        let guard = try_acquire(&context.mutex(&other, "a")).await.expect("free");
         in_time(guard.release().await.expect("released"));
     }
 
     "MUTEX-TRY" adapted =>
-    /// of several tries at one instant on a free lock one succeeds; at most one where a refused try is seen by others
-    async fn mutex_try_of_several_at_one_instant(scene) {
+    /// of several tries at one instant on a free lock one succeeds; at most one where a refused try
+    /// is seen by others
+    async fn mutex_try_of_several_at_one_instant(context) {
         let mut clients = Vec::new();
         for _ in 0..6 {
-            clients.push(scene.client().await);
+            clients.push(context.client().await);
         }
-        let clean_try = scene.bed.capabilities().clean_try;
-        scene.take_others("a").await;
+        let clean_try = context.testbed.capabilities().clean_try;
+        context.take_others("a").await;
         for round in 0..20 {
-            let tries = clients.iter().map(async |client| try_acquire(&scene.mutex(client, "a")).await);
+            let tries = clients.iter().map(async |client| try_acquire(&context.mutex(client, "a")).await);
             let answers = soon("the answers", join_all(tries)).await;
             let admitted: Vec<_> = answers.into_iter().flatten().collect();
             assert!(admitted.len() <= 1, "round {round}: two at once");
@@ -93,64 +96,67 @@ cases! {
             for guard in admitted {
                 in_time(guard.release().await.expect("released"));
             }
-            assert!(listing(&scene.mutex(&clients[0], "a")).await.is_empty(), "a refused try left a node");
+            assert!(listing(&context.mutex(&clients[0], "a")).await.is_empty(), "a refused try left a node");
         }
     }
 
     "MUTEX-TRY" adapted =>
     /// a try without a server answers Unavailable within the request timeout
-    async fn mutex_try_answers_in_time_without_a_server(scene) {
-        let mut config = scene.config(crate::kit::LONG_TTL);
+    async fn mutex_try_answers_in_time_without_a_server(context) {
+        let mut config = context.config(crate::bounds::LONG_TTL);
         config.request_timeout = NOISE * 2;
-        let client = scene.client_with(&config).await;
-        let held = acquire(&scene.mutex(&client, "b")).await;
+        let client = context.client_with(&config).await;
+        let held = acquire(&context.mutex(&client, "b")).await;
         client.link.cut();
-        // Its release is under way for as long as there is no server, and a try on "b" comes after it.
+        // Its release is under way for as long as there is no server, and a try on "b" comes after
+        // it.
         drop(held);
         for key in ["a", "b"] {
-            let answer = within(config.request_timeout + NOISE, "the answer", scene.mutex(&client, key).try_acquire()).await;
+            let answer = within(config.request_timeout + NOISE, "the answer", context.mutex(&client, key).try_acquire()).await;
             let error = answer.expect_err("no server");
             assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
             assert!(error.is_retryable());
-            assert_eq!((error.operation(), error.key()), (Some(scene.adapter.try_operation()), Some(key)));
+            assert_eq!((error.operation(), error.key()), (Some(context.adapter.try_operation()), Some(key)));
         }
         client.link.heal();
         // A request of the try may have been on its way: nothing may stay of it.
-        in_time(acquire(&scene.mutex(&client, "a")).await.release().await.expect("released"));
+        in_time(acquire(&context.mutex(&client, "a")).await.release().await.expect("released"));
     }
 
     "MUTEX-WITHIN" adapted =>
     /// a total deadline is kept, and nothing stays of what timed out
-    async fn mutex_within_times_out_and_leaves_nothing(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
-        let guard = acquire(&scene.mutex(&client, "a")).await;
+    async fn mutex_within_times_out_and_leaves_nothing(context) {
+        let (client, other) = (context.client().await, context.client().await);
+        let guard = acquire(&context.mutex(&client, "a")).await;
         // Long enough for an answer: without one it would be no timeout.
         let deadline = NOISE;
-        let error = within(deadline + NOISE, "the timeout", scene.mutex(&other, "a").acquire_within(deadline))
+        let error = within(deadline + NOISE, "the timeout", context.mutex(&other, "a").acquire_within(deadline))
             .await
             .expect_err("held");
         assert_eq!(error.kind(), &ErrorKind::Timeout);
         assert_eq!(error.key(), Some("a"));
-        until("its node is gone", || async { listing(&scene.mutex(&client, "a")).await.len() == 1 }).await;
+        until("its node is gone", || async { listing(&context.mutex(&client, "a")).await.len() == 1 }).await;
         in_time(guard.release().await.expect("released"));
-        let guard = soon("acquire", scene.mutex(&other, "a").acquire_within(Duration::from_secs(10))).await.expect("free");
+        let guard = soon("acquire", context.mutex(&other, "a").acquire_within(Duration::from_secs(10))).await.expect("free");
         in_time(guard.release().await.expect("released"));
     }
 
     "MUTEX-WITHIN" adapted =>
-    /// a deadline that passes behind others is a timeout; one that passes while nobody answers is an outage, and says so
-    async fn mutex_within_tells_an_outage_from_others(scene) {
-        let (holder, client, beside) = (scene.client().await, scene.mortal().await, scene.client().await);
-        let guard = acquire(&scene.mutex(&holder, "a")).await;
-        let ttl = client.coordinator.lease().ttl();
-        // Before the loss, and behind it: the place in the queue is lost then, and nobody lets it join anew.
+    /// a deadline that passes behind others is a timeout; one that passes while nobody answers is
+    /// an outage, and says so
+    async fn mutex_within_distinguishes_an_outage_from_contention(context) {
+        let (holder, client, beside) = (context.client().await, context.mortal().await, context.client().await);
+        let guard = acquire(&context.mutex(&holder, "a")).await;
+        let ttl = client.ttl();
+        // Before the loss, and behind it: the place in the queue is lost then, and nobody lets it
+        // join anew.
         for deadline in [ttl * 4 / 5, ttl * 5 / 4] {
             let wait = |client: &Client| {
-                let mutex = scene.mutex(client, "a");
+                let mutex = context.mutex(client, "a");
                 tokio::spawn(async move { mutex.acquire_within(deadline).await })
             };
             let (cut_off, told) = (wait(&client), wait(&beside));
-            until("both stand in the queue", || async { listing(&scene.mutex(&holder, "a")).await.len() == 3 }).await;
+            until("both stand in the queue", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
             client.link.cut();
             let outage = soon("its deadline", cut_off).await.expect("no panic").expect_err("nobody answers");
             assert_eq!((outage.kind(), outage.key()), (&ErrorKind::Unavailable, Some("a")), "{outage}");
@@ -158,16 +164,16 @@ cases! {
             let busy = soon("its deadline", told).await.expect("no panic").expect_err("held");
             assert!(busy.kind() == &ErrorKind::Timeout && busy.cause().is_none(), "{busy}");
             client.link.heal();
-            until("their nodes are gone", || async { listing(&scene.mutex(&holder, "a")).await.len() == 1 }).await;
+            until("their nodes are gone", || async { listing(&context.mutex(&holder, "a")).await.len() == 1 }).await;
         }
         in_time(guard.release().await.expect("released"));
     }
 
     "MUTEX-RELEASE" adapted =>
     /// a release is idempotent, and a released hold says that it is not held
-    async fn mutex_release_is_idempotent(scene) {
-        let client = scene.client().await;
-        let guard = acquire(&scene.mutex(&client, "a")).await;
+    async fn mutex_release_is_idempotent(context) {
+        let client = context.client().await;
+        let guard = acquire(&context.mutex(&client, "a")).await;
         assert!(guard.is_held() && guard.check().is_ok());
         assert_eq!(guard.release().await.expect("released"), Release::Released);
         assert_eq!(guard.release().await.expect("released"), Release::Released);
@@ -176,18 +182,18 @@ cases! {
         assert_eq!(soon("the end", guard.lost()).await, Ended::Released);
         let unguarded = guard.run(async { panic!("polled though nothing guards it") }).await;
         assert_eq!(unguarded.map_err(|error| error.lost_reason()), Err::<(), _>(Some(LostReason::Released)));
-        let next = try_acquire(&scene.mutex(&client, "a")).await.expect("free");
+        let next = try_acquire(&context.mutex(&client, "a")).await.expect("free");
         drop(guard);
         assert!(next.is_held(), "dropping the old guard touched the new one");
-        assert!(try_acquire(&scene.mutex(&client, "a")).await.is_none());
+        assert!(try_acquire(&context.mutex(&client, "a")).await.is_none());
         in_time(next.release().await.expect("released"));
     }
 
     "MUTEX-RUN" adapted =>
     /// run gives the work's output, and drops the work when the hold is lost
-    async fn mutex_run_is_dropped_at_the_loss(scene) {
-        let client = scene.mortal().await;
-        let guard = acquire(&scene.mutex(&client, "a")).await;
+    async fn mutex_run_is_dropped_at_the_loss(context) {
+        let client = context.mortal().await;
+        let guard = acquire(&context.mutex(&client, "a")).await;
         assert_eq!(guard.run(async { 7 }).await.expect("held"), 7);
         let alive = Arc::new(());
         let work = {
@@ -198,7 +204,7 @@ cases! {
             }
         };
         client.link.cut();
-        let lost = within(scene.recovery(&client), "the loss", guard.run(work)).await.expect_err("lost");
+        let lost = within(context.recovery(&client), "the loss", guard.run(work)).await.expect_err("lost");
         assert_eq!((lost.key(), lost.lost_reason()), (Some("a"), Some(LostReason::Expired)));
         assert_eq!(Arc::strong_count(&alive), 1, "the work was dropped");
         client.link.heal();
@@ -206,9 +212,9 @@ cases! {
 
     "MUTEX-OPTIONS" adapted =>
     /// bad options are refused at once, by name
-    async fn mutex_bad_options_are_refused(scene) {
-        let client = scene.client().await;
-        let mutex = scene.mutex(&client, "a");
+    async fn mutex_bad_options_are_refused(context) {
+        let client = context.client().await;
+        let mutex = context.mutex(&client, "a");
         for (options, argument) in [
             (Acquire::new().within(Duration::ZERO), "deadline"),
             (Acquire::new().max_hold(Duration::ZERO), "max_hold"),
@@ -223,8 +229,8 @@ cases! {
 
     "CAPABILITIES" =>
     /// a client says of its backend what the testbed expects of it
-    async fn capabilities_are_what_was_promised(scene) {
-        let client = scene.client().await;
-        assert_eq!(client.coordinator.capabilities(), scene.bed.capabilities());
+    async fn capabilities_are_what_was_promised(context) {
+        let client = context.client().await;
+        assert_eq!(client.coordinator.capabilities(), context.testbed.capabilities());
     }
 }

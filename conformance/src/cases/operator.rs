@@ -6,16 +6,20 @@ use latchwork_core::{ErrorKind, Hold, LostReason, Release};
 
 use super::rwlock::rwlock;
 use super::semaphore::{permits, semaphore};
+use crate::actions::{acquire, in_time, listing, queue_up};
+use crate::bounds::NOISE;
 use crate::case::cases;
+use crate::context::Context;
 use crate::exclusive::{Guard, Lock};
-use crate::kit::{NOISE, Scene, acquire, in_time, listing, queue_up, soon, within};
+use crate::waits::{soon, within};
 
 cases! {
     "NODE-GONE" adapted =>
-    /// a forced release frees the lock for the next; its victim, a holder or a waiter, hears `Revoked` at once
-    async fn node_gone_by_a_forced_release_is_told(scene) {
-        let (client, operator) = (scene.client().await, scene.client().await);
-        let (here, there) = (scene.mutex(&client, "a"), scene.mutex(&operator, "a"));
+    /// a forced release frees the lock for the next; its victim, a holder or a waiter, hears
+    /// `Revoked` at once
+    async fn node_gone_by_a_forced_release_is_reported(context) {
+        let (client, operator) = (context.client().await, context.client().await);
+        let (here, there) = (context.mutex(&client, "a"), context.mutex(&operator, "a"));
         let guard = acquire(&here).await;
         let victim = queue_up(&here, 2).await;
         let next = queue_up(&there, 3).await;
@@ -37,9 +41,9 @@ cases! {
     }
 
     "NODE-GONE" =>
-    /// it is the same of readers and of permits: whom it makes room for comes in
-    async fn node_gone_by_a_forced_release_makes_room(scene) {
-        let (client, operator) = (scene.client().await, scene.client().await);
+    /// it is the same of readers and of permits: the node that it makes room for comes in
+    async fn node_gone_by_a_forced_release_makes_room(context) {
+        let (client, operator) = (context.client().await, context.client().await);
         let reader = soon("read", rwlock(&client, "a").read()).await.expect("acquired");
         let there = rwlock(&operator, "a");
         let writer = tokio::spawn({ let there = there.clone(); async move { there.write().await } });
@@ -56,15 +60,16 @@ cases! {
     }
 
     "NODE-LEAVE-OWN" adapted =>
-    /// a release tells what the server says: whom another's hand removed unknown to it, and another has held since, was lost
-    async fn node_leave_own_tells_of_a_removal(scene) {
+    /// a release answers what the server says: a hold that was removed from outside, and followed
+    /// by another, was lost
+    async fn node_leave_own_reports_a_removal(context) {
         for forced in [true, false] {
-            let (client, operator) = (scene.client().await, scene.client().await);
-            let there = scene.mutex(&operator, "a");
-            let guard = acquire(&scene.mutex(&client, "a")).await;
-            // What the server tells of it comes behind the release, where it is told over this link.
+            let (client, operator) = (context.client().await, context.client().await);
+            let there = context.mutex(&operator, "a");
+            let guard = acquire(&context.mutex(&client, "a")).await;
+            // The server's event comes behind the release, where it comes over this link.
             client.link.delay(SLOW);
-            take_away(scene, &there, &guard, forced).await;
+            take_away(context, &there, &guard, forced).await;
             let next = acquire(&there).await;
             let answer = soon("release", guard.release()).await.expect("answered");
             assert_eq!(answer, Release::AlreadyLost(LostReason::Revoked), "forced: {forced}");
@@ -75,13 +80,14 @@ cases! {
     }
 
     "NODE-LEAVE-OWN" adapted =>
-    /// whom another's hand removed, and whose release has lost its reply besides, is never told that it was held until then
-    async fn node_leave_own_never_guesses(scene) {
-        let (client, operator) = (scene.client().await, scene.client().await);
-        let there = scene.mutex(&operator, "a");
-        let guard = acquire(&scene.mutex(&client, "a")).await;
+    /// a hold that was removed from outside, and whose release has lost its reply besides, never
+    /// hears that it was held until then
+    async fn node_leave_own_never_guesses(context) {
+        let (client, operator) = (context.client().await, context.client().await);
+        let there = context.mutex(&operator, "a");
+        let guard = acquire(&context.mutex(&client, "a")).await;
         client.link.delay(SLOW);
-        take_away(scene, &there, &guard, false).await;
+        take_away(context, &there, &guard, false).await;
         let mut dropped = client.link.drop_reply("a");
         match soon("release", guard.release()).await {
             Ok(release) => assert_eq!(release, Release::AlreadyLost(LostReason::Revoked)),
@@ -96,10 +102,10 @@ cases! {
 const SLOW: Duration = Duration::from_millis(600);
 
 /// By an operator's forced release, or past the library.
-async fn take_away(scene: &Scene, there: &Lock, guard: &Guard, forced: bool) {
+async fn take_away(context: &Context, there: &Lock, guard: &Guard, forced: bool) {
     let sequence = guard.token().sequence();
     match forced {
         true => assert!(soon("force", there.force_release(sequence)).await.expect("answered")),
-        false => scene.stage.remove(&scene.queue("a"), sequence).await.expect("removed"),
+        false => context.fixture.remove(&context.queue("a"), sequence).await.expect("removed"),
     }
 }

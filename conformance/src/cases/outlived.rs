@@ -1,4 +1,5 @@
-//! Clients whose runtime is not driven or is gone, and servers that stay away: every answer comes within its bound.
+//! Clients whose runtime is not driven or is gone, and servers that stay away: every answer comes
+//! within its bound.
 
 use std::thread;
 
@@ -6,31 +7,36 @@ use latchwork_core::{ErrorKind, Hold};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
+use crate::actions::{acquire, in_time, mutex, queue_up};
+use crate::bounds::NOISE;
 use crate::case::cases;
+use crate::context::Context;
 use crate::exclusive::Guard;
-use crate::kit::{NOISE, Scene, acquire, in_time, mutex, queue_up, soon, within};
 use crate::testbed::Client;
+use crate::waits::{soon, within};
 
 cases! {
     "LEASE-CLOSE" =>
-    /// a close from another runtime, while nobody drives the one that connected, answers within two request timeouts
-    async fn lease_close_from_another_runtime_is_bounded(scene) {
-        let Some((home, client, guard)) = elsewhere(scene) else { return };
-        let (bound, began) = (scene.stage.config().request_timeout * 2 + NOISE, Instant::now());
+    /// a close from another runtime, while nobody drives the one that connected, answers within two
+    /// request timeouts
+    async fn lease_close_from_another_runtime_is_bounded(context) {
+        let Some((home, client, guard)) = elsewhere(context) else { return };
+        let (bound, began) = (context.fixture.config().request_timeout * 2 + NOISE, Instant::now());
         let closed = within(bound, "the close", client.coordinator.close()).await;
         if let Err(error) = closed {
             assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
         }
         assert!(!guard.is_held(), "told when the client ends");
-        eprintln!("{}: closed from another runtime in {:?}", scene.bed.name(), began.elapsed());
-        goes_on(scene, &client).await;
+        eprintln!("{}: closed from another runtime in {:?}", context.testbed.name(), began.elapsed());
+        goes_on(context, &client).await;
         home.shutdown_background();
     }
 
-    "LEASE-KEEPER" =>
-    /// a client that outlives its runtime says so at once, and what it holds is lost at its deadline
-    async fn lease_keeper_gone_with_its_runtime_is_told_at_once(scene) {
-        let Some((home, client, guard)) = elsewhere(scene) else { return };
+    "LEASE-RENEWAL" =>
+    /// a client that outlives its runtime says so at once, and what it holds is lost at its
+    /// deadline
+    async fn lease_renewal_gone_with_its_runtime_is_reported_at_once(context) {
+        let Some((home, client, guard)) = elsewhere(context) else { return };
         home.shutdown_background();
         let lock = mutex(&client, "other");
         let error = within(NOISE, "the answer", lock.acquire()).await.expect_err("nobody renews");
@@ -39,16 +45,17 @@ cases! {
         assert_eq!(error.kind(), &ErrorKind::RuntimeGone, "{error}");
         let error = within(NOISE, "the answer", guard.release()).await.expect_err("nobody gives back");
         assert_eq!(error.kind(), &ErrorKind::RuntimeGone, "{error}");
-        goes_on(scene, &client).await;
+        goes_on(context, &client).await;
     }
 
     "LEASE-STATE" adapted =>
-    /// from a server that stays away a waiter hears after a TTL and a request timeout, and a release by the hold's deadline
-    async fn lease_state_silence_is_waited_for_within_its_bound(scene) {
-        let (client, other) = (scene.mortal().await, scene.client().await);
-        let (held, mine) = (acquire(&scene.mutex(&other, "a")).await, acquire(&scene.mutex(&client, "b")).await);
-        let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
-        let (ttl, one) = (client.coordinator.lease().ttl(), scene.stage.config().request_timeout);
+    /// from a server that stays away a waiter hears after a TTL and a request timeout, and a
+    /// release by the hold's deadline
+    async fn lease_state_silence_is_waited_for_within_its_bound(context) {
+        let (client, other) = (context.mortal().await, context.client().await);
+        let (held, mine) = (acquire(&context.mutex(&other, "a")).await, acquire(&context.mutex(&client, "b")).await);
+        let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
+        let (ttl, one) = (client.ttl(), context.fixture.config().request_timeout);
         client.link.cut();
         let released = within(ttl + NOISE, "the end of the release", mine.release());
         let waited = within(ttl + one + NOISE, "the end of the wait", waiter.outcome());
@@ -62,16 +69,16 @@ cases! {
 }
 
 /// A client of a runtime that nobody drives from now on, and what it holds.
-fn elsewhere(scene: &Scene) -> Option<(Runtime, Client, Guard)> {
-    if scene.bed.is_paused() {
-        scene.leave_out("one runtime");
+fn elsewhere(context: &Context) -> Option<(Runtime, Client, Guard)> {
+    if context.testbed.is_paused() {
+        context.leave_out("one runtime");
         return None;
     }
     thread::scope(|threads| {
         let connecting = threads.spawn(|| {
             let home = Builder::new_current_thread().enable_all().build().expect("a runtime");
             let (client, guard) = home.block_on(async {
-                let client = scene.mortal().await;
+                let client = context.mortal().await;
                 let guard = acquire(&mutex(&client, "a")).await;
                 (client, guard)
             });
@@ -82,8 +89,8 @@ fn elsewhere(scene: &Scene) -> Option<(Runtime, Client, Guard)> {
 }
 
 /// What the client held is somebody else's, within the bound of every lease.
-async fn goes_on(scene: &Scene, client: &Client) {
-    let other = scene.client().await;
-    let next = within(scene.recovery(client), "the next admission", mutex(&other, "a").acquire()).await;
+async fn goes_on(context: &Context, client: &Client) {
+    let other = context.client().await;
+    let next = within(context.recovery(client), "the next admission", mutex(&other, "a").acquire()).await;
     in_time(next.expect("acquired").release().await.expect("released"));
 }

@@ -5,20 +5,21 @@ use std::time::Duration;
 use latchwork_core::{Config, ErrorKind, Hold, Token};
 use tokio::time::Instant;
 
+use crate::actions::{acquire, in_time, listing, queue_up};
+use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
 use crate::case::cases;
 use crate::contender::Contender;
-use crate::kit::{
-    LONG_TTL, NOISE, SHORT_TTL, Scene, acquire, in_time, listing, queue_up, soon, until, within,
-};
+use crate::context::Context;
 use crate::order::{Early, Event, Way};
 use crate::testbed::Fault;
+use crate::waits::{soon, until, within};
 
 /// The configuration of a client process, or `None` where the testbed has no processes and says so.
-pub(super) fn processes(scene: &Scene, ttl: Duration) -> Option<Config> {
-    let config = scene.stage.process_config();
-    assert_eq!(config.is_some(), scene.can(Fault::Processes), "the testbed says what it can");
+pub(super) fn processes(context: &Context, ttl: Duration) -> Option<Config> {
+    let config = context.fixture.process_config();
+    assert_eq!(config.is_some(), context.can(Fault::Processes), "the testbed says what it can");
     if config.is_none() {
-        scene.leave_out("one process");
+        context.leave_out("one process");
     }
     config.map(|mut config| {
         config.ttl = ttl;
@@ -29,43 +30,45 @@ pub(super) fn processes(scene: &Scene, ttl: Duration) -> Option<Config> {
 cases! {
     "NODE-DEATH" adapted =>
     /// a holder process that is killed is followed by the next within TTL and bound
-    async fn process_killed_while_holding(scene) {
-        let Some(config) = processes(scene, SHORT_TTL) else { return };
-        let client = scene.mortal().await;
-        let mut victim = Contender::start(scene, &config, "a").await;
+    async fn process_killed_while_holding(context) {
+        let Some(config) = processes(context, SHORT_TTL) else { return };
+        let client = context.mortal().await;
+        let mut victim = Contender::start(context, &config, "a").await;
         let Event::Held { token, .. } = victim.next().await else { panic!("holds first") };
-        let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
+        let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
         victim.kill().await;
-        let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
+        let next = within(context.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         assert!(next.token() > token);
         in_time(next.release().await.expect("released"));
     }
 
     "NODE-DEATH" adapted =>
-    /// a process that is killed while waiting in mid-queue stands in nobody's way longer than its lease
-    async fn process_killed_while_waiting_in_mid_queue(scene) {
-        let Some(config) = processes(scene, SHORT_TTL) else { return };
-        let client = scene.mortal().await;
-        let guard = acquire(&scene.mutex(&client, "a")).await;
-        let mut victim = Contender::start(scene, &config, "a").await;
-        until("the process waits", || async { listing(&scene.mutex(&client, "a")).await.len() == 2 }).await;
-        let waiter = queue_up(&scene.mutex(&client, "a"), 3).await;
+    /// a process that is killed while waiting in mid-queue stands in nobody's way longer than its
+    /// lease
+    async fn process_killed_while_waiting_in_mid_queue(context) {
+        let Some(config) = processes(context, SHORT_TTL) else { return };
+        let client = context.mortal().await;
+        let guard = acquire(&context.mutex(&client, "a")).await;
+        let mut victim = Contender::start(context, &config, "a").await;
+        until("the process waits", || async { listing(&context.mutex(&client, "a")).await.len() == 2 }).await;
+        let waiter = queue_up(&context.mutex(&client, "a"), 3).await;
         victim.kill().await;
         in_time(guard.release().await.expect("released"));
-        let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
+        let next = within(context.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         in_time(next.release().await.expect("released"));
     }
 
     "LEASE-DEADLINE" adapted =>
-    /// a holder process that is stopped past its TTL and continued knows at its first call, and its fenced write is refused
-    async fn process_stopped_past_its_ttl_knows_at_the_first_call(scene) {
-        let Some(config) = processes(scene, SHORT_TTL) else { return };
-        let client = scene.mortal().await;
-        let mut sleeper = Contender::start(scene, &config, "a").await;
+    /// a holder process that is stopped past its TTL and continued knows at its first call, and its
+    /// fenced write is refused
+    async fn process_stopped_past_its_ttl_knows_at_the_first_call(context) {
+        let Some(config) = processes(context, SHORT_TTL) else { return };
+        let client = context.mortal().await;
+        let mut sleeper = Contender::start(context, &config, "a").await;
         let Event::Held { token: stale, .. } = sleeper.next().await else { panic!("holds first") };
-        let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
+        let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
         sleeper.stop();
-        let next = within(scene.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
+        let next = within(context.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
         let mut resource = Resource::default();
         assert!(resource.write(next.token(), "next"), "the next holder writes");
         // Asked while it is stopped, so that this is the first thing it does.
@@ -85,38 +88,40 @@ cases! {
 
     "LEASE-CLOSE" adapted =>
     /// a process that ends in order leaves at once
-    async fn process_that_ends_in_order_leaves_at_once(scene) {
-        let Some(config) = processes(scene, SHORT_TTL) else { return };
-        let client = scene.client().await;
-        let mut holder = Contender::start(scene, &config, "a").await;
+    async fn process_that_ends_in_order_leaves_at_once(context) {
+        let Some(config) = processes(context, SHORT_TTL) else { return };
+        let client = context.client().await;
+        let mut holder = Contender::start(context, &config, "a").await;
         assert!(matches!(holder.next().await, Event::Held { .. }));
-        let error = scene.mutex(&client, "a").acquire_within(NOISE).await;
+        let error = context.mutex(&client, "a").acquire_within(NOISE).await;
         assert_eq!(error.expect_err("held by another process").kind(), &ErrorKind::Timeout);
         holder.release().await;
-        in_time(acquire(&scene.mutex(&client, "a")).await.release().await.expect("released"));
+        in_time(acquire(&context.mutex(&client, "a")).await.release().await.expect("released"));
     }
 
     "LEASE-CLOSE" adapted =>
-    /// a process whose work ends early, by an error while it holds, gives everything back first where it closes behind its work
-    async fn process_whose_work_fails_leaves_at_once(scene) {
-        ends_early(scene, Way::Error).await;
+    /// a process whose work ends early, by an error while it holds, gives everything back first
+    /// where it closes behind its work
+    async fn process_whose_work_fails_leaves_at_once(context) {
+        ends_early(context, Way::Error).await;
     }
 
     "LEASE-CLOSE" adapted =>
-    /// a process whose work panics while it holds gives everything back first where it closes behind its work
-    async fn process_whose_work_panics_leaves_at_once(scene) {
-        ends_early(scene, Way::Panic).await;
+    /// a process whose work panics while it holds gives everything back first where it closes
+    /// behind its work
+    async fn process_whose_work_panics_leaves_at_once(context) {
+        ends_early(context, Way::Panic).await;
     }
 }
 
-async fn ends_early(scene: &Scene, by: Way) {
+async fn ends_early(context: &Context, by: Way) {
     // The control is the same work without the close: what it left must be seen to cost.
     for (closes, ttl) in [(true, LONG_TTL), (false, SHORT_TTL)] {
-        let Some(config) = processes(scene, ttl) else { return };
-        let client = scene.client().await;
-        let mut ending = Contender::ending_early(scene, &config, "a", Early { by, closes }).await;
+        let Some(config) = processes(context, ttl) else { return };
+        let client = context.client().await;
+        let mut ending = Contender::ending_early(context, &config, "a", Early { by, closes }).await;
         assert!(matches!(ending.next().await, Event::Held { .. }));
-        let waiter = queue_up(&scene.mutex(&client, "a"), 2).await;
+        let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
         let from = Instant::now();
         assert_eq!(ending.end_early().await, Some(by.code()), "the way out of its work is its own");
         let next = waiter.guard().await;

@@ -6,16 +6,17 @@ use futures_util::FutureExt;
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{ErrorKind, Hold, Kind, LostReason, Owner, Release};
 
+use crate::actions::{acquire, in_time, listing, mutex, reentrant, try_acquire};
+use crate::bounds::NOISE;
 use crate::case::cases;
-use crate::kit::{
-    NOISE, acquire, in_time, listing, mutex, queue_of, reentrant, soon, try_acquire, until, within,
-};
+use crate::waits::{soon, until, within};
 
 cases! {
     "REENTRY-OWNER" =>
-    /// an owner is given or at hand in the task, never made up; another owner waits, in the same process too
-    async fn reentry_owner_is_explicit(scene) {
-        let client = scene.client().await;
+    /// an owner is given or at hand in the task, never made up; another owner waits, in the same
+    /// process too
+    async fn reentry_owner_is_explicit(context) {
+        let client = context.client().await;
         let lock = reentrant(&client, "a");
         let error = lock.acquire().await.expect_err("no owner");
         assert_eq!(error.kind(), &ErrorKind::NoOwner, "{error}");
@@ -34,9 +35,10 @@ cases! {
     }
 
     "REENTRY-OWNER" =>
-    /// bad options are refused at once, by name, also of an owner who holds and would only enter again
-    async fn reentry_owner_gets_bad_options_refused(scene) {
-        let client = scene.client().await;
+    /// bad options are refused at once, by name, also of an owner that holds and would only enter
+    /// again
+    async fn reentry_owner_gets_bad_options_refused(context) {
+        let client = context.client().await;
         let (held, owner) = (reentrant(&client, "held"), Owner::new("one"));
         let outer = soon("acquire", held.acquire_as(&owner)).await.expect("acquired");
         for (options, argument) in [
@@ -55,8 +57,8 @@ cases! {
 
     "REENTRY-COUNT" =>
     /// a re-entry needs no server and keeps the token; the last release frees the node
-    async fn reentry_count_is_kept_locally(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
+    async fn reentry_count_is_kept_locally(context) {
+        let (client, other) = (context.client().await, context.client().await);
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         let outer = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired");
         client.link.cut();
@@ -80,15 +82,16 @@ cases! {
     }
 
     "REENTRY-LOSS" =>
-    /// all holds of a lost node are lost together; what is acquired after that is new, and the old guards do not touch it
-    async fn reentry_loss_is_common_and_final(scene) {
-        let client = scene.mortal().await;
+    /// all holds of a lost node are lost together; what is acquired after that is new, and the old
+    /// guards do not touch it
+    async fn reentry_loss_is_common_and_final(context) {
+        let client = context.mortal().await;
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         let outer = soon("acquire", lock.acquire_as(&owner)).await.expect("acquired");
         let inner = lock.acquire_as(&owner).await.expect("again");
-        let queue = queue_of(scene, Kind::Mutex, "a");
-        scene.stage.remove(&queue, outer.token().sequence()).await.expect("removed");
-        let bound = client.coordinator.lease().ttl() + NOISE;
+        let queue = context.queue_of(Kind::Mutex, "a");
+        context.fixture.remove(&queue, outer.token().sequence()).await.expect("removed");
+        let bound = client.ttl() + NOISE;
         for guard in [&outer, &inner] {
             assert_eq!(within(bound, "the loss", guard.lost()).await.reason(), LostReason::Revoked);
             assert!(!guard.is_held());
@@ -106,10 +109,10 @@ cases! {
     }
 
     "REENTRY-RACE" =>
-    /// tasks of one owner that acquire at once make one node; it keeps its place when the one that began is dropped, and goes
-    /// when nobody waits for it any more
-    async fn reentry_race_makes_one_node(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
+    /// tasks of one owner that acquire at once make one node; it keeps its place when the one that
+    /// began is dropped, and goes when nobody waits for it any more
+    async fn reentry_race_makes_one_node(context) {
+        let (client, other) = (context.client().await, context.client().await);
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         let elsewhere = acquire(&mutex(&other, "a")).await;
         let mut waiting: Vec<_> = (0..4).map(|_| Box::pin(lock.acquire_as(&owner))).collect();
@@ -118,7 +121,8 @@ cases! {
         }
         until("it stands in the queue", || async { listing(&mutex(&other, "a")).await.len() == 2 }).await;
         let node = listing(&mutex(&other, "a")).await[1].sequence;
-        // The one that began, and one that joined it and is dropped between its admission and its next poll.
+        // The one that began, and one that joined it and is dropped between its admission and its
+        // next poll.
         drop(waiting.remove(0));
         let never_polled = waiting.remove(0);
         in_time(elsewhere.release().await.expect("released"));
@@ -140,9 +144,10 @@ cases! {
     }
 
     "REENTRY-RACE" =>
-    /// an acquisition that is kept and not polled, in a `select!` say, keeps no other task of its owner waiting
-    async fn reentry_race_with_one_that_nobody_polls(scene) {
-        let (client, other) = (scene.client().await, scene.client().await);
+    /// an acquisition that is kept and not polled, in a `select!` say, keeps no other task of its
+    /// owner waiting
+    async fn reentry_race_with_one_that_nobody_polls(context) {
+        let (client, other) = (context.client().await, context.client().await);
         let (lock, owner) = (reentrant(&client, "a"), Owner::new("one"));
         // So that no request is answered within a poll.
         client.link.delay(Duration::from_millis(20));

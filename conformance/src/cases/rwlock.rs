@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use latchwork_core::recipes::RwLock;
 
+use crate::actions::in_time;
 use crate::case::cases;
-use crate::kit::{in_time, soon, until};
 use crate::testbed::Client;
+use crate::waits::{soon, until};
 
 pub(super) fn rwlock(client: &Client, key: &str) -> RwLock {
     client.coordinator.rwlock(key).expect("a good key")
@@ -21,8 +22,8 @@ pub(super) async fn stands(lock: &RwLock, nodes: usize) {
 cases! {
     "RWLOCK-ORDER" =>
     /// W R R W R: admitted in order, the readers together
-    async fn rwlock_admits_in_order_and_readers_together(scene) {
-        let (one, two) = (scene.client().await, scene.client().await);
+    async fn rwlock_admits_in_order_and_readers_together(context) {
+        let (one, two) = (context.client().await, context.client().await);
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         let first = soon("write", here.write()).await.expect("acquired");
         let reads = |lock: &RwLock| tokio::spawn({ let lock = lock.clone(); async move { lock.read().await } });
@@ -49,8 +50,8 @@ cases! {
 
     "RWLOCK-CANCEL" =>
     /// a writer that gives up in the middle lets the readers behind it in, beside those that hold
-    async fn rwlock_a_cancelled_writer_lets_readers_in(scene) {
-        let (one, two) = (scene.client().await, scene.client().await);
+    async fn rwlock_a_cancelled_writer_lets_readers_in(context) {
+        let (one, two) = (context.client().await, context.client().await);
         let (here, there) = (rwlock(&one, "a"), rwlock(&two, "a"));
         let holding = soon("read", here.read()).await.expect("acquired");
         let writer = tokio::spawn({ let lock = there.clone(); async move { lock.write().await } });
@@ -73,8 +74,8 @@ cases! {
 
     "RWLOCK-EXCLUSION" =>
     /// many readers and writers on several clients: a writer is always alone
-    async fn rwlock_writers_are_alone(scene) {
-        let clients = [scene.client().await, scene.client().await];
+    async fn rwlock_writers_are_alone(context) {
+        let clients = [context.client().await, context.client().await];
         // Readers count up, a writer takes it to -1.
         let inside = Arc::new(AtomicI32::new(0));
         let tasks: Vec<_> = (0..9)

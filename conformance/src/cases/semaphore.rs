@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use latchwork_core::ErrorKind;
 use latchwork_core::recipes::{Permit, Semaphore};
 
+use crate::actions::in_time;
 use crate::case::cases;
-use crate::kit::{in_time, soon, until};
 use crate::testbed::Client;
+use crate::waits::{soon, until};
 
 pub(super) fn semaphore(client: &Client, key: &str, limit: u32) -> Semaphore {
     client.coordinator.semaphore(key, limit).expect("a good key and limit")
@@ -21,9 +22,9 @@ pub(super) async fn permits(semaphore: &Semaphore, weight: u32) -> Permit {
 cases! {
     "SEMAPHORE-LIMIT" =>
     /// many tasks on several clients never hold more than the limit, and never a part of a weight
-    async fn semaphore_never_exceeds_its_limit(scene) {
+    async fn semaphore_never_exceeds_its_limit(context) {
         const LIMIT: u32 = 3;
-        let clients = [scene.client().await, scene.client().await];
+        let clients = [context.client().await, context.client().await];
         let taken = Arc::new(AtomicU32::new(0));
         let tasks: Vec<_> = (0..8)
             .map(|task| {
@@ -47,9 +48,10 @@ cases! {
     }
 
     "SEMAPHORE-ORDER" =>
-    /// with a limit of two, holders A and B and a waiter C: C is admitted whichever of the two leaves
-    async fn semaphore_admits_whoever_leaves(scene) {
-        let (one, two, three) = (scene.client().await, scene.client().await, scene.client().await);
+    /// with a limit of two, holders A and B and a waiter C: C is admitted whichever of the two
+    /// leaves
+    async fn semaphore_admits_whoever_leaves(context) {
+        let (one, two, three) = (context.client().await, context.client().await, context.client().await);
         for first_leaves in [true, false] {
             let key = if first_leaves { "a" } else { "b" };
             let a = permits(&semaphore(&one, key, 2), 1).await;
@@ -70,8 +72,8 @@ cases! {
 
     "SEMAPHORE-CONFLICT" =>
     /// a client with another limit than the stored one gets `Conflict`, and leaves nothing
-    async fn semaphore_another_limit_is_a_conflict(scene) {
-        let (one, other) = (scene.client().await, scene.client().await);
+    async fn semaphore_another_limit_is_a_conflict(context) {
+        let (one, other) = (context.client().await, context.client().await);
         let held = permits(&semaphore(&one, "a", 2), 1).await;
         let error = soon("acquire", semaphore(&other, "a", 3).acquire(1)).await.expect_err("another limit");
         assert_eq!(error.kind(), &ErrorKind::Conflict, "{error}");
@@ -87,8 +89,8 @@ cases! {
 
     "SEMAPHORE-ARGUMENTS" =>
     /// no permits, no weight and a weight above the limit are refused at once, by name
-    async fn semaphore_bad_arguments_are_refused(scene) {
-        let client = scene.client().await;
+    async fn semaphore_bad_arguments_are_refused(context) {
+        let client = context.client().await;
         client.link.cut();
         let error = client.coordinator.semaphore("a", 0).expect_err("no permits");
         assert_eq!(error.argument(), Some("limit"), "{error}");

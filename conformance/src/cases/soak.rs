@@ -4,65 +4,83 @@ use std::time::Duration;
 
 use latchwork_core::decide::Claim;
 
-use super::process::processes;
+use super::process;
+use crate::bounds::LONG_TTL;
 use crate::case::cases;
 use crate::contender::Contender;
-use crate::kit::{LONG_TTL, Scene};
+use crate::context::Context;
+use crate::hold_record::{HoldRecord, in_order_of_tokens, none_overlap};
 use crate::order::{Event, Soak, SoakKind};
-use crate::stint::{Stint, in_order_of_tokens, none_overlap};
 
 const PROCESSES: usize = 4;
 const SECONDS: u64 = 30;
 const TASKS: usize = 50;
 const LIMIT: u32 = 5;
+const KEYS: usize = 6;
 
 cases! {
     "MUTEX-EXCLUSION" adapted alone long =>
-    /// 200 tasks over 4 client processes for 30 seconds: no overlap, tokens strictly rising in the order of holding, all served
-    async fn soak_200_tasks_in_4_processes(scene) {
-        let stints = soak(scene, SoakKind::Exclusive).await;
+    /// 200 tasks over 4 client processes for 30 seconds: no overlap, tokens strictly rising in the
+    /// order of holding, all served
+    async fn soak_200_tasks_in_4_processes(context) {
+        let records = soak(context, of(SoakKind::Exclusive), PROCESSES).await;
         // FIFO by sequence number: the order of tokens is the order of holding.
-        judged(in_order_of_tokens(&stints));
-        judged(none_overlap(&stints, LIMIT));
+        judged(in_order_of_tokens(&records));
+        judged(none_overlap(&records, LIMIT));
     }
 
     "RWLOCK-EXCLUSION" alone long =>
-    /// readers and writers by 200 tasks over 4 client processes for 30 seconds: nobody beside a writer, writers and readers in the
-    /// order of their tokens, both served everywhere
-    async fn soak_readers_and_writers_in_4_processes(scene) {
-        let stints = soak(scene, SoakKind::ReadWrite).await;
-        judged(in_order_of_tokens(&stints));
-        judged(none_overlap(&stints, LIMIT));
+    /// readers and writers by 200 tasks over 4 client processes for 30 seconds: nobody beside a
+    /// writer, writers and readers in the order of their tokens, both served everywhere
+    async fn soak_readers_and_writers_in_4_processes(context) {
+        let records = soak(context, of(SoakKind::ReadWrite), PROCESSES).await;
+        judged(in_order_of_tokens(&records));
+        judged(none_overlap(&records, LIMIT));
     }
 
     "SEMAPHORE-LIMIT" alone long =>
-    /// permits in weights from 1 to the limit of 5, by 200 tasks over 4 client processes for 30 seconds: never more than the limit,
-    /// every weight served everywhere
-    async fn soak_weighted_permits_in_4_processes(scene) {
-        let stints = soak(scene, SoakKind::Permits { limit: LIMIT }).await;
-        judged(none_overlap(&stints, LIMIT));
+    /// permits in weights from 1 to the limit of 5, by 200 tasks over 4 client processes for 30
+    /// seconds: never more than the limit, every weight served everywhere
+    async fn soak_weighted_permits_in_4_processes(context) {
+        let records = soak(context, of(SoakKind::Permits { limit: LIMIT }), PROCESSES).await;
+        judged(none_overlap(&records, LIMIT));
+    }
+
+    "MULTI-ORDER" alone long =>
+    /// random pairs out of 6 keys in random order, by 8 client processes for 30 seconds: no
+    /// deadlock, nobody beside another, every key in the order of its tokens
+    async fn soak_random_pairs_in_8_processes(context) {
+        let records = soak(context, Soak { tasks: 2, pairs_of: Some(KEYS), ..of(SoakKind::Exclusive) }, 8).await;
+        for key in 0..KEYS {
+            let of_key: Vec<_> = records.iter().filter(|record| record.key == key).copied().collect();
+            judged(in_order_of_tokens(&of_key));
+            judged(none_overlap(&of_key, 1));
+        }
     }
 }
 
+fn of(kind: SoakKind) -> Soak {
+    Soak { tasks: TASKS, seconds: SECONDS, kind, pairs_of: None }
+}
+
 /// What the processes say of a soak; nothing where the testbed has none.
-async fn soak(scene: &Scene, kind: SoakKind) -> Vec<Stint> {
-    let Some(config) = processes(scene, LONG_TTL) else { return Vec::new() };
-    let order = Soak { tasks: TASKS, seconds: SECONDS, kind };
+async fn soak(context: &Context, soak: Soak, processes: usize) -> Vec<HoldRecord> {
+    let Some(config) = process::processes(context, LONG_TTL) else { return Vec::new() };
     let mut contenders = Vec::new();
-    for _ in 0..PROCESSES {
-        contenders.push(Contender::soaking(scene, &config, "soak", order).await);
+    for _ in 0..processes {
+        contenders.push(Contender::soaking(context, &config, "soak", soak).await);
     }
     let mut all = Vec::new();
-    for stints in futures_util::future::join_all(contenders.into_iter().map(stints_of)).await {
-        for claim in claims(kind) {
-            assert!(stints.iter().any(|stint| stint.claim == claim), "a process never held as {claim:?}");
+    for records in futures_util::future::join_all(contenders.into_iter().map(records_of)).await {
+        for claim in claims(soak.kind) {
+            assert!(records.iter().any(|record| record.claim == claim), "a process never held as {claim:?}");
         }
-        all.extend(stints);
+        all.extend(records);
     }
     eprintln!(
-        "{} as {}, {kind:?}: {} grants in {SECONDS} s by {PROCESSES} processes",
-        scene.bed.name(),
-        scene.adapter,
+        "{} as {}, {soak:?}: {} grants in {SECONDS} s by {processes} processes",
+        context.testbed.name(),
+        context.adapter,
         all.len()
     );
     all
@@ -84,17 +102,17 @@ pub(super) fn judged(verdict: Result<(), String>) {
 }
 
 /// All that one process reports, to its end in order.
-async fn stints_of(mut contender: Contender) -> Vec<Stint> {
-    let mut stints = Vec::new();
+async fn records_of(mut contender: Contender) -> Vec<HoldRecord> {
+    let mut records = Vec::new();
     let whole = async {
         loop {
             match contender.next_in_time().await {
-                Event::Stint(stint) => stints.push(stint),
+                Event::HoldRecord(record) => records.push(record),
                 Event::Released => return,
                 other => panic!("unexpected in a soak: {other:?}"),
             }
         }
     };
     tokio::time::timeout(Duration::from_secs(SECONDS + 60), whole).await.expect("the soak ends");
-    stints
+    records
 }

@@ -1,11 +1,12 @@
-//! The backends of this build. A further one is one line in [`connectors`] and one in [`bed_on`].
+//! The backends of this build. A further one is one line in [`connectors`] and one in
+//! [`testbed_on`].
 
 use std::sync::Arc;
 
-use latchwork_conformance::beds;
-use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
 use latchwork_conformance::testbed::Testbed;
+use latchwork_conformance::testbeds;
 use latchwork_core::{Config, Connector, memory};
+use latchwork_servers::{Clocks, Kind, Options, Server};
 use tokio::runtime::Runtime;
 
 use super::Outcome;
@@ -40,7 +41,7 @@ pub(crate) fn open(runtime: &Runtime, backend: &str, fast_clocks: bool) -> Outco
     let name = url.as_ref().map_or(backend, |config| &config.backend);
     check_compiled(name)?;
     if name == "memory" {
-        return Ok(Box::new(beds::MemoryBed::new()));
+        return Ok(Box::new(testbeds::MemoryTestbed::new()));
     }
     let kind: Kind = name.parse()?;
     let server = match url {
@@ -54,17 +55,17 @@ pub(crate) fn open(runtime: &Runtime, backend: &str, fast_clocks: bool) -> Outco
             server
         }
     };
-    bed_on(server)
+    testbed_on(server)
 }
 
-fn bed_on(server: Server) -> Outcome<Box<dyn Testbed>> {
+fn testbed_on(server: Server) -> Outcome<Box<dyn Testbed>> {
     match server.kind() {
         #[cfg(feature = "redis")]
-        Kind::Redis => Ok(Box::new(beds::redis_bed(server)?)),
+        Kind::Redis => Ok(Box::new(testbeds::redis_testbed(server)?)),
         #[cfg(feature = "zookeeper")]
-        Kind::Zookeeper => Ok(Box::new(beds::zookeeper_bed(server)?)),
+        Kind::Zookeeper => Ok(Box::new(testbeds::zookeeper_testbed(server)?)),
         #[cfg(feature = "etcd")]
-        Kind::Etcd => Ok(Box::new(beds::etcd_bed(server)?)),
+        Kind::Etcd => Ok(Box::new(testbeds::etcd_testbed(server)?)),
         #[allow(unreachable_patterns)]
         kind => Err(not_compiled(kind)),
     }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use std::{env, io};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use latchwork_conformance::bench::{Bench, Job, Line, Measure, Plan, Recipe, Summary, Target};
-use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
+use latchwork_bench::{Bench, Job, Line, Measure, Plan, Recipe, Summary, Target};
 use latchwork_core::Config;
+use latchwork_servers::{Clocks, Kind, Options, Server};
 use tokio::process::Command;
 
 use super::{Outcome, backends};
@@ -16,13 +16,17 @@ use super::{Outcome, backends};
 /// The environment variables of the peers' harness are the defaults of what they name.
 #[derive(Debug, clap::Args)]
 pub(super) struct BenchArgs {
-    /// Names (memory, redis, zookeeper, etcd: servers with default clocks are found or started) or URLs of servers, separated by commas [default: all of this build].
+    /// Names (memory, redis, zookeeper, etcd: servers with default clocks are found or started) or
+    /// URLs of servers, separated by commas [default: all of this build].
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
-    /// What is measured, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW, PERMITS, GIVEUPS (some acquisitions are dropped), REENTRY, M5 (held) [default: all; with --json M1,M2,M3].
+    /// What is measured, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW,
+    /// PERMITS, GIVEUPS (some acquisitions are dropped), REENTRY, M5 (held) [default: all; with
+    /// --json M1,M2,M3].
     #[arg(long, value_delimiter = ',', env = "BENCH_MEASURES")]
     measures: Vec<Measure>,
-    /// Which recipes M1, M2, M3 and GIVEUPS are measured with: mutex, rw-write, semaphore [default: mutex; with --json all].
+    /// Which recipes M1, M2, M3 and GIVEUPS are measured with: mutex, rw-write, semaphore [default:
+    /// mutex; with --json all].
     #[arg(long, value_delimiter = ',')]
     recipes: Vec<Recipe>,
     /// How often everything but M5 is measured, in turns [default: 10; with --json 1].
@@ -40,7 +44,8 @@ pub(super) struct BenchArgs {
     /// How many contend in M3, one measurement each.
     #[arg(long, env = "BENCH_W", value_delimiter = ',', default_value = "2,16,128")]
     contenders: Vec<usize>,
-    /// Of how many per cent of the acquisitions the caller gives up in GIVEUPS, one measurement each.
+    /// Of how many per cent of the acquisitions the caller gives up in GIVEUPS, one measurement
+    /// each.
     #[arg(long, value_delimiter = ',', default_value = "0,5,20,50", value_parser = clap::value_parser!(u32).range(0..=100))]
     give_ups: Vec<u32>,
     /// How many locks are held in M5, one measurement each.
@@ -49,8 +54,8 @@ pub(super) struct BenchArgs {
     /// Seconds that they are held.
     #[arg(long, env = "BENCH_M5_SECS", default_value = "30", value_parser = seconds)]
     held_secs: Duration,
-    /// Prints each result as a line of JSON, for the harness that runs the peers: then REDIS_URL, ZK_ADDR and ETCD_URL name servers
-    /// too, and nothing is sent raw.
+    /// Prints each result as a line of JSON, for the harness that runs the peers: then REDIS_URL,
+    /// ZK_ADDR and ETCD_URL name servers too, and nothing is sent raw.
     #[arg(long)]
     json: bool,
     /// This is the process of its own that M5 is measured in.
@@ -91,7 +96,7 @@ impl BenchArgs {
         let mut summary = Summary::default();
         for (round, job) in all {
             let of = if job.held().is_some() { self.held_rounds } else { rounds };
-            progress.tell(bench.targets[job.target].name(), round, of, job);
+            progress.show(bench.targets[job.target].name(), round, of, job);
             let lines = match job.held() {
                 Some(count) if !self.alone => self.in_a_process(&bench, job, count).await,
                 _ => bench.play(job).await,
@@ -149,7 +154,8 @@ impl BenchArgs {
         }
     }
 
-    /// Runs this program again for one measurement: what it costs must not be mixed with what others left.
+    /// Runs this program again for one measurement: what it costs must not be mixed with what
+    /// others left.
     async fn in_a_process(&self, bench: &Bench, job: &Job, count: usize) -> Vec<Line> {
         let target = &bench.targets[job.target];
         let answer = async {
@@ -159,23 +165,11 @@ impl BenchArgs {
                 command.env(ALONE, url);
                 pid = server;
             }
-            command.args([
-                "bench",
-                "--json",
-                "--alone",
-                "--measures",
-                "M5",
-                "--rounds",
-                "1",
-                "--backend",
-                target.name(),
-            ]);
-            command.args([
-                "--held",
-                &count.to_string(),
-                "--held-secs",
-                &self.held_secs.as_secs_f64().to_string(),
-            ]);
+            command
+                .args("bench --json --alone --measures M5 --rounds 1 --backend".split(' '))
+                .arg(target.name());
+            command.arg("--held").arg(count.to_string());
+            command.arg("--held-secs").arg(self.held_secs.as_secs_f64().to_string());
             if let (Ok(kind), Some(pid)) = (target.name().parse(), pid) {
                 command.env(pid_variable(kind), pid.to_string());
             }
@@ -197,7 +191,8 @@ fn in_turns(rounds: usize, jobs: &[Job]) -> impl Iterator<Item = (usize, &Job)> 
     (0..rounds).flat_map(move |round| jobs.iter().map(move |job| (round, job)))
 }
 
-/// Set for a process that measures alone: its server's URL. In the environment and not an argument, since it may hold a password.
+/// Set for a process that measures alone: its server's URL. In the environment and not an argument,
+/// since it may hold a password.
 const ALONE: &str = "LATCHWORK_BENCH_ALONE";
 
 /// A backend by its name, or a server by its URL.
@@ -270,7 +265,7 @@ impl Progress {
         Self { bar, silent: silent || io::stderr().is_terminal() }
     }
 
-    fn tell(&self, backend: &str, round: usize, of: usize, job: &Job) {
+    fn show(&self, backend: &str, round: usize, of: usize, job: &Job) {
         let text = format!("{backend} {job}, round {} of {of}", round + 1);
         if !self.silent {
             eprintln!("{text}");

@@ -3,20 +3,13 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use latchwork_conformance::{Case, cases};
+use latchwork_conformance::Case;
+use latchwork_conformance::selection::Selection;
 
 use super::Outcome;
 
-/// The cases whose name or clause contains `filter`.
-pub(super) fn chosen(filter: &str) -> Vec<Case> {
-    let wanted = filter.to_lowercase();
-    let mut cases = cases::all();
-    cases.retain(|case| case.title().contains(&wanted) || case.clause.to_lowercase().contains(&wanted));
-    cases
-}
-
-pub(super) fn list(filter: &str) -> Outcome<ExitCode> {
-    let cases = chosen(filter);
+pub(super) fn list(selection: &Selection) -> Outcome<ExitCode> {
+    let cases = selection.cases();
     let width = |of: fn(&Case) -> usize| cases.iter().map(of).max().unwrap_or(0);
     let (clauses, titles) = (width(|case| case.clause.len()), width(|case| case.title().len()));
     let mut out = std::io::stdout().lock();

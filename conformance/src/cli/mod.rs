@@ -17,10 +17,12 @@ use clap::{Args, Parser, Subcommand};
 use latchwork_conformance::Adapter;
 use latchwork_conformance::contender::contend;
 use latchwork_conformance::order::Order;
-use latchwork_conformance::servers::{Kind, Options, serve};
+use latchwork_conformance::selection::{Pattern, Selection};
+use latchwork_conformance::summary::Expected;
 use latchwork_core::Config;
+use latchwork_servers::{Kind, Options, serve};
 
-/// What goes wrong is told in a sentence.
+/// An error is a sentence.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Checks that a backend keeps Latchwork's contracts.
@@ -34,19 +36,20 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Shows every case: its name, the clause that it checks, and what it checks in a line.
-    List {
-        /// Only cases whose name or clause contains this.
-        #[arg(long, default_value = "")]
-        filter: String,
-    },
+    List(Chosen),
     /// Runs the cases against a backend.
     Run(Run),
-    /// Takes a lock, reports what it believes as lines of JSON, and obeys lines on its input: `look`, `release` (or its end).
+    /// Takes a lock, reports what it believes as lines of JSON, and obeys lines on its input:
+    /// `look`, `release` (or its end).
     Hold(Hold),
-    /// Shows the results of runs that were stored in a folder (by LATCHWORK_REPORTS) as a table of cases and backends.
+    /// Puts the reports of one run or several together, as a table of cases and backends. A case
+    /// that has failed in one of them has failed.
     Summary {
-        /// The folder.
-        folder: PathBuf,
+        /// Files that `run --json` has written, or folders of reports (LATCHWORK_REPORTS).
+        #[arg(required = true, value_name = "FILE")]
+        reports: Vec<PathBuf>,
+        #[command(flatten)]
+        chosen: Chosen,
         /// The backends that must have a result for every case, separated by commas.
         #[arg(long, value_delimiter = ',')]
         backends: Vec<String>,
@@ -54,13 +57,16 @@ enum Command {
         #[arg(long, value_delimiter = ',')]
         left_out: Vec<String>,
     },
-    /// Measures what the recipes cost, beside the same requests sent raw: a table with the budgets at its end.
+    /// Measures what the recipes cost, beside the same requests sent raw: a table with the budgets
+    /// at its end.
     #[cfg(feature = "bench")]
     Bench(bench::BenchArgs),
-    /// Draws the hand-off figures of stored results as SVG, and says how the mutex' stand beside the raw ones.
+    /// Draws the hand-off figures of stored results as SVG, and says how the mutex' stand beside
+    /// the raw ones.
     #[cfg(feature = "bench")]
     Picture(picture::PictureArgs),
-    /// Starts servers, prints the lines that export their URLs, and keeps them until standard input ends.
+    /// Starts servers, prints the lines that export their URLs, and keeps them until standard input
+    /// ends.
     Serve {
         /// Which kinds of server, separated by commas.
         #[arg(long, value_delimiter = ',', default_values_t = Kind::ALL)]
@@ -69,13 +75,27 @@ enum Command {
 }
 
 #[derive(Debug, Args)]
+struct Chosen {
+    /// Only cases whose name or clause contains this, or fits it where it has a `*` or a `?`;
+    /// several times: cases that one of them fits.
+    #[arg(long, alias = "filter", value_name = "PATTERN")]
+    cases: Vec<Pattern>,
+}
+
+impl Chosen {
+    fn selection(self) -> Outcome<Selection> {
+        Selection::new(self.cases).map_err(|error| format!("--cases: {error}").into())
+    }
+}
+
+#[derive(Debug, Args)]
 struct Run {
-    /// A name (memory, redis, zookeeper or etcd: a server is found or started) or the URL of a server.
+    /// A name (memory, redis, zookeeper or etcd: a server is found or started) or the URL of a
+    /// server.
     #[arg(long, default_value = "memory")]
     backend: String,
-    /// Only cases whose name or clause contains this.
-    #[arg(long, default_value = "")]
-    filter: String,
+    #[command(flatten)]
+    chosen: Chosen,
     /// Writes the results to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -101,13 +121,14 @@ struct Hold {
 impl Cli {
     pub(crate) fn run(self) -> Outcome<ExitCode> {
         match self.command {
-            Command::List { filter } => list::list(&filter),
-            Command::Run(Run { backend, filter, json, fast_clocks }) => {
-                run::run(&backend, &filter, json.as_deref(), fast_clocks)
+            Command::List(chosen) => list::list(&chosen.selection()?),
+            Command::Run(Run { backend, chosen, json, fast_clocks }) => {
+                run::run(&backend, &chosen.selection()?, json.as_deref(), fast_clocks)
             }
             Command::Hold(hold) => hold.run(),
-            Command::Summary { folder, backends, left_out } => {
-                summary::summary(&folder, &backends, &left_out)
+            Command::Summary { reports, chosen, backends, left_out } => {
+                let expected = Expected { backends, cases: chosen.selection()?, left_out };
+                summary::summary(&reports, expected)
             }
             #[cfg(feature = "bench")]
             Command::Bench(bench) => bench.run(),
@@ -133,7 +154,7 @@ impl Hold {
             key: self.key,
             exact: self.exact,
             adapter: Adapter::Mutex,
-            tells_of_loss: true,
+            reports_loss: true,
             soak: None,
             early: None,
         };

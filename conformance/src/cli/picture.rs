@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::PathBuf;
 
-use latchwork_conformance::bench::{Line, beside_raw, hand_offs};
+use latchwork_bench::{Line, beside_raw, hand_offs};
 
 use super::Outcome;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct PictureArgs {
-    /// Files with lines of `bench --json`, or of a harness that runs it beside others; what is no such line is passed over.
+    /// Files with lines of `bench --json`, or of a harness that runs it beside others; what is no
+    /// such line is passed over.
     #[arg(required = true)]
     results: Vec<PathBuf>,
     /// The SVG file to write.

@@ -10,25 +10,27 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use latchwork_conformance::report::{self, Row};
+use latchwork_conformance::selection::Selection;
 use latchwork_conformance::testbed::Testbed;
 use latchwork_conformance::{Case, play};
 
-use super::list::chosen;
 use super::{Outcome, backends};
 
-pub(super) fn run(backend: &str, filter: &str, json: Option<&Path>, fast_clocks: bool) -> Outcome<ExitCode> {
-    let cases = chosen(filter);
-    if cases.is_empty() {
-        return Err(format!("no case's name or clause contains {filter:?}: see `list`").into());
-    }
+pub(super) fn run(
+    backend: &str,
+    selection: &Selection,
+    json: Option<&Path>,
+    fast_clocks: bool,
+) -> Outcome<ExitCode> {
+    let cases = selection.cases();
     let runtime = super::runtime()?;
-    let bed: &'static dyn Testbed = Box::leak(backends::open(&runtime, backend, fast_clocks)?);
-    // What panics in a case is told with its result.
+    let testbed: &'static dyn Testbed = Box::leak(backends::open(&runtime, backend, fast_clocks)?);
+    // A panic of a case is shown with its result.
     std::panic::set_hook(Box::new(|_| {}));
     let started = Instant::now();
-    let rows = play_all(bed, &cases);
+    let rows = play_all(testbed, &cases);
     let took = started.elapsed();
-    runtime.block_on(bed.close());
+    runtime.block_on(testbed.close());
     report::store(&rows)?;
     if let Some(file) = json {
         let text = serde_json::to_string_pretty(&rows)?;
@@ -51,19 +53,19 @@ pub(super) fn run(backend: &str, filter: &str, json: Option<&Path>, fast_clocks:
 }
 
 /// Plays those that bear others beside them side by side, then the rest one by one.
-fn play_all(bed: &'static dyn Testbed, cases: &[Case]) -> Vec<Row> {
-    let progress = Progress::new(bed.name(), cases.len());
+fn play_all(testbed: &'static dyn Testbed, cases: &[Case]) -> Vec<Row> {
+    let progress = Progress::new(testbed.name(), cases.len());
     let (beside, alone): (Vec<&Case>, Vec<&Case>) = cases.iter().partition(|case| !case.alone);
     let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let play_one = |case: &Case| {
         let started = Instant::now();
-        let outcome = play(bed, case);
-        let row = Row::new(bed.name(), case, &outcome, started.elapsed());
-        progress.tell(&row);
+        let outcome = play(testbed, case);
+        let row = Row::new(testbed.name(), case, &outcome, started.elapsed());
+        progress.show(&row);
         rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
     };
     thread::scope(|scope| {
-        for _ in 0..latchwork_conformance::beside(bed) {
+        for _ in 0..latchwork_conformance::beside(testbed) {
             scope.spawn(|| {
                 while let Some(case) = beside.get(next.fetch_add(1, Ordering::AcqRel)) {
                     play_one(case);
@@ -94,7 +96,7 @@ impl Progress {
         Self { bar }
     }
 
-    fn tell(&self, row: &Row) {
+    fn show(&self, row: &Row) {
         let verdict = if row.failure.is_none() { "ok    " } else { "FAILED" };
         self.bar.suspend(|| println!("{verdict} {:5.1} s  {}", row.seconds, row.title()));
         self.bar.inc(1);

@@ -1,43 +1,44 @@
-//! NODE-FOREIGN: a store in which something foreign can be planted. The memory store has no place for it, so the plants stand
-//! beside it: an honest backend does not look at them, the broken one takes them for nodes.
+//! NODE-FOREIGN: a store in which something foreign can be planted. The memory store has no place
+//! for it, so the plants stand beside it: an honest backend does not look at them, the broken one
+//! takes them for nodes.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_conformance::beds::MemoryBed;
-use latchwork_conformance::testbed::{Client, Fault, Stage, Testbed};
+use latchwork_conformance::testbed::{Client, Fault, Fixture, Testbed};
+use latchwork_conformance::testbeds::MemoryTestbed;
 use latchwork_core::{Address, Capabilities, Config, Connector, Result};
 
 use super::wrapper::{BrokenNode, Defect, wrap};
 
 type Plants = Arc<Mutex<HashSet<Address>>>;
 
-/// The memory backend, with a stage that plants.
+/// The memory backend, with a fixture that plants.
 #[derive(Debug)]
-pub(crate) struct PlantBed {
-    memory: MemoryBed,
+pub(crate) struct PlantTestbed {
+    memory: MemoryTestbed,
     plants: Plants,
 }
 
-impl PlantBed {
+impl PlantTestbed {
     /// Foreign entries do no harm.
     pub(crate) fn honest() -> Self {
-        Self { memory: MemoryBed::new(), plants: Plants::default() }
+        Self { memory: MemoryTestbed::new(), plants: Plants::default() }
     }
 
     /// Waiters wait behind foreign entries.
     pub(crate) fn broken(name: &'static str) -> Self {
         let plants = Plants::default();
         let defect = CountsPlants(Arc::clone(&plants));
-        Self { memory: MemoryBed::broken(name, wrap(defect)), plants }
+        Self { memory: MemoryTestbed::broken(name, wrap(defect)), plants }
     }
 }
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl Testbed for PlantBed {
+impl Testbed for PlantTestbed {
     fn name(&self) -> &str {
         self.memory.name()
     }
@@ -50,8 +51,8 @@ impl Testbed for PlantBed {
         self.memory.capabilities()
     }
 
-    async fn stage(&self) -> Result<Box<dyn Stage>> {
-        Ok(Box::new(PlantStage { memory: self.memory.stage().await?, plants: Arc::clone(&self.plants) }))
+    async fn fixture(&self) -> Result<Box<dyn Fixture>> {
+        Ok(Box::new(PlantFixture { memory: self.memory.fixture().await?, plants: Arc::clone(&self.plants) }))
     }
 
     async fn close(&self) {
@@ -63,14 +64,14 @@ impl Testbed for PlantBed {
     }
 }
 
-struct PlantStage {
-    memory: Box<dyn Stage>,
+struct PlantFixture {
+    memory: Box<dyn Fixture>,
     plants: Plants,
 }
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
-impl Stage for PlantStage {
+impl Fixture for PlantFixture {
     fn can(&self, fault: Fault) -> bool {
         fault == Fault::Plant || self.memory.can(fault)
     }

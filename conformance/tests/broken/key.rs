@@ -11,13 +11,13 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "keys_are_coded_by_folding_case",
         case: "key_opaque_odd_keys_are_all_different",
         beside: "mutex_is_fair",
-        bed: |name| on_memory(name, Renames(|queue, _| key(queue, &queue.name().to_lowercase()))),
+        testbed: |name| on_memory(name, Renames(|queue, _| key(queue, &queue.name().to_lowercase()))),
     },
     Control {
         name: "separators_are_dropped_from_keys",
         case: "key_opaque_odd_keys_are_all_different",
         beside: "mutex_is_fair",
-        bed: |name| {
+        testbed: |name| {
             on_memory(name, Renames(|queue, _| key(queue, &queue.name().replace(['/', '{', '}'], "_"))))
         },
     },
@@ -25,25 +25,25 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "a_coded_key_is_decoded_once_more",
         case: "key_opaque_odd_keys_are_all_different",
         beside: "mutex_is_fair",
-        bed: |name| on_memory(name, Renames(|queue, _| key(queue, &queue.name().replace("%2F", "/")))),
+        testbed: |name| on_memory(name, Renames(|queue, _| key(queue, &queue.name().replace("%2F", "/")))),
     },
     Control {
         name: "kinds_meet",
         case: "key_kinds_never_meet",
         beside: "key_kinds_namespaces_never_meet",
-        bed: |name| on_memory(name, Renames(|queue, _| of_kind(queue, Kind::Mutex))),
+        testbed: |name| on_memory(name, Renames(|queue, _| of_kind(queue, Kind::Mutex))),
     },
     Control {
         name: "namespaces_meet",
         case: "key_kinds_namespaces_never_meet",
         beside: "key_kinds_never_meet",
-        bed: |name| on_memory(name, Renames(|queue, _| in_namespace(queue, "everybody"))),
+        testbed: |name| on_memory(name, Renames(|queue, _| in_namespace(queue, "everybody"))),
     },
     Control {
         name: "an_exact_address_is_put_into_the_namespace",
         case: "key_exact_is_shared_across_namespaces",
         beside: "mutex_is_fair",
-        bed: |name| {
+        testbed: |name| {
             on_memory(
                 name,
                 Renames(|queue, client| match queue.is_exact() {
@@ -57,19 +57,19 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "an_exact_address_of_a_read_write_lock_is_put_into_the_namespace",
         case: "key_exact_of_every_kind_is_shared",
         beside: "key_exact_semaphores_share_a_limit",
-        bed: |name| on_memory(name, Renames(|queue, client| put_away(queue, client, Kind::RwLock))),
+        testbed: |name| on_memory(name, Renames(|queue, client| put_away(queue, client, Kind::RwLock))),
     },
     Control {
         name: "an_exact_address_of_a_semaphore_is_put_into_the_namespace",
         case: "key_exact_semaphores_share_a_limit",
         beside: "key_exact_of_every_kind_is_shared",
-        bed: |name| on_memory(name, Renames(|queue, client| put_away(queue, client, Kind::Semaphore))),
+        testbed: |name| on_memory(name, Renames(|queue, client| put_away(queue, client, Kind::Semaphore))),
     },
     Control {
         name: "read_write_locks_and_mutexes_meet_at_an_exact_address",
         case: "key_exact_kinds_never_meet",
         beside: "key_exact_semaphores_share_a_limit",
-        bed: |name| {
+        testbed: |name| {
             on_memory(
                 name,
                 Renames(|queue, _| match queue.is_exact() && queue.kind() == Kind::RwLock {

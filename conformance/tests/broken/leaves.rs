@@ -52,7 +52,7 @@ impl Defect for ForgetsRepeated {
     }
 }
 
-/// A leave that is repeated removes whoever is first by then.
+/// A leave that is repeated removes the first node by then.
 #[derive(Debug, Default)]
 pub(super) struct LeavesNewer(Mutex<HashMap<u64, Arc<dyn Node>>>);
 

@@ -1,6 +1,7 @@
-//! Broken backends: each breaks one promise, and exists to be caught by one case of the suite. A case that lets its broken
-//! backend pass proves nothing on a real one.
+//! Broken backends: each breaks one promise, and exists to be caught by one case of the suite. A
+//! case that lets its broken backend pass proves nothing on a real one.
 
+mod endings;
 mod foreign;
 mod key;
 mod lease;
@@ -9,14 +10,15 @@ mod mutex;
 mod node;
 mod order;
 mod recipes;
+mod states;
 mod terms;
 mod waits;
 mod wrapper;
 
-use latchwork_conformance::beds::MemoryBed;
 use latchwork_conformance::testbed::Testbed;
+use latchwork_conformance::testbeds::MemoryTestbed;
 
-pub(crate) use foreign::PlantBed;
+pub(crate) use foreign::PlantTestbed;
 pub(crate) use wrapper::Defect;
 
 /// A broken backend, and the case that exists for it.
@@ -28,7 +30,7 @@ pub(crate) struct Control {
     /// A case that has nothing to do with it, and must pass: the defect is no wider than it says.
     pub(crate) beside: &'static str,
     /// The memory backend, broken.
-    pub(crate) bed: fn(&'static str) -> Box<dyn Testbed>,
+    pub(crate) testbed: fn(&'static str) -> Box<dyn Testbed>,
 }
 
 /// Every broken backend.
@@ -46,7 +48,7 @@ impl Control {
     }
 }
 
-/// The memory backend with a defect, which all clients of the bed share.
+/// The memory backend with a defect, which all clients of the testbed share.
 fn on_memory(name: &'static str, defect: impl Defect) -> Box<dyn Testbed> {
-    Box::new(MemoryBed::broken(name, wrapper::wrap(defect)))
+    Box::new(MemoryTestbed::broken(name, wrapper::wrap(defect)))
 }

@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, Join, Joined, Leave, NodeId, NodeState, Patience};
 use latchwork_core::{Capabilities, Kind, Result};
 
-use super::lease::{States, told_nothing};
 use super::leaves::LeavesOnlyTheAdmitted;
 use super::order::{ALL, AdmitsEverybody};
+use super::states::{States, lost_never};
 use super::wrapper::{BrokenNode, Defect};
 use super::{Control, on_memory};
 
@@ -18,85 +18,85 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "two_hold_at_once",
         case: "mutex_excludes",
         beside: "mutex_release_is_idempotent",
-        bed: |name| on_memory(name, AdmitsEverybody),
+        testbed: |name| on_memory(name, AdmitsEverybody),
     },
     Control {
         name: "a_semaphore_does_not_count_what_is_taken",
         case: "mutex_excludes@semaphore-5",
         beside: "mutex_excludes@rwlock-writer",
-        bed: |name| on_memory(name, AdmitsAll(Kind::Semaphore)),
+        testbed: |name| on_memory(name, AdmitsAll(Kind::Semaphore)),
     },
     Control {
         name: "two_write_at_once",
         case: "mutex_excludes@rwlock-writer",
         beside: "mutex_excludes@semaphore-1",
-        bed: |name| on_memory(name, AdmitsAll(Kind::RwLock)),
+        testbed: |name| on_memory(name, AdmitsAll(Kind::RwLock)),
     },
     Control {
         name: "two_owners_hold_at_once",
         case: "mutex_excludes@reentrant",
         beside: "mutex_excludes@semaphore-5",
-        bed: |name| on_memory(name, AdmitsAll(Kind::Mutex)),
+        testbed: |name| on_memory(name, AdmitsAll(Kind::Mutex)),
     },
     Control {
         name: "the_first_waiter_is_sent_to_the_end",
         case: "mutex_is_fair",
         beside: "mutex_release_is_idempotent",
-        bed: |name| on_memory(name, SendsToTheEnd::default()),
+        testbed: |name| on_memory(name, SendsToTheEnd::default()),
     },
     Control {
         name: "a_refused_try_stays_in_the_queue",
         case: "mutex_try_never_waits_or_overtakes",
         beside: "mutex_is_fair",
-        bed: |name| on_memory(name, TryJoins),
+        testbed: |name| on_memory(name, TryJoins),
     },
     Control {
         name: "a_try_overtakes_those_who_wait",
         case: "mutex_try_never_waits_or_overtakes",
         beside: "mutex_is_fair",
-        bed: |name| on_memory(name, TryOvertakes::default()),
+        testbed: |name| on_memory(name, TryOvertakes::default()),
     },
     Control {
         name: "tries_refuse_each_other",
         case: "mutex_try_of_several_at_one_instant",
         beside: "mutex_try_never_waits_or_overtakes",
-        bed: |name| on_memory(name, TriesRefuseEachOther::default()),
+        testbed: |name| on_memory(name, TriesRefuseEachOther::default()),
     },
     Control {
         name: "a_try_takes_silence_for_a_no",
         case: "mutex_try_answers_in_time_without_a_server",
         beside: "mutex_is_fair",
-        bed: |name| on_memory(name, SilenceRefuses),
+        testbed: |name| on_memory(name, SilenceRefuses),
     },
     Control {
         name: "a_timeout_leaves_the_node",
         case: "mutex_within_times_out_and_leaves_nothing",
         beside: "mutex_is_fair",
-        bed: |name| on_memory(name, LeavesOnlyTheAdmitted),
+        testbed: |name| on_memory(name, LeavesOnlyTheAdmitted),
     },
     Control {
         name: "a_release_is_confirmed_and_not_carried_out",
         case: "mutex_release_is_idempotent",
         beside: "mutex_bad_options_are_refused",
-        bed: |name| on_memory(name, NeverLeaves),
+        testbed: |name| on_memory(name, NeverLeaves),
     },
     Control {
         name: "work_runs_on_under_a_lost_hold",
         case: "mutex_run_is_dropped_at_the_loss",
         beside: "mutex_is_fair",
-        bed: |name| on_memory(name, States(told_nothing)),
+        testbed: |name| on_memory(name, States(lost_never)),
     },
     Control {
         name: "a_capability_is_claimed_that_is_not_there",
         case: "capabilities_are_what_was_promised",
         beside: "mutex_is_fair",
-        bed: |name| on_memory(name, Claims(|honest| Capabilities { survives_failover: true, ..honest })),
+        testbed: |name| on_memory(name, Claims(|honest| Capabilities { survives_failover: true, ..honest })),
     },
     Control {
         name: "a_capability_is_denied_that_is_there",
         case: "capabilities_are_what_was_promised",
         beside: "mutex_is_fair",
-        bed: |name| on_memory(name, Claims(|honest| Capabilities { clean_try: false, ..honest })),
+        testbed: |name| on_memory(name, Claims(|honest| Capabilities { clean_try: false, ..honest })),
     },
 ];
 
@@ -179,7 +179,7 @@ impl Defect for TryOvertakes {
     }
 }
 
-/// Whoever tries beside another is refused.
+/// A try beside another is refused.
 #[derive(Debug, Default)]
 struct TriesRefuseEachOther(AtomicUsize);
 

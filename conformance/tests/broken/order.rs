@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Entry, Join, Joined, Lease, Node, NodeKeeper, Page};
+use latchwork_core::contracts::{Backend, Entry, Join, Joined, Lease, Node, NodeWriter, Page};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Result};
 
-use super::lease::{tell_when_lost, told_nothing};
+use super::states::{lost_never, report_when_lost};
 use super::wrapper::{BrokenNode, Defect};
 
 /// All of a queue.
@@ -16,9 +16,9 @@ pub(super) const ALL: Page = Page { after: 0, most: 1000 };
 /// How often these backends look.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 
-fn numbered(node: &Arc<dyn Node>, sequence: u64) -> Option<Arc<NodeKeeper>> {
-    let own = Arc::new(NodeKeeper::new(told_nothing(node).lease_keeper().clone(), sequence));
-    tell_when_lost(node, &own);
+fn numbered(node: &Arc<dyn Node>, sequence: u64) -> Option<Arc<NodeWriter>> {
+    let own = Arc::new(NodeWriter::new(lost_never(node).lease_writer().clone(), sequence));
+    report_when_lost(node, &own);
     Some(own)
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Numbers(pub(super) fn(u64) -> u64);
 
 #[async_trait]
 impl Defect for Numbers {
-    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
         numbered(node, (self.0)(node.state().sequence()))
     }
 }
@@ -39,7 +39,7 @@ pub(super) struct OwnCounters(Mutex<Vec<(Lease, u64)>>);
 
 #[async_trait]
 impl Defect for OwnCounters {
-    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
         let lease = node.state().lease();
         let mut counters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !counters.iter().any(|(known, _)| known.same_as(lease)) {
@@ -64,7 +64,7 @@ impl Defect for Restarts {
         honest.join(join).await
     }
 
-    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *last += 1;
         numbered(node, *last)
@@ -84,7 +84,7 @@ impl Defect for AdmitsEverybody {
     }
 }
 
-/// A reader looks at holders only, not at who waits before it.
+/// A reader looks at holders only, not at the waiters before it.
 #[derive(Debug)]
 pub(super) struct ReadersPassWriters;
 
@@ -135,7 +135,7 @@ impl Defect for TakesWhatIsThere {
     }
 }
 
-/// Whoever fits beside the holders comes in.
+/// Any waiter that fits beside the holders comes in.
 #[derive(Debug)]
 pub(super) struct OvertakesPermits;
 
@@ -182,11 +182,11 @@ impl Defect for AnyPredecessorAdmits {
     }
 }
 
-/// Another page is read than was asked for, or another listing told than was read.
+/// Another page is read than was asked for, or another listing answered than was read.
 #[derive(Debug)]
 pub(super) struct Lists {
     pub(super) asked: fn(Page) -> Page,
-    pub(super) told: fn(&mut Vec<Entry>),
+    pub(super) answered: fn(&mut Vec<Entry>),
 }
 
 /// Shows what others wrote as their labels in another way.
@@ -199,7 +199,7 @@ pub(super) fn foreign_labels(entries: &mut [Entry], shown: fn(&str) -> String) {
 impl Defect for Lists {
     async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
         let mut entries = honest.list(queue, (self.asked)(page)).await?;
-        (self.told)(&mut entries);
+        (self.answered)(&mut entries);
         Ok(entries)
     }
 }

@@ -1,53 +1,107 @@
 //! RWLOCK- and SEMAPHORE-: what these recipes promise, broken below them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::FutureExt;
 use latchwork_core::Result;
-use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined};
+use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Leave};
 
 use super::order::{ALL, AdmitsEverybody, LOOK, ReadersOneByOne, ReadersPassWriters, TakesWhatIsThere};
+use super::states::States;
+use super::waits::gone_never;
 use super::wrapper::{BrokenNode, Defect};
 use super::{Control, on_memory};
 
 pub(super) const CONTROLS: &[Control] = &[
     Control {
+        name: "what_was_acquired_beside_a_refused_lock_is_not_given_back",
+        case: "multi_holds_all_or_none",
+        beside: "lease_close_gives_everything_back",
+        testbed: |name| on_memory(name, KeepsWhatItHolds),
+    },
+    Control {
+        name: "several_locks_are_held_by_several",
+        case: "multi_in_any_order_never_deadlocks",
+        beside: "mutex_release_is_idempotent",
+        testbed: |name| on_memory(name, AdmitsEverybody),
+    },
+    Control {
+        name: "a_removal_of_one_of_several_locks_is_not_heard",
+        case: "multi_is_lost_with_any",
+        beside: "lease_close_gives_everything_back",
+        testbed: |name| on_memory(name, States(gone_never)),
+    },
+    Control {
+        name: "what_was_acquired_beside_a_refused_lock_is_given_back_late",
+        case: "multi_bounds_begin_when_all_are_held",
+        beside: "lease_close_gives_everything_back",
+        testbed: |name| on_memory(name, LeavesLate),
+    },
+    Control {
         name: "readers_of_a_lock_come_in_one_by_one",
         case: "rwlock_admits_in_order_and_readers_together",
         beside: "semaphore_never_exceeds_its_limit",
-        bed: |name| on_memory(name, ReadersOneByOne),
+        testbed: |name| on_memory(name, ReadersOneByOne),
     },
     Control {
         name: "a_reader_overtakes_a_waiting_writer",
         case: "rwlock_a_cancelled_writer_lets_readers_in",
         beside: "semaphore_never_exceeds_its_limit",
-        bed: |name| on_memory(name, ReadersPassWriters),
+        testbed: |name| on_memory(name, ReadersPassWriters),
     },
     Control {
         name: "a_writer_is_let_in_beside_others",
         case: "rwlock_writers_are_alone",
         beside: "mutex_release_is_idempotent",
-        bed: |name| on_memory(name, AdmitsEverybody),
+        testbed: |name| on_memory(name, AdmitsEverybody),
     },
     Control {
         name: "a_weight_is_counted_as_one",
         case: "semaphore_never_exceeds_its_limit",
         beside: "rwlock_writers_are_alone",
-        bed: |name| on_memory(name, TakesWhatIsThere),
+        testbed: |name| on_memory(name, TakesWhatIsThere),
     },
     Control {
         name: "a_waiter_for_permits_looks_at_its_predecessor_only",
         case: "semaphore_admits_whoever_leaves",
         beside: "rwlock_writers_are_alone",
-        bed: |name| on_memory(name, OnlyThePredecessor),
+        testbed: |name| on_memory(name, OnlyThePredecessor),
     },
     Control {
         name: "whatever_limit_is_stored_is_right",
         case: "semaphore_another_limit_is_a_conflict",
         beside: "rwlock_writers_are_alone",
-        bed: |name| on_memory(name, AnyLimit),
+        testbed: |name| on_memory(name, AnyLimit),
     },
 ];
+
+/// A holder's leave is answered, and not carried out.
+#[derive(Debug)]
+struct KeepsWhatItHolds;
+
+#[async_trait]
+impl Defect for KeepsWhatItHolds {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
+        match node.honest.admitted().now_or_never() {
+            Some(_) => Ok(Leave::Removed),
+            None => node.honest.leave().await,
+        }
+    }
+}
+
+/// A holder's leave is carried out long after it was asked for.
+#[derive(Debug)]
+struct LeavesLate;
+
+#[async_trait]
+impl Defect for LeavesLate {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        node.honest.leave().await
+    }
+}
 
 /// The departure of the node before it is all that a waiter wakes for.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! What changes under those that hold and wait: a writer that turns reader, a limit, a node that is taken away.
+//! What changes under those that hold and wait: a writer that turns reader, a limit, a node that is
+//! taken away.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,9 +8,9 @@ use async_trait::async_trait;
 use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Leave};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, LostReason, Result};
 
-use super::lease::States;
 use super::order::{ALL, AnyPredecessorAdmits, LOOK};
-use super::waits::told_of_no_removal;
+use super::states::States;
+use super::waits::gone_never;
 use super::wrapper::{BrokenNode, Defect};
 use super::{Control, on_memory};
 
@@ -18,103 +19,103 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "a_downgrade_changes_nothing",
         case: "rwlock_downgrade_keeps_place_and_token",
         beside: "rwlock_writers_are_alone",
-        bed: |name| on_memory(name, Downgrade::Nothing),
+        testbed: |name| on_memory(name, Downgrade::Nothing),
     },
     Control {
         name: "a_downgrade_gives_the_place_up",
         case: "rwlock_downgrade_keeps_place_and_token",
         beside: "rwlock_writers_are_alone",
-        bed: |name| on_memory(name, Downgrade::Leaves),
+        testbed: |name| on_memory(name, Downgrade::Leaves),
     },
     Control {
         name: "a_downgrade_can_not_be_repeated",
         case: "rwlock_downgrade_survives_a_lost_reply",
         beside: "rwlock_downgrade_keeps_place_and_token",
-        bed: |name| on_memory(name, Downgrade::OnlyOnce),
+        testbed: |name| on_memory(name, Downgrade::OnlyOnce),
     },
     Control {
         name: "a_dropped_downgrade_keeps_the_node",
         case: "rwlock_downgrade_can_be_dropped",
         beside: "rwlock_writers_are_alone",
-        bed: |name| on_memory(name, Downgrade::Sticks),
+        testbed: |name| on_memory(name, Downgrade::Sticks),
     },
     Control {
         name: "readers_wake_for_departures_only",
         case: "rwlock_downgrade_keeps_place_and_token",
         beside: "rwlock_writers_are_alone",
-        bed: |name| on_memory(name, OnlyDepartures),
+        testbed: |name| on_memory(name, OnlyDepartures),
     },
     Control {
         name: "a_new_limit_is_not_stored",
         case: "semaphore_resize_up_admits_at_once",
         beside: "semaphore_never_exceeds_its_limit",
-        bed: |name| on_memory(name, Limit::Forgets),
+        testbed: |name| on_memory(name, Limit::Forgets),
     },
     Control {
         name: "who_waits_for_permits_wakes_for_departures_only",
         case: "semaphore_resize_up_admits_at_once",
         beside: "semaphore_never_exceeds_its_limit",
-        bed: |name| on_memory(name, OnlyDepartures),
+        testbed: |name| on_memory(name, OnlyDepartures),
     },
     Control {
         name: "a_limit_for_want_of_one_is_stored_over_another",
         case: "semaphore_or_stored_follows_a_limit_that_was_set",
         beside: "semaphore_resize_up_admits_at_once",
-        bed: |name| on_memory(name, OrStored::Overwrites),
+        testbed: |name| on_memory(name, OrStored::Overwrites),
     },
     Control {
         name: "a_limit_for_want_of_one_is_expected",
         case: "semaphore_or_stored_follows_a_limit_that_was_set",
         beside: "semaphore_another_limit_is_a_conflict",
-        bed: |name| on_memory(name, OrStored::Expects),
+        testbed: |name| on_memory(name, OrStored::Expects),
     },
     Control {
         name: "a_limit_for_want_of_one_is_stored_in_a_step_of_its_own",
         case: "semaphore_or_stored_is_stored_once",
         beside: "semaphore_another_limit_is_a_conflict",
-        bed: |name| on_memory(name, OrStored::InTwoSteps),
+        testbed: |name| on_memory(name, OrStored::InTwoSteps),
     },
     Control {
         name: "a_lower_limit_revokes",
         case: "semaphore_resize_down_revokes_nobody",
         beside: "semaphore_resize_up_admits_at_once",
-        bed: |name| on_memory(name, Limit::Revokes),
+        testbed: |name| on_memory(name, Limit::Revokes),
     },
     Control {
         name: "whatever_leaves_makes_room",
         case: "semaphore_resize_down_revokes_nobody",
         beside: "semaphore_resize_before_anybody_joins",
-        bed: |name| on_memory(name, AnyPredecessorAdmits),
+        testbed: |name| on_memory(name, AnyPredecessorAdmits),
     },
     Control {
         name: "who_does_not_fit_any_more_waits_on",
         case: "semaphore_resize_ends_who_does_not_fit",
         beside: "semaphore_resize_up_admits_at_once",
-        bed: |name| on_memory(name, Limit::NeverEnds),
+        testbed: |name| on_memory(name, Limit::NeverEnds),
     },
     Control {
         name: "a_forced_release_removes_nothing",
         case: "node_gone_by_a_forced_release_makes_room",
         beside: "rwlock_writers_are_alone",
-        bed: |name| on_memory(name, RevokesNothing),
+        testbed: |name| on_memory(name, RevokesNothing),
     },
     Control {
-        name: "a_forced_release_is_not_told",
-        case: "node_gone_by_a_forced_release_is_told",
+        name: "a_forced_release_is_not_reported",
+        case: "node_gone_by_a_forced_release_is_reported",
         beside: "rwlock_writers_are_alone",
-        bed: |name| on_memory(name, States(told_of_no_removal)),
+        testbed: |name| on_memory(name, States(gone_never)),
     },
     Control {
         name: "a_kept_node_goes_though_it_is_said_to_stay",
         case: "mutex_at_least_outlives_a_close_as_promised",
         beside: "mutex_at_least_keeps_others_out",
-        bed: |name| on_memory(name, SaysItStays),
+        testbed: |name| on_memory(name, SaysItStays),
     },
     Control {
         name: "a_node_is_given_back_while_it_is_kept",
         case: "mutex_at_least_keeps_others_out",
         beside: "mutex_release_is_idempotent",
-        bed: |name| on_memory(name, NeverKeeps),
+        testbed: |name| on_memory(name, NeverKeeps),
     },
 ];
 
@@ -254,7 +255,8 @@ impl Defect for SaysItStays {
     }
 }
 
-/// It is not for the backend to decide when: one that gives a node back by itself as soon as it is admitted.
+/// It is not for the backend to decide when: one that gives a node back by itself as soon as it is
+/// admitted.
 #[derive(Debug)]
 struct NeverKeeps;
 

@@ -1,17 +1,17 @@
-//! Waiters and holders who hear too much, too late or nothing.
+//! Waiters and holders that hear too much, too late or nothing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use latchwork_core::contracts::{Backend, Join, Joined, Lease, LeaseKeeper, Leave, Node, NodeKeeper, Page};
+use latchwork_core::contracts::{Backend, Join, Joined, Lease, LeaseWriter, Leave, Node, NodeWriter, Page};
 use latchwork_core::decide::renewal_period;
 use latchwork_core::{LostReason, Result};
 use tokio::sync::Notify;
 
-use super::lease::told_nothing;
 use super::order::ALL;
+use super::states::lost_never;
 use super::wrapper::{BrokenNode, Defect};
 
 #[derive(Debug)]
@@ -78,7 +78,8 @@ impl Defect for Herd {
     }
 }
 
-/// A waiter hears what it is told at once, and never looks by itself: what only a look could have found, it does not know.
+/// A waiter gets its events at once, and never looks by itself: it misses what only a look could
+/// have found.
 #[derive(Debug)]
 pub(super) struct NoRecheck;
 
@@ -110,19 +111,19 @@ impl Defect for SleepsThroughRevocation {
 }
 
 /// Its lease ends with the honest one, and that is all it hears.
-fn silent(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
-    let own = told_nothing(node);
-    let (lease, mirror) = (node.state().lease().clone(), own.lease_keeper().clone());
+fn silent(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
+    let own = lost_never(node);
+    let (lease, mirror) = (node.state().lease().clone(), own.lease_writer().clone());
     tokio::spawn(async move { mirror.end(lease.until_lost().await) });
     own
 }
 
 /// The lease is seen, a removal is not.
-pub(super) fn told_of_no_removal(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
+pub(super) fn gone_never(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     silent(node)
 }
 
-pub(super) fn gone_as_expired(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
+pub(super) fn gone_as_expired(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let own = silent(node);
     let (node, told) = (Arc::clone(node), Arc::downgrade(&own));
     tokio::spawn(async move {
@@ -136,24 +137,24 @@ pub(super) fn gone_as_expired(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
 
 /// A removal ends the lease of all nodes of its client.
 #[derive(Debug, Default)]
-pub(super) struct EndsTheLease(Mutex<Vec<(Lease, LeaseKeeper)>>);
+pub(super) struct EndsTheLease(Mutex<Vec<(Lease, LeaseWriter)>>);
 
 #[async_trait]
 impl Defect for EndsTheLease {
-    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
         let honest = node.state().lease();
         let mut leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = leases.iter().position(|(lease, _)| lease.same_as(honest));
         let at = known.unwrap_or_else(|| {
-            leases.push((honest.clone(), told_nothing(node).lease_keeper().clone()));
+            leases.push((honest.clone(), lost_never(node).lease_writer().clone()));
             leases.len() - 1
         });
         let lease = leases[at].1.clone();
-        let own = Arc::new(NodeKeeper::new(lease.clone(), node.state().sequence()));
+        let own = Arc::new(NodeWriter::new(lease.clone(), node.state().sequence()));
         let (node, entered) = (Arc::clone(node), Arc::downgrade(&own));
         tokio::spawn(async move {
             let reason = node.state().until_lost().await;
-            // A waiter's removal is told honestly.
+            // A waiter's removal is reported honestly.
             if entered.upgrade().is_some() {
                 lease.end(reason);
             }
@@ -162,7 +163,7 @@ impl Defect for EndsTheLease {
     }
 }
 
-pub(super) fn told_at_a_renewal(node: &Arc<dyn Node>) -> Arc<NodeKeeper> {
+pub(super) fn gone_at_a_renewal(node: &Arc<dyn Node>) -> Arc<NodeWriter> {
     let own = silent(node);
     let (node, told) = (Arc::clone(node), Arc::downgrade(&own));
     tokio::spawn(async move {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, Leave, Node, NodeKeeper, NodeState, Page, SequentialNodes,
+    Backend, Close, Entry, Join, Joined, Lease, Leave, Node, NodeState, NodeWriter, Page, SequentialNodes,
 };
 use latchwork_core::{Address, Capabilities, Result};
 
@@ -55,7 +55,7 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
     }
 
     /// Another state than the honest one, for a new node.
-    fn state(&self, _node: &Arc<dyn Node>) -> Option<Arc<NodeKeeper>> {
+    fn state(&self, _node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
         None
     }
 
@@ -79,7 +79,7 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// What breaks the clients of one bed.
+/// What breaks the clients of one testbed.
 pub(crate) fn wrap(
     defect: impl Defect,
 ) -> impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static {
@@ -179,7 +179,7 @@ pub(crate) struct BrokenNode {
     /// How often it was left.
     pub(crate) leaves: AtomicU32,
     /// The state that is shown instead of the honest one.
-    pub(crate) own: Option<Arc<NodeKeeper>>,
+    pub(crate) own: Option<Arc<NodeWriter>>,
     /// A second node, for a waiter that joins again.
     pub(crate) again: OnceLock<Arc<dyn Node>>,
     defect: Arc<dyn Defect>,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{Config, Secret};
 
-/// The fields as a table has them.
+/// The fields of the table.
 #[derive(Deserialize)]
 #[serde(remote = "Config", deny_unknown_fields)]
 struct Table {
@@ -24,6 +24,8 @@ struct Table {
     password: Option<Secret>,
     #[serde(default = "super::default_namespace")]
     namespace: String,
+    #[serde(default)]
+    name: Option<String>,
     #[serde(default = "super::default_ttl", with = "humantime_serde")]
     ttl: Duration,
     #[serde(default = "super::default_connect_timeout", with = "humantime_serde")]
@@ -56,7 +58,7 @@ impl<'de> Visitor<'de> for UrlOrTable {
     }
 
     fn visit_str<E: de::Error>(self, url: &str) -> Result<Config, E> {
-        // Ours, since serde's own would quote the whole of it.
+        // Our own error, since serde's would quote all of the text.
         Config::from_url(url).map_err(E::custom)
     }
 
@@ -67,7 +69,7 @@ impl<'de> Visitor<'de> for UrlOrTable {
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Serde's own error would quote what it found: a password of digits that nobody put in quotes.
+        // Serde's own error would quote what it found: a password of digits without quotes.
         let text = String::deserialize(deserializer);
         text.map(Self).map_err(|_| de::Error::custom("the password must be a string"))
     }
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_string_is_told_as_a_bad_url_without_the_password() {
+    fn a_bad_string_is_reported_as_a_bad_url_without_the_password() {
         for (url, says) in [
             ("redis://app:hunter2@cache:port", "port"),
             ("app:hunter2@cache", "scheme://host"),
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_is_told_what_is_wanted() {
+    fn anything_else_is_refused_and_the_error_shows_what_is_wanted() {
         for error in read("4711").into_iter().chain(read("[]")) {
             assert!(error.unwrap_err().contains("a URL such as"));
         }

@@ -3,22 +3,25 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::{Config, Secret, check_home, check_host};
+use super::{Config, Secret, check_applies, check_host};
 use crate::error::{Error, Result};
 use crate::label::check_visible;
 
-/// Schemes of TLS, which comes later.
+/// TLS schemes, which this version does not support yet.
 const TLS_SCHEMES: [&str; 5] = ["rediss", "valkeys", "zookeepers", "etcds", "https"];
 
 impl Config {
     /// Reads `scheme://[user[:password]@]host[:port][,host…][/path][?option=value&…]`. Options:
-    /// `namespace`, `ttl`, `connect_timeout`, `request_timeout`, `label`; `tick` of `zookeeper://`, `strict` and `remember` of
-    /// `redis://`, which another backend refuses. Durations are written like `10s` or `500ms`.
+    /// `namespace`, `name`, `ttl`, `connect_timeout`, `request_timeout`, `label`; for `zookeeper://` also
+    /// `tick`, for `redis://` also `strict` and `remember`, which other backends refuse. Durations
+    /// are written like `10s` or `500ms`.
     ///
-    /// `%XX` stands for a byte of UTF-8; all else is taken as it is written. A control character is refused, written either way.
+    /// `%XX` stands for a byte of UTF-8; all else is literal. A control character is refused in
+    /// either form.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `url`, `user`, `password` or the option; the message never holds the password.
+    /// `InvalidArgument` naming `url`, `user`, `password` or the option; the message never holds
+    /// the password.
     pub fn from_url(text: &str) -> Result<Self> {
         let bad = |why: &str| Error::invalid("url", why.to_owned());
         let (scheme, rest) = text.split_once("://").ok_or_else(|| {
@@ -30,7 +33,7 @@ impl Config {
             || !scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
         {
             return Err(bad(
-                "what stands before :// is no scheme (redis, valkey, zookeeper, etcd or memory)",
+                "what stands before :// is not a scheme (redis, valkey, zookeeper, etcd or memory)",
             ));
         }
         if TLS_SCHEMES.contains(&&*scheme) {
@@ -39,13 +42,14 @@ impl Config {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
         if looks_like_a_broken_login(authority, tail) {
-            // Nothing of it is quoted: what looks like a host or an option here is part of a password.
+            // The error quotes nothing: what looks like a host or an option here is part of a
+            // password.
             return Err(bad(
                 "an @ stands behind the first /, ? or #: in a user or password write these as %2F, %3F and %23 (and @ as %40), elsewhere write the @ as %40",
             ));
         }
         if text.ends_with(' ') {
-            // Of a namespace it would make another one.
+            // In a namespace, the space would make another one.
             return Err(bad("ends with a space: write %20 if it is meant"));
         }
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -85,11 +89,12 @@ impl Config {
             if !given.insert(argument) {
                 return bad(format!("the option {option:?} is given twice"));
             }
-            // A form would take it for a space, and who writes the same into a table for itself: two names for one lock.
+            // A form decodes + as a space, and a settings file takes it literally: two names for
+            // one lock.
             if value.contains('+') {
                 return Err(Error::invalid(argument, "has a + in it: write %2B, or %20 for a space"));
             }
-            check_home(&self.backend, argument)?;
+            check_applies(&self.backend, argument)?;
             self.set(argument, decode(argument, value)?)?;
         }
         Ok(())
@@ -98,6 +103,7 @@ impl Config {
     fn set(&mut self, option: &'static str, value: String) -> Result<()> {
         match option {
             "namespace" => self.namespace = value,
+            "name" => self.name = Some(value),
             "label" => self.label = Some(value),
             "ttl" => self.ttl = duration(option, &value)?,
             "connect_timeout" => self.connect_timeout = duration(option, &value)?,
@@ -114,11 +120,12 @@ impl Config {
 }
 
 /// The options of a URL.
-const OPTIONS: [&str; 8] =
-    ["namespace", "ttl", "connect_timeout", "request_timeout", "tick", "label", "strict", "remember"];
+const OPTIONS: [&str; 9] =
+    ["namespace", "name", "ttl", "connect_timeout", "request_timeout", "tick", "label", "strict", "remember"];
 
-/// A part of a URL as it was meant. Nothing is taken out of it and nothing guessed: two texts that differ in a byte, however it is
-/// written, stay two. (The `url` crate drops tabs and line ends, resolves `..`, and reads what is no UTF-8 as U+FFFD.)
+/// Decodes a part of a URL. Nothing is dropped or guessed, so that texts that differ in a byte stay
+/// different. (The `url` crate drops tabs and line ends, resolves `..`, and turns invalid UTF-8
+/// into U+FFFD.)
 fn decode(argument: &'static str, text: &str) -> Result<String> {
     let bad = |why: &'static str| Err(Error::invalid(argument, why));
     let coded = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
@@ -178,12 +185,12 @@ impl TryFrom<&Config> for Config {
 
 fn duration(name: &'static str, text: &str) -> Result<Duration> {
     humantime::parse_duration(text).map_err(|error| {
-        Error::invalid(name, format!("{text:?} is no duration such as 10s or 500ms: {error}"))
+        Error::invalid(name, format!("{text:?} is not a duration such as 10s or 500ms: {error}"))
     })
 }
 
-/// Whether an unescaped `/`, `?` or `#` of a password has cut a login in two: `user:pass` here, `word@host` there. The value
-/// of a free option may hold an `@`.
+/// Whether an unescaped `/`, `?` or `#` in a password has cut a login in two: `user:pass` here,
+/// `word@host` there. Free-text options may hold an `@`.
 fn looks_like_a_broken_login(authority: &str, tail: &str) -> bool {
     let in_an_option = || {
         let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
@@ -262,7 +269,8 @@ mod tests {
         assert!(Config::from_url("redis://u:hunter2@h:x").unwrap_err().to_string().find("hunter2").is_none());
     }
 
-    /// A password with a `/`, `?` or `#` of its own ends what looks like the host: what is left of it must not be quoted.
+    /// A raw `/`, `?` or `#` in a password ends what looks like the host: the rest must not be
+    /// quoted.
     #[test]
     fn a_password_that_breaks_the_url_is_not_shown_either() {
         for password in [
@@ -283,7 +291,7 @@ mod tests {
                 assert!(error.to_string().contains("%2F"), "{error}");
             }
         }
-        // An @ in it too, or the host forgotten, or the login in front of everything.
+        // With an @ in the password, without a host, or with the login before the scheme.
         for url in [
             "redis://u:p@hun?ter2@h",
             "redis://u:p@hun/ter2@h",
@@ -300,7 +308,7 @@ mod tests {
             config.hosts = vec![host.to_owned()];
             assert!(!config.validate().unwrap_err().to_string().contains("ter2"));
         }
-        // An @ that is no part of a login is none.
+        // An @ that is not part of a login.
         let config = Config::from_url("redis://h:6379/0?label=me@here").unwrap();
         assert_eq!((config.hosts[0].as_str(), config.label.as_deref()), ("h:6379", Some("me@here")));
     }

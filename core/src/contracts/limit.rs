@@ -7,19 +7,21 @@ use crate::error::{Error, ErrorKind, Result};
 /// The longest part of a stored text that an error shows, in characters.
 const SHOWN: usize = 64;
 
-/// The limit that a join of permits asks for. It counts for permits only; other claims ask for [`Stored`](AskedLimit::Stored).
+/// The limit that a join of permits asks for. Other claims ask for [`Stored`](AskedLimit::Stored),
+/// which has no effect for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AskedLimit {
-    /// This limit. The join stores it where none is stored; another stored limit refuses the join.
+    /// This limit. The join stores it if there is none; another stored limit refuses the join.
     Exactly(u32),
-    /// The stored limit; this one where none is stored. The join stores it then, in the step in which it finds none.
+    /// The stored limit, or this one if there is none. The join stores it in the step that finds
+    /// none.
     UnlessStored(u32),
     /// The stored limit. A join that finds none is refused.
     Stored,
 }
 
 impl AskedLimit {
-    /// The limit that counts beside the stored one; `None` refuses the join.
+    /// The limit that applies, given the stored one; `None` refuses the join.
     pub fn beside(self, stored: Option<u32>) -> Option<u32> {
         match (self, stored) {
             (Self::Exactly(asked), Some(stored)) => (asked == stored).then_some(stored),
@@ -29,12 +31,12 @@ impl AskedLimit {
         }
     }
 
-    /// What the join stores where no limit is stored.
+    /// What the join stores if no limit is stored.
     pub fn to_store(self) -> Option<u32> {
         self.beside(None)
     }
 
-    /// The only limit that does not refuse the join.
+    /// The only limit that does not refuse the join, if there is one.
     pub fn exactly(self) -> Option<u32> {
         match self {
             Self::Exactly(limit) => Some(limit),
@@ -43,7 +45,8 @@ impl AskedLimit {
     }
 }
 
-/// What is stored as the limit of a queue of permits. Others can write there too: an operator, another program.
+/// What is stored as the limit of a queue of permits. An operator or another program may have
+/// written it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredLimit {
     /// Nothing is stored.
@@ -55,7 +58,7 @@ pub enum StoredLimit {
 }
 
 impl StoredLimit {
-    /// Reads what is stored. A limit is written in decimal digits, from 1 to `u32::MAX`, and nothing else.
+    /// Reads what is stored. A limit is written in decimal digits only, from 1 to `u32::MAX`.
     ///
     /// ```
     /// use latchwork_core::contracts::StoredLimit;
@@ -71,9 +74,9 @@ impl StoredLimit {
         }
     }
 
-    /// What is stored is known to be no limit.
+    /// Something that is known to be no limit.
     pub fn foreign(stored: &[u8]) -> Self {
-        // A character has four bytes at most, and so has what stands for one that is none.
+        // A character takes at most four bytes, an invalid one too.
         let start = &stored[..stored.len().min(4 * (SHOWN + 1))];
         let text = String::from_utf8_lossy(start);
         let (mut shown, mut characters) = (String::new(), text.chars());
@@ -84,7 +87,7 @@ impl StoredLimit {
         Self::Foreign(shown.into())
     }
 
-    /// The stored limit; `None` where nothing is stored, or something else.
+    /// The stored limit; `None` if nothing or something else is stored.
     pub fn permits(&self) -> Option<u32> {
         match self {
             Self::Permits(limit) => Some(*limit),
@@ -94,10 +97,10 @@ impl StoredLimit {
 }
 
 impl StoredLimit {
-    /// As [`limit`](super::SequentialNodes::limit) answers.
+    /// The answer of [`limit`](super::SequentialNodes::limit).
     ///
     /// # Errors
-    /// `Conflict` where something else than a limit is stored.
+    /// `Conflict` when something else than a limit is stored.
     pub fn known(self) -> Result<Option<u32>> {
         match self {
             Self::Foreign(_) => Err(Error::new(ErrorKind::Conflict, self.to_string())),
@@ -112,7 +115,7 @@ impl From<Option<u32>> for StoredLimit {
     }
 }
 
-/// As an error says it.
+/// The text for errors.
 impl fmt::Display for StoredLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -128,7 +131,7 @@ impl fmt::Display for StoredLimit {
 }
 
 fn permits(stored: &[u8]) -> Option<u32> {
-    // `parse` alone takes a sign.
+    // `parse` alone would accept a sign.
     let digits = !stored.is_empty() && stored.iter().all(u8::is_ascii_digit);
     let limit = digits.then(|| std::str::from_utf8(stored).ok()?.parse().ok()).flatten()?;
     (limit > 0).then_some(limit)
@@ -177,7 +180,7 @@ mod tests {
     proptest! {
         /// Against the words of the grammar, in arithmetic of its own.
         #[test]
-        fn any_bytes_are_a_limit_or_are_told_as_what_they_are(stored in prop_oneof![
+        fn any_bytes_are_a_limit_or_are_shown_as_what_they_are(stored in prop_oneof![
             any::<Vec<u8>>(),
             "[0-9]{1,12}".prop_map(String::into_bytes),
             "[-+ ]?[0-9]{1,11}[.e ]?[0-9]{0,2}".prop_map(String::into_bytes),

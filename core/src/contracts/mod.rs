@@ -1,26 +1,20 @@
 //! What a backend promises: dyn-safe traits, and the types that pass through them.
 //!
-//! Every clause has a name (`LEASE-DEADLINE`, `NODE-ORDER`, …) and a conformance case of the same name.
-//! The division of work: a backend carries out single requests and watches; what a client must do around
-//! them (retry an unknown join by the same name, take back what a dropped future left, wait within a
-//! deadline) is done once, in core, for all backends.
+//! Every clause has a name (`LEASE-DEADLINE`, `NODE-ORDER`, …) and a conformance case of the same
+//! name. A backend carries out single requests and watches. Core does what a client must do around
+//! them, once for all backends: it repeats an unknown join under the same id, cleans up what a
+//! dropped future left, and bounds a wait by its deadline.
 
 mod backend;
 mod lease;
 mod limit;
-mod link_log;
-mod names;
 mod node;
+mod node_state;
 mod nodes;
-mod single_flight;
-mod turns;
 
 pub use backend::{Backend, Close};
-pub use lease::{Lease, LeaseKeeper, LeaseState};
+pub use lease::{Lease, LeaseState, LeaseWriter};
 pub use limit::{AskedLimit, StoredLimit};
-pub use link_log::LinkLog;
-pub use names::Names;
-pub use node::{Leave, Node, NodeKeeper, NodeState};
+pub use node::Node;
+pub use node_state::{Leave, NodeState, NodeWriter};
 pub use nodes::{Entry, Join, Joined, MAX_LABEL_BYTES, NodeId, Page, Patience, SequentialNodes};
-pub use single_flight::{Flight, SingleFlight};
-pub use turns::{AT_ONCE, Turn, Turns};

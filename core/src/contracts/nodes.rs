@@ -12,14 +12,15 @@ use super::limit::{AskedLimit, StoredLimit};
 use super::node::Node;
 use crate::address::Address;
 use crate::decide::Claim;
+use crate::decide::life::Residue;
 use crate::error::{Error, ErrorKind, Result};
 use crate::shown::shown;
 
 /// The longest label (and node data), in bytes.
 pub const MAX_LABEL_BYTES: usize = 4096;
 
-/// The name of one attempt to join a queue, chosen by the client: new for every attempt, and the same for
-/// all its retries (NODE-IDEMPOTENT, RULES A9, B10).
+/// The id of one attempt to join a queue, chosen by the client: new for every attempt, and the same
+/// for all its retries (NODE-IDEMPOTENT, QUEUE-ID-PER-ATTEMPT, CHAIN-FRESH-NAME).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(Uuid);
 
@@ -29,12 +30,12 @@ impl NodeId {
         Self(Uuid::new_v4())
     }
 
-    /// The id that these bytes are: for models, and for a backend that reads its own names back.
+    /// The id of these bytes: for models, and for a backend that reads its own names back.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
     }
 
-    /// The id written as 32 hexadecimal digits or with dashes, or `None`.
+    /// Reads 32 hexadecimal digits, or a UUID with dashes.
     pub fn parse(text: &str) -> Option<Self> {
         Uuid::try_parse(text).ok().map(Self)
     }
@@ -69,7 +70,7 @@ impl Serialize for NodeId {
 pub enum Patience {
     /// Take a place in the queue.
     Wait,
-    /// Be admitted at once or leave nothing behind. A try never overtakes the queue.
+    /// Be admitted at once, or leave nothing behind. A try never overtakes the queue.
     Try,
 }
 
@@ -78,25 +79,26 @@ pub enum Patience {
 pub struct Join {
     /// The queue.
     pub queue: Address,
-    /// The attempt's name.
+    /// The attempt's id.
     pub id: NodeId,
     /// The admission rule and weight.
     pub claim: Claim,
-    /// What this client asks of the limit of a queue of permits.
+    /// What it asks of the limit of a queue of permits.
     pub limit: AskedLimit,
     /// The owner's label, shown in listings.
     pub label: Arc<str>,
     /// Whether it may wait.
     pub patience: Patience,
-    /// An earlier request of this attempt had an unknown outcome: its node may be there.
+    /// An earlier request of this attempt had an unknown outcome: its node may exist.
     pub repeated: bool,
 }
 
 impl Join {
-    /// The limit that counts for this join of permits beside what is stored. Where nothing is, the join stores it.
+    /// The limit that applies to this join of permits, given what is stored. If nothing is, the
+    /// join stores it.
     ///
     /// # Errors
-    /// `Conflict`: what is stored refuses the join.
+    /// `Conflict` when what is stored refuses the join.
     pub fn settle(&self, stored: &StoredLimit) -> Result<u32> {
         let counts = match stored {
             StoredLimit::Foreign(_) => None,
@@ -105,7 +107,7 @@ impl Join {
         counts.filter(|limit| self.claim.weight() <= *limit).ok_or_else(|| self.conflict(stored))
     }
 
-    /// The refusal of a join of permits by what is stored as the limit.
+    /// The error of a join of permits that the stored limit refuses.
     pub fn conflict(&self, stored: &StoredLimit) -> Error {
         let weight = self.claim.weight();
         let why = match (stored.clone(), self.limit) {
@@ -138,6 +140,17 @@ pub enum Joined {
     Refused,
 }
 
+impl Residue {
+    /// What a join with this answer may have left, as [`SequentialNodes::join`] defines its errors.
+    pub fn of(join: &Join, answer: &Result<Joined>) -> Self {
+        match answer {
+            Ok(Joined::Admitted(_) | Joined::Waiting(_)) => Residue::Node,
+            Ok(Joined::Refused) => Residue::Nothing,
+            Err(error) => Residue::after(error.into(), join.repeated),
+        }
+    }
+}
+
 /// One node in a listing (NODE-LIST).
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry {
@@ -147,62 +160,70 @@ pub struct Entry {
     pub claim: Claim,
     /// Whether it is admitted.
     pub admitted: bool,
-    /// The owner's label, as [`label_of`](Entry::label_of) makes it of what stands on the server.
+    /// The owner's label, as [`label_of`](Entry::label_of) reads it from the server.
     pub label: String,
-    /// How long it has been in the queue, as far as the server tells (for display only).
+    /// How long it has been in the queue, as far as the server shows (for display only).
     pub age: Option<Duration>,
 }
 
 impl Entry {
-    /// A label as a listing shows it, of what stands on the server. Any client may have written that: what is no UTF-8 stands as
-    /// U+FFFD, what would act on a terminal is escaped, and what is longer than [`MAX_LABEL_BYTES`] is cut.
+    /// A label for a listing, from the bytes on the server. Any client may have written them:
+    /// invalid UTF-8 becomes U+FFFD, what would act on a terminal is escaped, and what is longer
+    /// than [`MAX_LABEL_BYTES`] is cut.
     pub fn label_of(written: &[u8]) -> String {
-        // The rest cannot be shown, and is not looked at.
+        // The rest is never shown.
         let start = &written[..written.len().min(MAX_LABEL_BYTES + 1)];
         shown(&String::from_utf8_lossy(start), MAX_LABEL_BYTES).into_owned()
     }
 }
 
-/// Which part of a listing is wanted.
+/// Which part of a listing to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
     /// Only nodes behind this sequence number (0: from the head).
     pub after: u64,
-    /// At most so many.
+    /// The most nodes to read.
     pub most: usize,
 }
 
 /// An ordered queue of ephemeral entries. A node is (queue, lease, admission rule, weight, data).
 ///
-/// * `NODE-ORDER`: sequence numbers of a queue rise strictly in join order, for ever: across idle times, deletion of an
-///   empty parent, server restart and leader change.
-/// * `NODE-TOKEN`: an admitted node's token is its sequence; tokens rise strictly from exclusive holder to holder.
+/// * `NODE-ORDER`: sequence numbers of a queue rise strictly in join order, for ever: across idle
+///   times, deletion of an empty parent, server restart and leader change.
+/// * `NODE-TOKEN`: an admitted node's token is its sequence; tokens rise strictly from exclusive
+///   holder to holder.
 /// * `NODE-ADMIT`: a join answers at once whether the node is admitted ([`Claim`] has the rules).
-/// * `NODE-ONE-TRIP`: an uncontended join is one round trip, a leave one more. A client that was there a moment ago may expect of the
-///   queue what its last turns were like (alone, busy, long): where it is wrong, a join takes up to two trips more, and few of many do.
-/// * `NODE-IDEMPOTENT`: a join is sent again under the same id without making a second node, and a node found again
-///   counts only if it hangs on this lease. One that lands late, after its attempt was abandoned, meets a tombstone.
+/// * `NODE-ONE-TRIP`: an uncontended join is one round trip, a leave one more. A client that used
+///   the queue a moment ago may expect it to be as it was (alone, contended, long); if that is
+///   wrong, a join takes up to two trips more, and few of many joins do.
+/// * `NODE-IDEMPOTENT`: a join is sent again under the same id without making a second node, and a
+///   node found again counts only if it is on this lease. A join that lands late, after its attempt
+///   was abandoned, meets a tombstone.
 /// * `NODE-DEATH`: nodes of a dead client go with its lease, in mid-queue too.
-/// * `NODE-GONE`: a node removed by anybody else is told to its owner within one TTL, as `Revoked`; as `Forgotten` where the server
-///   shows that it has lost its data.
-/// * `NODE-FOREIGN`: an entry that is no node of ours does no harm, or is honoured where a layout says so.
+/// * `NODE-GONE`: when anyone else removes a node, its owner is notified within one TTL: as
+///   `Revoked`, or as `Forgotten` if the server shows that it has lost its data.
+/// * `NODE-FOREIGN`: an entry that is no node of ours does no harm, or is honoured if a layout says
+///   so.
 #[async_trait]
 pub trait SequentialNodes: Send + Sync {
-    /// Joins a queue: one try, bounded by the request timeout. Opens a new lease first when the old one
-    /// is lost (LEASE-REOPEN).
+    /// Joins a queue: one try, bounded by the request timeout. Opens a new lease first when the old
+    /// one is lost (LEASE-REOPEN).
     ///
     /// # Errors
-    /// `Unavailable` when the request was surely not sent; `Unknown` when it may have been carried out: core sends it
-    /// again under the same id, with `repeated` set, or abandons it. `Lost` (`Expired`) when the lease was lost under it: core
-    /// abandons it, and joins anew. Any other kind, as `Conflict` for another limit than the stored one, promises that this
-    /// request made no node: core takes nothing back.
+    /// `Unavailable` when the request was surely not sent. `Unknown` when it may have been carried
+    /// out: core sends it again under the same id, with `repeated` set, or abandons it. `Lost`
+    /// (`Expired`) when the lease was lost meanwhile: core abandons it, and joins anew. Any other
+    /// kind, such as `Conflict` for another limit than the stored one, promises that this request
+    /// made no node: core cleans nothing up.
     ///
     /// # Cancel safety
     /// A dropped join has an unknown outcome: core abandons it.
     async fn join(&self, join: &Join) -> Result<Joined>;
 
-    /// Takes back an attempt whose outcome is unknown: removes its node, whichever request made it, and
-    /// leaves a tombstone that a late request meets (RULES A11, B8, B9). One try; harmless to repeat.
+    /// Undoes an attempt whose outcome is unknown: removes its node, whichever request made it, and
+    /// makes a request that arrives later harmless (QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN,
+    /// CHAIN-SYNC-AFTER-UNKNOWN-CREATE, CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN). One try; harmless to
+    /// repeat.
     ///
     /// # Errors
     /// `Unavailable` or `Unknown`: core tries again until it is confirmed or the lease is lost.
@@ -220,12 +241,13 @@ pub trait SequentialNodes: Send + Sync {
     /// Reads only.
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>>;
 
-    /// Removes the node at a sequence number, whoever has it: an operator's forced release. Wakes those that this
-    /// lets in; its owner hears `Revoked`, at once where the backend can tell it. One try. Answers whether it was there.
+    /// Removes the node at a sequence number, whichever client owns it: an operator's forced
+    /// release. Wakes the waiters that this admits; the node's owner hears `Revoked`, at once if
+    /// the backend can notify it. One try. Answers whether it was there.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out: harmless to repeat, since a sequence number is never
-    /// given out again.
+    /// `Unavailable`; `Unknown` when it may have been carried out: harmless to repeat, since a
+    /// sequence number is never reused.
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.
@@ -234,18 +256,20 @@ pub trait SequentialNodes: Send + Sync {
     /// The stored limit of a queue of permits; `None` before the first join that brought one.
     ///
     /// # Errors
-    /// `Unavailable`; `Conflict` where something else than a limit is stored, which the error shows.
+    /// `Unavailable`; `Conflict` when something else than a limit is stored; the error shows it.
     ///
     /// # Cancel safety
     /// Reads only.
     async fn limit(&self, queue: &Address) -> Result<Option<u32>>;
 
-    /// Stores the limit of a queue of permits (not zero), for good. Waiters stay and follow it: those that fit now are
-    /// admitted at once, one whose weight does not fit it at all ends its wait with `Conflict`. A lower limit
-    /// revokes nobody, and admits nobody until the sum fits (RULES B6b). One try.
+    /// Stores the limit of a queue of permits (not zero), for good. Waiters stay and follow it:
+    /// those that fit now are admitted at once, and one whose weight exceeds it ends its wait with
+    /// `Conflict`. A lower limit revokes nothing, and admits nobody until the sum fits
+    /// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). One try.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (another may have set it since: read it).
+    /// `Unavailable`; `Unknown` when it may have been carried out (another client may have set it
+    /// since: read it).
     ///
     /// # Cancel safety
     /// A dropped one may or may not have been carried out.

@@ -13,12 +13,12 @@ pub enum Claim {
     Exclusive,
     /// Beside other shared claims: a reader, behind the nearest earlier exclusive claim.
     Shared,
-    /// So many permits of the queue's limit, all or none, in order.
+    /// This many permits of the queue's limit, all or none, in order.
     Permits(u32),
 }
 
 impl Claim {
-    /// The end of a wait for permits that what is stored as the limit does not let in any more: they would wait for ever.
+    /// The error of a waiter that the stored limit can no longer admit: it would wait for ever.
     pub fn outweighs(self, stored: &StoredLimit) -> Error {
         let why = match stored {
             StoredLimit::Absent => "the stored limit was removed while it waited".to_owned(),
@@ -40,7 +40,8 @@ impl Claim {
     }
 }
 
-/// Whether `next` fits beside the claims that are admitted before it. `limit` counts for permits only.
+/// Whether `next` fits beside the claims that are admitted before it. `limit` applies to permits
+/// only.
 pub fn fits(admitted: impl IntoIterator<Item = Claim>, next: Claim, limit: u32) -> bool {
     let mut admitted = admitted.into_iter();
     match next {
@@ -53,9 +54,10 @@ pub fn fits(admitted: impl IntoIterator<Item = Claim>, next: Claim, limit: u32) 
     }
 }
 
-/// How many of a queue's claims, in order, are admitted: always a prefix, since nobody overtakes.
+/// How many of a queue's claims, in order, are admitted: always a prefix, since nothing overtakes.
 ///
-/// `already` nodes at the head were admitted before (under a limit that may have been higher since) and stay so.
+/// The first `already` nodes were admitted before (under a limit that may have been higher) and
+/// stay so.
 pub fn admitted_prefix(claims: &[Claim], already: usize, limit: u32) -> usize {
     let mut admitted = already.min(claims.len());
     while admitted < claims.len() && fits(claims[..admitted].iter().copied(), claims[admitted], limit) {
@@ -78,9 +80,9 @@ mod tests {
             (&[W, R, R], 0, 0, 1),
             (&[R, W], 0, 0, 1),
             (&[P(1), P(1), P(1)], 0, 2, 2),
-            // All or none, and nobody overtakes the one that does not fit.
+            // All or none, and nothing overtakes the one that does not fit.
             (&[P(1), P(2), P(1)], 0, 2, 1),
-            // A lowered limit revokes nobody and admits nobody until the sum fits.
+            // A lowered limit revokes nothing, and admits nobody until the sum fits.
             (&[P(2), P(1), P(1)], 2, 2, 2),
             (&[P(1), P(1)], 1, 2, 2),
         ] {

@@ -1,4 +1,5 @@
-//! Where a node stands in a listing of its queue, and what it must watch (ZooKeeper and etcd, RULES B).
+//! Where a node stands in a listing of its queue, and what it must watch (ZooKeeper and etcd;
+//! `docs/protocol/chain.md`).
 
 use super::{Claim, fits};
 
@@ -7,40 +8,44 @@ use super::{Claim, fits};
 pub struct Listed {
     /// What it claims.
     pub claim: Claim,
-    /// Whether its owner has marked it as admitted (permits only, B6).
+    /// Whether its owner has marked it as admitted (permits only, CHAIN-PERMITS-HEAD-AND-MARKS).
     pub marked: bool,
 }
 
 /// Where a node stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Standing {
-    /// It is admitted, as far as the listing tells: the own lease's deadline counts too (B1).
+    /// It is admitted, as far as the listing shows. Its own lease's deadline counts too
+    /// (CHAIN-OWN-NODE-AND-DEADLINE).
     Admitted {
-        /// Somebody follows who waits by our mark: mark the own node (B6). Never for other claims.
+        /// A follower waits for our mark: mark the own node (CHAIN-PERMITS-HEAD-AND-MARKS). Always
+        /// false for other claims.
         mark: bool,
     },
     /// It waits for one node to leave (or, marked or downgraded, to change).
     Behind {
         /// The index of the node to watch.
         watch: usize,
-        /// Nobody else is ahead, so that its departure admits without listing again. Not where a node can turn into another by
-        /// a deletion (a downgrade on ZooKeeper): then a writer must list again, or it is admitted beside the reader.
+        /// Nothing else is ahead, so that node's departure admits without another listing. Not
+        /// usable where a deletion can turn a node into another (a downgrade on ZooKeeper): there a
+        /// writer must list again, or it is admitted beside the reader.
         sole: bool,
     },
-    /// It is the first that is not admitted of a queue of permits: it waits for ANY of the nodes ahead to
-    /// leave, and for the limit to change. No choice of one node is enough (B6).
+    /// It is the first node of a queue of permits that is not admitted: it waits for ANY node ahead
+    /// to leave, and for the limit to change. Watching one node is not enough
+    /// (CHAIN-PERMITS-HEAD-AND-MARKS).
     Head {
         /// How many nodes are ahead.
         ahead: usize,
     },
 }
 
-/// Where the node at index `own` of `listing` stands. `limit` counts for permits only.
+/// Where the node at index `own` of `listing` stands. `limit` applies to permits only.
 ///
-/// Shared and exclusive: a reader is behind the nearest earlier writer (the first writer would wake all
-/// readers for nothing, the predecessor would sleep for ever: B5); a writer behind its predecessor.
-/// Permits: the admitted are a prefix; a node is admitted when the sum up to it fits the limit, or when
-/// it is marked; the first after them is the head; all others watch their predecessor for its leaving or its mark.
+/// A writer stands behind its predecessor, a reader behind the nearest earlier writer
+/// (CHAIN-READER-WATCHES-WRITER). Permits: the admitted nodes are a prefix. A node is admitted when
+/// the sum up to it fits the limit, or when it is marked; the first after them is the head; all
+/// others watch their predecessor for its departure or its mark.
 pub fn standing(listing: &[Listed], own: usize, limit: u32) -> Standing {
     let ahead = &listing[..own];
     match listing[own].claim {
@@ -62,7 +67,8 @@ pub fn standing(listing: &[Listed], own: usize, limit: u32) -> Standing {
             if listing[own].marked || fits(claims(), listing[own].claim, limit) {
                 return Standing::Admitted { mark: own + 1 < listing.len() && !listing[own].marked };
             }
-            // A waiter whose predecessor is marked is the head, whatever its own sum says (B6b).
+            // A waiter whose predecessor is marked is the head, whatever its own sum says
+            // (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
             match ahead.last() {
                 Some(predecessor) if !predecessor.marked && !prefix_fits(ahead, limit) => {
                     Standing::Behind { watch: own - 1, sole: false }

@@ -1,13 +1,14 @@
-//! Until when a client may count itself alive, and when it must prove it (LEASE-DEADLINE, RULES A3, C1, C4, C7).
+//! Until when a client may count itself alive, and when it must prove it
+//! (`docs/protocol/lease.md`).
 
 use std::time::Duration;
 
 use crate::clock::Moment;
 use crate::error::{Error, Result};
 
-/// The shortest lease that may be asked for.
+/// The shortest TTL that may be asked for.
 pub const MIN_TTL: Duration = Duration::from_secs(1);
-/// The longest lease that may be asked for.
+/// The longest TTL that may be asked for.
 pub const MAX_TTL: Duration = Duration::from_secs(3600);
 
 /// Refuses a TTL outside 1 s to 1 h.
@@ -22,48 +23,66 @@ pub fn check_ttl(ttl: Duration) -> Result<()> {
     }
 }
 
-/// What a client gives up earlier than the server: TTL / 10, at least 200 ms. It must cover what the
-/// client's clock can lose against the server's within one TTL, and the rounding of server times (RULES A4).
+/// How much earlier a client gives up than the server: TTL / 10, at least 200 ms. It covers what
+/// the client's clock can lose against the server's within one TTL, and the rounding of server
+/// times (LEASE-MARGIN-COVERS-DRIFT).
 pub fn margin(ttl: Duration) -> Duration {
     (ttl / 10).max(Duration::from_millis(200))
 }
 
-/// The deadline that a proof gives: the SEND time of the request that proves it, plus the TTL, less the
-/// margin. Counted from the arrival of the reply, two would hold (RULES A3).
+/// The deadline that a proof gives: the SEND time of the request, plus the TTL, less the margin.
+/// Counted from the arrival of the reply, two clients would hold (LEASE-DEADLINE-FROM-SEND).
 pub fn valid_until(sent: Moment, ttl: Duration) -> Moment {
     sent + ttl.saturating_sub(margin(ttl))
 }
 
-/// When the node of a hold is given back that this client has ended at `ended`, by its fixed end or by a close: one margin later, as
-/// others come in behind an expiry. What its holder began while it held may go on beyond its end (RULES C7).
+/// When the node of a hold is given back that its own client has ended at `ended`, by a fixed end
+/// or a close: one margin later, as at an expiry. The holder's last work may run beyond the end
+/// (LEASE-MARGIN-BEFORE-LEAVE).
 pub fn given_back_at(ended: Moment, ttl: Duration) -> Moment {
     ended + margin(ttl)
 }
 
-/// How often a lease is renewed where a reply proves it: every third of the TTL.
+/// When a join without an answer is obsolete, seen from `now`: no node of it exists on the server,
+/// and none can appear. The request may arrive a request timeout from now, or a TTL if that is
+/// longer (a connection may hold it back as long as the server counts on the client); its node then
+/// lives a TTL.
+pub fn join_obsolete_at(now: Moment, request_timeout: Duration, ttl: Duration) -> Moment {
+    now + request_timeout.max(ttl) + ttl
+}
+
+/// When a node is obsolete whose lease runs out at `deadline` by this client's count: the server
+/// has removed it too. The server counts the margin more, and one TTL covers every margin and
+/// clock.
+pub fn node_obsolete_at(deadline: Moment, ttl: Duration) -> Moment {
+    deadline + ttl
+}
+
+/// How often a lease is renewed if a reply proves it: every third of the TTL.
 pub fn renewal_period(ttl: Duration) -> Duration {
     ttl / 3
 }
 
-/// When a waiter looks again by itself (RULES A13): at its own next renewal, or when what it waits for
-/// may have expired, whichever is earlier.
+/// When a waiter looks again by itself (QUEUE-LOOK-AT-EXPIRY): at its own next renewal, or when the
+/// node it waits for may have expired, whichever is earlier.
 pub fn recheck(next_renewal: Moment, ahead_expires: Moment) -> Moment {
     next_renewal.min(ahead_expires)
 }
 
-/// The period of ZooKeeper's proofs of contact: short enough that two fit into a TTL less its margin, and longer than the
-/// interval at which a follower tells its leader of our touches (half a tick) for a TTL of more than one and a half ticks. A
-/// shorter one is to be refused.
+/// The period of ZooKeeper's proofs of contact. Two must fit into a TTL less its margin, and it
+/// must exceed the interval at which a follower reports our touches to its leader (half a tick),
+/// for a TTL of more than one and a half ticks. A shorter TTL must be refused.
 pub fn contact_period(ttl: Duration, tick: Duration) -> Duration {
     (ttl / 6).max(tick.min(ttl / 3))
 }
 
-/// Proofs of contact through a server that does not own the session's timer (ZooKeeper, RULES C4).
+/// Proofs of contact through a server that does not own the session's timer (ZooKeeper,
+/// LEASE-PROOF-BY-EARLIER-WRITE).
 ///
-/// An acknowledged write at a follower proves only that the leader heard of the contact *before* it: the
-/// follower's ping carries touches to the leader every half tick. So the deadline counts from the send of
-/// contact k-1, where contact k was sent at least one period after contact k-1 was answered. Contact 0
-/// is the session's creation.
+/// A write that a follower acknowledges proves only that the leader heard of the contact *before*
+/// it: the follower's ping carries touches to the leader every half tick. So the deadline counts
+/// from the send of contact k-1, if contact k was sent at least one period after the answer to
+/// contact k-1. Contact 0 is the session's creation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ContactProof {
     ttl: Duration,
@@ -74,7 +93,7 @@ pub struct ContactProof {
 }
 
 impl ContactProof {
-    /// Contact 0: the session was asked for at `sent`, and created by `answered`.
+    /// Contact 0: the session was requested at `sent`, and created by `answered`.
     pub fn new(sent: Moment, answered: Moment, ttl: Duration, period: Duration) -> Self {
         Self { ttl, period, sent, answered, deadline: valid_until(sent, ttl) }
     }
@@ -84,13 +103,13 @@ impl ContactProof {
         self.period
     }
 
-    /// The earliest instant at which the next contact may be sent and count.
+    /// The earliest instant at which the next contact counts.
     pub fn next_send(&self) -> Moment {
         self.answered + self.period
     }
 
-    /// A write sent at `sent` was acknowledged at `answered`. Answers the new deadline when it counts as
-    /// a contact, `None` when it was sent too early to prove anything.
+    /// A write sent at `sent` was acknowledged at `answered`. Answers the new deadline if it counts
+    /// as a contact, `None` if it was sent too early to prove anything.
     pub fn acknowledged(&mut self, sent: Moment, answered: Moment) -> Option<Moment> {
         if sent < self.next_send() {
             return None;

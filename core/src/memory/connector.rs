@@ -1,15 +1,18 @@
-//! From `memory://` to a client.
+//! From a [`Config`] to a client.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::client::MemoryBackend;
+use super::backend::MemoryBackend;
+use super::client::MemoryClient;
+use super::link::Link;
 use super::store::Memory;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::Backend;
+use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
 
 #[derive(Debug)]
@@ -17,7 +20,7 @@ struct MemoryConnector;
 
 /// The connector of `memory://` and `memory://name`.
 ///
-/// A named store that a test has made on tokio's clock ([`Memory::named`]) is joined on that clock.
+/// A named store that a test has made on tokio's clock ([`Memory::named`]) keeps that clock.
 pub fn connector() -> Arc<dyn Connector> {
     Arc::new(MemoryConnector)
 }
@@ -43,8 +46,40 @@ impl Connector for MemoryConnector {
     }
 
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
-        Ok(MemoryBackend::open(store(config), config).0)
+        Ok(open(store(config), config).0)
     }
+}
+
+impl Memory {
+    /// A client of this store, and the link between them, on which faults can be laid.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the field of `config`.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn connect(&self, config: &Config) -> Result<(Coordinator, Link)> {
+        let (backend, link) = self.client(config)?;
+        Ok((Coordinator::new(backend, config), link))
+    }
+
+    /// As [`connect`](Memory::connect), below the recipes: the backend alone.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the field of `config`.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn client(&self, config: &Config) -> Result<(Arc<dyn Backend>, Link)> {
+        config.validate()?;
+        Ok(open(self.clone(), config))
+    }
+}
+
+fn open(store: Memory, config: &Config) -> (Arc<dyn Backend>, Link) {
+    let client = MemoryClient::open(store, config);
+    let link = client.link.clone();
+    (Arc::new(MemoryBackend::new(client)), link)
 }
 
 fn store(config: &Config) -> Memory {

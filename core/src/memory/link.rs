@@ -9,62 +9,67 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
-use super::store::{LeaseId, Memory};
+use super::store::Memory;
+use super::stored_node::LeaseId;
 use crate::address::Address;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::until::until;
 
-/// The link between one client and its store: cut it, hold or delay its requests, lose a reply, end the
-/// lease from outside. For tests.
+/// The link between one client and its store: cut it, hold or delay its requests, lose a reply, end
+/// the lease from outside. For tests.
 #[derive(Clone)]
-pub struct Link(Arc<Inner>);
+pub struct Link(Arc<LinkInner>);
 
-struct Inner {
+struct LinkInner {
     store: Memory,
     timeout: Duration,
-    state: Mutex<State>,
-    // A held request has arrived.
-    held: Notify,
+    faults: Mutex<Faults>,
+    // A request was held or caught, or its reply dropped.
+    caught: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct Faults {
     cut: bool,
     closed: bool,
-    // Requests that wait in the network: carried out on resume, whether or not anybody still waits for the reply.
+    // Requests that wait in the network. `resume` carries them out, whether or not their senders
+    // still wait.
     holding: Option<VecDeque<Box<dyn FnOnce() + Send>>>,
-    // The next request is caught (`Some(None)`) or was (`Some(Some)`), to be delivered late.
+    // The next request is to be caught (`Some(None)`), or one was (`Some(Some)`), to be delivered
+    // late.
     parked: Option<Option<Box<dyn FnOnce() + Send>>>,
     requests: u64,
     delay: Duration,
     replies_to_drop: u32,
     lease: LeaseId,
-    keeper: Option<AbortHandle>,
+    renewal: Option<AbortHandle>,
 }
 
 impl Link {
     pub(super) fn new(store: Memory, timeout: Duration) -> Self {
-        Self(Arc::new(Inner { store, timeout, state: Mutex::default(), held: Notify::new() }))
+        Self(Arc::new(LinkInner { store, timeout, faults: Mutex::default(), caught: Notify::new() }))
     }
 
     /// Requests fail from now on, until [`heal`](Link::heal).
     pub fn cut(&self) {
-        self.0.state.lock().cut = true;
+        self.0.faults.lock().cut = true;
     }
 
     /// Undoes [`cut`](Link::cut) and [`delay`](Link::delay), and lets held requests go.
     pub fn heal(&self) {
         {
-            let mut state = self.0.state.lock();
-            state.cut = false;
-            state.delay = Duration::ZERO;
+            let mut faults = self.0.faults.lock();
+            faults.cut = false;
+            faults.delay = Duration::ZERO;
         }
         self.resume();
     }
 
-    /// Requests are held back from now on, until [`resume`](Link::resume): as though they were late in the network.
+    /// Requests are held back from now on, until [`resume`](Link::resume): as though they were late
+    /// in the network.
     pub fn hold(&self) {
-        self.0.state.lock().holding.get_or_insert_default();
+        self.0.faults.lock().holding.get_or_insert_default();
     }
 
     /// Waits until a request is held back.
@@ -72,70 +77,64 @@ impl Link {
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn held(&self) {
-        self.until(|state| state.holding.as_ref().is_some_and(|requests| !requests.is_empty())).await;
+        self.until(|faults| faults.holding.as_ref().is_some_and(|requests| !requests.is_empty())).await;
     }
 
-    async fn until(&self, done: impl Fn(&State) -> bool) {
-        loop {
-            let notified = self.0.held.notified();
-            tokio::pin!(notified);
-            notified.as_mut().enable();
-            if done(&self.0.state.lock()) {
-                return;
-            }
-            notified.await;
-        }
+    async fn until(&self, done: impl Fn(&Faults) -> bool) {
+        until(&self.0.caught, || done(&self.0.faults.lock()).then_some(())).await
     }
 
     /// Carries out what was held back, in order, also the requests whose sender has given up.
     pub fn resume(&self) {
-        let requests = self.0.state.lock().holding.take();
+        let requests = self.0.faults.lock().holding.take();
         for request in requests.into_iter().flatten() {
             request();
         }
     }
 
     /// The next request is caught in the network while its sender loses the connection;
-    /// [`deliver_parked`](Link::deliver_parked) carries it out later, after others that were sent since.
+    /// [`deliver_parked`](Link::deliver_parked) carries it out later, after others that were sent
+    /// since.
     pub fn park_next_request(&self) {
-        self.0.state.lock().parked = Some(None);
+        self.0.faults.lock().parked = Some(None);
     }
 
-    /// Waits until that request was caught.
+    /// Waits until that request is caught.
     ///
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn parked(&self) {
-        self.until(|state| matches!(state.parked, Some(Some(_)))).await;
+        self.until(|faults| matches!(faults.parked, Some(Some(_)))).await;
     }
 
-    /// Carries out the request that was caught. Answers whether there was one.
+    /// Carries out the caught request. Answers whether there was one.
     pub fn deliver_parked(&self) -> bool {
-        let request = self.0.state.lock().parked.take().flatten();
+        let request = self.0.faults.lock().parked.take().flatten();
         request.map(|request| request()).is_some()
     }
 
-    /// How many requests were sent, the lease's renewals among them.
+    /// The number of sent requests, the lease's renewals among them.
     pub fn requests(&self) -> u64 {
-        self.0.state.lock().requests
+        self.0.faults.lock().requests
     }
 
-    /// Every request takes so long from now on: half of it on its way to the store, half back.
+    /// Every request takes this long from now on: half of it on its way to the store, half back.
     pub fn delay(&self, delay: Duration) {
-        self.0.state.lock().delay = delay;
+        self.0.faults.lock().delay = delay;
     }
 
-    /// The reply to the next request is lost: it is carried out, and its outcome is unknown to the client.
+    /// The reply to the next request is lost: it is carried out, and its outcome is unknown to the
+    /// client.
     pub fn drop_next_reply(&self) {
-        self.0.state.lock().replies_to_drop += 1;
+        self.0.faults.lock().replies_to_drop += 1;
     }
 
-    /// Waits until no reply is to be dropped any more: the request came and was carried out.
+    /// Waits until every reply that was to be dropped is: the request came and was carried out.
     ///
     /// # Cancel safety
     /// Cancel-safe.
     pub async fn reply_dropped(&self) {
-        self.until(|state| state.replies_to_drop == 0).await;
+        self.until(|faults| faults.replies_to_drop == 0).await;
     }
 
     /// The next wake-up to the waiter at `sequence` is lost. Answers whether it waits.
@@ -143,36 +142,37 @@ impl Link {
         self.0.store.deafen(queue, sequence)
     }
 
-    /// Ends the client's lease from outside, as an operator would: its nodes go, their owners hear `Revoked`.
+    /// Ends the client's lease from outside, as an operator would. Its nodes go, and their owners
+    /// learn `Revoked`.
     pub fn lose_lease(&self) {
-        let lease = self.0.state.lock().lease;
+        let lease = self.0.faults.lock().lease;
         self.0.store.end_lease(lease, LostReason::Revoked);
     }
 
-    /// Kills the task that renews the lease, as a panic in it would.
-    pub fn kill_keeper(&self) {
-        if let Some(keeper) = self.0.state.lock().keeper.take() {
-            keeper.abort();
+    /// Ends the task that renews the lease, as a panic in it would.
+    pub fn stop_renewal(&self) {
+        if let Some(renewal) = self.0.faults.lock().renewal.take() {
+            renewal.abort();
         }
     }
 
-    pub(super) fn set_keeper(&self, keeper: AbortHandle) {
-        self.0.state.lock().keeper = Some(keeper);
+    pub(super) fn set_renewal(&self, renewal: AbortHandle) {
+        self.0.faults.lock().renewal = Some(renewal);
     }
 
     pub(super) fn set_lease(&self, lease: LeaseId) {
-        self.0.state.lock().lease = lease;
+        self.0.faults.lock().lease = lease;
     }
 
-    /// Nothing goes through from now on. Answers whether something did until now.
+    /// Fails all requests from now on. Answers whether this is new.
     pub(super) fn close(&self) -> bool {
-        let closed = std::mem::replace(&mut self.0.state.lock().closed, true);
-        self.kill_keeper();
+        let closed = std::mem::replace(&mut self.0.faults.lock().closed, true);
+        self.stop_renewal();
         !closed
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.0.state.lock().closed
+        self.0.faults.lock().closed
     }
 
     /// Sends a request through the link.
@@ -190,11 +190,11 @@ impl Link {
                 clock.sleep_until(clock.now() + delay / 2).await;
                 let reply = work();
                 clock.sleep_until(clock.now() + delay / 2).await;
-                let mut state = self.0.state.lock();
-                if state.replies_to_drop > 0 {
-                    state.replies_to_drop -= 1;
-                    drop(state);
-                    self.0.held.notify_waiters();
+                let mut faults = self.0.faults.lock();
+                if faults.replies_to_drop > 0 {
+                    faults.replies_to_drop -= 1;
+                    drop(faults);
+                    self.0.caught.notify_waiters();
                     return Err(Error::new(ErrorKind::Unknown, "the reply was lost"));
                 }
                 Ok(reply)
@@ -203,28 +203,28 @@ impl Link {
     }
 
     fn route<T: Send + 'static, W: FnOnce() -> T + Send + 'static>(&self, work: W) -> Result<Route<T, W>> {
-        let mut state = self.0.state.lock();
-        if state.closed {
+        let mut faults = self.0.faults.lock();
+        if faults.closed {
             return Err(Error::closed());
         }
-        if state.cut {
+        if faults.cut {
             return Err(Error::new(ErrorKind::Unavailable, "the link is cut"));
         }
-        state.requests += 1;
-        if let Some(parked @ None) = &mut state.parked {
+        faults.requests += 1;
+        if let Some(parked @ None) = &mut faults.parked {
             *parked = Some(Box::new(move || drop(work())));
-            drop(state);
-            self.0.held.notify_waiters();
+            drop(faults);
+            self.0.caught.notify_waiters();
             return Err(Error::new(ErrorKind::Unknown, "the connection was lost"));
         }
-        let Some(requests) = &mut state.holding else { return Ok(Route::Through(work, state.delay)) };
+        let Some(requests) = &mut faults.holding else { return Ok(Route::Through(work, faults.delay)) };
         let (reply, answer) = oneshot::channel();
         requests.push_back(Box::new(move || {
-            // Nobody may wait for the reply any more.
+            // The sender may have given up.
             let _ = reply.send(work());
         }));
-        drop(state);
-        self.0.held.notify_waiters();
+        drop(faults);
+        self.0.caught.notify_waiters();
         Ok(Route::Held(answer))
     }
 
@@ -245,10 +245,10 @@ enum Route<T, W> {
 
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.0.state.lock();
+        let faults = self.0.faults.lock();
         f.debug_struct("Link")
-            .field("cut", &state.cut)
-            .field("held", &state.holding.is_some())
+            .field("cut", &faults.cut)
+            .field("held", &faults.holding.is_some())
             .finish_non_exhaustive()
     }
 }

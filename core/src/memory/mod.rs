@@ -1,9 +1,12 @@
 //! The embedded backend: a full coordinator in this process, with real leases and expiry.
 //!
 //! `memory://` is private to its Coordinator; `memory://name` is shared by all that name it in this
-//! process. A store owns no task: expiry is computed on access and in the waiters' own timers, so that handles of one
-//! store work on several runtimes. Its clock is chosen when it is made: the system's, or tokio's, with which a test can
-//! pause time (one runtime only).
+//! process. A store owns no task: expiry is computed on access and in the waiters' own timers, so
+//! that handles of one store work on several runtimes. Its clock is chosen when it is made: the
+//! system's, or tokio's, with which a test can pause time (one runtime only).
+//!
+//! A queue is the value that Redis' scripts are tested against,
+//! [`decide::queue`](crate::decide::queue).
 //!
 //! # Testing a service on memory
 //!
@@ -21,11 +24,15 @@
 //! # }).unwrap();
 //! ```
 
+mod backend;
 mod client;
 mod connector;
 mod link;
-mod node;
+mod queue;
+mod renewal;
+mod state;
 mod store;
+mod stored_node;
 
 pub use connector::connector;
 pub use link::Link;

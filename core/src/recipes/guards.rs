@@ -4,12 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use super::queue_handle::Acquired;
+use crate::clock::Moment;
 use crate::error::Result;
-use crate::hold::{Fenced, Hold, Release, own_methods};
-use crate::holding::{Holding, Tenure};
+use crate::held_node::HeldNode;
+use crate::hold::{Fenced, Hold, Release, Tenure, guard};
 use crate::reentrancy::Share;
 use crate::token::Token;
 
@@ -20,47 +19,57 @@ pub(super) struct Held {
 }
 
 enum By {
-    Itself(Holding),
+    Itself(HeldNode),
     Owner(Share),
 }
 
 impl Held {
     pub(super) fn alone(acquired: Acquired) -> Self {
-        Self { by: By::Itself(acquired.holding), waited: acquired.waited }
+        Self { by: By::Itself(acquired.held), waited: acquired.waited }
     }
 
     pub(super) fn shared(share: Share, waited: Duration) -> Self {
         Self { by: By::Owner(share), waited }
     }
 
-    fn holding(&self) -> &Holding {
+    pub(super) fn token(&self) -> Token {
         match &self.by {
-            By::Itself(holding) => holding,
-            By::Owner(share) => share.holding(),
+            By::Itself(held) => held.token(),
+            By::Owner(share) => share.token(),
         }
     }
 
-    fn tenure(&self) -> &Arc<Tenure> {
+    pub(super) fn tenure(&self) -> &Arc<Tenure> {
         match &self.by {
-            By::Itself(holding) => &holding.tenure,
+            By::Itself(held) => held.tenure(),
             By::Owner(share) => share.tenure(),
         }
     }
 
-    async fn release(&self) -> Result<Release> {
+    /// Bounds the hold: it ends at `end` at the latest, and is given back `at_least` from now on at
+    /// the soonest. An owner's hold that was entered again keeps its own bounds.
+    pub(super) fn bind(&self, end: Option<Moment>, at_least: Option<Duration>) {
         match &self.by {
-            By::Itself(holding) => holding.release().await,
+            By::Itself(held) => held.bind(end, at_least),
+            By::Owner(share) if share.is_alone() => share.bind(end, at_least),
+            By::Owner(_) => {}
+        }
+    }
+
+    pub(super) async fn release(&self) -> Result<Release> {
+        match &self.by {
+            By::Itself(held) => held.release().await,
             By::Owner(share) => share.release().await,
         }
     }
 
     async fn downgrade(self) -> Result<Self> {
         let by = match self.by {
-            By::Itself(holding) => {
-                holding.downgrade().await?;
-                // Its fixed end may have come meanwhile.
-                holding.tenure.check()?;
-                By::Itself(holding)
+            By::Itself(held) => {
+                held.downgrade().await?;
+                // The fixed end may have come meanwhile.
+                held.tenure.check()?;
+                By::Itself(held)
             }
             By::Owner(share) => By::Owner(share.downgrade().await?),
         };
@@ -68,12 +77,16 @@ impl Held {
     }
 }
 
-/// Holds for reading, beside other readers. Released by [`release`](Hold::release), or in the background when it is dropped.
+/// A read hold, beside other readers. Released by [`release`](Hold::release), or in the background
+/// when it is dropped.
 #[must_use = "a guard that is dropped at once releases at once"]
+#[derive(Debug)]
 pub struct ReadGuard(pub(super) Held);
 
-/// Holds for writing, alone. Released by [`release`](Hold::release), or in the background when it is dropped.
+/// A write hold, alone. Released by [`release`](Hold::release), or in the background when it is
+/// dropped.
 #[must_use = "a guard that is dropped at once releases at once"]
+#[derive(Debug)]
 pub struct WriteGuard(pub(super) Held);
 
 impl ReadGuard {
@@ -82,10 +95,10 @@ impl ReadGuard {
         self.0.waited
     }
 
-    /// The number that identifies this hold on the server. Not a fence: readers hold together. After a downgrade it is
-    /// the writer's token.
+    /// The number that identifies this hold on the server. It is no fence: readers hold together.
+    /// After a downgrade it is the writer's token.
     pub fn token(&self) -> Token {
-        self.0.holding().token()
+        self.0.token()
     }
 }
 
@@ -95,72 +108,34 @@ impl WriteGuard {
         self.0.waited
     }
 
-    /// Reads from now on, without letting a writer in between: it keeps its place in the queue and its token, and the
-    /// readers up to the next writer behind it come in. Where the owner holds other [`WriteGuard`]s of this lock, it goes on
-    /// to write until the last of them is released or downgraded.
+    /// Turns the write hold into a read hold, without letting a writer in between. It keeps its
+    /// place in the queue and its token, and the readers up to the next writer behind it are
+    /// admitted. If the owner has other [`WriteGuard`]s of this lock, the owner goes on writing
+    /// until the last of them is released or downgraded.
     ///
     /// # Errors
-    /// `Lost` with the reason; `NotHeld` after a release; `Unknown` when the server has not confirmed it by the hold's deadline;
-    /// `Forbidden` or `Misconfigured` when it refuses. The hold is given back then; where its owner reads on, the downgrade
-    /// is tried on in the background.
+    /// `Lost` with the reason; `NotHeld` after a release; `Unknown` when the server has not
+    /// confirmed it by the hold's deadline; `Forbidden` or `Misconfigured` when the server refuses
+    /// it. After an error the hold is given back; if its owner reads on, the downgrade is retried
+    /// in the background.
     ///
     /// # Cancel safety
     /// A dropped downgrade gives the hold back, in the background.
     pub async fn downgrade(self) -> Result<ReadGuard> {
         let key = self.0.tenure().queue.clone();
-        let turned = self.0.downgrade().await;
-        turned.map(ReadGuard).map_err(|error| error.in_operation("downgrade").on(key.name()))
+        let downgraded = self.0.downgrade().await;
+        downgraded.map(ReadGuard).map_err(|error| error.in_operation("downgrade").on(key.name()))
     }
 }
 
-own_methods!(ReadGuard);
-own_methods!(WriteGuard, fenced);
-
-#[async_trait]
-impl Hold for ReadGuard {
-    fn tenure(&self) -> &Arc<Tenure> {
-        self.0.tenure()
-    }
-
-    async fn release(&self) -> Result<Release> {
-        self.0.release().await
-    }
-}
-
-#[async_trait]
-impl Hold for WriteGuard {
-    fn tenure(&self) -> &Arc<Tenure> {
-        self.0.tenure()
-    }
-
-    async fn release(&self) -> Result<Release> {
-        self.0.release().await
-    }
-}
-
-impl Fenced for WriteGuard {
-    fn token(&self) -> Token {
-        self.0.holding().token()
-    }
-}
+guard!(ReadGuard by 0);
+guard!(WriteGuard by 0, fenced);
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.by {
-            By::Itself(holding) => holding.fmt(f),
+            By::Itself(held) => held.fmt(f),
             By::Owner(share) => share.fmt(f),
         }
-    }
-}
-
-impl fmt::Debug for ReadGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ReadGuard").field(&self.0).finish()
-    }
-}
-
-impl fmt::Debug for WriteGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("WriteGuard").field(&self.0).finish()
     }
 }

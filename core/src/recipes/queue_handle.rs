@@ -1,4 +1,4 @@
-//! The way of all recipes over a queue, from a request to a hold.
+//! From a recipe's request to a hold, common to all recipes over a queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use tracing::Instrument;
 use super::acquire::Acquire;
 use super::verb::Ask;
 use crate::address::Address;
-use crate::attempt::Request;
+use crate::attempt::{self, Request};
+use crate::client::Client;
 use crate::clock::Moment;
 use crate::contracts::{AskedLimit, Entry, Page, Patience};
-use crate::coordinator::Coordinator;
 use crate::decide::Claim;
 use crate::error::{Error, Result};
-use crate::holding::Holding;
-use crate::reentrancy::{Bounds, Mode, Owner, Share};
+use crate::held_node::HeldNode;
+use crate::reentrancy::{Bounds, Mode, Owner, Owners, Share};
 
 impl Ask<'_> {
     /// The options; the label is the owner's unless another is given.
@@ -30,21 +30,29 @@ impl Ask<'_> {
 
 /// The queue of one recipe's handle.
 #[derive(Clone)]
-pub(super) struct QueueHandle {
-    pub(super) coordinator: Coordinator,
+pub(crate) struct QueueHandle {
+    pub(super) owners: Arc<Owners>,
     pub(super) queue: Address,
     /// The recipe's name in traces.
-    pub(super) recipe: &'static str,
+    recipe: &'static str,
 }
 
-/// What was acquired.
+/// An acquired hold.
 pub(super) struct Acquired {
-    pub(super) holding: Holding,
+    pub(super) held: HeldNode,
     pub(super) waited: Duration,
 }
 
 impl QueueHandle {
-    /// Joins, waits if it may, and makes a hold that stands alone. `None`: a try was refused.
+    pub(crate) fn new(owners: &Arc<Owners>, queue: Address, recipe: &'static str) -> Self {
+        Self { owners: Arc::clone(owners), queue, recipe }
+    }
+
+    pub(super) fn client(&self) -> &Arc<Client> {
+        self.owners.client()
+    }
+
+    /// Joins, waits if it may, and makes a hold without an owner. `None` if a try was refused.
     pub(super) async fn alone(
         &self,
         ask: Ask<'_>,
@@ -54,9 +62,9 @@ impl QueueHandle {
         let Ask { operation, patience, .. } = ask;
         let options = ask.options();
         let at_least = options.at_least;
-        let told = |error: Error| error.in_operation(operation).on(self.queue.name());
-        let request = self.request(options, claim, limit, patience).map_err(told)?;
-        self.carry_out(&request, at_least).await.map_err(told)
+        let in_context = |error: Error| error.in_operation(operation).on(self.queue.name());
+        let request = self.request(options, claim, limit, patience).map_err(in_context)?;
+        self.carry_out(&request, at_least).await.map_err(in_context)
     }
 
     fn request(
@@ -67,15 +75,15 @@ impl QueueHandle {
         patience: Patience,
     ) -> Result<Request> {
         options.check()?;
-        let coordinator = &self.coordinator;
+        let client = self.client();
         Ok(Request {
             queue: self.queue.clone(),
             claim,
             limit,
             deadline: self.deadline(&options, patience),
-            label: options.label.unwrap_or_else(|| Arc::clone(coordinator.default_label())),
+            label: options.label.unwrap_or_else(|| Arc::clone(&client.label)),
             patience,
-            request_timeout: coordinator.request_timeout(),
+            request_timeout: client.request_timeout,
             fail_fast: options.fail_fast,
             max_hold: options.max_hold,
             on_queue: None,
@@ -85,60 +93,63 @@ impl QueueHandle {
     /// The instant of its total deadline; for a try, of its answer.
     fn deadline(&self, options: &Acquire, patience: Patience) -> Moment {
         let within = match (patience, options.within) {
-            (Patience::Try, _) => self.coordinator.request_timeout(),
+            (Patience::Try, _) => self.client().request_timeout,
             (Patience::Wait, Some(within)) => within,
             (Patience::Wait, None) => return Moment::NEVER,
         };
-        // One without an end is a deadline too, for which an unreachable server is waited for.
-        (self.coordinator.clock().now() + within).min(Moment::from_nanos(Moment::NEVER.as_nanos() - 1))
+        // An endless duration is a deadline too, for which an unreachable server is waited for.
+        (self.client().clock().now() + within).min(Moment::from_nanos(Moment::NEVER.as_nanos() - 1))
     }
 
     async fn carry_out(&self, request: &Request, at_least: Option<Duration>) -> Result<Option<Acquired>> {
         let (recipe, key) = (self.recipe, self.queue.name());
-        let begun = self.coordinator.clock().now();
-        let admitted = self
-            .coordinator
-            .acquire(request)
+        let begun = self.client().clock().now();
+        let admitted = attempt::acquire(self.client(), request)
             .instrument(tracing::debug_span!("latchwork.wait", recipe, key))
             .await
             .inspect_err(|error| {
-                let waited = self.coordinator.clock().now().since(begun);
+                let waited = self.client().clock().now().since(begun);
                 tracing::debug!(recipe, key, ?waited, %error, "not acquired");
             })?;
         Ok(admitted.map(|admitted| {
-            let holding = Holding::new(self.coordinator.clone(), self.queue.clone(), admitted.node, at_least);
-            let (token, waited) = (holding.token(), admitted.waited);
+            let held = HeldNode::new(Arc::clone(self.client()), self.queue.clone(), admitted.node, at_least);
+            let (token, waited) = (held.token(), admitted.waited);
             tracing::debug!(recipe, key, %token, ?waited, "acquired");
             let lost = tracing::field::Empty;
-            holding.trace(tracing::debug_span!("latchwork.hold", recipe, key, %token, ?waited, lost));
-            Acquired { holding, waited: admitted.waited }
+            held.trace(tracing::debug_span!("latchwork.hold", recipe, key, %token, ?waited, lost));
+            Acquired { held, waited: admitted.waited }
         }))
     }
 
-    /// Enters again where `owner` holds, else joins as [`alone`](QueueHandle::alone). `None`: a try was refused.
+    /// Enters again if `owner` holds, else joins as [`alone`](QueueHandle::alone). `None` if a try
+    /// was refused.
     pub(super) async fn enter(&self, ask: Ask<'_>, owner: &Owner, mode: Mode) -> Result<Option<Share>> {
         let Ask { operation, patience, .. } = ask;
-        let told = |error: Error| error.in_operation(operation).on(self.queue.name());
+        let in_context = |error: Error| error.in_operation(operation).on(self.queue.name());
         let options = Ask { owner: Some(owner), ..ask }.options();
         let at_least = options.at_least;
-        // Made of options that are refused for a re-entry too; its deadline is that of all that follows.
-        let request = self.request(options, mode.claim(), AskedLimit::Stored, patience).map_err(told)?;
+        // Validates the options for a re-entry too; its deadline covers all that follows.
+        let request =
+            self.request(options, mode.claim(), AskedLimit::Stored, patience).map_err(in_context)?;
         let acquire = |on_queue| {
             let (queue, request) = (self.clone(), Request { on_queue: Some(on_queue), ..request.clone() });
-            async move { Ok(queue.carry_out(&request, at_least).await?.map(|acquired| acquired.holding)) }
+            async move { Ok(queue.carry_out(&request, at_least).await?.map(|acquired| acquired.held)) }
         };
         let key = (owner.clone(), self.queue.clone());
         let bounds = Bounds { deadline: request.deadline, patience, fail_fast: request.fail_fast };
-        let entered = Share::enter(&self.coordinator, key, mode, bounds, acquire);
-        self.coordinator.serve(entered).await.map_err(told)
+        let entered = Share::enter(&self.owners, key, mode, bounds, acquire);
+        self.client().serve(entered).await.map_err(in_context)
     }
 
     pub(super) async fn list(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
-        self.coordinator.list(&self.queue, Page { after, most }).await
+        let client = self.client();
+        let listed = client.serve(client.backend.list(&self.queue, Page { after, most })).await;
+        listed.map_err(|error| error.in_operation("list").on(self.queue.name()))
     }
 
     pub(super) async fn force_release(&self, sequence: u64) -> Result<bool> {
-        let revoked = self.coordinator.serve(self.coordinator.backend().revoke(&self.queue, sequence)).await;
+        let client = self.client();
+        let revoked = client.serve(client.backend.revoke(&self.queue, sequence)).await;
         revoked.map_err(|error| error.in_operation("force_release").on(self.queue.name()))
     }
 }

@@ -10,30 +10,31 @@ use super::under::under;
 use super::verb::{Ask, verb};
 use crate::address::Address;
 use crate::contracts::{AskedLimit, Entry, Patience};
-use crate::coordinator::Coordinator;
 use crate::error::Result;
 use crate::reentrancy::{Mode, Owner};
 
 /// A fair read/write lock on a coordinator: any number of readers, or one writer.
 ///
-/// *Protocol.* Readers and writers stand in one queue, in the order of joining. A reader waits only for the nearest
-/// writer before it, a writer for everybody before it. So a waiting writer is not starved by readers that come later, and
-/// readers behind it come in together once it is done (or gives up).
+/// *Protocol.* Readers and writers stand in one queue, in the order of joining. A reader waits only
+/// for the nearest writer ahead, a writer for everyone ahead. So later readers do not starve a
+/// waiting writer, and the readers behind it are admitted together once it is done or gives up.
 ///
-/// *Owners.* All holds of an owner that the calls name ([`read_as`](RwLock::read_as), [`write_as`](RwLock::write_as)) hang on one
-/// node: it may read again past a waiting writer, and who writes may write again and read, without a request. Once it only
-/// reads, the node is downgraded in its place. Who reads and asks to write gets
-/// [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock). Without an owner in the call each hold stands alone and excludes, in the
-/// scope of an owner ([`Owner::scope`]) too: a task that reads and asks to write, or reads again behind a waiting writer, waits for
-/// itself.
+/// *Owners.* All holds of an owner that the calls name ([`read_as`](RwLock::read_as),
+/// [`write_as`](RwLock::write_as)) share one node. The owner may read again past a waiting writer,
+/// and if it writes, may write again and read, without a request. When only its reads remain, the
+/// node is downgraded in its place. An owner that reads and asks to write gets
+/// [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock). A call without an owner excludes everyone,
+/// in the scope of an owner ([`Owner::scope`]) too: a task that reads and asks to write, or reads
+/// again behind a waiting writer, waits for itself.
 ///
-/// What was said of the [`Mutex`](super::Mutex) about pauses and fencing holds for writers; the tokens of readers
-/// identify them and fence nothing.
+/// For pauses and fencing, a writer is like the holder of a [`Mutex`](super::Mutex); the tokens of
+/// readers identify them and fence nothing.
 ///
-/// *When the lease is lost*, readers and writers are told as a mutex's holder is; all holds of an owner are lost together.
+/// *When the lease is lost*, readers and writers lose their holds as a mutex's holder does; all
+/// holds of an owner are lost together.
 ///
-/// *Source.* The shared locks of the ZooKeeper recipes. The downgrade in place is Curator's.
-/// On ZooKeeper the layout is that of Curator's `InterProcessReadWriteLock`.
+/// *Source.* The shared locks of the ZooKeeper recipes. The downgrade in place is Curator's, and on
+/// ZooKeeper the layout is that of Curator's `InterProcessReadWriteLock`.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Release, memory};
@@ -50,20 +51,21 @@ use crate::reentrancy::{Mode, Owner};
 /// ```
 #[derive(Clone)]
 pub struct RwLock {
-    handle: QueueHandle,
+    pub(super) handle: QueueHandle,
 }
 
 impl RwLock {
-    pub(crate) fn new(coordinator: Coordinator, queue: Address) -> Self {
-        Self { handle: QueueHandle { coordinator, queue, recipe: "rwlock" } }
+    pub(crate) fn new(handle: QueueHandle) -> Self {
+        Self { handle }
     }
 
     verb! {
-        /// Waits until no writer is before it. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
+        /// Waits until no writer is ahead. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
         ///
         /// # Errors
-        /// `Unavailable`; `Lost` when the place in the queue was removed by another (`Revoked`); `Forbidden`; `Conflict`
-        /// when keys of another program stand in its place; `Misconfigured`; `Closed`; `RuntimeGone`.
+        /// `Unavailable`; `Lost` when another client removed the place in the queue (`Revoked`);
+        /// `Forbidden`; `Conflict` when keys of another program stand in its place;
+        /// `Misconfigured`; `Closed`; `RuntimeGone`.
         ///
         /// # Cancel safety
         /// Cancel-safe: a dropped read leaves nothing in the queue.
@@ -77,11 +79,12 @@ impl RwLock {
         /// # Cancel safety
         /// Cancel-safe: leaves nothing in the queue.
         try_read, try_read_with;
-        /// It reads again without a request, past a waiting writer too, where this owner reads or writes.
+        /// It reads again without a request, past a waiting writer too, if this owner reads or
+        /// writes.
         ///
         /// # Errors
-        /// As [`read`](Self::read), and `InvalidArgument` naming `label` where the owner's is empty, longer than 4 KiB or has a
-        /// control character.
+        /// As [`read`](Self::read), and `InvalidArgument` naming `label` when the owner's is empty,
+        /// longer than 4 KiB or has a control character.
         ///
         /// # Cancel safety
         /// As [`ReentrantMutex::acquire_as`](super::ReentrantMutex::acquire_as).
@@ -89,13 +92,13 @@ impl RwLock {
     }
 
     verb! {
-        /// Waits until nobody is before it. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
+        /// Waits until nobody is ahead. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
         ///
         /// # Errors
         /// As [`read`](Self::read).
         ///
         /// # Cancel safety
-        /// As [`read`](Self::read). Readers that waited behind it come in.
+        /// As [`read`](Self::read). Readers that waited behind it are admitted.
         write() -> WriteGuard, by take_to_write;
         write_within, write_with;
         /// Writes if nobody holds or waits; never waits.
@@ -106,10 +109,11 @@ impl RwLock {
         /// # Cancel safety
         /// As [`try_read`](Self::try_read).
         try_write, try_write_with;
-        /// It writes again without a request where this owner writes.
+        /// It writes again without a request if this owner writes.
         ///
         /// # Errors
-        /// As [`write`](Self::write), `Deadlock` where this owner reads and does not write, and `InvalidArgument` naming `label` where the owner's is empty, longer than 4 KiB or has a
+        /// As [`write`](Self::write), `Deadlock` if this owner reads and does not write, and
+        /// `InvalidArgument` naming `label` when the owner's is empty, longer than 4 KiB or has a
         /// control character.
         ///
         /// # Cancel safety
@@ -125,36 +129,38 @@ impl RwLock {
         Ok(self.take(ask, Mode::Exclusive).await?.map(WriteGuard))
     }
 
-    async fn take(&self, ask: Ask<'_>, mode: Mode) -> Result<Option<Held>> {
+    pub(super) async fn take(&self, ask: Ask<'_>, mode: Mode) -> Result<Option<Held>> {
         let Some(owner) = ask.owner else {
             return Ok(self.handle.alone(ask, mode.claim(), AskedLimit::Stored).await?.map(Held::alone));
         };
-        let clock = self.handle.coordinator.clock();
+        let clock = self.handle.client().clock();
         let started = clock.now();
         let share = self.handle.enter(ask, owner, mode).await?;
         Ok(share.map(|share| Held::shared(share, clock.now().since(started))))
     }
 
-    /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost.
+    /// Acquires, runs `work` under the hold, and releases it; `work` is dropped when the hold is
+    /// lost.
     ///
     /// # Errors
-    /// As [`read`](Self::read); `Lost` with the reason when it was lost, also when the server says so only at the release; `Unknown`
-    /// when the release was not confirmed.
+    /// As [`read`](Self::read); `Lost` with the reason when the hold was lost, also when only the
+    /// release shows it; `Unknown` when the release was not confirmed.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing: what is held is released in the background.
+    /// A dropped call leaves nothing: its hold is released in the background.
     pub async fn with_read<T>(&self, work: impl AsyncFnOnce(&ReadGuard) -> T) -> Result<T> {
         under(self.read().await?, work).await
     }
 
-    /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost.
+    /// Acquires, runs `work` under the hold, and releases it; `work` is dropped when the hold is
+    /// lost.
     ///
     /// # Errors
-    /// As [`write`](Self::write); `Lost` with the reason when it was lost, also when the server says so only at the release; `Unknown`
-    /// when the release was not confirmed.
+    /// As [`write`](Self::write); `Lost` with the reason when the hold was lost, also when only the
+    /// release shows it; `Unknown` when the release was not confirmed.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing: what is held is released in the background.
+    /// A dropped call leaves nothing: its hold is released in the background.
     pub async fn with_write<T>(&self, work: impl AsyncFnOnce(&WriteGuard) -> T) -> Result<T> {
         under(self.write().await?, work).await
     }
@@ -164,12 +170,12 @@ impl RwLock {
         self.handle.queue.name()
     }
 
-    /// Where it lives on the coordinator.
+    /// The queue's address on the coordinator.
     pub fn address(&self) -> &Address {
         &self.handle.queue
     }
 
-    /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue).
+    /// The holders and waiters, in order, as [`Mutex::queue`](super::Mutex::queue).
     ///
     /// # Errors
     /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
@@ -180,15 +186,18 @@ impl RwLock {
         self.handle.list(after, most).await
     }
 
-    /// Removes a node of the queue, whoever has it, and lets in whom it was in the way of: for operators. Take its sequence
-    /// number from [`queue`](RwLock::queue). Its owner hears `Revoked`, at once where the backend can tell it, but works on
-    /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
+    /// Removes any client's node from the queue, and admits those that it blocked: for operators.
+    /// Take its sequence number from [`queue`](RwLock::queue). Answers whether the node was there.
+    ///
+    /// Its owner hears `Revoked`, at once if the backend can notify it, and works on until then:
+    /// only fencing keeps its last writes out.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`; `RuntimeGone`.
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat);
+    /// `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
-    /// A dropped one may or may not have been carried out.
+    /// A dropped call may or may not have been carried out.
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
         self.handle.force_release(sequence).await
     }

@@ -1,42 +1,41 @@
 //! A fair semaphore with weighted permits.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-
 use super::acquire::Acquire;
+use super::guards::Held;
 use super::queue_handle::{Acquired, QueueHandle};
 use super::under::under;
 use super::verb::{Ask, verb};
 use crate::address::Address;
 use crate::contracts::{AskedLimit, Entry, Patience};
-use crate::coordinator::Coordinator;
 use crate::decide::Claim;
 use crate::error::{Error, Result};
-use crate::hold::{Hold, Release, own_methods};
-use crate::holding::Tenure;
+use crate::hold::{Hold, guard};
 use crate::reentrancy::Owner;
 use crate::token::Token;
 
-/// A fair semaphore on a coordinator: at most `limit` permits are held at a time. It limits concurrency, not rate.
+/// A fair semaphore on a coordinator: at most `limit` permits are held at a time. It limits
+/// concurrency, not rate.
 ///
-/// *Protocol.* An acquisition takes a weight, all of it or none, and is admitted in the order of joining: nobody
-/// overtakes one that does not fit yet. The limit is stored on the coordinator by the first acquisition and stays.
-/// [`set_limit`](Semaphore::set_limit) changes it under load. A handle says how it stands to the stored limit:
+/// *Protocol.* An acquisition takes a weight, all of it or none, and is admitted in the order of
+/// joining: nothing overtakes a waiter that does not fit yet. The first acquisition stores the
+/// limit on the coordinator, where it stays; [`set_limit`](Semaphore::set_limit) changes it under
+/// load. A handle's constructor decides how it relates to the stored limit:
 ///
-/// | made by | stores the limit where none is | another limit is stored |
+/// | made by | stores if there is none | if another limit is stored |
 /// |---|---|---|
-/// | [`semaphore_or_stored(key, 3)`](Coordinator::semaphore_or_stored) | 3 | follows the stored limit |
-/// | [`semaphore(key, 3)`](Coordinator::semaphore) | 3 | `Conflict`: two versions of a service never believe two numbers |
-/// | [`semaphore_as_stored(key)`](Coordinator::semaphore_as_stored) | nothing: `Conflict` | follows the stored limit |
+/// | [`semaphore_or_stored(key, 3)`](crate::Coordinator::semaphore_or_stored) | 3 | follows the stored limit |
+/// | [`semaphore(key, 3)`](crate::Coordinator::semaphore) | 3 | `Conflict`: two versions of a service cannot disagree |
+/// | [`semaphore_as_stored(key)`](crate::Coordinator::semaphore_as_stored) | nothing: `Conflict` | follows the stored limit |
 ///
-/// *Source.* Curator's `InterProcessSemaphoreV2` has leases on permits; the order, the weights and the stored limit are this
-/// library's.
+/// *Source.* Curator's `InterProcessSemaphoreV2` has leases on permits; the order, the weights and
+/// the stored limit are this library's.
 ///
-/// A permit that is lost (its lease ran out) may be held by another at once: as with every lease lock, a paused process
-/// can work on beside its successor for a moment. The tokens of permits identify them and fence nothing.
+/// *When the lease is lost*, another client may hold the permit at once: as with every lease lock,
+/// a paused process can work on beside its successor for a moment. The tokens of permits identify
+/// them and fence nothing.
 ///
 /// ```
 /// # use latchwork_core::{connect, Config, Release, memory};
@@ -52,43 +51,46 @@ use crate::token::Token;
 /// ```
 #[derive(Clone)]
 pub struct Semaphore {
-    handle: QueueHandle,
+    pub(super) handle: QueueHandle,
     limit: AskedLimit,
 }
 
 impl Semaphore {
-    pub(crate) fn new(coordinator: Coordinator, queue: Address, limit: AskedLimit) -> Result<Self> {
+    pub(crate) fn new(handle: QueueHandle, limit: AskedLimit) -> Result<Self> {
         if limit.to_store() == Some(0) {
-            return Err(Error::invalid("limit", "must not be zero").on(queue.name()));
+            return Err(Error::invalid("limit", "must not be zero").on(handle.queue.name()));
         }
-        Ok(Self { handle: QueueHandle { coordinator, queue, recipe: "semaphore" }, limit })
+        Ok(Self { handle, limit })
     }
 
     verb! {
-        /// Waits until so many permits are free and it is its turn. As [`Mutex::acquire`](super::Mutex::acquire) otherwise.
+        /// Waits its turn until `weight` permits are free. As
+        /// [`Mutex::acquire`](super::Mutex::acquire) otherwise.
         ///
         /// # Errors
-        /// `InvalidArgument` naming `weight` when it is zero or above the limit; `Conflict` when another limit is stored, when
-        /// none is and this handle only follows it, when something else than a limit is stored, or when the stored limit is or becomes
-        /// lower than the weight; `Unavailable`; `Lost`; `Forbidden`; `Misconfigured`; `Closed`; `RuntimeGone`.
+        /// `InvalidArgument` naming `weight` when it is zero or above the limit; `Conflict` when
+        /// another limit is stored, when none is and this handle only follows it, when something
+        /// else than a limit is stored, or when the stored limit is or becomes lower than the
+        /// weight; `Unavailable`; `Lost`; `Forbidden`; `Misconfigured`; `Closed`; `RuntimeGone`.
         ///
         /// # Cancel safety
         /// Cancel-safe: a dropped acquire leaves nothing in the queue.
         acquire(weight: u32) -> Permit, by take;
         acquire_within, acquire_with;
-        /// Takes so many permits if they are free and nobody waits; never waits.
+        /// Takes `weight` permits if they are free and nobody waits; never waits.
         ///
         /// # Errors
-        /// `Unavailable` when there is no answer within the request timeout; else as [`acquire`](Semaphore::acquire).
+        /// `Unavailable` when there is no answer within the request timeout; else as
+        /// [`acquire`](Semaphore::acquire).
         ///
         /// # Cancel safety
         /// Cancel-safe: leaves nothing in the queue.
         try_acquire, try_acquire_with;
-        /// Its label is what listings show. Each acquisition takes permits of its own.
+        /// Listings show the owner's label. Each acquisition takes permits of its own.
         ///
         /// # Errors
-        /// As [`acquire`](Self::acquire), and `InvalidArgument` naming `label` where the owner's is empty, longer than 4 KiB or has a
-        /// control character.
+        /// As [`acquire`](Self::acquire), and `InvalidArgument` naming `label` when the owner's is
+        /// empty, longer than 4 KiB or has a control character.
         ///
         /// # Cancel safety
         /// As [`acquire`](Self::acquire).
@@ -96,50 +98,63 @@ impl Semaphore {
     }
 
     async fn take(&self, weight: u32, ask: Ask<'_>) -> Result<Option<Permit>> {
-        let claim = self.claim(ask.operation, weight)?;
-        let acquired = self.handle.alone(ask, claim, self.limit).await?;
+        let acquired = self.alone(weight, ask).await?;
         Ok(acquired.map(|acquired| Permit { acquired, weight }))
     }
 
-    /// The limit that this handle expects; `None`: it follows the stored one.
+    /// As a member of a [`MultiLock`](super::MultiLock).
+    pub(super) async fn take_held(&self, weight: u32, ask: Ask<'_>) -> Result<Option<Held>> {
+        Ok(self.alone(weight, ask).await?.map(Held::alone))
+    }
+
+    async fn alone(&self, weight: u32, ask: Ask<'_>) -> Result<Option<Acquired>> {
+        let claim = self.claim(ask.operation, weight)?;
+        self.handle.alone(ask, claim, self.limit).await
+    }
+
+    /// The limit that this handle expects; `None` if it follows the stored one.
     pub fn limit(&self) -> Option<u32> {
         self.limit.exactly()
     }
 
-    /// The limit that is stored on the coordinator; `None` before the first acquisition that brought one.
+    /// The limit that is stored on the coordinator; `None` before the first acquisition that
+    /// brought one.
     ///
     /// # Errors
-    /// `Conflict` when something else than a limit is stored; `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
+    /// `Conflict` when something else than a limit is stored; `Unavailable`; `Forbidden`; `Closed`;
+    /// `RuntimeGone`.
     ///
     /// # Cancel safety
     /// Reads only.
     pub async fn stored_limit(&self) -> Result<Option<u32>> {
-        let told = |error: Error| error.in_operation("stored_limit").on(self.key());
-        let coordinator = &self.handle.coordinator;
-        coordinator.serve(coordinator.backend().limit(&self.handle.queue)).await.map_err(told)
+        let in_context = |error: Error| error.in_operation("stored_limit").on(self.key());
+        let client = self.handle.client();
+        client.serve(client.backend.limit(&self.handle.queue)).await.map_err(in_context)
     }
 
-    /// Stores another limit, whatever is stored. This handle expects it from now on, or stores it where none is any more, as it was
-    /// made. Handles that follow the stored limit follow it. Those of [`semaphore`](Coordinator::semaphore) that expect the old one get
-    /// `Conflict` at their next acquisition; clones of this one too.
+    /// Stores another limit, whatever is stored. From now on this handle expects it, or stores it
+    /// if there is none, as it was made. Handles that follow the stored limit follow it. Handles of
+    /// [`semaphore`](crate::Coordinator::semaphore) that expect the old one, clones of this one
+    /// included, get `Conflict` at their next acquisition.
     ///
-    /// Waiters stay and follow it: who fits now is admitted at once, and who asked for more than the limit ends with
-    /// `Conflict`. A lower limit revokes nobody, and admits nobody until what is held fits it.
+    /// Waiters stay and follow the new limit: those that fit now are admitted at once, and one that
+    /// asked for more than the limit ends with `Conflict`. A lower limit revokes nothing, and
+    /// admits nobody until what is held fits it.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `limit`; `Unavailable`; `Unknown` when it may have been stored: read
-    /// [`stored_limit`](Semaphore::stored_limit), since another may have set it too. This handle keeps its limit then;
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    /// `InvalidArgument` naming `limit`; `Unavailable`; `Unknown` when it may have been stored:
+    /// this handle then keeps its limit; read [`stored_limit`](Semaphore::stored_limit), since
+    /// another client may have set it too; `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
-    /// A dropped one may or may not have been carried out.
+    /// A dropped call may or may not have been carried out.
     pub async fn set_limit(&mut self, limit: u32) -> Result<()> {
-        let told = |error: Error| error.in_operation("set_limit").on(self.key());
+        let in_context = |error: Error| error.in_operation("set_limit").on(self.key());
         if limit == 0 {
-            return Err(told(Error::invalid("limit", "must not be zero")));
+            return Err(in_context(Error::invalid("limit", "must not be zero")));
         }
-        let coordinator = &self.handle.coordinator;
-        coordinator.serve(coordinator.backend().set_limit(&self.handle.queue, limit)).await.map_err(told)?;
+        let client = self.handle.client();
+        client.serve(client.backend.set_limit(&self.handle.queue, limit)).await.map_err(in_context)?;
         self.limit = match self.limit {
             AskedLimit::Exactly(_) => AskedLimit::Exactly(limit),
             AskedLimit::UnlessStored(_) => AskedLimit::UnlessStored(limit),
@@ -148,14 +163,15 @@ impl Semaphore {
         Ok(())
     }
 
-    /// Acquires, runs `work` under the hold, and releases it: the work is dropped when the hold is lost.
+    /// Acquires, runs `work` under the hold, and releases it; `work` is dropped when the hold is
+    /// lost.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire); `Lost` with the reason when it was lost, also when the server says so only at the release; `Unknown`
-    /// when the release was not confirmed.
+    /// As [`acquire`](Self::acquire); `Lost` with the reason when the hold was lost, also when only
+    /// the release shows it; `Unknown` when the release was not confirmed.
     ///
     /// # Cancel safety
-    /// Dropped, it leaves nothing: what is held is released in the background.
+    /// A dropped call leaves nothing: its hold is released in the background.
     pub async fn with_permits<T>(&self, weight: u32, work: impl AsyncFnOnce(&Permit) -> T) -> Result<T> {
         under(self.acquire(weight).await?, work).await
     }
@@ -165,12 +181,12 @@ impl Semaphore {
         self.handle.queue.name()
     }
 
-    /// Where it lives on the coordinator.
+    /// The queue's address on the coordinator.
     pub fn address(&self) -> &Address {
         &self.handle.queue
     }
 
-    /// Who holds and who waits, in order, as [`Mutex::queue`](super::Mutex::queue).
+    /// The holders and waiters, in order, as [`Mutex::queue`](super::Mutex::queue).
     ///
     /// # Errors
     /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
@@ -181,15 +197,19 @@ impl Semaphore {
         self.handle.list(after, most).await
     }
 
-    /// Removes a node of the queue, whoever has it, and lets in whom it was in the way of: for operators. Take its sequence
-    /// number from [`queue`](Semaphore::queue). Its owner hears `Revoked`, at once where the backend can tell it, but works on
-    /// until it does: only fencing keeps its last writes out. Answers whether the node was there.
+    /// Removes any client's node from the queue, and admits those that it blocked: for operators.
+    /// Take its sequence number from [`queue`](Semaphore::queue). Answers whether the node was
+    /// there.
+    ///
+    /// Its owner hears `Revoked`, at once if the backend can notify it, and works on until then:
+    /// only fencing keeps its last writes out.
     ///
     /// # Errors
-    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat); `Forbidden`; `Closed`; `RuntimeGone`.
+    /// `Unavailable`; `Unknown` when it may have been carried out (harmless to repeat);
+    /// `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
-    /// A dropped one may or may not have been carried out.
+    /// A dropped call may or may not have been carried out.
     pub async fn force_release(&self, sequence: u64) -> Result<bool> {
         self.handle.force_release(sequence).await
     }
@@ -215,7 +235,8 @@ impl fmt::Debug for Semaphore {
     }
 }
 
-/// Held permits. Released by [`release`](Hold::release), or in the background when it is dropped.
+/// Held permits. Released by [`release`](Hold::release), or in the background when they are
+/// dropped.
 #[must_use = "permits that are dropped at once are released at once"]
 pub struct Permit {
     acquired: Acquired,
@@ -233,30 +254,16 @@ impl Permit {
         self.acquired.waited
     }
 
-    /// The number that identifies this hold on the server. Not a fence: others hold beside it.
+    /// The number that identifies this hold on the server. It is no fence: others hold beside it.
     pub fn token(&self) -> Token {
-        self.acquired.holding.token()
+        self.acquired.held.token()
     }
 }
 
-own_methods!(Permit);
-
-#[async_trait]
-impl Hold for Permit {
-    fn tenure(&self) -> &Arc<Tenure> {
-        &self.acquired.holding.tenure
-    }
-
-    async fn release(&self) -> Result<Release> {
-        self.acquired.holding.release().await
-    }
-}
+guard!(Permit by acquired.held);
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit")
-            .field("weight", &self.weight)
-            .field("holding", &self.acquired.holding)
-            .finish()
+        f.debug_struct("Permit").field("weight", &self.weight).field("held", &self.acquired.held).finish()
     }
 }

@@ -1,4 +1,5 @@
-//! The grammar of all recipes: a verb (`acquire`; of a read/write lock `read` and `write`), and nine ways to call it.
+//! The grammar of all recipes: a verb (`acquire`; of a read/write lock `read` and `write`), and
+//! nine ways to call it.
 //!
 //! | | waits its turn | never waits |
 //! |---|---|---|
@@ -8,16 +9,16 @@
 //! | by an owner | `acquire_as(&owner)` | `try_acquire_as(&owner)` |
 //! | by an owner, with options | `acquire_as_with(&owner, options)` | `try_acquire_as_with(&owner, options)` |
 //!
-//! What a recipe needs besides comes first (a semaphore's weight), then the owner, then the options. A way that waits answers a
-//! guard, one that does not an `Option` of it.
+//! The recipe's own argument comes first (a semaphore's weight), then the owner, then the options.
+//! A call that waits answers a guard, a try an `Option` of it.
 
 use super::acquire::Acquire;
 use crate::contracts::Patience;
 use crate::reentrancy::Owner;
 
-/// One call of a verb: who asks, and how.
+/// One call of a verb.
 pub(super) struct Ask<'a> {
-    /// What errors call it.
+    /// The operation's name in errors.
     pub(super) operation: &'static str,
     /// The owner that the call names.
     pub(super) owner: Option<&'a Owner>,
@@ -25,8 +26,9 @@ pub(super) struct Ask<'a> {
     pub(super) patience: Patience,
 }
 
-/// Declares the nine ways to call a verb, over a method that takes the recipe's own arguments and an [`Ask`] and answers an
-/// `Option` of the guard. The recipe documents the verb, its try, and what an owner means to it.
+/// Declares the nine ways to call a verb, over a method that takes the recipe's own arguments and
+/// an [`Ask`] and answers an `Option` of the guard. The recipe documents the verb, its try, and
+/// what an owner means to it.
 macro_rules! verb {
     (
         $(#[$about:meta])+

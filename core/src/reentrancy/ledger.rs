@@ -1,14 +1,15 @@
-//! What owners hold, as a value (RULES D).
+//! What owners hold, as a value without I/O. `docs/protocol/reentrancy.md` explains it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::decide::Claim;
 
-/// Which acquisition of an owner and key: a guard carries it, so that a release of another does nothing (D1).
+/// Numbers the acquisitions of an owner and key. A guard carries it, so that a release from another
+/// generation does nothing (OWNER-GUARD-CARRIES-GENERATION).
 pub(crate) type Generation = u64;
 
-/// How an owner holds, or asks to hold. A mutex knows only the first.
+/// How an owner holds, or asks to hold. A mutex has only `Exclusive`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mode {
     Exclusive,
@@ -16,7 +17,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// What a node must claim for it.
+    /// The claim of a node for this mode.
     pub(crate) fn claim(self) -> Claim {
         match self {
             Mode::Exclusive => Claim::Exclusive,
@@ -25,15 +26,16 @@ impl Mode {
     }
 }
 
-/// One entry per owner and key: none, acquiring, or held; the holds of a generation hang on one node, and are counted by mode.
-/// Whoever waits for an acquisition is counted from the start, and so holds from the admission on, polled or not.
+/// One entry per owner and key: none, acquiring, or held. The holds of a generation share one node,
+/// and are counted by mode. A waiter is counted from its start, and so holds from the admission on,
+/// polled or not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Entry<H> {
     Acquiring { generation: Generation, mode: Mode, queued: bool, wanted: bool, counts: Counts },
     Held { generation: Generation, counts: Counts, hold: H },
 }
 
-/// How many hold, or wait to.
+/// How many tasks hold, or wait to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Counts {
     exclusive: usize,
@@ -55,50 +57,52 @@ impl Counts {
     }
 }
 
-/// What a task that enters is to do.
+/// What a task that enters must do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entered<H> {
-    /// Nobody of this owner holds or acquires: begin an acquisition in the background, which says [`Ledger::acquired`] or
-    /// [`Ledger::gave_up`], and wait for it. Counted.
+    /// This owner neither holds nor acquires: begin an acquisition in the background, which reports
+    /// [`Ledger::acquired`] or [`Ledger::gave_up`], and wait for it. Counted.
     Acquire(Generation),
-    /// An acquisition of this owner is under way: wait for its end (D3). Counted.
+    /// An acquisition of this owner is under way: wait for its end (OWNER-ONE-ACQUISITION).
+    /// Counted.
     Join(Generation),
-    /// One is under way that would not do: the owner acquires to read, and asks to write; or nobody wanted it any more, and it is
-    /// being taken back. Wait for its end, and enter again.
+    /// An acquisition is under way that does not fit: it is to read and this task asks to write, or
+    /// it is unwanted and being undone. Wait for its end, and enter again.
     Later(Generation),
-    /// Held, and by a writer if it asks to write: counted, no request. Who writes may read.
+    /// Held in a sufficient mode: counted, and no request. A writer may read.
     Again(Generation, H),
     /// The owner reads, and asks to write: it would wait for itself.
     Deadlock,
 }
 
-/// What has become of an acquisition.
+/// What became of an acquisition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress<H> {
     /// Under way; `queued` behind others.
     Acquiring { queued: bool },
-    /// Nobody waits for it any more: it is to be taken back, and then given up.
+    /// No task waits for it any more: it must be undone, and then given up.
     Unwanted,
-    /// Whoever waited for it holds.
+    /// Its waiters hold.
     Held(H),
-    /// It came to nothing: enter again.
+    /// It failed: enter again.
     Over,
 }
 
-/// What a release means, or the end of a wait.
+/// What the end of a hold or of a wait means for the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Left<H> {
     /// Other holds of this generation remain, and the node stays as it is.
     Remaining,
-    /// It was the last that writes, and some that read remain: the node is to be downgraded.
+    /// It was the last that writes, and readers remain: the node must be downgraded.
     Downgrade(H),
-    /// It was the last: the node is to be given back. The entry is gone already, so that a later acquisition
-    /// is a new one (D2).
+    /// It was the last: the node must be given back. The entry is gone already, so that a later
+    /// acquisition is a new one (OWNER-RELEASE-REMOVES-ENTRY).
     Last(H),
-    /// Nobody waits any more for the acquisition that is under way: it is to be taken back (D4). The entry stays until then, so that
-    /// no other of this owner begins before. (Nobody who asked to write: a node that writes is nothing for readers to wait for.)
+    /// No task waits for the running acquisition any more, or none that asked to write, and a
+    /// writing node is no use to readers: it must be undone (OWNER-ACQUIRES-IN-BACKGROUND). The
+    /// entry stays until then, so that no other acquisition of this owner begins before.
     Unwanted,
-    /// The guard's generation is not there any more: it does nothing (D1).
+    /// The guard's generation is gone: nothing to do (OWNER-GUARD-CARRIES-GENERATION).
     Stale,
 }
 
@@ -115,8 +119,8 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         Self { entries: HashMap::new(), last: 0 }
     }
 
-    /// A task of an owner wants `key`. `is_lost` says whether a hold is lost: such an entry is cleared first,
-    /// so that nobody re-enters a lost hold (D5).
+    /// A task of an owner asks for `key`. `is_lost` says whether a hold is lost; such an entry is
+    /// cleared first, so that no task re-enters a lost hold (OWNER-LOSS-CLEARS-ENTRY).
     pub(crate) fn enter(&mut self, key: &K, mode: Mode, is_lost: impl FnOnce(&H) -> bool) -> Entered<H> {
         match self.entries.get_mut(key) {
             Some(Entry::Acquiring { generation, mode: acquires, wanted, counts, .. }) => {
@@ -142,7 +146,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         Entered::Acquire(generation)
     }
 
-    /// What has become of the acquisition of this generation.
+    /// What became of the acquisition of this generation.
     pub(crate) fn progress(&self, key: &K, of: Generation) -> Progress<H> {
         match self.entries.get(key) {
             Some(Entry::Acquiring { generation, queued, wanted, .. }) if *generation == of => match wanted {
@@ -154,7 +158,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// The acquisition of this generation was not admitted at once: others are before it.
+    /// The acquisition of this generation waits behind others.
     pub(crate) fn queued(&mut self, key: &K, of: Generation) {
         if let Some(Entry::Acquiring { generation, queued, .. }) = self.entries.get_mut(key)
             && *generation == of
@@ -163,8 +167,8 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// The acquisition of this generation succeeded: held by all who wait for it. False: nobody does any more; the node is
-    /// nobody's, and the acquisition is to be given up.
+    /// The acquisition of this generation succeeded, and all its waiters hold. False if there are
+    /// none left: the node belongs to no one, and the acquisition must be given up.
     pub(crate) fn acquired(&mut self, key: &K, of: Generation, hold: H) -> bool {
         match self.entries.get_mut(key) {
             Some(entry @ Entry::Acquiring { wanted: true, .. }) if entry.generation() == of => {
@@ -175,7 +179,8 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// The acquisition of this generation failed, was taken back, or its task died: whoever waits for it enters again.
+    /// The acquisition of this generation failed, was undone, or its task died: its waiters enter
+    /// again.
     pub(crate) fn gave_up(&mut self, key: &K, of: Generation) {
         if let Some(entry @ Entry::Acquiring { .. }) = self.entries.get(key)
             && entry.generation() == of
@@ -184,7 +189,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         }
     }
 
-    /// A guard of this generation and mode is released, or one that waits for it is dropped.
+    /// A guard of this generation and mode is released, or a waiter is dropped.
     pub(crate) fn leave(&mut self, key: &K, of: Generation, mode: Mode) -> Left<H> {
         let Some(entry) = self.entries.get_mut(key).filter(|entry| entry.generation() == of) else {
             return Left::Stale;
@@ -206,13 +211,13 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
             }
             Entry::Held { hold, counts: now, .. } => {
                 *now = counts;
-                let turns = counts.exclusive == 0 && mode == Mode::Exclusive;
-                if turns { Left::Downgrade(hold.clone()) } else { Left::Remaining }
+                let downgrades = counts.exclusive == 0 && mode == Mode::Exclusive;
+                if downgrades { Left::Downgrade(hold.clone()) } else { Left::Remaining }
             }
         }
     }
 
-    /// A guard of this generation that writes is to read from now on: [`Left::Last`] is no answer to it.
+    /// A writing guard of this generation becomes a reading one. Never answers [`Left::Last`].
     pub(crate) fn convert(&mut self, key: &K, generation: Generation) -> Left<H> {
         match self.entries.get_mut(key) {
             Some(Entry::Held { generation: current, counts, .. }) if *current == generation => {
@@ -223,14 +228,16 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         self.leave(key, generation, Mode::Exclusive)
     }
 
-    /// Which generation there is now: for a fault of the model.
+    /// The current generation, for a fault of the model.
     #[cfg(test)]
+    #[allow(dead_code, reason = "the model of owners includes this file")]
     pub(super) fn generation(&self, key: &K) -> Option<Generation> {
         self.entries.get(key).map(Entry::generation)
     }
 
-    /// What tells this ledger from others: a map has no hash.
+    /// Hashes the state of one key for the model, since a map has no hash.
     #[cfg(test)]
+    #[allow(dead_code, reason = "the model of owners includes this file")]
     pub(super) fn hash_of<S: std::hash::Hasher>(&self, key: &K, state: &mut S)
     where
         H: Hash,
@@ -238,7 +245,7 @@ impl<K: Eq + Hash + Clone, H: Clone> Ledger<K, H> {
         (self.last, self.entries.get(key)).hash(state);
     }
 
-    /// How often the owner holds `key` now: not at all where the hold is lost.
+    /// How often the owner holds `key` now: zero if the hold is lost.
     pub(crate) fn count(&self, key: &K, is_lost: impl FnOnce(&H) -> bool) -> usize {
         match self.entries.get(key) {
             Some(Entry::Held { counts, hold, .. }) if !is_lost(hold) => counts.exclusive + counts.shared,
@@ -356,7 +363,7 @@ mod tests {
         assert!(!book.acquired(&"k", first, 1), "nobody's");
         book.gave_up(&"k", first);
         let second = begin(&mut book, Exclusive);
-        // What the first one still says does not touch the second.
+        // What the first generation still reports does not touch the second.
         book.gave_up(&"k", first);
         assert!(!book.acquired(&"k", first, 1));
         assert_eq!(book.leave(&"k", first, Exclusive), Left::Stale);
@@ -382,12 +389,12 @@ mod tests {
         assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Later(reading));
         assert!(book.acquired(&"k", reading, 1));
         assert_eq!(enter(&mut book, Exclusive, &[]), Entered::Deadlock);
-        assert_eq!(book.leave(&"k", reading, Shared), Left::Last(1), "who enters later is not counted");
+        assert_eq!(book.leave(&"k", reading, Shared), Left::Last(1), "a later entrant is not counted");
         let writing = begin(&mut book, Exclusive);
         assert_eq!(enter(&mut book, Shared, &[]), Entered::Join(writing));
         assert_eq!(book.leave(&"k", writing, Exclusive), Left::Unwanted);
         assert_eq!(enter(&mut book, Shared, &[]), Entered::Later(writing));
-        assert_eq!(book.leave(&"k", writing, Shared), Left::Remaining, "told once");
+        assert_eq!(book.leave(&"k", writing, Shared), Left::Remaining, "reported once");
     }
 
     #[test]

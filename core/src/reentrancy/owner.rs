@@ -1,12 +1,12 @@
-//! Who holds: an explicit identity.
+//! An owner: the explicit identity of a holder.
 
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An owner of reentrant holds (REENTRY-OWNER): an explicit identity, never a thread or a task. It lives in
-/// one process; its label is what listings on the server show. Clones are the same owner.
+/// An owner of reentrant holds (REENTRY-OWNER): an explicit identity, never a thread or a task. It
+/// lives in one process; its label is what listings on the server show. Clones are the same owner.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -30,15 +30,17 @@ tokio::task_local! {
 }
 
 impl Owner {
-    /// A new owner. Two owners of one label are two owners. The label is looked at when it acquires: one that is empty, longer than
-    /// 4 KiB or has a control character, or one that changes the direction of the text around it, is refused with `InvalidArgument`.
+    /// A new owner. Two owners with one label are two owners. The label is validated when the owner
+    /// acquires: an empty one, one over 4 KiB, and one with a control character or a character that
+    /// changes the direction of the text around it answer `InvalidArgument`.
     pub fn new(label: impl Into<Arc<str>>) -> Self {
         Self { id: LAST.fetch_add(1, Ordering::Relaxed) + 1, label: label.into() }
     }
 
-    /// Runs `work` with this owner at hand for a [`ReentrantMutex`](crate::recipes::ReentrantMutex), which alone reads it. On every
-    /// other recipe the owner is named in the call (`read_as`, `acquire_as`), and a call without one excludes everybody. A task that
-    /// is spawned within does not inherit it.
+    /// Runs `work` with this owner as the current one. Only a
+    /// [`ReentrantMutex`](crate::recipes::ReentrantMutex) reads it; for every other recipe the call
+    /// names the owner (`read_as`, `acquire_as`), and a call without one excludes everyone. Tasks
+    /// that `work` spawns do not inherit it.
     ///
     /// # Cancel safety
     /// As that of `work`.

@@ -1,4 +1,4 @@
-//! The ledger of one coordinator, and the waiters of its owners' acquisitions.
+//! The ledger of one client, and the waiters of its owners' acquisitions.
 
 use std::sync::Arc;
 
@@ -8,43 +8,47 @@ use tokio::sync::Notify;
 use super::ledger::{Entered, Generation, Ledger, Left, Mode, Progress};
 use super::owner::Owner;
 use crate::address::Address;
-use crate::holding::Holding;
+use crate::client::Client;
+use crate::held_node::HeldNode;
+use crate::until::until;
 
-/// What one owner holds is known by both.
+/// The key of the ledger.
 pub(crate) type OwnedKey = (Owner, Address);
 
-/// The ledger of one coordinator.
-#[derive(Debug, Default)]
+/// The owners of one client: its ledger, and the notification of their waiters.
+#[derive(Debug)]
 pub(crate) struct Owners {
-    ledger: Mutex<Ledger<OwnedKey, Arc<Holding>>>,
-    // An acquisition of any owner has ended, waits behind others, or is waited for no more.
+    client: Arc<Client>,
+    ledger: Mutex<Ledger<OwnedKey, Arc<HeldNode>>>,
+    // Notified when an acquisition of any owner ends, is queued behind others, or becomes unwanted.
     changed: Notify,
 }
 
 impl Owners {
-    pub(super) fn enter(&self, key: &OwnedKey, mode: Mode) -> Entered<Arc<Holding>> {
+    pub(crate) fn new(client: Arc<Client>) -> Self {
+        Self { client, ledger: Mutex::default(), changed: Notify::new() }
+    }
+
+    /// The client that the owners acquire on.
+    pub(crate) fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    pub(super) fn enter(&self, key: &OwnedKey, mode: Mode) -> Entered<Arc<HeldNode>> {
         self.ledger.lock().enter(key, mode, is_lost)
     }
 
-    /// Waits until something is found in what has become of an acquisition.
+    /// Waits until `found` answers something for the progress of an acquisition.
     pub(super) async fn until<T>(
         &self,
         key: &OwnedKey,
         generation: Generation,
-        found: impl Fn(Progress<Arc<Holding>>) -> Option<T>,
+        found: impl Fn(Progress<Arc<HeldNode>>) -> Option<T>,
     ) -> T {
-        loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(found) = found(self.progress(key, generation)) {
-                return found;
-            }
-            changed.await;
-        }
+        until(&self.changed, || found(self.progress(key, generation))).await
     }
 
-    pub(super) fn progress(&self, key: &OwnedKey, generation: Generation) -> Progress<Arc<Holding>> {
+    pub(super) fn progress(&self, key: &OwnedKey, generation: Generation) -> Progress<Arc<HeldNode>> {
         self.ledger.lock().progress(key, generation)
     }
 
@@ -53,8 +57,8 @@ impl Owners {
         self.changed.notify_waiters();
     }
 
-    /// False: nobody waits for it any more.
-    pub(super) fn acquired(&self, key: &OwnedKey, generation: Generation, node: Arc<Holding>) -> bool {
+    /// False if no task waits for it any more.
+    pub(super) fn acquired(&self, key: &OwnedKey, generation: Generation, node: Arc<HeldNode>) -> bool {
         let wanted = self.ledger.lock().acquired(key, generation, node);
         self.changed.notify_waiters();
         wanted
@@ -65,7 +69,7 @@ impl Owners {
         self.changed.notify_waiters();
     }
 
-    pub(super) fn leave(&self, key: &OwnedKey, generation: Generation, mode: Mode) -> Left<Arc<Holding>> {
+    pub(super) fn leave(&self, key: &OwnedKey, generation: Generation, mode: Mode) -> Left<Arc<HeldNode>> {
         let left = self.ledger.lock().leave(key, generation, mode);
         if matches!(left, Left::Unwanted) {
             self.changed.notify_waiters();
@@ -73,7 +77,7 @@ impl Owners {
         left
     }
 
-    pub(super) fn convert(&self, key: &OwnedKey, generation: Generation) -> Left<Arc<Holding>> {
+    pub(super) fn convert(&self, key: &OwnedKey, generation: Generation) -> Left<Arc<HeldNode>> {
         self.ledger.lock().convert(key, generation)
     }
 
@@ -83,6 +87,6 @@ impl Owners {
     }
 }
 
-fn is_lost(node: &Arc<Holding>) -> bool {
+fn is_lost(node: &Arc<HeldNode>) -> bool {
     node.tenure.check().is_err()
 }

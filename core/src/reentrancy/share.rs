@@ -1,61 +1,62 @@
-//! One hold of an owner: its share of the node that all holds of a generation hang on.
+//! One hold of an owner: its share of the node that all holds of a generation use.
 
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use super::acquisition::{Bounds, Waited, Waiting, give_back};
 use super::ledger::{Entered, Generation, Left, Mode};
 use super::owner::Owner;
-use super::owners::OwnedKey;
+use super::owners::{OwnedKey, Owners};
+use super::waiting::{Bounds, Waited, Waiting, give_back};
 use crate::attempt::OnQueue;
-use crate::coordinator::Coordinator;
+use crate::clock::Moment;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hold::Release;
-use crate::holding::{Holding, Tenure};
+use crate::held_node::HeldNode;
+use crate::hold::{Release, Tenure};
+use crate::token::Token;
 
-/// One hold of an owner. Dropping it is a release in the background.
+/// One hold of an owner. Dropping it releases it in the background.
 pub(crate) struct Share {
-    coordinator: Coordinator,
+    owners: Arc<Owners>,
     key: OwnedKey,
     generation: Generation,
     mode: Mode,
-    holding: Arc<Holding>,
+    held: Arc<HeldNode>,
     tenure: Arc<Tenure>,
     // What its end meant for the node.
-    left: OnceLock<Left<Arc<Holding>>>,
+    left: OnceLock<Left<Arc<HeldNode>>>,
 }
 
 impl Share {
-    /// Enters again where the owner holds, else acquires by `acquire` in the background, or waits for what another task of the
-    /// owner has begun. `None`: `acquire` was refused.
+    /// Enters again if the owner holds; else acquires by `acquire` in the background, or waits for
+    /// an acquisition that another task of the owner began. `None` if `acquire` was refused.
     pub(crate) async fn enter<F>(
-        coordinator: &Coordinator,
+        owners: &Arc<Owners>,
         key: OwnedKey,
         mode: Mode,
         bounds: Bounds,
         acquire: impl Fn(OnQueue) -> F,
     ) -> Result<Option<Self>>
     where
-        F: Future<Output = Result<Option<Holding>>> + Send + 'static,
+        F: Future<Output = Result<Option<HeldNode>>> + Send + 'static,
     {
-        let owners = coordinator.owners();
         loop {
             let waiting = match owners.enter(&key, mode) {
-                Entered::Again(generation, holding) => {
-                    return Ok(Some(Self::new(coordinator, key, generation, mode, holding)));
+                Entered::Again(generation, held) => {
+                    return Ok(Some(Self::new(owners, key, generation, mode, held)));
                 }
                 Entered::Deadlock => {
                     let why = "this owner reads: it must release first, then write";
                     return Err(Error::new(ErrorKind::Deadlock, why));
                 }
-                Entered::Acquire(generation) => Waiting::begin(coordinator, &key, generation, mode, &acquire),
-                Entered::Join(generation) => Waiting::join(coordinator, &key, generation, mode),
-                Entered::Later(generation) => Waiting::later(coordinator, &key, generation),
+                Entered::Acquire(generation) => Waiting::begin(owners, &key, generation, mode, &acquire),
+                Entered::Join(generation) => Waiting::join(owners, &key, generation, mode),
+                Entered::Later(generation) => Waiting::later(owners, &key, generation),
             };
             match waiting.outcome(bounds).await? {
-                Waited::Held(generation, holding) => {
-                    return Ok(Some(Self::new(coordinator, key, generation, mode, holding)));
+                Waited::Held(generation, held) => {
+                    return Ok(Some(Self::new(owners, key, generation, mode, held)));
                 }
                 Waited::Refused => return Ok(None),
                 Waited::Over => {}
@@ -64,36 +65,47 @@ impl Share {
     }
 
     fn new(
-        coordinator: &Coordinator,
+        owners: &Arc<Owners>,
         key: OwnedKey,
         generation: Generation,
         mode: Mode,
-        holding: Arc<Holding>,
+        held: Arc<HeldNode>,
     ) -> Self {
-        let (coordinator, tenure, left) = (coordinator.clone(), holding.beside(), OnceLock::new());
-        Self { coordinator, key, generation, mode, holding, tenure, left }
+        let (owners, tenure, left) = (Arc::clone(owners), held.beside(), OnceLock::new());
+        Self { owners, key, generation, mode, held, tenure, left }
     }
 
     pub(crate) fn owner(&self) -> &Owner {
         &self.key.0
     }
 
-    /// The node that it shares.
-    pub(crate) fn holding(&self) -> &Holding {
-        &self.holding
+    /// Whether the owner has no other hold of it.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.owners.count(&self.key) == 1
     }
 
-    /// Its own, which ends by its own release.
+    /// Bounds the hold, as [`HeldNode::bind`].
+    pub(crate) fn bind(&self, end: Option<Moment>, at_least: Option<Duration>) {
+        self.held.bind(end, at_least);
+    }
+
+    /// The token of the node that it shares.
+    pub(crate) fn token(&self) -> Token {
+        self.held.token()
+    }
+
+    /// The share's own tenure, which its own release ends.
     pub(crate) fn tenure(&self) -> &Arc<Tenure> {
         &self.tenure
     }
 
-    /// Gives this hold back; the owner's last frees the node, its last that writes turns it into a reader's. Waits
-    /// until the server has confirmed that, in a later call too; where nothing changes for the server, nothing is sent.
+    /// Gives this hold back. The owner's last hold frees the node, and its last writing hold turns
+    /// the node into a reader's. Waits until the server has confirmed that, in later calls too;
+    /// sends nothing if nothing changes for the server.
     pub(crate) async fn release(&self) -> Result<Release> {
         let (first, left) = self.leave();
         if let Some(lost @ Release::AlreadyLost(_)) = self.tenure.by_its_owner() {
-            // The server's side is given back all the same, but nobody waits for it.
+            // The server's side is given back too, without waiting.
             match left {
                 Left::Last(node) if first => node.give_back_lost(),
                 left if first => give_back(left),
@@ -103,15 +115,15 @@ impl Share {
         }
         match left {
             Left::Last(node) => node.release().await,
-            Left::Downgrade(node) => self.turn(node, first).await,
+            Left::Downgrade(node) => self.downgrade_node(node, first).await,
             Left::Remaining | Left::Unwanted | Left::Stale => Ok(Release::Released),
         }
     }
 
-    /// The owner's last that writes is released, and others that read remain.
-    async fn turn(&self, node: &Holding, first: bool) -> Result<Release> {
-        if node.node.state().is_kept() {
-            // Nothing to wait for: the writer is done with it, and others must not read yet.
+    /// Downgrades the node: the owner's last writing hold is released, and reading ones remain.
+    async fn downgrade_node(&self, node: &HeldNode, first: bool) -> Result<Release> {
+        if node.is_kept() {
+            // Nothing to wait for: the writer is done, and others must not read yet.
             if first {
                 node.downgrade_later();
             }
@@ -119,10 +131,10 @@ impl Share {
         }
         match node.downgrade().await {
             Ok(()) => Ok(Release::Released),
-            // The last reader has given the node back meanwhile, and with it the turn.
+            // The last reader has given the node back meanwhile, which ended the downgrade.
             Err(_) if node.tenure.by_its_owner().is_some() => node.release().await,
             Err(error) => match error.lost_reason() {
-                // The server's word: there is nothing left to turn.
+                // The server's word: the node is gone.
                 Some(reason) => Ok(Release::AlreadyLost(reason)),
                 None => Err(Error::new(ErrorKind::Unknown, "the release was not confirmed")
                     .because(error)
@@ -132,12 +144,13 @@ impl Share {
         }
     }
 
-    /// A hold that writes reads from now on. Where it was the owner's last that writes, the node is downgraded.
+    /// Turns a writing hold into a reading one. If it was the owner's last that writes, the node is
+    /// downgraded.
     pub(crate) async fn downgrade(mut self) -> Result<Self> {
         self.tenure.check()?;
-        let turned = self.coordinator.owners().convert(&self.key, self.generation);
+        let left = self.owners.convert(&self.key, self.generation);
         self.mode = Mode::Shared;
-        if let Left::Downgrade(node) = turned {
+        if let Left::Downgrade(node) = left {
             node.downgrade().await?;
         }
         // A stale generation is a lost one.
@@ -145,12 +158,12 @@ impl Share {
         Ok(self)
     }
 
-    /// Ends it: the first call counts. Answers whether this was it, and what it means for the node.
-    fn leave(&self) -> (bool, &Left<Arc<Holding>>) {
+    /// Ends the hold. Answers whether this was the first call, and what it means for the node.
+    fn leave(&self) -> (bool, &Left<Arc<HeldNode>>) {
         let mut first = false;
         let left = self.left.get_or_init(|| {
             first = self.tenure.end();
-            self.coordinator.owners().leave(&self.key, self.generation, self.mode)
+            self.owners.leave(&self.key, self.generation, self.mode)
         });
         (first, left)
     }
@@ -169,7 +182,7 @@ impl fmt::Debug for Share {
         f.debug_struct("Share")
             .field("owner", self.owner())
             .field("mode", &self.mode)
-            .field("holding", &self.holding)
+            .field("held", &self.held)
             .finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! A memory backend with something planted in what it is asked.
+//! A memory backend with planted faults.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use latchwork_core::contracts::{
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::{Address, Capabilities, Config, Coordinator, Result};
 
-/// What happens before the memory backend is asked, or instead.
+/// What happens before a call of the memory backend, or instead of it.
 #[async_trait]
 pub(crate) trait Plant: Debug + Send + Sync + 'static {
     fn capabilities(&self, real: Capabilities) -> Capabilities {
@@ -44,7 +44,7 @@ struct PlantedNode<P> {
     plant: Arc<P>,
 }
 
-/// A client of a store in memory, with this planted, and its link.
+/// A client of a memory store, with this plant, and the client's link.
 pub(crate) fn planted(store: &Memory, config: &Config, plant: &Arc<impl Plant>) -> (Coordinator, Link) {
     let (inner, link) = store.client(config).expect("connected");
     (Coordinator::new(Arc::new(Planted { inner, plant: Arc::clone(plant) }), config), link)

@@ -1,7 +1,7 @@
-//! How a model is explored: every state breadth-first (stateright), or long seeded walks.
+//! Two ways to explore a model: every state breadth-first (stateright), or long seeded walks.
 //!
-//! Walks are our own: stateright's simulation ends a run at the first state that it saw before, and one number
-//! (seed) and one length (steps) should be all that it takes to see a run again.
+//! The walks are our own. Stateright's simulation ends a run at the first state that it saw before,
+//! and a seed and a number of steps should be enough to repeat a run.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -11,32 +11,32 @@ use std::time::Instant;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-/// What the models watch for. A planted fault must be found as one of these.
+/// What the models watch for. The model must find a planted fault as one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Broken {
-    /// Two believe that they hold, and the rule does not let them hold together.
+    /// Two clients believe that they hold, and their claims exclude each other.
     TwoHolders,
-    /// An exclusive holder whose token is not above those that were used before.
+    /// An exclusive holder has a token that is not above all earlier ones.
     TokenBack,
-    /// Admitted although an earlier, unexpired node waits.
+    /// A node was admitted although an earlier, unexpired node waits.
     Overtaken,
     /// A leave removed the node of another attempt.
     ForeignLeave,
     /// One attempt has two nodes.
     TwoNodes,
-    /// A node that nobody owns any more, and nobody will remove.
+    /// A node has no owner any more, and no client will remove it.
     Ghost,
-    /// Admitted, nothing on its way to tell it, nothing was lost, and it sleeps.
+    /// A node is admitted and its client sleeps: no message was lost, and none is on its way to it.
     Uninformed,
-    /// More were woken by one departure than the bound.
+    /// One departure woke more waiters than the bound.
     Crowd,
     /// A fault-free run from here never serves a live waiter, or leaves a node.
     Stuck,
     /// A fault-free run from here serves a live waiter later than the bound.
     Slow,
-    /// A client counts on what the server has given up.
+    /// A client counts on a node that the server has given up.
     Believes,
-    /// A client that saw the loss believes again.
+    /// A client that saw the loss believes again that it holds.
     Revived,
 }
 
@@ -47,30 +47,30 @@ pub(crate) trait Protocol:
     + Sync
     + 'static
 {
-    /// What is broken in this state.
     fn verdict(&self, state: &Self::State) -> Option<Broken>;
 }
 
-/// The one property of every model.
+/// The only property of every model.
 pub(crate) fn sound<P: Protocol>() -> Vec<Property<P>> {
     vec![Property::always(SOUND, |model: &P, state| model.verdict(state).is_none())]
 }
 
 const SOUND: &str = "nothing is broken";
 
-/// A violation and the way to it.
+/// A violation and the steps to it.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) broken: Broken,
     pub(crate) trace: Vec<String>,
 }
 
-/// Whether larger bounds were asked for.
+/// Whether `LATCHWORK_LONG` asks for larger bounds.
 pub(crate) fn long() -> bool {
     std::env::var_os("LATCHWORK_LONG").is_some_and(|value| value != "0")
 }
 
-/// Every state within the model's bounds, breadth-first on one thread, so that a trace is a shortest one.
+/// Visits every state within the model's bounds, breadth-first on one thread, so that the trace is
+/// a shortest one.
 pub(crate) fn exhaustively<P: Protocol>(name: &str, model: P) -> Option<Found> {
     let begun = Instant::now();
     let checker = model.checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
@@ -92,7 +92,8 @@ pub(crate) fn exhaustively<P: Protocol>(name: &str, model: P) -> Option<Found> {
     found
 }
 
-/// Asserts that every state within the bounds is sound. Several rules share one exploration: it is run once.
+/// Asserts that every state within the bounds is sound. Several rules share an exploration, which
+/// runs once.
 pub(crate) fn assert_sound<P: Protocol + Debug>(name: &str, model: P) {
     static RUN: LazyLock<Mutex<HashMap<String, Arc<Mutex<bool>>>>> = LazyLock::new(Mutex::default);
     let bounds = format!("{model:?}");
@@ -113,8 +114,9 @@ pub(crate) fn assert_found<P: Protocol>(name: &str, faulty: P) {
     println!("  {}", found.trace.join("\n  "));
 }
 
-/// Walks `LATCHWORK_STEPS` random steps (or as many as given) from the seed `LATCHWORK_SEED` (or this
-/// moment's), beginning anew after every `run` steps and wherever nothing can happen any more.
+/// Walks `LATCHWORK_STEPS` random steps (by default `steps`) from the seed `LATCHWORK_SEED` (by
+/// default from the time of day). Begins anew after every `run` steps, and where no step is
+/// possible.
 pub(crate) fn walk<P: Protocol>(name: &str, model: &P, run: usize, steps: usize) {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let seed = number("LATCHWORK_SEED").unwrap_or_else(|| {
@@ -147,12 +149,13 @@ pub(crate) fn walk<P: Protocol>(name: &str, model: &P, run: usize, steps: usize)
                 panic!("{name}: {broken:?} with LATCHWORK_SEED={seed}, after\n{}", trace.join("\n"));
             }
         }
-        // A model with nothing to do would never end the walk.
+        // Without this the walk of a model that has no step would never end.
         assert!(!trace.is_empty(), "{name}: nothing can happen");
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): a walk must be the same on every machine and with every version.
+/// SplitMix64 (Steele, Lea, Flood 2014): a walk must be the same on every machine and with every
+/// version.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

@@ -1,4 +1,4 @@
--- A join of a folded queue, or of one that was never used: TIME, GET, SET.
+-- A join of a folded queue, or of an unused one: TIME, GET, SET.
 local now = time(ARGV[1])
 if ARGV[2] ~= 'p' then
   local one, id, claim, ttl = KEYS[5], ARGV[3], ARGV[4], tonumber(ARGV[6])
@@ -6,7 +6,7 @@ if ARGV[2] ~= 'p' then
   known = text
   local last
   if not text then
-    -- An unfolded queue is told by its hash already.
+    -- Mostly the hash alone shows an unfolded queue.
     last = call('EXISTS', KEYS[4]) == 0 and call('EXISTS', unpack(KEYS)) == 0 and 0
   elseif string.find(text, '^%d+$') then
     last = sound(text)
@@ -27,7 +27,7 @@ if ARGV[2] ~= 'p' then
   if last and last < TOP then
     local seq = math.max(now, last + 1)
     local name = num(seq)
-    -- Joined now, which mostly is its sequence number.
+    -- The time of the join, which mostly is its sequence number.
     local joined = seq == now and name or num(now)
     local node = name .. ' ' .. id .. ' ' .. num(now + ttl) .. ' ' .. ARGV[6] .. ' ' .. claim .. ' ' .. joined
       .. ' ' .. ARGV[8] .. ' ' .. ARGV[9]

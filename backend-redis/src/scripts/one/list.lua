@@ -1,4 +1,4 @@
--- A listing of a folded queue, or of one that was never used: nothing is written.
+-- A listing of a folded queue, or of an unused one: it writes nothing.
 local now = time(ARGV[1])
 local text
 if ARGV[2] ~= 'p' then

@@ -1,5 +1,5 @@
-//! What a client of model B does. The rules that live in the backends' shells are stated here, each with its name; where
-//! a client stands is core's `standing`.
+//! The steps of a client of the chain. What a backend does is stated here, with the rule's name;
+//! core's `standing` decides where a client stands.
 
 use latchwork_core::decide::Claim;
 use latchwork_core::decide::chain::{Listed, Standing, standing};
@@ -33,7 +33,7 @@ impl Client {
         }
     }
 
-    /// Back to where nothing is known, so that equal situations are equal states.
+    /// Forgets everything about the attempt, so that equal situations are equal states.
     pub(super) fn idle(&mut self) {
         (self.phase, self.sequence, self.birth, self.entered) = (Phase::Idle, 0, Birth::default(), false);
         (self.name, self.name_burnt) = (0, false);
@@ -61,7 +61,7 @@ impl State {
         client.name_burnt = !model.reuses;
     }
 
-    /// The create was answered, so the client's server has it: what it lists from now on shows it.
+    /// The create was answered, so the client's server has it and every later listing shows it.
     pub(super) fn create_answered(&mut self, model: &Chain, index: usize) {
         match self.create(model, self.attempt(index), self.clients[index].name) {
             Some(sequence) => {
@@ -75,8 +75,10 @@ impl State {
         }
     }
 
-    /// ZooKeeper: the counter tells that nobody has joined since this client's last turn, and the distance in transactions that
-    /// it is the counter of the same directory, since another one would have had to be made, and others to join there.
+    /// ZooKeeper: the counter shows that no client has joined since this client's last turn. The
+    /// distance in transactions shows that it is the counter of the same directory: another
+    /// directory would have had to be created, and others would have had to join there
+    /// (CHAIN-OWN-HISTORY).
     fn come_back(&mut self, model: &Chain, index: usize) {
         if !model.returns {
             return;
@@ -93,10 +95,12 @@ impl State {
         }
     }
 
-    /// What became of a create with an unknown outcome (B8, B9).
+    /// Finds out what became of a create with an unknown outcome (CHAIN-SYNC-AFTER-UNKNOWN-CREATE,
+    /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
     pub(super) fn resolve(&mut self, model: &Chain, index: usize) {
         match model.server {
-            // Again, under the same key: found, or made, or met by its tombstone.
+            // Creates again under the same key: the node is found or made, or the create meets its
+            // tombstone.
             Server::Etcd => self.create_answered(model, index),
             Server::ZooKeeper => {
                 let by = self.attempt(index);
@@ -137,13 +141,12 @@ impl State {
                 });
                 nodes.len() - 1
             }
-            // B1: the own node is gone.
             None => {
                 self.clients[index].phase = Phase::Out;
                 return;
             }
         };
-        // B1: the deadline is the real guard, the listing may be old.
+        // The listing may be old, so the deadline decides (CHAIN-OWN-NODE-AND-DEADLINE).
         let lax = model.has(Fault::NoDeadline) || model.has(Fault::NoOwnNode);
         if !client.valid && !lax {
             self.clients[index].phase = Phase::Out;
@@ -163,7 +166,7 @@ impl State {
                     self.clients[index].phase = Phase::Sleeping(Watch::Nothing);
                     return;
                 }
-                // etcd watches from the listing's revision + 1: nothing is missed between.
+                // etcd watches from the revision after the listing's: no event falls between.
                 self.clients[index].phase = match model.server {
                     Server::Etcd if !model.has(Fault::ArmingIgnoresAbsence) => {
                         Phase::Sleeping(Watch::Node { sequence: seen.sequence, sole })
@@ -172,27 +175,28 @@ impl State {
                 };
             }
         }
-        // A client that is out of time decides nothing more than the phantom admission above.
+        // After its deadline, a client is admitted only by a fault above.
         if !client.valid && self.clients[index].phase != Phase::Holding {
             self.clients[index].phase = Phase::Out;
         }
     }
 
-    /// B3: the read that sets the watch shows whether there is still something to wait for.
+    /// The read that sets the watch shows whether there is still something to wait for
+    /// (CHAIN-ARM-THEN-LOOK).
     pub(super) fn arm(&mut self, model: &Chain, index: usize) {
         let Phase::Arming { seen, sole } = self.clients[index].phase else { return };
         if model.server == Server::Etcd {
-            // Only with the fault: a watch from "now".
+            // Only with the fault: the watch starts "now".
             self.clients[index].view = self.views.len() - 1;
         }
         let view = &self.views[self.clients[index].view];
         let trusted = sole && model.trusts_sole(self.clients[index].claim);
-        // Read first of the two: the own node.
+        // The client reads its own node before the watched one.
         if self.misses_own(model, index, self.clients[index].view, trusted) {
             self.clients[index].phase = Phase::Out;
             return;
         }
-        // On ZooKeeper a downgraded node has another name; the fault looks for its counter.
+        // On ZooKeeper a downgraded node has another name. The fault looks for its counter.
         let renamed = |node: &Node| {
             let by_name = model.server == Server::ZooKeeper && !model.has(Fault::ArmingIgnoresContent);
             by_name && node.claim != seen.claim
@@ -200,7 +204,7 @@ impl State {
         let shown = view.nodes.iter().find(|node| node.sequence == seen.sequence && !renamed(node));
         let as_seen = match shown {
             None if model.has(Fault::ArmingIgnoresAbsence) => true,
-            // It left before it was watched, and nobody else was ahead.
+            // The only node ahead left before it was watched (CHAIN-SOLE-AHEAD).
             None if trusted || model.has(Fault::AbsenceAdmits) => return self.hold(model, index),
             None => false,
             Some(node) => *node == seen || model.has(Fault::ArmingIgnoresContent),
@@ -212,8 +216,9 @@ impl State {
         };
     }
 
-    /// Whether its server shows that its own node is gone, if it watches that: who may be admitted without listing again,
-    /// because nobody else is ahead or because it is told of a release.
+    /// Whether the client watches its own node, and its server shows that this node is gone. A
+    /// client watches its own node if it may be admitted without listing again: no other node is
+    /// ahead, or it relies on announced releases.
     fn misses_own(&self, model: &Chain, index: usize, view: usize, sole: bool) -> bool {
         let watched = if sole {
             !model.has(Fault::OwnUnwatched)
@@ -224,7 +229,7 @@ impl State {
         watched && self.views[view].nodes.iter().all(|node| node.sequence != own)
     }
 
-    /// Whether the node that it watches has been released, unheard of.
+    /// Whether the watched node was released in a view that the client has not seen.
     pub(super) fn missed_release(&self, index: usize) -> bool {
         let client = &self.clients[index];
         let Phase::Sleeping(Watch::Node { sequence, .. }) = client.phase else { return false };
@@ -248,7 +253,7 @@ impl State {
                 let trusted = sole && model.trusts_sole(client.claim);
                 let (before, after) = (find(old, sequence), find(new, sequence));
                 let moved = before.is_some_and(|node| Some(node) != after);
-                // On ZooKeeper a downgrade is a delete and a create in one.
+                // On ZooKeeper a downgrade is a delete and a create in one transaction.
                 let deleted = after.is_none()
                     || (model.server == Server::ZooKeeper
                         && after.map(|n| n.claim) != before.map(|n| n.claim));
@@ -256,15 +261,15 @@ impl State {
                 if told || moved && (after.is_none() || !model.has(Fault::WakeOnDeleteOnly)) {
                     woken = true;
                     let admits = trusted || model.has(Fault::EventAdmits);
-                    // Who released had been admitted: all before it were gone.
+                    // An announced release comes from an admitted node, so all nodes before that
+                    // one were gone.
                     next = if told || deleted && admits { Phase::Holding } else { Phase::Listing };
                 }
-                // Its own node is watched too.
                 if self.misses_own(model, index, new, trusted) {
                     next = Phase::Out;
                 }
             }
-            // ZooKeeper's children watch also reports joins; etcd's leaves out puts.
+            // ZooKeeper's watch on children also reports joins. etcd's watch leaves puts out.
             Phase::Sleeping(Watch::Head) => {
                 let fires = departed || (children && model.server == Server::ZooKeeper);
                 if fires || (limit_changed && !model.has(Fault::HeadIgnoresLimit)) {
@@ -280,7 +285,7 @@ impl State {
             woken = true;
             next = if is_next { Phase::Told } else { Phase::Listing };
         }
-        // Who was removed and does not know it yet is no part of the crowd.
+        // A removed client that does not know it yet does not count as woken.
         if woken && departed && find(old, client.sequence).is_some() {
             self.views[new].woken += 1;
         }
@@ -290,7 +295,8 @@ impl State {
         } else {
             self.clients[index].phase = next;
         }
-        // B6b: every holder marks its node when the limit changes, follower or not.
+        // Every holder marks its node, with or without a follower
+        // (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
         if limit_changed && client.phase == Phase::Holding && !model.has(Fault::LimitMarksNobody) {
             self.clients[index].owes_mark = true;
         }
@@ -325,14 +331,16 @@ impl State {
             client.unknown && !(model.has(Fault::NoTombstoneOnceFound) && client.phase != Phase::Unknown);
         if client.phase == Phase::Unknown || tombstone {
             match model.server {
-                // B9: a tombstone, and whatever the attempt has made by now.
+                // CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: writes a tombstone and removes what the attempt
+                // has made.
                 Server::Etcd => {
                     if !model.has(Fault::NoTombstone) {
                         self.tombstones.insert(by);
                     }
                     self.change(model, |view| view.nodes.retain(|node| node.by != by));
                 }
-                // B8: what a plain listing does not show is not removed.
+                // CHAIN-SYNC-AFTER-UNKNOWN-CREATE: what a plain listing does not show is not
+                // removed.
                 Server::ZooKeeper => {
                     let shown =
                         if model.has(Fault::PlainListing) { client.view } else { self.views.len() - 1 };
@@ -354,18 +362,20 @@ impl State {
 }
 
 impl Chain {
-    /// What a client claims in its attempt of this number.
+    /// The claim of a client's attempt.
     fn claim(&self, index: usize, number: u8) -> Claim {
         if self.returns && number > 1 { Claim::Exclusive } else { self.claims[index] }
     }
 
-    /// A departure admits without listing again a reader, whatever the only writer ahead turns into, and a writer only where
-    /// a departure cannot be a downgrade.
+    /// Whether the departure of the only node ahead admits without another listing. It admits a
+    /// reader, also when the only writer ahead becomes a reader. It admits a writer only where no
+    /// departure can be a downgrade.
     fn trusts_sole(&self, claim: Claim) -> bool {
         self.has(Fault::SoleDespiteDowngrade) || claim == Claim::Shared || self.is_exclusive()
     }
 
-    /// A release is told, and admits without listing again, where who released had been admitted alone.
+    /// Whether releases are announced, and admit without another listing: only where the released
+    /// node was admitted alone.
     pub(super) fn trusts_told(&self) -> bool {
         self.tells && (self.is_exclusive() || self.has(Fault::ReaderTells))
     }
@@ -374,7 +384,7 @@ impl Chain {
         self.claims.iter().all(|&claim| claim == Claim::Exclusive) && self.downgrades == 0
     }
 
-    /// Core's decision, or a wrong one.
+    /// Core's decision, or a fault's.
     fn standing(&self, listed: &[Listed], own: usize, limit: u32) -> Standing {
         let right = standing(listed, own, limit);
         let (Standing::Behind { .. } | Standing::Head { .. }) = right else { return right };

@@ -1,4 +1,4 @@
-//! The coordinator of model B: how each step changes the queue, and which views of it are left.
+//! The coordinator: how each step changes the queue, and which views remain.
 
 use latchwork_core::decide::Claim;
 
@@ -41,7 +41,7 @@ impl State {
                     }
                     client.idle();
                 } else {
-                    // The other branch of the transaction.
+                    // The other branch of the transaction reads which node is behind.
                     self.look_behind(model, index);
                 }
             }
@@ -71,8 +71,8 @@ impl State {
                 if model.has(Fault::NameFreedUnconfirmed) {
                     client.free_names |= 1 << client.name;
                 }
-                // On ZooKeeper a path names one incarnation: in another directory its counter may come again, but not its name,
-                // which goes with a leave that has no answer.
+                // On ZooKeeper a path names one incarnation. In another directory the counter may
+                // come again but not the name: a leave without an answer uses the name up.
                 let late = match step {
                     Step::TellLate(_) => Late::Tell(self.attempt(index), self.clients[index].sequence),
                     _ => self.late_leave(model.reuses && model.server == Server::Etcd, index),
@@ -95,7 +95,8 @@ impl State {
             Step::Deadline(index) => {
                 self.failures += 1;
                 self.clients[index].valid = false;
-                // Lost at once, by the clock; only an answer that is on its way is still processed.
+                // The clock ends the hold at once. Only an answer that is on its way is still
+                // processed.
                 if !matches!(self.clients[index].phase, Phase::Listing | Phase::Told) {
                     self.clients[index].phase = Phase::Out;
                 }
@@ -116,7 +117,7 @@ impl State {
                     self.clients[index].view = self.views.len() - 1;
                     return self.hold(model, index);
                 }
-                // B4: list again.
+                // CHAIN-LOST-WATCH-LISTS-AGAIN
                 self.clients[index].phase = if model.has(Fault::LostWatchIgnored) {
                     Phase::Sleeping(Watch::Nothing)
                 } else {
@@ -135,7 +136,7 @@ impl State {
             }
             Step::Collect => {
                 self.collections += 1;
-                // It is removed, and made again by whoever comes first: at best in one transaction with that join.
+                // The next join makes the directory again, at best in the same transaction.
                 self.next.counter = 0;
             }
             Step::SetLimit => {
@@ -147,7 +148,7 @@ impl State {
         }
     }
 
-    /// The leader takes a change; a departure gets the bound on whom it may wake.
+    /// The leader applies a change. A departure gets a bound on the clients that it may wake.
     pub(super) fn change(&mut self, model: &Chain, change: impl FnOnce(&mut View)) {
         let old = self.leader().clone();
         let same = View { told: None, said: None, woken: 0, most_woken: u8::MAX, ..old.clone() };
@@ -171,7 +172,7 @@ impl State {
         }
     }
 
-    /// Views that nobody will see again.
+    /// Drops the views that no client will see again.
     pub(super) fn forget_old_views(&mut self) {
         let last = self.views.len() - 1;
         let watching = |client: &Client| client.alive && !matches!(client.phase, Phase::Idle | Phase::Out);
@@ -180,14 +181,14 @@ impl State {
         }
         let oldest = self.clients.iter().map(|client| client.view).min().unwrap_or(last);
         self.views.drain(..oldest);
-        // Its events have been told, or nobody was there to hear them.
+        // Every client has seen the events of this view, or was not there.
         (self.views[0].told, self.views[0].said) = (None, None);
         for client in &mut self.clients {
             client.view -= oldest;
         }
     }
 
-    /// Makes the node, or on etcd finds it again; `None` when the attempt is over.
+    /// Creates the node, or on etcd finds it again. `None` when the attempt is over.
     pub(super) fn create(&mut self, model: &Chain, by: Attempt, name: u8) -> Option<u8> {
         let client = &self.clients[usize::from(by.client)];
         if client.expired || self.tombstones.contains(&by) {
@@ -208,7 +209,7 @@ impl State {
         Some(sequence)
     }
 
-    /// B7: guarded by the own create revision.
+    /// Compares the own create revision (CHAIN-MARK-GUARDED).
     pub(super) fn mark(&mut self, model: &Chain, by: Attempt, sequence: u8) {
         let claim = model.claims[usize::from(by.client)];
         let (expired, fresh) = (self.clients[usize::from(by.client)].expired, self.last + 1);
@@ -235,7 +236,7 @@ impl State {
         }
     }
 
-    /// NODE-LEAVE-OWN: that incarnation and nothing newer (B10).
+    /// Removes that incarnation and nothing newer (NODE-LEAVE-OWN, CHAIN-FRESH-NAME).
     pub(super) fn delete(&mut self, model: &Chain, by: Attempt, sequence: u8, told: bool) {
         let gone = |node: &Node| {
             node.sequence == sequence || (model.has(Fault::NamePerClient) && node.by.client == by.client)
@@ -250,7 +251,7 @@ impl State {
         });
     }
 
-    /// A delete without a guard: whatever bears the name.
+    /// Deletes any node of this name, without a condition.
     pub(super) fn erase(&mut self, model: &Chain, by: Attempt, name: u8) {
         if self.leader().named(by.client, name).any(|node| node.by != by) {
             self.broken = Some(Broken::ForeignLeave);
@@ -259,7 +260,7 @@ impl State {
         self.change(model, |view| view.nodes.retain(|node| !gone.contains(&node.sequence)));
     }
 
-    /// A leave of this client's node that is carried out later.
+    /// A leave of this client's node that will be carried out later.
     fn late_leave(&self, unguarded: bool, index: usize) -> Late {
         let (by, client) = (self.attempt(index), &self.clients[index]);
         if unguarded { Late::Erase(by, client.name) } else { Late::Delete(by, client.sequence) }
@@ -276,7 +277,7 @@ impl State {
         }
     }
 
-    /// B12: in place.
+    /// Keeps the node's place (CHAIN-DOWNGRADE-IN-PLACE).
     pub(super) fn downgrade(&mut self, model: &Chain, index: usize) {
         self.downgrades += 1;
         let (by, sequence, fresh) = (self.attempt(index), self.clients[index].sequence, self.last + 1);

@@ -1,22 +1,24 @@
-//! Hand-overs of model B (etcd; RULES B2, B3): whoever leaves and was behind many says so to the node right behind it, in the transaction that
-//! deletes its own, and compares that both are still there: that it is the next, if it was admitted, else that it is to look. Where
-//! nobody is behind it, it compares that nobody has joined since it looked.
+//! Release notices on etcd (CHAIN-HAND-ON). A node that joined behind many notifies the node right
+//! behind it when it leaves, in the transaction that deletes it: "next" if it was admitted, "look"
+//! if it was waiting. The transaction compares that both nodes are there, or, if no node is behind,
+//! that none has joined since the client looked.
 //!
-//! Whoever joins behind two here relies on being spoken to, and whoever joins behind one speaks: the one right before it. Whoever
-//! relies leaves in silence, if nothing was said to it. With `relies` it watches nothing else until something is, so that what only that
-//! watch would save counts as asleep.
+//! In this model a node that joins behind two relies on a notice, and the node right before it,
+//! which joined behind one at least, sends it. A node that relies on a notice and has none leaves
+//! in silence. With `relies` it watches nothing else, so a waiter that only another watch would
+//! save counts as asleep.
 
 use super::{Attempt, Behind, Chain, Client, Fault, Phase, Server, State, Step};
 
 impl State {
-    /// With the join's answer, which tells how many are in the queue.
+    /// Reads from the join's answer how many nodes are in the queue.
     pub(super) fn take_place(&mut self, model: &Chain, index: usize) {
         let others = self.leader().nodes.len() - 1;
         let client = &mut self.clients[index];
         (client.speaks, client.relies) = (model.hands && others >= 1, model.hands && others >= 2);
     }
 
-    /// It reads who is right behind it.
+    /// The client reads which node is right behind its own.
     pub(super) fn look_behind(&mut self, model: &Chain, index: usize) {
         let own = self.clients[index].sequence;
         let mut behind = self.leader().nodes.iter().filter(|node| node.sequence > own);
@@ -25,14 +27,15 @@ impl State {
         self.clients[index].behind = next.map_or(nobody, |next| Behind::Node(next.sequence));
     }
 
-    /// What its leave would be: guarded by whom it knows behind it, and with the word that it has a right to.
+    /// The leave that the client would send: with the node that it knows behind, and the notice
+    /// that it may give.
     pub(super) fn word(&self, model: &Chain, index: usize) -> Word {
         let client = &self.clients[index];
         let next = client.entered || model.has(Fault::GivingUpSaysNext);
         Word { by: self.attempt(index), own: client.sequence, behind: client.behind, next }
     }
 
-    /// The transaction; `false` where a comparison fails.
+    /// Runs the transaction. `false` when a comparison fails.
     pub(super) fn say(&mut self, model: &Chain, word: Word) -> bool {
         let Word { own, behind, next, .. } = word;
         let there = |sequence: u8| self.leader().nodes.iter().any(|node| node.sequence == sequence);
@@ -42,7 +45,7 @@ impl State {
             Behind::Nobody { last } if last == self.last || model.has(Fault::NobodyUncompared) => None,
             Behind::Node(_) | Behind::Nobody { .. } => return false,
         };
-        // Its name may be a newer node's (B10).
+        // A newer node may have its name (CHAIN-FRESH-NAME).
         if !there(own) {
             return false;
         }
@@ -56,13 +59,14 @@ impl State {
         true
     }
 
-    /// Whether the step to this version of the queue has said to a client that it is the next; `None` where it has said nothing to it.
+    /// The notice that this version of the queue brings to a client: whether it is the next. `None`
+    /// when it brings none.
     pub(super) fn hears(&self, index: usize, view: usize) -> Option<bool> {
         let (to, next) = self.views[view].said?;
         (to == self.clients[index].sequence).then_some(next)
     }
 
-    /// It processes what it was told: its own deadline is looked at behind it (B1).
+    /// Processes a "next" notice, and then checks its own deadline (CHAIN-OWN-NODE-AND-DEADLINE).
     pub(super) fn told(&mut self, model: &Chain, index: usize) {
         let client = &mut self.clients[index];
         if client.valid || model.has(Fault::ToldIgnoresDeadline) {
@@ -73,7 +77,7 @@ impl State {
         }
     }
 
-    /// The step by which it leaves, or gets nearer to that.
+    /// The step by which the client leaves, or comes nearer to that.
     pub(super) fn way_out(&self, model: &Chain, index: usize) -> Step {
         let client = &self.clients[index];
         match client.behind {
@@ -83,13 +87,13 @@ impl State {
         }
     }
 
-    /// Whether it watches nothing but its inbox, in which nothing is yet.
+    /// Whether the client watches only its inbox, and the inbox is empty.
     pub(super) fn sleeps_on_its_inbox(&self, model: &Chain, index: usize) -> bool {
         let client = &self.clients[index];
         model.relies && client.relies && !self.spoken_to.contains(&client.sequence)
     }
 
-    /// Whoever relies on being spoken to, and was not.
+    /// Whether the client relies on a notice and has none, so that it leaves in silence.
     pub(super) fn leaves_in_silence(&self, model: &Chain, index: usize) -> bool {
         let client = &self.clients[index];
         let waits = !client.entered && (client.relies || model.has(Fault::LastWatcherIsSilent));
@@ -98,24 +102,26 @@ impl State {
 }
 
 impl Chain {
-    /// Whether its leave says something, as long as the node has no tombstone to leave.
+    /// Whether the client's leave notifies its successor. A leave with a tombstone does not.
     pub(super) fn speaks(&self, client: &Client) -> bool {
         self.hands && client.speaks && !client.unknown
     }
 
-    /// Its next leave may be told as a release: its node was admitted, and has no tombstone to leave.
+    /// Whether the client's next leave may announce the release: its node was admitted, and it
+    /// writes no tombstone.
     pub(super) fn may_tell(&self, client: &Client) -> bool {
         self.trusts_told() && (client.entered || self.has(Fault::AbandonedIsTold)) && !client.unknown
     }
 
-    /// Who has lost its hold or its node still gives back what may be there, or on etcd come late (C6, B9).
+    /// Whether a client that lost its hold or its node still cleans up what may be there, or may on
+    /// etcd arrive late (LEASE-CLEAN-UP-AFTER-LOSS, CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
     pub(super) fn gives_back(&self, client: &Client) -> bool {
         let admitted = self.hands && client.entered;
         self.server == Server::Etcd && client.alive && (admitted || client.unknown) && !client.expired
     }
 }
 
-/// A leave that says something.
+/// A leave with a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Word {
     pub(super) by: Attempt,

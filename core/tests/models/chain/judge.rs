@@ -1,4 +1,4 @@
-//! What may never be in a state of model B.
+//! What must never be true in a state of the chain model.
 
 use latchwork_core::decide::{Claim, fits};
 
@@ -6,7 +6,7 @@ use super::{Chain, Phase, State, recovery};
 use crate::explore::{Broken, Protocol};
 
 impl State {
-    /// What is wrong with who believes to hold.
+    /// What is wrong with the clients that believe they hold.
     fn holders(&self, model: &Chain) -> Option<Broken> {
         let mut holders = Vec::new();
         for client in
@@ -20,7 +20,7 @@ impl State {
             if old && model.judges(Broken::TokenBack) {
                 return Some(Broken::TokenBack);
             }
-            // `fits` looks at the later claim alone, so an exclusive one that comes first is looked for.
+            // `fits` looks at the later claim only, so an earlier exclusive claim is checked here.
             let beside = fits(holders.iter().copied(), client.claim, self.largest_limit);
             if (!beside || holders.contains(&Claim::Exclusive)) && model.judges(Broken::TwoHolders) {
                 return Some(Broken::TwoHolders);
@@ -30,7 +30,7 @@ impl State {
         None
     }
 
-    /// What is wrong with the nodes at the leader.
+    /// What is wrong with the leader's nodes.
     fn nodes(&self, model: &Chain) -> Option<Broken> {
         let nodes = &self.leader().nodes;
         for (place, node) in nodes.iter().enumerate() {

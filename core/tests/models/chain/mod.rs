@@ -1,4 +1,5 @@
-//! Model B: nodes in create order, clients that list and watch (ZooKeeper with lagging views, etcd with late requests).
+//! The model of a chain: nodes in create order, and clients that list and watch. ZooKeeper has
+//! views that lag, etcd has requests that arrive late.
 
 mod client;
 mod coordinator;
@@ -18,98 +19,110 @@ use crate::explore::Broken;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Server {
-    /// Each client reads a server that may lag behind the leader, never behind what the client saw.
+    /// Each client reads a server that may lag behind the leader, but never behind what the client
+    /// saw.
     ZooKeeper,
-    /// Reads are linearizable; a request whose answer is unknown may be carried out at any later time.
+    /// Reads are linearizable. A request without an answer may be carried out at any later time.
     Etcd,
 }
 
-/// What can be planted, by the rule that forbids it.
+/// The faults, each with the rule that forbids it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fault {
-    /// B1: the listing decides, whatever the own deadline says.
+    /// CHAIN-OWN-NODE-AND-DEADLINE: the listing decides, although the own deadline has passed.
     NoDeadline,
-    /// B1: neither the deadline nor the own node in the listing is looked at.
+    /// CHAIN-OWN-NODE-AND-DEADLINE: the client checks neither its deadline nor its own node in the
+    /// listing.
     NoOwnNode,
-    /// B2: an event of the watched node means "admitted".
+    /// CHAIN-EVENT-LISTS-AGAIN: an event of the watched node admits.
     EventAdmits,
-    /// B2, B3: a watched node that is not there when its watch is armed admits, whoever else was ahead.
+    /// CHAIN-SOLE-AHEAD: a watched node that is absent when its watch is armed admits, although
+    /// others were ahead.
     AbsenceAdmits,
-    /// B2: who is admitted without listing again does not watch its own node.
+    /// CHAIN-SOLE-AHEAD: a client that is admitted without listing again does not watch its own
+    /// node.
     OwnUnwatched,
-    /// B2: the same, of those alone with others ahead, who count on being told of a release.
+    /// CHAIN-ANNOUNCED-RELEASE: the same, but only for clients with others ahead, which rely on
+    /// announced releases.
     OwnUnwatchedBehindOthers,
-    /// B2: who abandons a waiting node tells of it as of a release.
+    /// CHAIN-ANNOUNCED-RELEASE: a client that abandons a waiting node announces a release.
     AbandonedIsTold,
-    /// B2: a release admits who watches another node than its immediate predecessor, the lowest.
+    /// CHAIN-ANNOUNCED-RELEASE: clients watch the lowest node, and its release admits them all.
     ToldByTheLowest,
-    /// B2: releases are told, and trusted, among readers too.
+    /// CHAIN-ANNOUNCED-RELEASE: releases are announced, and trusted, among readers too.
     ReaderTells,
-    /// B2: a release is told by a write of the node, and somebody else writes it.
+    /// CHAIN-ANNOUNCED-RELEASE: a write of the node announces its release, and others write it too.
     WriteIsTold,
-    /// B2, B4: a release that a lost connection kept back still admits, before what happened to the own node is told.
+    /// CHAIN-ANNOUNCED-RELEASE: a release that a lost connection kept back still admits, before the
+    /// client knows what happened to its own node.
     MissedReleaseAdmits,
-    /// B2: who abandons a waiting node says that the one behind it is the next.
+    /// CHAIN-HAND-ON: a client that abandons a waiting node says "next" to its successor.
     GivingUpSaysNext,
-    /// B2: a leave that says something does not compare that the node that it says it to is still there.
+    /// CHAIN-HAND-ON: a leave with a notice does not compare that the notified node is still there.
     SaidToTheGone,
-    /// B2: what is said goes to another than the first behind, the last.
+    /// CHAIN-HAND-ON: the notice goes to the last node behind, and not to the first.
     SaidOverOthers,
-    /// B1: who was told does not look at its own deadline behind that.
+    /// CHAIN-HAND-ON: a client that is notified does not check its own deadline afterwards.
     ToldIgnoresDeadline,
-    /// B2: who relies on nobody leaves in silence too.
+    /// CHAIN-HAND-ON: a node that relies on no notice leaves in silence too.
     LastWatcherIsSilent,
-    /// B2: who leaves in silence does not compare that nothing was said to it.
+    /// CHAIN-HAND-ON: a leave in silence does not compare that no notice has come.
     SilentThoughSpokenTo,
-    /// B2: who knows nobody behind it does not compare that nobody has joined since.
+    /// CHAIN-HAND-ON: a leave without a successor does not compare that no node has joined since
+    /// the listing.
     NobodyUncompared,
-    /// B2: a client's next node admits, though it is as far from the last one as one in another directory may be.
+    /// CHAIN-OWN-HISTORY: a client's next node is admitted, although it is so far from the last one
+    /// that it may be in another directory.
     DirectoryUnproved,
-    /// B2: a client's next node admits, though its last one was behind others.
+    /// CHAIN-OWN-HISTORY: a client's next node is admitted, although its last one was still
+    /// waiting.
     ReturnOfAWaiter,
-    /// B2: a client's next node admits, though its last one was beside other readers.
+    /// CHAIN-OWN-HISTORY: a client's next node is admitted, although its last one was a reader's.
     ReturnOfAReader,
-    /// B3: arming does not look whether the node is still there.
+    /// CHAIN-ARM-THEN-LOOK: arming does not check whether the watched node is still there.
     ArmingIgnoresAbsence,
-    /// B3: arming does not look at what it shows (a mark, a downgrade).
+    /// CHAIN-ARM-THEN-LOOK: arming ignores what the read shows (a mark, a downgrade).
     ArmingIgnoresContent,
-    /// B4: a watch that was lost is not armed again.
+    /// CHAIN-LOST-WATCH-LISTS-AGAIN: a lost watch is not armed again.
     LostWatchIgnored,
-    /// B5: readers watch the first writer.
+    /// CHAIN-READER-WATCHES-WRITER: readers watch the first writer.
     ReadersWatchFirstWriter,
-    /// B5: readers watch their predecessor.
+    /// CHAIN-READER-WATCHES-WRITER: readers watch their predecessor.
     ReadersWatchPredecessor,
-    /// B6: whoever waits for permits watches the lowest node.
+    /// CHAIN-PERMITS-HEAD-AND-MARKS: a waiter for permits watches the lowest node.
     PermitsWatchLowest,
-    /// B6: whoever waits for permits watches its predecessor alone.
+    /// CHAIN-PERMITS-HEAD-AND-MARKS: a waiter for permits watches only its predecessor.
     PermitsWatchPredecessor,
-    /// B6: nobody marks its node.
+    /// CHAIN-PERMITS-HEAD-AND-MARKS: admitted nodes are not marked.
     NoMarks,
-    /// B6b: the head does not look at the limit.
+    /// CHAIN-LIMIT-CHANGE-MARKS-HOLDERS: the head ignores changes of the limit.
     HeadIgnoresLimit,
-    /// B6b: a change of the limit makes no holder mark its node.
+    /// CHAIN-LIMIT-CHANGE-MARKS-HOLDERS: no holder marks its node when the limit changes.
     LimitMarksNobody,
-    /// B7: a mark is a put without a guard.
+    /// CHAIN-MARK-GUARDED: a mark is a put without a condition.
     MarkUnguarded,
-    /// B8: what became of a create is read from a plain listing.
+    /// CHAIN-SYNC-AFTER-UNKNOWN-CREATE: a plain listing decides what became of a create.
     PlainListing,
-    /// B9: nothing is kept for a late join to meet.
+    /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: an unknown join leaves no tombstone.
     NoTombstone,
-    /// B9: the leave of an attempt whose join was found again keeps nothing, though an earlier request may still land.
+    /// CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN: an attempt whose node was found again leaves no tombstone,
+    /// although an earlier request may still arrive.
     NoTombstoneOnceFound,
-    /// B10: one node name per client and queue, deleted without a guard.
+    /// CHAIN-FRESH-NAME: a client has one node name in a queue, and deletes it without a condition.
     NamePerClient,
-    /// B10: a name is free again though its node's first leave, which has no guard, has no answer.
+    /// CHAIN-FRESH-NAME: a name is free again although its node's first leave, which has no
+    /// condition, has no answer.
     NameFreedEarly,
-    /// B10: a name is free again before its node's leave is confirmed.
+    /// CHAIN-FRESH-NAME: a name is free again before its node's leave is confirmed.
     NameFreedUnconfirmed,
-    /// B10: a leave beside the first one has no guard either.
+    /// CHAIN-FRESH-NAME: a second leave has no condition either.
     SecondLeaveUnguarded,
-    /// B12: a downgrade makes a new node at the tail.
+    /// CHAIN-DOWNGRADE-IN-PLACE: a downgrade makes a new node at the tail.
     DowngradeAtTail,
-    /// B12: waiters wake when the node leaves only.
+    /// CHAIN-DOWNGRADE-IN-PLACE: waiters wake only when a node leaves.
     WakeOnDeleteOnly,
-    /// `Standing::Behind::sole` is trusted where a downgrade looks like a departure (ZooKeeper).
+    /// CHAIN-SOLE-AHEAD: `Standing::Behind::sole` is trusted where a downgrade looks like a
+    /// departure (ZooKeeper).
     SoleDespiteDowngrade,
 }
 
@@ -119,13 +132,13 @@ pub(crate) struct Attempt {
     number: u8,
 }
 
-/// The bounds of an exploration, and the fault that is planted.
+/// The bounds of an exploration, and the planted fault.
 #[derive(Clone, Debug)]
 pub(crate) struct Chain {
     pub(crate) server: Server,
     pub(crate) claims: Vec<Claim>,
     pub(crate) limit: u32,
-    /// The limits that an operator sets, one after the other.
+    /// The limits that an operator sets, one after another.
     pub(crate) limits: Vec<u32>,
     pub(crate) attempts: u8,
     /// How many requests have an unknown outcome.
@@ -136,49 +149,53 @@ pub(crate) struct Chain {
     pub(crate) downgrades: u8,
     /// How many waiters' nodes an operator removes.
     pub(crate) removals: u8,
-    /// A name whose join and first leave were answered is used again; on etcd that leave has no guard.
+    /// Clients use a name again when its join and its first leave were answered. On etcd that leave
+    /// has no condition.
     pub(crate) reuses: bool,
-    /// ZooKeeper: whoever comes back with the counter behind its own last one's is let in without a listing, and an empty
-    /// directory may go, so that counters begin anew. Whatever a client claims first, it comes back to write.
+    /// ZooKeeper: a client whose next counter follows its own last one is admitted without a
+    /// listing. An empty directory may be removed, so that counters begin anew. From its second
+    /// attempt on, a client claims exclusively.
     pub(crate) returns: bool,
-    /// ZooKeeper, where all claims are exclusive: who leaves an admitted node may tell so in the same transaction.
+    /// ZooKeeper, exclusive claims only: a client that leaves an admitted node may announce the
+    /// release in the same transaction.
     pub(crate) tells: bool,
-    /// etcd, where all claims are exclusive: who leaves lets the next one know in the same transaction.
+    /// etcd, exclusive claims only: a client that leaves notifies its successor in the same
+    /// transaction.
     pub(crate) hands: bool,
-    /// Who relies on that watches nothing else.
+    /// A client that relies on such a notice watches nothing else.
     pub(crate) relies: bool,
     pub(crate) fault: Option<Fault>,
-    /// What alone is judged; everything when there is no fault.
+    /// The only damage that is judged; `None` judges all of it.
     pub(crate) only: Option<Broken>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Node {
-    /// The create revision or czxid: its incarnation.
+    /// The create revision or czxid. It names this incarnation.
     sequence: u8,
     by: Attempt,
-    /// Its key, among its client's.
+    /// The number of its name among its client's names.
     name: u8,
     claim: Claim,
     marked: bool,
     birth: Birth,
 }
 
-/// When and where a node was made, as its create tells: the directory's counter and the transaction. Known with `returns` alone.
+/// The directory's counter and the transaction at the node's creation. Known only with `returns`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Birth {
     counter: u8,
     transaction: u8,
 }
 
-/// The queue at one version, and how many the step to it has woken.
+/// The queue at one version, and how many clients the step to it has woken.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct View {
     nodes: Vec<Node>,
     limit: u32,
-    /// The node that the step to this version released, if its watches tell so.
+    /// The node whose release the step to this version announced.
     told: Option<u8>,
-    /// etcd: the node that the step to this version spoke to, and whether it is the next.
+    /// etcd: the node that the step to this version notified, and whether it is the next.
     said: Option<(u8, bool)>,
     woken: u8,
     most_woken: u8,
@@ -190,7 +207,7 @@ enum Watch {
         sequence: u8,
         sole: bool,
     },
-    /// Any departure, and the limit.
+    /// Watches every departure, and the limit.
     Head,
     Nothing,
 }
@@ -198,96 +215,95 @@ enum Watch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Idle,
-    /// The create has an unknown outcome.
     Unknown,
     Listing,
-    /// ZooKeeper: the watch is set by a read of its own, after the listing.
+    /// ZooKeeper: after the listing, another read sets the watch.
     Arming {
         seen: Node,
         sole: bool,
     },
     Sleeping(Watch),
-    /// etcd: it was told that it is the next, and has not looked at that yet.
+    /// etcd: it has a "next" notice that it has not processed yet.
     Told,
     Holding,
     Leaving,
-    /// The lease is over.
+    /// Its lease is over, or its node is gone.
     Out,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Client {
     alive: bool,
-    /// Its deadline has not passed.
+    /// The client's deadline has not passed.
     valid: bool,
-    /// The server has ended its lease.
+    /// The server has ended the client's lease.
     expired: bool,
     phase: Phase,
     number: u8,
     name: u8,
-    /// Some request that makes or deletes whatever bears the name has no answer.
+    /// A request that creates or deletes this name has no answer.
     name_burnt: bool,
-    /// The names that are free, a bit each.
+    /// The free names, one bit each.
     free_names: u32,
     sequence: u8,
     birth: Birth,
-    /// Its node was admitted. Known with `returns`, `tells` or `hands` alone.
+    /// The client's node was admitted. Known only with `returns`, `tells` or `hands`.
     entered: bool,
-    /// Of its last node, which was admitted exclusively and has left.
+    /// The birth of its last node, which was admitted exclusively and has left.
     last_turn: Option<Birth>,
-    /// etcd: who is behind it may rely on what it says.
+    /// etcd: the node behind may rely on its notice.
     speaks: bool,
-    /// etcd: it relies on who is before it.
+    /// etcd: it relies on the notice of the node before it.
     relies: bool,
     behind: Behind,
     claim: Claim,
-    /// Which view its server shows, and its watches have reported.
+    /// The view that its server shows and its watches have reported.
     view: usize,
     owes_mark: bool,
     /// etcd: a join of this attempt had an unknown outcome.
     unknown: bool,
-    /// Believes though its lease is over: only with B1's faults.
+    /// Believes although its lease is over. Only with a fault of CHAIN-OWN-NODE-AND-DEADLINE.
     phantom: bool,
 }
 
-/// Who is right behind a node, as it has read.
+/// The node right behind, as the client has read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Behind {
     #[default]
     Unknown,
     Node(u8),
-    /// When this was the last that had joined.
+    /// No node was behind when `last` was the last that had joined.
     Nobody {
         last: u8,
     },
 }
 
-/// A request that the client has given up on and that may still be carried out.
+/// A request that the client no longer awaits, and that may still be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Late {
     Create(Attempt, u8),
-    /// Of one incarnation.
+    /// Deletes one incarnation.
     Delete(Attempt, u8),
-    /// The same, told as a release.
+    /// Deletes one incarnation, and announces the release.
     Tell(Attempt, u8),
-    /// The same, with what is said to who is behind it.
+    /// Deletes one incarnation, and notifies its successor.
     Say(Word),
-    /// Of whatever bears the name.
+    /// Deletes any node of this name.
     Erase(Attempt, u8),
     Mark(Attempt, u8),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
-    /// From the oldest that a client still sees to the leader's.
+    /// From the oldest view that a client still sees to the leader's.
     views: Vec<View>,
     clients: Vec<Client>,
     late: BTreeSet<Late>,
     tombstones: BTreeSet<Attempt>,
     last: u8,
-    /// The nodes to which something was said.
+    /// The nodes that were notified.
     spoken_to: BTreeSet<u8>,
-    /// What the next node's birth will be.
+    /// The birth of the next node.
     next: Birth,
     collections: u8,
     changes: usize,
@@ -296,7 +312,7 @@ pub(crate) struct State {
     reconnects: u8,
     downgrades: u8,
     removals: u8,
-    // What follows is for the judge alone.
+    // The rest is for the judge.
     largest_limit: u32,
     highest_token: u8,
     broken: Option<Broken>,
@@ -305,27 +321,27 @@ pub(crate) struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Join(usize),
-    /// The create's answer is lost; on ZooKeeper it was carried out or never will be.
+    /// The create's answer is lost. On ZooKeeper the create was carried out, or never will be.
     JoinUnknown(usize, bool),
     Resolve(usize),
     List(usize),
     Arm(usize),
-    /// It processes what it was told.
+    /// The client processes its "next" notice.
     Told(usize),
     Advance(usize),
     Mark(usize),
     MarkLate(usize),
     Leave(usize),
     LeaveLate(usize),
-    /// A leave that is told as a release.
+    /// A leave that announces the release.
     Tell(usize),
     TellLate(usize),
-    /// It reads who is behind it.
+    /// The client reads which node is behind its own.
     LookBehind(usize),
-    /// A leave that says something to who is behind it.
+    /// A leave that notifies the node behind.
     Say(usize),
     SayLate(usize),
-    /// Two leaves at once: the other one is carried out later.
+    /// Two leaves at once, of which the second is carried out later.
     LeaveTwice(usize),
     Land(Late),
     Deadline(usize),
@@ -333,11 +349,11 @@ pub(crate) enum Step {
     Expire(usize),
     Reconnect(usize),
     Downgrade(usize),
-    /// Somebody else writes the client's node: only with the fault that this is.
+    /// Another program writes the client's node. Only with the fault `WriteIsTold`.
     Write(usize),
-    /// An operator removes the node of one that is not admitted.
+    /// An operator removes a node that is not admitted.
     Remove(usize),
-    /// The empty directory goes.
+    /// The empty directory is removed.
     Collect,
     SetLimit,
 }
@@ -349,12 +365,12 @@ impl Node {
 }
 
 impl View {
-    /// The nodes that bear a name of a client's, the lowest first.
+    /// The nodes with a name of a client, lowest first.
     fn named(&self, client: u8, name: u8) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(move |node| (node.by.client, node.name) == (client, name))
     }
 
-    /// Whether it lets the node of this sequence number in; `None` when there is none.
+    /// Whether this view admits the node of this sequence number; `None` when it has no such node.
     fn admits(&self, sequence: u8) -> Option<bool> {
         let own = self.nodes.iter().position(|node| node.sequence == sequence)?;
         let listed: Vec<Listed> = self.nodes.iter().map(Node::listed).collect();

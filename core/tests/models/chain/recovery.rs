@@ -1,11 +1,12 @@
-//! From every state, a fault-free run: all that is late lands, every view catches up, every client does what it has to.
-//! First nobody releases: then nobody may sleep who is admitted. Then all holders release, again and again: everyone
-//! is served and nothing is left. There are no re-check timers here: what only a timer would save counts as asleep.
+//! From every state, a fault-free run: all late requests arrive, every view catches up, and every
+//! client does what is due. While no holder releases, no admitted client may sleep. Then all
+//! holders release, again and again: every waiter must be served, and nothing may be left. No timer
+//! looks again here, so a client that only a timer would save counts as asleep.
 
 use super::{Chain, Client, Phase, State, Step};
 use crate::explore::Broken;
 
-/// More steps than any run of so few clients takes.
+/// More steps than any fault-free run of so few clients takes.
 const FOREVER: usize = 400;
 
 pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {
@@ -44,7 +45,7 @@ pub(super) fn verdict(model: &Chain, state: &State) -> Option<Broken> {
 }
 
 impl State {
-    /// The next thing that happens when nothing fails and nobody releases.
+    /// The next step when nothing fails and no holder releases.
     fn due(&self, model: &Chain) -> Option<Step> {
         if let Some(&late) = self.late.first() {
             return Some(Step::Land(late));

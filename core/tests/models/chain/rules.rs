@@ -1,4 +1,4 @@
-//! Model B, run: without a fault nothing is found, and every planted fault is.
+//! Runs the model of a chain: it is sound without a fault, and finds every planted one.
 
 use latchwork_core::decide::Claim::{Exclusive as W, Permits, Shared as R};
 
@@ -31,213 +31,244 @@ fn on(server: Server, claims: &[latchwork_core::decide::Claim]) -> Chain {
     }
 }
 
-/// The fault is found, and without it the same exploration finds nothing.
+/// The model finds the fault, and the same exploration without it finds nothing.
 fn planted(name: &str, fault: Fault, bounds: Chain, found_as: Broken) {
     assert_found(name, Chain { fault: Some(fault), only: Some(found_as), ..bounds.clone() });
     assert_sound(&format!("{name}, without the fault"), bounds);
 }
 
 #[test]
-fn b1_on_etcd_a_listing_without_the_own_node_admits_a_phantom() {
+fn on_etcd_a_listing_without_the_own_node_admits_a_phantom() {
     let bounds = Chain { failures: 1, ..on(Etcd, &[W, W]) };
-    planted("b1 etcd", Fault::NoOwnNode, bounds.clone(), Believes);
-    assert_found("b1 etcd, two", Chain { fault: Some(Fault::NoOwnNode), only: Some(TwoHolders), ..bounds });
+    planted("chain: own node, etcd", Fault::NoOwnNode, bounds.clone(), Believes);
+    assert_found(
+        "chain: own node, etcd, two holders",
+        Chain { fault: Some(Fault::NoOwnNode), only: Some(TwoHolders), ..bounds },
+    );
 }
 
 #[test]
-fn b1_on_zookeeper_the_own_node_in_a_listing_is_not_enough() {
-    planted("b1 zookeeper", Fault::NoDeadline, Chain { failures: 1, ..on(ZooKeeper, &[W, W]) }, Believes);
+fn on_zookeeper_the_own_node_in_a_listing_is_not_enough() {
+    planted(
+        "chain: deadline, zookeeper",
+        Fault::NoDeadline,
+        Chain { failures: 1, ..on(ZooKeeper, &[W, W]) },
+        Believes,
+    );
 }
 
-/// Its node was there when that was said, but it may hear of it when that is gone.
+/// The node was there when the notice was sent, and may be gone when the client reads it.
 #[test]
-fn b1_the_deadline_is_looked_at_behind_what_was_said() {
+fn the_deadline_is_checked_after_a_notice() {
     let bounds = Chain { hands: true, failures: 1, ..on(Etcd, &[W, W, W]) };
-    planted("b1 said", Fault::ToldIgnoresDeadline, bounds, Believes);
+    planted("chain: notice, deadline", Fault::ToldIgnoresDeadline, bounds, Believes);
 }
 
 #[test]
-fn b2_an_event_that_admits_makes_two_holders() {
-    planted("b2", Fault::EventAdmits, on(ZooKeeper, &[W, W, W]), TwoHolders);
+fn an_event_that_admits_makes_two_holders() {
+    planted("chain: event", Fault::EventAdmits, on(ZooKeeper, &[W, W, W]), TwoHolders);
 }
 
-/// Who does not list again must hear of its own removal before it hears of the departure that would admit it.
+/// A client that does not list again must learn of its own removal before it learns of the
+/// departure that would admit it.
 #[test]
-fn b2_who_is_admitted_without_listing_watches_its_own_node() {
+fn a_client_that_is_admitted_without_listing_watches_its_own_node() {
     for server in [ZooKeeper, Etcd] {
-        planted("b2 own", Fault::OwnUnwatched, Chain { removals: 1, ..on(server, &[W, W]) }, Believes);
+        planted(
+            "chain: own node watched",
+            Fault::OwnUnwatched,
+            Chain { removals: 1, ..on(server, &[W, W]) },
+            Believes,
+        );
     }
 }
 
-/// Who comes back before anybody else has joined is let in by the counter, if it is the same directory's and all before it
-/// have left.
+/// The counter admits a client that comes back before any other has joined, if the directory is the
+/// same one and all nodes before its last one have left.
 #[test]
-fn b2_the_next_counter_admits_only_behind_an_own_turn_in_the_same_directory() {
+fn the_next_counter_admits_only_behind_an_own_turn_in_the_same_directory() {
     let bounds = Chain { attempts: 2, returns: true, ..on(ZooKeeper, &[W, W]) };
     for fault in [Fault::DirectoryUnproved, Fault::ReturnOfAWaiter] {
-        planted("b2 returns", fault, bounds.clone(), TwoHolders);
+        planted("chain: own history", fault, bounds.clone(), TwoHolders);
     }
     let bounds = Chain { claims: vec![R, R], ..bounds };
-    planted("b2 returns, readers", Fault::ReturnOfAReader, bounds, TwoHolders);
+    planted("chain: own history, readers", Fault::ReturnOfAReader, bounds, TwoHolders);
 }
 
-/// A release admits whoever was right behind it, with any number ahead at its listing: but only a release, told in order.
+/// A release admits the node right behind it, with any number ahead at the listing. It must be a
+/// release, and announced in order.
 #[test]
-fn b2_a_release_that_is_told_admits_its_immediate_follower_alone() {
+fn an_announced_release_admits_its_immediate_follower_only() {
     let bounds = Chain { tells: true, ..on(ZooKeeper, &[W, W, W]) };
     for fault in [Fault::AbandonedIsTold, Fault::ToldByTheLowest, Fault::WriteIsTold] {
-        planted("b2 told", fault, bounds.clone(), TwoHolders);
+        planted("chain: announced", fault, bounds.clone(), TwoHolders);
     }
     let readers = Chain { claims: vec![R, R, W], ..bounds.clone() };
-    planted("b2 told, readers", Fault::ReaderTells, readers, TwoHolders);
+    planted("chain: announced, readers", Fault::ReaderTells, readers, TwoHolders);
     let bounds = Chain { removals: 1, ..bounds };
     let unwatched = Fault::OwnUnwatchedBehindOthers;
-    planted("b2 told, own", unwatched, bounds.clone(), Believes);
+    planted("chain: announced, own node", unwatched, bounds.clone(), Believes);
     let two = |fault, bounds| Chain { fault: Some(fault), only: Some(TwoHolders), ..bounds };
     if long() {
-        assert_found("b2 told, own, two", two(unwatched, Chain { claims: vec![W; 4], ..bounds.clone() }));
+        assert_found(
+            "chain: announced, own node, two holders",
+            two(unwatched, Chain { claims: vec![W; 4], ..bounds.clone() }),
+        );
     }
     let bounds = Chain { reconnects: 1, ..bounds };
-    planted("b2 told, missed", Fault::MissedReleaseAdmits, bounds.clone(), Believes);
-    assert_found("b2 told, missed, two", two(Fault::MissedReleaseAdmits, bounds));
+    planted("chain: announced, missed", Fault::MissedReleaseAdmits, bounds.clone(), Believes);
+    assert_found("chain: announced, missed, two holders", two(Fault::MissedReleaseAdmits, bounds));
 }
 
-/// Whoever was admitted and leaves admits the first that is behind it, where both are there in that transaction.
+/// An admitted node that leaves admits the first node behind it, if the transaction sees both.
 #[test]
-fn b2_what_is_said_admits_the_first_behind_who_was_admitted() {
+fn a_release_notice_admits_the_first_node_behind_an_admitted_one() {
     let bounds = Chain { hands: true, ..on(Etcd, &[W, W, W]) };
-    planted("b2 said", Fault::GivingUpSaysNext, bounds.clone(), TwoHolders);
+    planted("chain: notice", Fault::GivingUpSaysNext, bounds.clone(), TwoHolders);
     let four = Chain { claims: vec![W; 4], relies: true, ..bounds.clone() };
-    planted("b2 said, over others", Fault::SaidOverOthers, four, TwoHolders);
+    planted("chain: notice over others", Fault::SaidOverOthers, four, TwoHolders);
     let removed = Chain { removals: 1, ..bounds };
-    planted("b2 said, gone", Fault::SaidToTheGone, removed.clone(), Believes);
+    planted("chain: notice to a gone node", Fault::SaidToTheGone, removed.clone(), Believes);
     if long() {
         let (fault, only, claims) = (Some(Fault::SaidToTheGone), Some(TwoHolders), vec![W; 4]);
-        assert_found("b2 said, gone, two", Chain { fault, only, claims, ..removed });
+        assert_found("chain: notice to a gone node, two holders", Chain { fault, only, claims, ..removed });
     }
 }
 
-/// Whoever joins behind many is spoken to in the end, whoever before it leaves or gives up, and watches for that alone.
+/// A node that joined behind many gets a notice in the end, whichever node before it leaves or
+/// gives up, and watches nothing else.
 #[test]
-fn b2_whoever_relies_on_being_spoken_to_is() {
+fn a_node_that_relies_on_a_notice_gets_one() {
     let bounds = Chain { hands: true, relies: true, ..on(Etcd, &[W; 4]) };
     for fault in [Fault::LastWatcherIsSilent, Fault::SilentThoughSpokenTo, Fault::NobodyUncompared] {
-        planted("b2 relies", fault, bounds.clone(), Uninformed);
+        planted("chain: notice relied on", fault, bounds.clone(), Uninformed);
     }
 }
 
 #[test]
-fn b3_arming_on_what_has_left_sleeps_for_ever() {
+fn arming_on_what_has_left_sleeps_for_ever() {
     for server in [ZooKeeper, Etcd] {
-        planted("b3 absence", Fault::ArmingIgnoresAbsence, on(server, &[W, W]), Uninformed);
+        planted("chain: arm, absence", Fault::ArmingIgnoresAbsence, on(server, &[W, W]), Uninformed);
     }
 }
 
-/// What is not there to be watched says no more than an event of it: only where nobody else was ahead it admits.
+/// An absence is no more than an event: it admits only where no other node was ahead.
 #[test]
-fn b3_an_absence_that_admits_makes_two_holders() {
-    planted("b3 absence admits", Fault::AbsenceAdmits, on(ZooKeeper, &[W, W, W]), TwoHolders);
+fn an_absence_that_admits_makes_two_holders() {
+    planted("chain: absence admits", Fault::AbsenceAdmits, on(ZooKeeper, &[W, W, W]), TwoHolders);
 }
 
 #[test]
-fn b3_arming_looks_at_what_it_shows() {
+fn arming_looks_at_what_the_read_shows() {
     let bounds = Chain { downgrades: 1, ..on(ZooKeeper, &[W, R]) };
-    planted("b3 content", Fault::ArmingIgnoresContent, bounds, Uninformed);
+    planted("chain: arm, content", Fault::ArmingIgnoresContent, bounds, Uninformed);
 }
 
 #[test]
-fn b4_a_watch_that_was_lost_is_armed_again() {
+fn a_lost_watch_is_armed_again() {
     for server in [ZooKeeper, Etcd] {
-        planted("b4", Fault::LostWatchIgnored, Chain { reconnects: 1, ..on(server, &[W, W]) }, Uninformed);
+        planted(
+            "chain: lost watch",
+            Fault::LostWatchIgnored,
+            Chain { reconnects: 1, ..on(server, &[W, W]) },
+            Uninformed,
+        );
     }
 }
 
 #[test]
-fn b5_readers_that_watch_the_first_writer_are_woken_for_nothing() {
-    planted("b5 first", Fault::ReadersWatchFirstWriter, on(Etcd, &[W, W, R, R]), Crowd);
+fn readers_that_watch_the_first_writer_are_woken_for_nothing() {
+    planted("chain: readers, first writer", Fault::ReadersWatchFirstWriter, on(Etcd, &[W, W, R, R]), Crowd);
 }
 
 #[test]
-fn b5_readers_that_watch_their_predecessor_sleep() {
-    planted("b5 predecessor", Fault::ReadersWatchPredecessor, on(Etcd, &[R, W, R, R]), Uninformed);
+fn readers_that_watch_their_predecessor_sleep() {
+    planted(
+        "chain: readers, predecessor",
+        Fault::ReadersWatchPredecessor,
+        on(Etcd, &[R, W, R, R]),
+        Uninformed,
+    );
 }
 
 #[test]
-fn b6_no_choice_of_one_node_is_enough_for_permits() {
+fn no_choice_of_one_node_is_enough_for_permits() {
     for fault in [Fault::PermitsWatchLowest, Fault::PermitsWatchPredecessor] {
         for server in [ZooKeeper, Etcd] {
-            planted("b6 one node", fault, on(server, &[P, P, P]), Uninformed);
+            planted("chain: permits, one node", fault, on(server, &[P, P, P]), Uninformed);
         }
     }
 }
 
 #[test]
-fn b6_without_marks_the_second_waiter_sleeps() {
-    planted("b6 marks", Fault::NoMarks, on(Etcd, &[P, P, P, P]), Uninformed);
+fn without_marks_the_second_waiter_sleeps() {
+    planted("chain: permits, marks", Fault::NoMarks, on(Etcd, &[P, P, P, P]), Uninformed);
 }
 
 #[test]
-fn b6b_the_head_waits_for_the_limit_too() {
+fn the_head_waits_for_the_limit_too() {
     let bounds = Chain { limit: 1, limits: vec![2], ..on(Etcd, &[P, P]) };
-    planted("b6b head", Fault::HeadIgnoresLimit, bounds, Uninformed);
+    planted("chain: limit, head", Fault::HeadIgnoresLimit, bounds, Uninformed);
 }
 
 #[test]
-fn b6b_every_holder_marks_its_node_when_the_limit_changes() {
+fn every_holder_marks_its_node_when_the_limit_changes() {
     let bounds = Chain { limit: 3, limits: vec![2], ..on(Etcd, &[Permits(2), Permits(1), Permits(1)]) };
-    planted("b6b marks", Fault::LimitMarksNobody, bounds, Uninformed);
+    planted("chain: limit, marks", Fault::LimitMarksNobody, bounds, Uninformed);
 }
 
 #[test]
-fn b7_an_unguarded_mark_makes_a_ghost() {
-    planted("b7", Fault::MarkUnguarded, Chain { unknowns: 1, ..on(Etcd, &[P, P]) }, Ghost);
+fn an_unguarded_mark_makes_a_ghost() {
+    planted("chain: mark", Fault::MarkUnguarded, Chain { unknowns: 1, ..on(Etcd, &[P, P]) }, Ghost);
 }
 
 #[test]
-fn b8_a_plain_listing_after_an_unknown_create_makes_a_second_node_or_a_ghost() {
+fn a_plain_listing_after_an_unknown_create_makes_a_second_node_or_a_ghost() {
     let bounds = Chain { unknowns: 1, ..on(ZooKeeper, &[W, W]) };
     for found_as in [TwoNodes, Ghost] {
-        planted("b8", Fault::PlainListing, bounds.clone(), found_as);
+        planted("chain: unknown create", Fault::PlainListing, bounds.clone(), found_as);
     }
 }
 
 #[test]
-fn b9_without_a_tombstone_a_late_join_is_a_ghost_for_ever() {
-    planted("b9", Fault::NoTombstone, Chain { unknowns: 1, ..on(Etcd, &[W, W]) }, Ghost);
+fn without_a_tombstone_a_late_join_is_a_ghost_for_ever() {
+    planted("chain: tombstone", Fault::NoTombstone, Chain { unknowns: 1, ..on(Etcd, &[W, W]) }, Ghost);
 }
 
 #[test]
-fn b9_a_join_that_was_found_again_still_needs_the_tombstone() {
+fn a_join_that_was_found_again_still_needs_the_tombstone() {
     let bounds = Chain { unknowns: 1, ..on(Etcd, &[W, W]) };
-    planted("b9 found", Fault::NoTombstoneOnceFound, bounds, Ghost);
+    planted("chain: tombstone, found again", Fault::NoTombstoneOnceFound, bounds, Ghost);
 }
 
 #[test]
-fn b10_one_name_per_client_lets_a_stale_delete_remove_the_newer_node() {
+fn one_name_per_client_lets_a_stale_delete_remove_the_newer_node() {
     let bounds = Chain { attempts: 2, unknowns: 1, ..on(Etcd, &[W, W]) };
-    planted("b10", Fault::NamePerClient, bounds, ForeignLeave);
+    planted("chain: name per client", Fault::NamePerClient, bounds, ForeignLeave);
 }
 
-/// Where names are used again a delete needs no guard whose answer alone frees the name, and every other needs one.
+/// When names are used again, a delete needs no condition if only its answer frees the name. Every
+/// other delete needs one.
 #[test]
-fn b10_a_name_is_used_again_only_when_nothing_that_lands_later_can_touch_it() {
+fn a_name_is_used_again_only_when_nothing_that_lands_later_can_touch_it() {
     let bounds = Chain { attempts: 3, unknowns: 1, reuses: true, ..on(Etcd, &[W, W]) };
     for fault in [Fault::NameFreedEarly, Fault::SecondLeaveUnguarded] {
-        planted("b10 names", fault, bounds.clone(), ForeignLeave);
+        planted("chain: names", fault, bounds.clone(), ForeignLeave);
     }
 }
 
-/// On ZooKeeper a node is found again by its name, and another that is leaving must not bear it.
+/// On ZooKeeper a node is found again by its name, so a node that is leaving must not have the same
+/// name.
 #[test]
-fn b10_a_name_is_used_again_only_when_its_node_is_gone() {
+fn a_name_is_used_again_only_when_its_node_is_gone() {
     let bounds = Chain { attempts: 2, unknowns: 2, reuses: true, ..on(ZooKeeper, &[W, W]) };
-    planted("b10 gone", Fault::NameFreedUnconfirmed, bounds, TwoHolders);
+    planted("chain: names, zookeeper", Fault::NameFreedUnconfirmed, bounds, TwoHolders);
 }
 
 #[test]
-fn b12_a_downgrade_at_the_tail_admits_a_writer_beside_the_reader() {
+fn a_downgrade_at_the_tail_admits_a_writer_beside_the_reader() {
     planted(
-        "b12 tail",
+        "chain: downgrade at the tail",
         Fault::DowngradeAtTail,
         Chain { downgrades: 1, ..on(ZooKeeper, &[W, W]) },
         TwoHolders,
@@ -245,98 +276,120 @@ fn b12_a_downgrade_at_the_tail_admits_a_writer_beside_the_reader() {
 }
 
 #[test]
-fn b12_readers_that_wake_on_deletes_only_sleep_through_a_downgrade() {
+fn readers_that_wake_on_deletes_only_sleep_through_a_downgrade() {
     let bounds = Chain { downgrades: 1, ..on(Etcd, &[W, R]) };
-    planted("b12 wake", Fault::WakeOnDeleteOnly, bounds, Uninformed);
+    planted("chain: downgrade wakes", Fault::WakeOnDeleteOnly, bounds, Uninformed);
 }
 
-/// On ZooKeeper a downgrade deletes the write node: what looks like the departure of the only node ahead is none.
+/// On ZooKeeper a downgrade deletes the write node, which looks like the departure of the only node
+/// ahead.
 #[test]
-fn b12_a_departure_that_is_a_downgrade_does_not_admit_without_listing_again() {
+fn a_departure_that_is_a_downgrade_does_not_admit_without_listing_again() {
     let bounds = Chain { downgrades: 1, ..on(ZooKeeper, &[W, W]) };
-    planted("b12 sole", Fault::SoleDespiteDowngrade, bounds, TwoHolders);
+    planted("chain: downgrade, sole ahead", Fault::SoleDespiteDowngrade, bounds, TwoHolders);
 }
 
 #[test]
-fn b_every_state_of_three_exclusive_clients() {
+fn every_state_of_three_exclusive_clients() {
     for server in [ZooKeeper, Etcd] {
         let bounds = Chain { unknowns: 1, failures: 1, reconnects: 1, ..on(server, &[W, W, W]) };
-        assert_sound("B exclusive", bounds);
-        assert_sound("B removals", Chain { removals: 1, reconnects: 1, ..on(server, &[W, W, W]) });
+        assert_sound("chain: exclusive", bounds);
+        assert_sound("chain: removals", Chain { removals: 1, reconnects: 1, ..on(server, &[W, W, W]) });
         let unknown = Chain { removals: 1, unknowns: 1, ..on(server, &[W, W, W]) };
-        assert_sound("B removals, unknown", unknown);
+        assert_sound("chain: removals, unknown", unknown);
     }
     for server in [ZooKeeper, Etcd] {
         let bounds = Chain { attempts: 2, unknowns: 2, failures: 1, reuses: true, ..on(server, &[W, W]) };
-        assert_sound("B names", bounds);
+        assert_sound("chain: exclusive, names", bounds);
     }
 }
 
 #[test]
-fn b_every_state_of_releases_that_are_told() {
+fn every_state_of_announced_releases() {
     let bounds = Chain { tells: true, ..on(ZooKeeper, &[W, W, W]) };
-    assert_sound("B told", Chain { failures: 1, removals: 1, reconnects: 1, ..bounds.clone() });
-    assert_sound("B told, unknown", Chain { unknowns: 1, removals: 1, ..bounds.clone() });
+    assert_sound(
+        "chain: announced releases",
+        Chain { failures: 1, removals: 1, reconnects: 1, ..bounds.clone() },
+    );
+    assert_sound("chain: announced releases, unknown", Chain { unknowns: 1, removals: 1, ..bounds.clone() });
     let two = Chain { claims: vec![W; 2], attempts: 2, unknowns: 2, ..bounds.clone() };
-    assert_sound("B told, names", Chain { reuses: true, ..two.clone() });
-    assert_sound("B told, returns", Chain { returns: true, unknowns: 1, removals: 1, ..two });
+    assert_sound("chain: announced releases, names", Chain { reuses: true, ..two.clone() });
+    assert_sound(
+        "chain: announced releases, returns",
+        Chain { returns: true, unknowns: 1, removals: 1, ..two },
+    );
     let removals = u8::from(long());
-    assert_sound("B told, four", Chain { claims: vec![W; 4], removals, ..bounds });
+    assert_sound("chain: announced releases, four", Chain { claims: vec![W; 4], removals, ..bounds });
 }
 
 #[test]
-fn b_every_state_of_releases_that_are_handed_on() {
+fn every_state_of_release_notices() {
     let bounds = Chain { hands: true, ..on(Etcd, &[W, W, W]) };
-    assert_sound("B handed on", Chain { failures: 1, removals: 1, reconnects: 1, ..bounds.clone() });
-    assert_sound("B handed on, unknown", Chain { unknowns: 1, removals: 1, ..bounds.clone() });
+    assert_sound(
+        "chain: release notices",
+        Chain { failures: 1, removals: 1, reconnects: 1, ..bounds.clone() },
+    );
+    assert_sound("chain: release notices, unknown", Chain { unknowns: 1, removals: 1, ..bounds.clone() });
     let relies = Chain { relies: true, ..bounds.clone() };
     if long() {
         let names = Chain { attempts: 2, reuses: true, ..bounds.clone() };
-        assert_sound("B handed on, names", names);
-        assert_sound("B handed on, again", Chain { attempts: 2, ..relies.clone() });
+        assert_sound("chain: release notices, names", names);
+        assert_sound("chain: release notices, again", Chain { attempts: 2, ..relies.clone() });
         let removals = 1;
-        assert_sound("B handed on, all", Chain { unknowns: 1, failures: 1, removals, ..bounds.clone() });
-        assert_sound("B handed on, four", Chain { claims: vec![W; 4], removals, ..bounds });
-        assert_sound("B handed on, five", Chain { claims: vec![W; 5], ..relies });
+        assert_sound(
+            "chain: release notices, all",
+            Chain { unknowns: 1, failures: 1, removals, ..bounds.clone() },
+        );
+        assert_sound("chain: release notices, four", Chain { claims: vec![W; 4], removals, ..bounds });
+        assert_sound("chain: release notices, five", Chain { claims: vec![W; 5], ..relies });
     }
 }
 
 #[test]
-fn b_every_state_of_those_who_come_back() {
+fn every_state_of_clients_that_come_back() {
     let attempts = if long() { 3 } else { 2 };
     let bounds = Chain { attempts, returns: true, removals: 1, unknowns: 1, ..on(ZooKeeper, &[W, W]) };
-    assert_sound("B returns", Chain { failures: 1, ..bounds.clone() });
-    assert_sound("B returns, readers", Chain { claims: vec![W, R], downgrades: 1, ..bounds.clone() });
-    assert_sound("B returns, names", Chain { reuses: true, reconnects: 1, ..bounds });
+    assert_sound("chain: clients that come back", Chain { failures: 1, ..bounds.clone() });
+    assert_sound(
+        "chain: clients that come back, readers",
+        Chain { claims: vec![W, R], downgrades: 1, ..bounds.clone() },
+    );
+    assert_sound("chain: clients that come back, names", Chain { reuses: true, reconnects: 1, ..bounds });
     if long() {
-        assert_sound("B returns, three", Chain { attempts: 2, returns: true, ..on(ZooKeeper, &[W, W, W]) });
+        assert_sound(
+            "chain: clients that come back, three",
+            Chain { attempts: 2, returns: true, ..on(ZooKeeper, &[W, W, W]) },
+        );
     }
 }
 
 #[test]
-fn b_every_state_of_readers_and_writers() {
+fn every_state_of_readers_and_writers() {
     for server in [ZooKeeper, Etcd] {
-        assert_sound("B shared", Chain { failures: 1, downgrades: 1, ..on(server, &[W, R, W]) });
-        assert_sound("B shared removals", Chain { removals: 1, downgrades: 1, ..on(server, &[W, R, W]) });
+        assert_sound("chain: shared", Chain { failures: 1, downgrades: 1, ..on(server, &[W, R, W]) });
+        assert_sound(
+            "chain: shared removals",
+            Chain { removals: 1, downgrades: 1, ..on(server, &[W, R, W]) },
+        );
         if long() {
-            assert_sound("B shared, four", Chain { downgrades: 1, ..on(server, &[W, R, W, R]) });
+            assert_sound("chain: shared, four", Chain { downgrades: 1, ..on(server, &[W, R, W, R]) });
         }
     }
 }
 
 #[test]
-fn b_every_state_of_permits() {
+fn every_state_of_permits() {
     for server in [ZooKeeper, Etcd] {
-        assert_sound("B permits", Chain { failures: 1, ..on(server, &[P, P, Permits(2)]) });
+        assert_sound("chain: permits", Chain { failures: 1, ..on(server, &[P, P, Permits(2)]) });
         if long() {
-            assert_sound("B permits, four", on(server, &[P, P, Permits(2), P]));
-            assert_sound("B limits", Chain { limits: vec![1], ..on(server, &[P, P, P]) });
+            assert_sound("chain: permits, four", on(server, &[P, P, Permits(2), P]));
+            assert_sound("chain: limits", Chain { limits: vec![1], ..on(server, &[P, P, P]) });
         }
     }
 }
 
 #[test]
-fn b_long_walks() {
+fn long_walks() {
     for server in [ZooKeeper, Etcd] {
         for claims in [vec![W; 5], vec![W, R, R, W, R, R], vec![P, Permits(2), P, P, Permits(3), P]] {
             let (permits, shared) = (claims[0] == P, claims.contains(&R));
@@ -347,7 +400,8 @@ fn b_long_walks() {
                 unknowns: 8,
                 failures: 2,
                 reconnects: 5,
-                // Without downgrades the departure of the only node ahead admits without another listing.
+                // Without downgrades the departure of the only node ahead admits without another
+                // listing.
                 downgrades: if shared { 6 } else { 0 },
                 reuses: true,
                 returns: server == ZooKeeper && !permits,
@@ -356,7 +410,7 @@ fn b_long_walks() {
                 removals: if server == Etcd && !permits { 4 } else { 0 },
                 ..on(server, &claims)
             };
-            walk("B", &model, if long() { 600 } else { 300 }, 100_000);
+            walk("chain", &model, if long() { 600 } else { 300 }, 100_000);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What may happen next in a state of model B.
+//! The possible next steps in a state of the chain model.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,8 @@ impl Chain {
         let may_be_unknown = state.unknowns < self.unknowns;
         match client.phase {
             Phase::Idle => {
-                // Clients of one claim are alike: the first attempts come in order, and nothing is missed.
+                // Clients with equal claims are interchangeable, so their first attempts come in
+                // order.
                 let in_turn = client.number > 0
                     || index == 0
                     || self.claims[index - 1] != self.claims[index]
@@ -135,7 +136,8 @@ impl Chain {
                 steps.push(Step::Say(index));
             }
         }
-        // A full server takes nothing else, and then whoever is behind it watches it.
+        // A full server accepts only this leave, without a notice; then the node behind watches
+        // this one. With `relies` it watches nothing, so this leave is left out.
         if !speaks || !self.relies || state.leaves_in_silence(self, index) {
             steps.push(Step::Leave(index));
         }
@@ -144,7 +146,7 @@ impl Chain {
             steps.push(Step::Tell(index));
         }
         let etcd = self.server == Server::Etcd;
-        // The create of the node was answered, on ZooKeeper too: what is left of another is looked for.
+        // Only with an answered create, on ZooKeeper too: an unknown one is looked for first.
         let made = !client.unknown && client.phase != Phase::Unknown;
         if may_be_unknown && client.phase != Phase::Leaving && made && (etcd || self.reuses || self.tells) {
             steps.push(Step::LeaveLate(index));

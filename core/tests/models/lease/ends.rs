@@ -1,6 +1,8 @@
-//! A hold that its own client ends, by a fixed end or by a close (C7). Under it a deed is begun while it is held, and lasts at
-//! most a margin, whatever becomes of the guard. What is watched: nobody else can come in during a deed, and somebody can soon
-//! after. What the server gives up lets the next in at that instant; a waiter needs no part in it.
+//! A hold that its own client ends, by a fixed end or by a close (LEASE-MARGIN-BEFORE-LEAVE). Work
+//! begins while the hold is held, and lasts at most a margin, whatever becomes of the guard. The
+//! model watches that no other client can come in during the work, and that one can soon
+//! afterwards. It has no waiter: when the server gives the node up, the next client can come in at
+//! that instant.
 
 use latchwork_core::Moment;
 use latchwork_core::decide::{given_back_at, margin, renewal_period, valid_until};
@@ -11,17 +13,18 @@ use crate::{moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// The node is left at the fixed end itself.
+    /// The client leaves the node at the fixed end itself.
     AtTheEnd,
-    /// A guard that is dropped behind the fixed end leaves at once.
+    /// A guard that is dropped after the fixed end leaves at once.
     ByTheDrop,
-    /// A close leaves at once whom it has told.
+    /// A close reports the loss and leaves at once.
     ClosesAtOnce,
-    /// A close leaves a margin later, and tells with that.
+    /// A close leaves a margin later, and reports the loss only then.
     ClosesUntold,
-    /// A close waits for live guards alone, and not for one that was dropped behind its fixed end.
+    /// A close waits for live guards only, and not for a guard that was dropped after its fixed
+    /// end.
     ClosesOverTheDropped,
-    /// Nobody leaves at the fixed end.
+    /// The client does not leave at the fixed end.
     Stays,
 }
 
@@ -29,13 +32,13 @@ pub(super) enum Fault {
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     pub(super) ttl: u8,
-    /// The fixed end, after the join.
+    /// The fixed end, counted from the join.
     pub(super) end: u8,
     pub(super) ticks: u8,
     pub(super) fault: Option<Fault>,
 }
 
-/// Zero of every clock, and the send of the join.
+/// Zero of every clock, and the time when the join was sent.
 const BASE: u8 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,24 +50,24 @@ pub(super) enum Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Guard {
     Alive,
-    /// Dropped behind the fixed end.
+    /// Dropped after the fixed end.
     Dropped,
-    /// Given back by its owner.
+    /// Released by its owner.
     Released,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     now: u8,
-    /// When the server gives the node up, unless it was left.
+    /// When the server gives the node up. `None` once the client has left.
     server: Option<u8>,
     deadline: Moment,
     renew_at: Moment,
     net: Option<Message>,
     guard: Guard,
-    /// Since when a close is under way, and when it leaves what it finds.
+    /// When the close began, and when it leaves the node.
     close: Option<(Moment, Moment)>,
-    /// Until when a deed lasts.
+    /// The end of the work.
     deed: Moment,
 }
 
@@ -79,7 +82,7 @@ pub(super) enum Step {
     Close,
     /// The close leaves.
     Closed,
-    /// Whoever waits for the fixed end leaves.
+    /// The task that waits for the fixed end leaves.
     Leave,
     Tick,
 }
@@ -93,17 +96,17 @@ impl State {
         self.server.is_some_and(|expires| expires > self.now)
     }
 
-    fn is_told(&self, model: &Ends) -> bool {
+    fn reports_loss(&self, model: &Ends) -> bool {
         self.close
             .is_some_and(|(_, leaves)| model.fault != Some(Fault::ClosesUntold) || self.local() >= leaves)
     }
 
     fn believes(&self, model: &Ends) -> bool {
         let in_time = self.local() < self.deadline.min(model.fixed_end());
-        self.guard == Guard::Alive && in_time && !self.is_told(model)
+        self.guard == Guard::Alive && in_time && !self.reports_loss(model)
     }
 
-    /// Lost at its fixed end, and not before.
+    /// Whether the hold was lost at its fixed end, and not before.
     fn is_over(&self, model: &Ends) -> bool {
         let end = model.fixed_end();
         let before = self.deadline < end || self.close.is_some_and(|(since, _)| since < end);
@@ -118,7 +121,7 @@ impl State {
         self.local() < self.deed
     }
 
-    /// The steps that give it back and are due.
+    /// The steps that are due and leave the node.
     fn leaves(&self, model: &Ends) -> impl Iterator<Item = Step> {
         let at = match model.fault {
             Some(Fault::AtTheEnd) => model.fixed_end(),
@@ -130,7 +133,8 @@ impl State {
         [left.then_some(Step::Leave), closed.then_some(Step::Closed)].into_iter().flatten()
     }
 
-    /// Goes on from here without a fault until a margin after the last end: whether others can come in then.
+    /// Goes on without a fault until a margin after the last end. Returns whether others can come
+    /// in then.
     fn is_given_back_in_time(&self, model: &Ends) -> bool {
         let mut run = Self { net: None, ..self.clone() };
         let last = match run.close {
@@ -146,7 +150,7 @@ impl State {
             }
             run.now += 1;
         }
-        // What expired for want of a renewal is given up by the server, which needs no hand.
+        // A node that expired because it was not renewed needs no leave.
         !run.there() || run.deadline < last
     }
 }
@@ -197,7 +201,7 @@ impl Model for Ends {
             steps.push(Step::Begin);
         }
         if idle && (held || state.guard == Guard::Alive && state.is_over(self)) {
-            // Its owner knows what goes on, and gives back at once where nothing does.
+            // The owner knows whether its work goes on, and releases at once when none does.
             steps.push(Step::Release);
         }
         if state.guard == Guard::Alive && state.is_over(self) {
@@ -233,7 +237,7 @@ impl Model for Ends {
                         next.net = Some(Message::Renewed { sent });
                     }
                 }
-                // C5: what is lost stays lost.
+                // A loss is final (LEASE-LOST-IS-FINAL).
                 Message::Renewed { sent } if state.believes(self) => {
                     next.deadline = next.deadline.max(valid_until(moment(sent), ttl_of(self.ttl)));
                 }

@@ -1,4 +1,4 @@
-//! Model C: how long a client may count itself alive.
+//! The model of the lease: how long a client may count itself alive.
 
 mod ends;
 mod nodes;

@@ -1,5 +1,6 @@
-//! Two nodes of one client that expire singly (Redis), renewed in batches by requests and replies that may be late,
-//! lost or reordered. What is watched: the client never counts on a node that the server has given up.
+//! Two nodes of one client on Redis, which expire separately. The client renews them in batches;
+//! requests and replies may be late, lost or reordered. The client must never count on a node that
+//! the server has given up.
 
 use latchwork_core::Moment;
 use latchwork_core::decide::{renewal_period, valid_until};
@@ -10,13 +11,13 @@ use crate::{moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// C1: the last acknowledged renewal of any node moves the deadline of all.
+    /// LEASE-DEADLINE-PER-NODE: a confirmed renewal of any node moves the deadline of all.
     LeaseWide,
-    /// C2: the client's clock stands still while its machine sleeps.
+    /// LEASE-CLOCK-COUNTS-SLEEP: the client's clock stands still while its machine sleeps.
     MonotonicClock,
-    /// C3: an answer that a node is gone is not listened to.
+    /// LEASE-REMOVAL-IS-REPORTED: the client ignores the answer that a node is gone.
     GoneIgnored,
-    /// C5: a reply that is processed after the deadline moves it.
+    /// LEASE-LOST-IS-FINAL: a reply after the deadline moves the deadline.
     LateReplies,
 }
 
@@ -29,7 +30,8 @@ pub(super) struct Nodes {
     pub(super) sleeps: u8,
     /// How many nodes the server may forget (a failover, an operator, an eviction).
     pub(super) forgets: u8,
-    /// Whether a node that was forgotten is judged: the client cannot know until it is told.
+    /// Whether a forgotten node is judged at once. The client cannot know of it before an answer
+    /// says so.
     pub(super) strict: bool,
     pub(super) fault: Option<Fault>,
 }
@@ -37,12 +39,11 @@ pub(super) struct Nodes {
 /// Zero of every clock.
 const BASE: u8 = 8;
 const NODES: usize = 2;
-/// Messages on their way at most.
+/// The largest number of messages on their way.
 const IN_FLIGHT: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Message {
-    /// A join, or a renewal, of these nodes.
     Join {
         node: usize,
         sent: u8,
@@ -51,7 +52,7 @@ pub(super) enum Message {
         nodes: [bool; NODES],
         sent: u8,
     },
-    /// What was asked of, and what of it was there.
+    /// The nodes of the request, and those that the server has.
     Reply {
         asked: [bool; NODES],
         there: [bool; NODES],
@@ -64,7 +65,7 @@ struct Own {
     joined: bool,
     deadline: Moment,
     renew_at: Moment,
-    /// The loss was seen, so it is final.
+    /// The client saw the loss, so it is final.
     seen: bool,
     gone: bool,
 }
@@ -120,7 +121,8 @@ impl State {
     fn deliver(&mut self, model: &Nodes, message: Message) {
         match message {
             Message::Join { node, sent } => {
-                // A join that comes again after the node was given up would be another node: out of this model.
+                // A join that arrives after the server gave the node up would make another node,
+                // which this model leaves out.
                 if self.server[node].is_none() && !self.forgotten[node] {
                     self.server[node] = Some(self.now + model.ttl);
                     let asked = std::array::from_fn(|other| other == node);
@@ -150,7 +152,8 @@ impl State {
             } else if there[node] || wide {
                 let first = !own.joined;
                 own.joined = true;
-                // C5: what is lost by the clock stays lost, whatever the reply says.
+                // What the clock has ended stays lost, whatever the reply says
+                // (LEASE-LOST-IS-FINAL).
                 if first || now < own.deadline || model.fault == Some(Fault::LateReplies) {
                     own.deadline = own.deadline.max(proven);
                     own.renew_at = own.renew_at.max(moment(sent) + renewal_period(ttl_of(model.ttl)));
@@ -162,8 +165,9 @@ impl State {
         }
     }
 
-    /// A fault-free run: a forgotten node is known to be gone within a third of the TTL (C3).
-    fn told_in_time(&self, model: &Nodes) -> bool {
+    /// Goes on without a fault. Returns whether the client knows within a third of the TTL that a
+    /// forgotten node is gone (LEASE-REMOVAL-IS-REPORTED).
+    fn reported_in_time(&self, model: &Nodes) -> bool {
         let mut run = self.clone();
         for _ in 0..=model.ttl.div_ceil(3) {
             loop {
@@ -199,8 +203,8 @@ impl Protocol for Nodes {
         if (0..NODES).any(|node| state.believes(self, node) && !state.there(node) && judged(node)) {
             return Some(Broken::Believes);
         }
-        let untold = self.forgets > 0 && !self.strict && !state.told_in_time(self);
-        state.broken.or(untold.then_some(Broken::Slow))
+        let unreported = self.forgets > 0 && !self.strict && !state.reported_in_time(self);
+        state.broken.or(unreported.then_some(Broken::Slow))
     }
 }
 

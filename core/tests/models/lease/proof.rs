@@ -1,5 +1,6 @@
-//! A ZooKeeper session behind a follower (C4): the follower answers by itself and tells its leader of what it heard from
-//! the client only in its ping answers. The client counts by core's `ContactProof`.
+//! A ZooKeeper session behind a follower (LEASE-PROOF-BY-EARLIER-WRITE). The follower answers pings
+//! itself, and reports contacts to its leader only with the answers to the leader's pings. The
+//! client counts with core's `ContactProof`.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::{TICK, moment, ttl_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Fault {
-    /// A read that the follower answers counts as a proof.
+    /// A read, which the follower answers, counts as a proof.
     ByRead,
     /// An acknowledged write counts from its own send.
     FromOwnSend,
@@ -20,12 +21,13 @@ pub(super) enum Fault {
     CloserThanPings,
 }
 
-/// The bounds, in ticks of the model; ZooKeeper's tickTime is four of them, a ping every second one.
+/// The bounds, in ticks of the model. ZooKeeper's tickTime is four ticks, and a ping comes every
+/// second tick.
 #[derive(Clone, Debug)]
 pub(super) struct Session {
     pub(super) ttl: u8,
     pub(super) ticks: u8,
-    /// How many ticks the client's clock may miss.
+    /// How many ticks the client's clock may lose.
     pub(super) slow: u8,
     pub(super) failovers: u8,
     pub(super) fault: Option<Fault>,
@@ -39,9 +41,9 @@ const BASE: u8 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Request {
     Sent,
-    /// The follower has it, and knows that the client lives.
+    /// The follower has the request, and knows that the client lives.
     Heard,
-    /// The leader has committed it, and the follower knows.
+    /// The leader has committed the write, and the follower knows it.
     Committed,
 }
 
@@ -49,16 +51,16 @@ enum Request {
 pub(super) struct State {
     now: u8,
     lag: u8,
-    /// Since when within the ping period the follower pings.
+    /// The follower's offset within the ping period.
     phase: u8,
     link: bool,
-    /// The follower heard the client and has not told the leader.
+    /// The follower heard the client and has not reported it to the leader.
     touched: bool,
     /// When the leader ends the session.
     expires: u8,
     request: Option<(Request, u8)>,
     proof: ContactProof,
-    /// The deadline where a fault computes it.
+    /// The deadline, where a fault computes it.
     deadline: Moment,
     failovers: u8,
 }
@@ -99,7 +101,7 @@ impl State {
     }
 
     fn tick(&mut self, ttl: u8) {
-        // The answer to a ping that falls on this tick carries what was heard before it.
+        // The answer to a ping at this tick carries the contacts before it.
         if self.link && self.alive() && self.touched && (self.now + self.phase).is_multiple_of(PING) {
             self.expires = self.now + ttl;
             self.touched = false;
@@ -136,7 +138,7 @@ impl Model for Session {
     }
 
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        // Once the client has given up nothing is of interest any more.
+        // After the client has given up, nothing more can go wrong.
         if !state.believes() {
             return;
         }
@@ -177,7 +179,7 @@ impl Model for Session {
                 match self.fault {
                     Some(Fault::ByRead | Fault::FromOwnSend) => {
                         next.deadline = next.deadline.max(valid_until(sent, ttl_of(self.ttl)));
-                        // Keeps the pace of the next request as it is without the fault.
+                        // The next request keeps the pace that it has without the fault.
                         let _ = next.proof.acknowledged(sent, next.local());
                     }
                     _ => {
@@ -186,7 +188,8 @@ impl Model for Session {
                 }
             }
             Step::Cut => next.link = false,
-            // Another follower asks the leader to go on with the session: that is a touch (C3: only later).
+            // Another follower asks the leader to go on with the session, which is a touch. So a
+            // failover only extends a lease (LEASE-REMOVAL-IS-REPORTED).
             Step::Failover => {
                 next.failovers += 1;
                 (next.link, next.touched, next.request) = (true, false, None);
@@ -206,9 +209,9 @@ impl Model for Session {
     }
 }
 
-/// Healthy means kept: with every answer at once the session outlives ten TTL.
+/// A session whose requests are all answered at once outlives ten TTLs.
 #[test]
-fn c4_a_healthy_session_is_kept() {
+fn a_healthy_session_is_kept() {
     let model = Session { ttl: 12, ticks: u8::MAX, slow: 0, failovers: 0, fault: None };
     for mut state in model.init_states() {
         for _ in 0..120 {

@@ -1,4 +1,4 @@
-//! Model C, run: without a fault nothing is found, and every planted fault is.
+//! Runs the models of the lease: they are sound without a fault, and find every planted one.
 
 use super::ends::{self, Ends};
 use super::nodes::{self, Nodes};
@@ -13,7 +13,7 @@ fn session() -> Session {
     Session { ttl: 12, ticks: 30, slow: 1, failovers: 1, fault: None }
 }
 
-/// Its margin is longer than a tick.
+/// The margin of this TTL is longer than a tick.
 fn an_end() -> Ends {
     Ends { ttl: 12, end: 3, ticks: 8, fault: None }
 }
@@ -31,94 +31,112 @@ fn planted(name: &str, fault: nodes::Fault, bounds: Nodes, found_as: Broken) {
 }
 
 #[test]
-fn c1_a_deadline_of_the_whole_lease_outlives_the_older_node() {
-    planted("c1", nodes::Fault::LeaseWide, two_nodes(), Broken::Believes);
+fn a_deadline_of_the_whole_lease_outlives_the_older_node() {
+    planted("lease: deadline per node", nodes::Fault::LeaseWide, two_nodes(), Broken::Believes);
 }
 
 #[test]
-fn c2_a_clock_that_does_not_count_sleep_believes_too_long() {
-    planted("c2", nodes::Fault::MonotonicClock, Nodes { sleeps: 2, ..two_nodes() }, Broken::Believes);
+fn a_clock_that_does_not_count_sleep_believes_too_long() {
+    planted(
+        "lease: sleep",
+        nodes::Fault::MonotonicClock,
+        Nodes { sleeps: 2, ..two_nodes() },
+        Broken::Believes,
+    );
 }
 
-/// Not a fault of ours: the token is the answer to it. The model shows that it is found, and told by the next renewal.
+/// No client can prevent this, and the fencing token is the answer to it. The next test shows that
+/// a renewal reports it.
 #[test]
-fn c3_a_failover_that_forgets_cannot_be_known_at_once() {
-    finds("c3 at once", Nodes { forgets: 1, strict: true, ..two_nodes() }, Broken::Believes);
+fn a_failover_that_forgets_cannot_be_known_at_once() {
+    finds("lease: forgotten, at once", Nodes { forgets: 1, strict: true, ..two_nodes() }, Broken::Believes);
 }
 
 #[test]
-fn c3_a_node_that_was_forgotten_is_told_within_a_renewal() {
+fn a_renewal_reports_a_forgotten_node() {
     let bounds = Nodes { ttl: 6, ticks: 3, forgets: 1, ..two_nodes() };
-    planted("c3 told", nodes::Fault::GoneIgnored, bounds, Broken::Slow);
+    planted("lease: forgotten, reported", nodes::Fault::GoneIgnored, bounds, Broken::Slow);
 }
 
 #[test]
-fn c4_a_proof_by_a_read_believes_behind_a_follower_that_is_cut_off() {
-    finds("c4 read", Session { fault: Some(proof::Fault::ByRead), ..session() }, Broken::Believes);
-    assert_sound("c4", session());
+fn a_proof_by_a_read_believes_behind_a_follower_that_is_cut_off() {
+    finds(
+        "lease: proof by a read",
+        Session { fault: Some(proof::Fault::ByRead), ..session() },
+        Broken::Believes,
+    );
+    assert_sound("lease: proof", session());
 }
 
 #[test]
-fn c4_a_write_that_counts_from_its_own_send_believes_too_long() {
-    finds("c4 own send", Session { fault: Some(proof::Fault::FromOwnSend), ..session() }, Broken::Believes);
-    assert_sound("c4", session());
+fn a_write_that_counts_from_its_own_send_believes_too_long() {
+    finds(
+        "lease: proof from its own send",
+        Session { fault: Some(proof::Fault::FromOwnSend), ..session() },
+        Broken::Believes,
+    );
+    assert_sound("lease: proof", session());
 }
 
 #[test]
-fn c4_contacts_closer_than_the_pings_prove_nothing() {
-    finds("c4 closer", Session { fault: Some(proof::Fault::CloserThanPings), ..session() }, Broken::Believes);
-    assert_sound("c4", session());
+fn contacts_closer_than_the_pings_prove_nothing() {
+    finds(
+        "lease: proofs too close",
+        Session { fault: Some(proof::Fault::CloserThanPings), ..session() },
+        Broken::Believes,
+    );
+    assert_sound("lease: proof", session());
 }
 
 #[test]
-fn c5_a_late_reply_revives_what_was_seen_lost() {
-    planted("c5", nodes::Fault::LateReplies, two_nodes(), Broken::Revived);
+fn a_late_reply_revives_what_was_seen_lost() {
+    planted("lease: late reply", nodes::Fault::LateReplies, two_nodes(), Broken::Revived);
 }
 
 fn ended(name: &str, fault: ends::Fault, found_as: Broken) {
     finds(name, Ends { fault: Some(fault), ..an_end() }, found_as);
-    assert_sound("c7", an_end());
+    assert_sound("lease: ends", an_end());
 }
 
 #[test]
-fn c7_a_node_that_is_left_at_its_fixed_end_lets_the_next_in_during_a_deed() {
-    ended("c7 at the end", ends::Fault::AtTheEnd, Broken::TwoHolders);
+fn a_leave_at_the_fixed_end_lets_the_next_in_during_the_work() {
+    ended("lease: leave at the end", ends::Fault::AtTheEnd, Broken::TwoHolders);
 }
 
 #[test]
-fn c7_a_drop_behind_the_fixed_end_is_no_release() {
-    ended("c7 by the drop", ends::Fault::ByTheDrop, Broken::TwoHolders);
+fn a_drop_after_the_fixed_end_is_no_release() {
+    ended("lease: leave by the drop", ends::Fault::ByTheDrop, Broken::TwoHolders);
 }
 
 #[test]
-fn c7_a_close_without_the_margin_lets_the_next_in_during_a_deed() {
-    ended("c7 closes at once", ends::Fault::ClosesAtOnce, Broken::TwoHolders);
+fn a_close_without_the_margin_lets_the_next_in_during_the_work() {
+    ended("lease: close at once", ends::Fault::ClosesAtOnce, Broken::TwoHolders);
 }
 
 #[test]
-fn c7_a_close_that_does_not_tell_first_waits_for_nothing() {
-    ended("c7 closes untold", ends::Fault::ClosesUntold, Broken::TwoHolders);
+fn a_close_that_reports_the_loss_late_lets_the_next_in_during_the_work() {
+    ended("lease: close reports late", ends::Fault::ClosesUntold, Broken::TwoHolders);
 }
 
 #[test]
-fn c7_a_close_waits_for_a_hold_that_was_dropped_behind_its_fixed_end_too() {
-    ended("c7 closes over the dropped", ends::Fault::ClosesOverTheDropped, Broken::TwoHolders);
+fn a_close_waits_for_a_guard_that_was_dropped_after_its_fixed_end() {
+    ended("lease: close over a dropped guard", ends::Fault::ClosesOverTheDropped, Broken::TwoHolders);
 }
 
 #[test]
-fn c7_a_hold_that_nobody_gives_back_at_its_fixed_end_outlives_it() {
-    ended("c7 stays", ends::Fault::Stays, Broken::Slow);
+fn a_node_that_no_client_leaves_at_its_fixed_end_stays() {
+    ended("lease: no leave", ends::Fault::Stays, Broken::Slow);
 }
 
 #[test]
-fn c7_a_hold_that_was_renewed_before_its_fixed_end_is_given_back_a_margin_behind_it() {
-    assert_sound("c7 renewed", Ends { end: 14, ticks: 17, ..an_end() });
+fn a_hold_that_was_renewed_before_its_fixed_end_leaves_a_margin_after_it() {
+    assert_sound("lease: ends, renewed", Ends { end: 14, ticks: 17, ..an_end() });
 }
 
 #[test]
-fn c_long_walks() {
+fn long_walks() {
     let steps = if long() { 300_000 } else { 200_000 };
-    walk("C nodes", &Nodes { ttl: 8, ticks: 200, sleeps: 20, ..two_nodes() }, 600, steps);
-    walk("C ends", &Ends { ttl: 30, end: 70, ticks: 90, fault: None }, 400, steps);
-    walk("C session", &Session { ttl: 20, ticks: 200, slow: 1, failovers: 6, fault: None }, 800, steps);
+    walk("lease: nodes", &Nodes { ttl: 8, ticks: 200, sleeps: 20, ..two_nodes() }, 600, steps);
+    walk("lease: ends", &Ends { ttl: 30, end: 70, ticks: 90, fault: None }, 400, steps);
+    walk("lease: session", &Session { ttl: 20, ticks: 200, slow: 1, failovers: 6, fault: None }, 800, steps);
 }

@@ -1,4 +1,5 @@
-//! What a client of model A does: the rules that live in the backend's shell, with the rule that each is.
+//! The steps of a client of the Redis queue. What a backend does is stated here, with the rule's
+//! name.
 
 use latchwork_core::Moment;
 use latchwork_core::decide::{recheck, renewal_period};
@@ -15,7 +16,7 @@ pub(crate) enum Phase {
     },
     Waiting,
     Holding,
-    /// By sequence number, or (`None`) the whole attempt, with a tombstone.
+    /// Names the node by sequence number; `None` ends the whole attempt and writes a tombstone.
     Leaving {
         sequence: Option<u64>,
     },
@@ -25,19 +26,19 @@ pub(crate) enum Phase {
 pub(crate) struct Client {
     pub(crate) alive: bool,
     pub(crate) phase: Phase,
-    /// How many attempts there were: a new id for each (A9).
+    /// The number of the attempt. Each attempt has a new id (QUEUE-ID-PER-ATTEMPT).
     pub(crate) number: u8,
     pub(crate) sequence: u64,
     pub(crate) deadline: Moment,
-    /// When it renews, or looks again.
+    /// When the client renews or looks again.
     pub(crate) look_at: Moment,
     renew_at: Moment,
-    /// JOINs of this attempt that were not answered.
+    /// Joins of this attempt without an answer.
     unanswered: u8,
     pub(crate) repeats: u8,
-    /// A hand-off message that overtook the reply of JOIN (A7).
+    /// A hand-off message that overtook the join's reply (QUEUE-INBOX-BEFORE-JOIN).
     latched: Option<u64>,
-    /// Ticks that its clock missed.
+    /// Ticks that the client's clock has lost.
     pub(crate) lag: u8,
 }
 
@@ -62,14 +63,14 @@ impl Client {
         Self { alive: false, ..Self::new() }
     }
 
-    /// Back to where nothing is known, so that equal situations are equal states.
+    /// Forgets everything about the attempt, so that equal situations are equal states.
     pub(crate) fn idle(&mut self) {
         *self = Self { alive: self.alive, number: self.number, lag: self.lag, ..Self::new() };
     }
 }
 
 impl State {
-    /// A hold is a function of the clock at the call (C2).
+    /// Computed from the clock at the call (LEASE-CLOCK-COUNTS-SLEEP).
     pub(crate) fn believes(&self, index: usize) -> bool {
         let client = &self.clients[index];
         client.alive && client.phase == Phase::Holding && self.local_moment(index) < client.deadline
@@ -106,7 +107,8 @@ impl State {
         self.send(Message::Renew { by, sequence, sent });
     }
 
-    /// Cancel, release, or giving back what was lost: by (id, seq), unless a JOIN is unknown (A10, A11).
+    /// Cancels, releases, or cleans up a lost hold. Names the node by id and sequence number
+    /// (QUEUE-LEAVE-NAMES-NODE), unless a join is unknown (QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
     pub(crate) fn leave(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let known = matches!(client.phase, Phase::Waiting | Phase::Holding) && client.unanswered == 0;
@@ -130,7 +132,6 @@ impl State {
         });
     }
 
-    /// A client processes a message.
     pub(crate) fn hear(&mut self, model: &Redis, message: Message) {
         match message {
             Message::Left { to } => {
@@ -148,7 +149,8 @@ impl State {
         }
     }
 
-    /// Accepted for the attempt that waits now and before its own deadline; never moves the deadline (A6).
+    /// Accepts the message only for the attempt that waits now, and only before its deadline. Never
+    /// moves the deadline (QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT).
     fn hear_hand_off(&mut self, model: &Redis, to: Attempt, sequence: u64) {
         let index = usize::from(to.client);
         let mine = to == self.attempt(index) || model.has(Fault::HandOffByQueueOnly);
@@ -187,7 +189,7 @@ impl State {
                 client.repeats = 0;
                 client.deadline = model.deadline(counts_from);
                 self.schedule(model, index, sent, told);
-                // A reply that leaves no time: leave the node, do not hold (A3).
+                // The reply leaves no time: the client leaves the node (LEASE-DEADLINE-FROM-SEND).
                 if now >= self.clients[index].deadline {
                     self.leave(index);
                 } else if latched || matches!(told, Told::Admitted { .. }) {
@@ -198,13 +200,14 @@ impl State {
             }
             (Phase::Joining { .. }, Told::Refused) if client.unanswered == 0 => client.idle(),
             (Phase::Joining { .. }, Told::Refused | Told::Gone) => self.leave(index),
-            // The node of this attempt is another one by now, or none: what was held is lost.
+            // The attempt has another node by now, or none: the hold is lost.
             (Phase::Waiting | Phase::Holding, Told::Gone) => self.leave(index),
             (
                 Phase::Waiting | Phase::Holding,
                 Told::Admitted { sequence } | Told::Waiting { sequence, .. },
             ) if sequence != client.sequence && !late => {
-                // By id: by sequence number it would stay.
+                // The leave must name the id: a leave by this sequence number would miss the new
+                // node.
                 client.unanswered += 1;
                 self.leave(index);
             }
@@ -219,19 +222,21 @@ impl State {
                     self.hold(index);
                 }
             }
-            // Lost is final, whatever a reply says (A5, C5); leaving goes on whatever is heard.
+            // A loss is final, whatever a reply says (QUEUE-LATE-REPLY-REVIVES-NOTHING,
+            // LEASE-LOST-IS-FINAL). A leave goes on whatever arrives.
             _ => {}
         }
     }
 
-    /// The next renewal, and when what it waits for may have expired (A13).
+    /// Sets the next renewal, and a look at the expiry of the node ahead (QUEUE-LOOK-AT-EXPIRY).
     fn schedule(&mut self, model: &Redis, index: usize, sent: u8, told: Told) {
         let now = self.local_moment(index);
         let client = &mut self.clients[index];
         client.renew_at = client.renew_at.max(crate::moment(sent) + renewal_period(ttl_of(model.ttl)));
         client.look_at = client.renew_at;
         if let Told::Waiting { ahead, .. } = told {
-            // What has expired and is still in the answer was not dropped: no reason to ask again at once.
+            // A node ahead that is expired in the answer was not dropped. To ask again at once
+            // would not help.
             if ahead > 0 && !model.has(Fault::LooksAtRenewalsOnly) {
                 client.look_at = recheck(client.renew_at, now + TICK * u32::from(ahead));
             }

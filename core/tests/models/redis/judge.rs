@@ -1,4 +1,4 @@
-//! What may never be in a state of model A.
+//! What must never be true in a state of the Redis queue model.
 
 use latchwork_core::decide::{Claim, fits};
 
@@ -7,13 +7,13 @@ use super::{Attempt, Message, Redis, State, recovery};
 use crate::explore::{Broken, Protocol};
 
 impl State {
-    /// What is wrong with who believes to hold.
+    /// What is wrong with the clients that believe they hold.
     fn holders(&self, model: &Redis) -> Option<Broken> {
         let believers = (0..self.clients.len()).filter(|&index| self.believes(index));
         let mut holders = Vec::new();
         for index in believers.clone() {
             let claim = model.claims[index];
-            // `fits` looks at the later claim alone, so an exclusive one that comes first is looked for.
+            // `fits` looks at the later claim only, so an earlier exclusive claim is checked here.
             if !fits(holders.iter().copied(), claim, model.limit) || holders.contains(&Claim::Exclusive) {
                 return Some(Broken::TwoHolders);
             }
@@ -25,7 +25,7 @@ impl State {
         believers.into_iter().any(old).then_some(Broken::TokenBack)
     }
 
-    /// What is wrong with the nodes on the server.
+    /// What is wrong with the server's nodes.
     fn nodes(&self, model: &Redis) -> Option<Broken> {
         let nodes = self.server.nodes();
         let now = self.server_time();

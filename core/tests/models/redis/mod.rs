@@ -1,4 +1,4 @@
-//! Model A: clients, a network that delays, loses and reorders, and the Redis node queue.
+//! The model of the Redis queue: clients, and a network that delays, loses and reorders.
 
 mod client;
 mod judge;
@@ -18,48 +18,54 @@ use crate::{moment, ttl_of};
 use client::Client;
 use server::{Second, Server};
 
-/// What can be planted, by the rule that forbids it.
+/// The faults, each with the rule that forbids it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Fault {
-    /// A1: only the first node of the queue is looked at for expiry.
+    /// QUEUE-DROP-ACT-ADMIT: an operation drops only the first node of the queue, if it has
+    /// expired.
     PruneFirstOnly,
-    /// A1: whoever fits beside the holders is admitted, whoever waits before it.
+    /// QUEUE-DROP-ACT-ADMIT: a node that fits beside the holders is admitted, though others wait
+    /// before it.
     AgainstHoldersOnly,
-    /// A3: the deadline counts from the arrival of the reply.
+    /// LEASE-DEADLINE-FROM-SEND: the deadline counts from the arrival of the reply.
     FromArrival,
-    /// A4: the client believes as long as the server does.
+    /// LEASE-MARGIN-COVERS-DRIFT: the client believes for as long as the server does.
     NoMargin,
-    /// A5: late replies are acted on, and RENEW finds the node by id alone.
+    /// QUEUE-LATE-REPLY-REVIVES-NOTHING: the client acts on late replies, and a renewal names the
+    /// node by id alone.
     LateRepliesAndNamesById,
-    /// A6: the hand-off message counts as a renewal.
+    /// QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT: a hand-off message counts as a renewal.
     HandOffRenews,
-    /// A6: any hand-off message of the queue admits whoever waits.
+    /// QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT: a hand-off message of the queue admits any waiting
+    /// attempt.
     HandOffByQueueOnly,
-    /// A7: a hand-off message that overtakes the reply of JOIN is thrown away.
+    /// QUEUE-INBOX-BEFORE-JOIN: a hand-off message that overtakes the reply of the join is thrown
+    /// away.
     NoLatch,
-    /// A8: admission gives the node a new TTL.
+    /// QUEUE-ADMISSION-KEEPS-EXPIRY: admission gives the node a new TTL.
     AdmissionExtends,
-    /// A9: JOIN always adds a node.
+    /// QUEUE-ID-PER-ATTEMPT: a join always adds a node.
     NoLookUpById,
-    /// A9: all attempts of a client have one id (so no tombstone can be kept, and LEAVE is by id).
+    /// QUEUE-ID-PER-ATTEMPT: all attempts of a client have one id. So no tombstone can be kept, and
+    /// a leave names the id.
     OneIdForAllAttempts,
-    /// A10: LEAVE removes the client's node, whichever it is.
+    /// QUEUE-LEAVE-NAMES-NODE: a leave removes any node of the client.
     LeaveByClient,
-    /// A11: the leave of an unknown JOIN keeps nothing for the JOIN to meet.
+    /// QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN: the leave of an unknown join writes no tombstone.
     NoTombstone,
-    /// A12: a waiter learns nothing from the answer of RENEW.
+    /// QUEUE-RENEWAL-IS-RECHECK: the answer of a renewal does not admit a waiter.
     RenewalTellsNothing,
-    /// A12: RENEW neither drops the expired nor admits.
+    /// QUEUE-RENEWAL-IS-RECHECK: a renewal neither drops expired nodes nor admits.
     RenewDoesNotPrune,
-    /// A13: a waiter looks again at its own renewals only.
+    /// QUEUE-LOOK-AT-EXPIRY: a waiter looks again at its own renewals only.
     LooksAtRenewalsOnly,
-    /// A14: JOIN and RENEW tell nobody whom they admit.
+    /// QUEUE-NOTIFY-ALL-ADMITTED: joins and renewals do not notify the nodes that they admit.
     OnlyLeavesPublish,
-    /// A17: expiries are not clamped when the server's clock steps back.
+    /// QUEUE-CLAMP-EXPIRY: expiries are not clamped when the server's clock steps back.
     NoClamp,
 }
 
-/// The bounds of an exploration, and the fault that is planted.
+/// The bounds of an exploration, and the planted fault.
 #[derive(Clone, Debug)]
 pub(crate) struct Redis {
     /// One client each.
@@ -71,23 +77,23 @@ pub(crate) struct Redis {
     pub(crate) ticks: u8,
     /// How often each client joins.
     pub(crate) attempts: Vec<u8>,
-    /// How often a client repeats a JOIN, and a leave.
+    /// How often a client repeats a join, and a leave.
     pub(crate) repeats: u8,
-    /// How many messages may be on their way when a client sends one more.
+    /// A client sends only while fewer messages than these are on their way.
     pub(crate) in_flight: usize,
     pub(crate) losses: u8,
     pub(crate) crashes: u8,
-    /// How many ticks one client's clock may miss.
+    /// How many ticks one client's clock may lose.
     pub(crate) slow: u8,
     /// How many ticks the server's clock may step back.
     pub(crate) back: u8,
     pub(crate) tries: bool,
     pub(crate) fault: Option<Fault>,
-    /// What alone is judged; everything when there is no fault.
+    /// The only damage that is judged; `None` judges all of it.
     pub(crate) only: Option<Broken>,
 }
 
-/// Zero of every clock, so that no clock is ever before its origin.
+/// Zero of every clock. A clock never reads less than its origin.
 const BASE: u8 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,7 +121,7 @@ pub(crate) enum Message {
     Abandon {
         by: Attempt,
     },
-    /// Answers JOIN and RENEW. `at` is the client's clock when the request was sent.
+    /// Answers a join or a renewal. `at` is the client's clock when it sent the request.
     Answer {
         to: Attempt,
         asked: Asked,
@@ -137,7 +143,7 @@ pub(crate) enum Asked {
     Renew { sequence: u64 },
 }
 
-/// What an answer tells; `ahead` is how many ticks what it waits for has left.
+/// What the server answers. `ahead` is how many ticks the node ahead has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Told {
     Admitted { sequence: u64 },
@@ -151,13 +157,13 @@ pub(crate) struct State {
     now: u8,
     back: u8,
     server: Server,
-    /// On its way, in no order: sorted, so that states that differ in history only are one.
+    /// Messages on their way. Sorted, so that states that differ only in history are one state.
     net: Vec<Message>,
     clients: Vec<Client>,
     losses: u8,
     crashes: u8,
     slow: u8,
-    // What follows is for the judge alone.
+    // The rest is for the judge.
     made: Vec<(u64, Attempt)>,
     highest_token: u64,
     broken: Option<Broken>,
@@ -199,7 +205,7 @@ impl Redis {
         self.only.is_none_or(|only| only == broken)
     }
 
-    /// Faults of the server are planted in the list; otherwise it is core's queue that is explored.
+    /// The second queue carries the faults of the server. For everything else, core's queue runs.
     fn server(&self) -> Server {
         use Fault::*;
         match self.fault {

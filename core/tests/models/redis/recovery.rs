@@ -1,11 +1,12 @@
-//! From every state, a fault-free run: every message arrives in the tick it is sent in, nobody fails any more, holders
-//! release at once. All who wait must be served within one TTL of the state, and nothing may be left on the server.
+//! From every state, a fault-free run: every message arrives in its own tick, no client fails, and
+//! holders release at once. Every waiter must be served within one TTL, and the server must have
+//! nothing left.
 
 use super::client::Phase;
 use super::{Redis, State};
 use crate::explore::Broken;
 
-/// Long enough that who is not served by then never is.
+/// In TTLs. A waiter that is not served by then never is.
 const FOREVER: u8 = 5;
 
 pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
@@ -22,12 +23,13 @@ pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
         }
         if wants.iter().all(|wants| !wants) && state.clients.iter().all(|client| client.phase == Phase::Idle)
         {
-            // A clock that stepped back is noticed at somebody's next renewal, and costs a TTL from there (A17).
+            // The next renewal of any client notices that the clock stepped back, and the wait
+            // costs a TTL from there (QUEUE-CLAMP-EXPIRY).
             let noticed = if model.back > 0 { model.ttl.div_ceil(3) } else { 0 };
             if ticks > model.ttl + noticed {
                 return Some(Broken::Slow);
             }
-            // Any request at all, so that expiries are clamped.
+            // Any request makes the server clamp expiries.
             let nobody = latchwork_core::contracts::NodeId::from_bytes([u8::MAX; 16]);
             let _ = state.server.renew(state.server_time(), nobody, 0);
             state.now += model.ttl;
@@ -41,7 +43,7 @@ pub(super) fn verdict(model: &Redis, state: &State) -> Option<Broken> {
 }
 
 impl State {
-    /// All that happens at once; answers whether anything did.
+    /// Does all that happens in this tick. Returns whether anything did.
     fn act(&mut self, model: &Redis, wants: &mut [bool]) -> bool {
         let mut acted = false;
         while let Some(&message) = self.net.first() {
@@ -57,7 +59,7 @@ impl State {
             match client.phase {
                 Phase::Idle if *wants => self.join(index, true),
                 Phase::Idle => continue,
-                // The network is empty: what is not answered was lost.
+                // The network is empty, so a missing answer was lost.
                 Phase::Joining { .. } => self.join_again(index),
                 Phase::Leaving { .. } => self.leave_again(index),
                 Phase::Holding => {

@@ -1,4 +1,4 @@
-//! Model A, run: without a fault nothing is found, and every planted fault is.
+//! Runs the model of the Redis queue: it is sound without a fault, and finds every planted one.
 
 use latchwork_core::decide::Claim::{Exclusive as W, Permits, Shared as R};
 
@@ -8,7 +8,7 @@ use crate::explore::Broken::{
 };
 use crate::explore::{assert_found, assert_sound, long, walk};
 
-/// Two clients, one exclusive lock, a TTL of three ticks, no failure but what a test adds.
+/// Two clients, one exclusive lock, a TTL of three ticks, and no failures. Tests add theirs.
 fn small() -> Redis {
     Redis {
         claims: vec![W, W],
@@ -28,54 +28,62 @@ fn small() -> Redis {
     }
 }
 
-/// The fault is found, and without it the same exploration finds nothing.
+/// The model finds the fault, and the same exploration without it finds nothing.
 fn planted(name: &str, fault: Fault, bounds: Redis, found_as: Broken) {
     assert_found(name, Redis { fault: Some(fault), only: Some(found_as), ..bounds.clone() });
     assert_sound(&format!("{name}, without the fault"), bounds);
 }
 
 #[test]
-fn a1_dropping_only_the_first_node_delays_the_first_live_waiter() {
+fn dropping_only_the_first_node_delays_the_first_live_waiter() {
     let bounds = Redis { claims: vec![W, W, W], crashes: 2, in_flight: 2, ..small() };
-    planted("a1 prune", Fault::PruneFirstOnly, bounds, Slow);
+    planted("redis: drop expired", Fault::PruneFirstOnly, bounds, Slow);
 }
 
 #[test]
-fn a1_admitting_against_holders_only_overtakes() {
+fn admitting_against_holders_only_overtakes() {
     for (claims, limit) in [(vec![R, W, R], 0), (vec![Permits(1), Permits(2), Permits(1)], 2)] {
-        planted("a1 admit", Fault::AgainstHoldersOnly, Redis { claims, limit, ..small() }, Overtaken);
+        planted(
+            "redis: admit in order",
+            Fault::AgainstHoldersOnly,
+            Redis { claims, limit, ..small() },
+            Overtaken,
+        );
     }
 }
 
 #[test]
-fn a3_a_deadline_counted_from_the_arrival_makes_two_holders() {
-    planted("a3", Fault::FromArrival, Redis { ticks: 3, ..small() }, TwoHolders);
+fn a_deadline_counted_from_the_arrival_makes_two_holders() {
+    planted("redis: deadline", Fault::FromArrival, Redis { ticks: 3, ..small() }, TwoHolders);
 }
 
 #[test]
-fn a4_a_margin_below_the_drift_makes_two_holders() {
-    planted("a4", Fault::NoMargin, Redis { ticks: 3, slow: 1, ..small() }, TwoHolders);
+fn a_margin_below_the_drift_makes_two_holders() {
+    planted("redis: margin", Fault::NoMargin, Redis { ticks: 3, slow: 1, ..small() }, TwoHolders);
 }
 
 #[test]
-fn a4_a_drift_beyond_the_margin_makes_two_holders() {
-    assert_found("a4 drift 2", Redis { ttl: 4, ticks: 5, slow: 2, only: Some(TwoHolders), ..small() });
-}
-
-#[test]
-fn a5_late_replies_and_renewals_by_id_revive_a_lost_hold() {
-    let bounds = Redis { ttl: 2, ticks: 2, repeats: 1, ..small() };
-    planted("a5", Fault::LateRepliesAndNamesById, bounds.clone(), TwoHolders);
+fn a_drift_beyond_the_margin_makes_two_holders() {
     assert_found(
-        "a5 token",
+        "redis: drift beyond the margin",
+        Redis { ttl: 4, ticks: 5, slow: 2, only: Some(TwoHolders), ..small() },
+    );
+}
+
+#[test]
+fn late_replies_and_renewals_by_id_revive_a_lost_hold() {
+    let bounds = Redis { ttl: 2, ticks: 2, repeats: 1, ..small() };
+    planted("redis: late reply", Fault::LateRepliesAndNamesById, bounds.clone(), TwoHolders);
+    assert_found(
+        "redis: late reply, token",
         Redis { fault: Some(Fault::LateRepliesAndNamesById), only: Some(TokenBack), ..bounds },
     );
 }
 
 #[test]
-fn a6_a_hand_off_that_renews_makes_two_holders() {
+fn a_hand_off_that_renews_makes_two_holders() {
     planted(
-        "a6 renews",
+        "redis: hand-off renews",
         Fault::HandOffRenews,
         Redis { ticks: 3, attempts: vec![2, 1], in_flight: 2, ..small() },
         TwoHolders,
@@ -83,87 +91,102 @@ fn a6_a_hand_off_that_renews_makes_two_holders() {
 }
 
 #[test]
-fn a6_a_hand_off_for_an_earlier_attempt_makes_two_holders() {
-    planted("a6 queue", Fault::HandOffByQueueOnly, Redis { attempts: vec![2, 2], ..small() }, TwoHolders);
+fn a_hand_off_for_an_earlier_attempt_makes_two_holders() {
+    planted(
+        "redis: hand-off by queue",
+        Fault::HandOffByQueueOnly,
+        Redis { attempts: vec![2, 2], ..small() },
+        TwoHolders,
+    );
 }
 
 #[test]
-fn a7_a_hand_off_that_overtakes_the_join_is_not_lost() {
-    planted("a7", Fault::NoLatch, small(), Uninformed);
+fn a_hand_off_that_overtakes_the_join_is_not_lost() {
+    planted("redis: early hand-off", Fault::NoLatch, small(), Uninformed);
 }
 
 #[test]
-fn a8_an_admission_that_extends_delays_behind_every_dead_waiter() {
+fn an_admission_that_extends_delays_behind_every_dead_waiter() {
     let bounds = Redis { claims: vec![W, W, W], ticks: 1, crashes: 2, in_flight: 2, ..small() };
-    planted("a8", Fault::AdmissionExtends, bounds, Slow);
+    planted("redis: admission extends", Fault::AdmissionExtends, bounds, Slow);
 }
 
 #[test]
-fn a9_a_join_that_always_adds_makes_two_nodes() {
-    planted("a9 look-up", Fault::NoLookUpById, Redis { repeats: 1, ..small() }, TwoNodes);
+fn a_join_that_always_adds_makes_two_nodes() {
+    planted("redis: join by id", Fault::NoLookUpById, Redis { repeats: 1, ..small() }, TwoNodes);
 }
 
 #[test]
-fn a9_one_id_for_all_attempts_lets_an_old_leave_remove_the_newer_node() {
+fn one_id_for_all_attempts_lets_an_old_leave_remove_the_newer_node() {
     let bounds = Redis { attempts: vec![2, 1], repeats: 1, ..small() };
-    planted("a9 ids", Fault::OneIdForAllAttempts, bounds, ForeignLeave);
+    planted("redis: id per attempt", Fault::OneIdForAllAttempts, bounds, ForeignLeave);
 }
 
 #[test]
-fn a10_a_leave_by_client_removes_the_newer_node() {
-    planted("a10", Fault::LeaveByClient, Redis { attempts: vec![2, 1], repeats: 1, ..small() }, ForeignLeave);
+fn a_leave_by_client_removes_the_newer_node() {
+    planted(
+        "redis: leave by client",
+        Fault::LeaveByClient,
+        Redis { attempts: vec![2, 1], repeats: 1, ..small() },
+        ForeignLeave,
+    );
 }
 
 #[test]
-fn a11_without_a_tombstone_a_late_join_makes_a_ghost() {
-    planted("a11", Fault::NoTombstone, small(), Ghost);
+fn without_a_tombstone_a_late_join_makes_a_ghost() {
+    planted("redis: tombstone", Fault::NoTombstone, small(), Ghost);
 }
 
 #[test]
-fn a12_a_renewal_that_tells_nothing_leaves_the_admitted_asleep() {
-    planted("a12 state", Fault::RenewalTellsNothing, Redis { losses: 1, ..small() }, Stuck);
+fn a_renewal_that_answers_no_state_leaves_an_admitted_waiter_asleep() {
+    planted("redis: renewal answers", Fault::RenewalTellsNothing, Redis { losses: 1, ..small() }, Stuck);
 }
 
 #[test]
-fn a12_a_renewal_that_drops_nothing_waits_behind_the_dead_for_ever() {
-    planted("a12 prune", Fault::RenewDoesNotPrune, Redis { crashes: 1, ..small() }, Stuck);
+fn a_renewal_that_drops_nothing_waits_behind_the_dead_for_ever() {
+    planted("redis: renewal drops", Fault::RenewDoesNotPrune, Redis { crashes: 1, ..small() }, Stuck);
 }
 
 #[test]
-fn a13_looking_at_renewals_only_is_later_than_one_ttl() {
-    planted("a13", Fault::LooksAtRenewalsOnly, Redis { ttl: 6, ticks: 2, crashes: 1, ..small() }, Slow);
+fn looking_at_renewals_only_is_later_than_one_ttl() {
+    planted(
+        "redis: look at expiry",
+        Fault::LooksAtRenewalsOnly,
+        Redis { ttl: 6, ticks: 2, crashes: 1, ..small() },
+        Slow,
+    );
 }
 
 #[test]
-fn a14_whom_a_join_or_renewal_admits_is_told() {
-    planted("a14", Fault::OnlyLeavesPublish, Redis { ticks: 3, ..small() }, Uninformed);
+fn a_join_or_renewal_notifies_the_nodes_that_it_admits() {
+    planted("redis: notify all", Fault::OnlyLeavesPublish, Redis { ticks: 3, ..small() }, Uninformed);
 }
 
 #[test]
-fn a17_a_server_clock_that_steps_back_delays_nobody_beyond_the_ttl() {
-    planted("a17", Fault::NoClamp, Redis { crashes: 1, back: 2, ..small() }, Slow);
+fn a_server_clock_that_steps_back_delays_nobody_beyond_the_ttl() {
+    planted("redis: clamp", Fault::NoClamp, Redis { crashes: 1, back: 2, ..small() }, Slow);
 }
 
-/// Everything at once, within bounds that can be searched to the end.
+/// All kinds of failure together, within bounds that can be searched to the end.
 #[test]
-fn a_every_state_of_two_clients() {
+fn every_state_of_two_clients() {
     let time = if long() { 3 } else { 2 };
     let attempts = vec![2, 1];
     let bounds = Redis { ttl: time, ticks: time, attempts, losses: 1, crashes: 1, in_flight: 2, ..small() };
-    assert_sound("A exclusive", bounds);
+    assert_sound("redis: two clients", bounds);
 }
 
 #[test]
-fn a_every_state_of_three_clients_without_time() {
+fn every_state_of_three_clients_without_time() {
     for (claims, limit) in
         [(vec![W, W, W], 0), (vec![R, W, R], 0), (vec![Permits(1), Permits(2), Permits(1)], 2)]
     {
-        assert_sound("A rules", Redis { claims, limit, losses: 1, crashes: 1, ..small() });
+        assert_sound("redis: three clients", Redis { claims, limit, losses: 1, crashes: 1, ..small() });
     }
 }
 
 #[test]
-fn a_long_walks() {
+fn long_walks() {
     let mixed: [(Vec<_>, u32); 3] = [
         (vec![W; 4], 0),
         (vec![R, W, R, R, W], 0),
@@ -186,6 +209,6 @@ fn a_long_walks() {
             fault: None,
             only: None,
         };
-        walk("A", &model, 400, 150_000);
+        walk("redis", &model, 400, 150_000);
     }
 }

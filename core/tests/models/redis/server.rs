@@ -1,14 +1,14 @@
-//! The server of model A: core's own queue, or a plain list written a second time, which a fault can be planted in.
+//! The server: core's own queue, or a second, plain queue that faults can be planted in.
 
 use std::collections::BTreeSet;
 
 use latchwork_core::contracts::{AskedLimit, NodeId, Patience};
-use latchwork_core::decide::queue::{Answer, Ask, Micros, Queue, Told};
+use latchwork_core::decide::queue::{Admissions, Answer, Ask, Micros, Queue};
 use latchwork_core::decide::{Claim, fits};
 
 use super::Fault;
 
-/// A node as an onlooker sees it.
+/// A node as seen from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) sequence: u64,
@@ -24,28 +24,28 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    pub(crate) fn join(&mut self, now: Micros, ask: &Ask) -> (Answer, Told) {
+    pub(crate) fn join(&mut self, now: Micros, ask: &Ask) -> (Answer, Admissions) {
         match self {
             Server::Core(queue) => queue.join(now, ask),
             Server::Second(second) => second.join(now, ask),
         }
     }
 
-    pub(crate) fn renew(&mut self, now: Micros, id: NodeId, sequence: u64) -> (Answer, Told) {
+    pub(crate) fn renew(&mut self, now: Micros, id: NodeId, sequence: u64) -> (Answer, Admissions) {
         match self {
             Server::Core(queue) => queue.renew(now, id, sequence),
             Server::Second(second) => second.renew(now, id, sequence),
         }
     }
 
-    pub(crate) fn leave(&mut self, now: Micros, id: NodeId, sequence: u64) -> Told {
+    pub(crate) fn leave(&mut self, now: Micros, id: NodeId, sequence: u64) -> Admissions {
         match self {
             Server::Core(queue) => queue.leave(now, id, sequence).1,
             Server::Second(second) => second.leave(now, id, Some(sequence)).1,
         }
     }
 
-    pub(crate) fn abandon(&mut self, now: Micros, id: NodeId) -> Told {
+    pub(crate) fn abandon(&mut self, now: Micros, id: NodeId) -> Admissions {
         match self {
             Server::Core(queue) => queue.abandon(now, id).1,
             Server::Second(second) => second.leave(now, id, None).1,
@@ -77,7 +77,8 @@ impl Server {
     }
 }
 
-/// The queue as a list, every rule in its plainest form; without a fault it answers as core does.
+/// The queue as a list, with every rule in its plainest form. Without a fault it answers as core
+/// does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Second {
     pub(crate) fault: Option<Fault>,
@@ -106,7 +107,7 @@ impl Second {
         self.fault == Some(fault)
     }
 
-    fn join(&mut self, now: Micros, ask: &Ask) -> (Answer, Told) {
+    fn join(&mut self, now: Micros, ask: &Ask) -> (Answer, Admissions) {
         let mut told = self.prune(now);
         if self.closed.contains(&ask.id) {
             return (Answer::Gone, without(told, ask.id));
@@ -138,8 +139,8 @@ impl Second {
         (answer, without(told, ask.id))
     }
 
-    fn renew(&mut self, now: Micros, id: NodeId, sequence: u64) -> (Answer, Told) {
-        let mut told = if self.has(Fault::RenewDoesNotPrune) { Told::new() } else { self.prune(now) };
+    fn renew(&mut self, now: Micros, id: NodeId, sequence: u64) -> (Answer, Admissions) {
+        let mut told = if self.has(Fault::RenewDoesNotPrune) { Admissions::new() } else { self.prune(now) };
         let by_id = self.has(Fault::LateRepliesAndNamesById);
         let row = self.rows.iter_mut().find(|row| row.id == id && (by_id || row.sequence == sequence));
         let answer = match row {
@@ -156,8 +157,9 @@ impl Second {
         (answer, without(told, id))
     }
 
-    /// With a sequence number: that node alone. Without: the attempt is over, whatever it made.
-    fn leave(&mut self, now: Micros, id: NodeId, sequence: Option<u64>) -> (bool, Told) {
+    /// With a sequence number, removes that node only. Without one, ends the attempt and all that
+    /// it made.
+    fn leave(&mut self, now: Micros, id: NodeId, sequence: Option<u64>) -> (bool, Admissions) {
         let mut told = self.prune(now);
         let one_id = self.has(Fault::OneIdForAllAttempts);
         if sequence.is_none() && !one_id && !self.has(Fault::NoTombstone) {
@@ -176,7 +178,7 @@ impl Second {
         (found.is_some(), without(told, id))
     }
 
-    fn prune(&mut self, now: Micros) -> Told {
+    fn prune(&mut self, now: Micros) -> Admissions {
         if !self.has(Fault::NoClamp) {
             for row in &mut self.rows {
                 row.expires = row.expires.min(now + row.ttl);
@@ -192,8 +194,8 @@ impl Second {
         self.admit(now)
     }
 
-    fn admit(&mut self, now: Micros) -> Told {
-        let mut told = Told::new();
+    fn admit(&mut self, now: Micros) -> Admissions {
+        let mut told = Admissions::new();
         for index in 0..self.rows.len() {
             if self.rows[index].admitted {
                 continue;
@@ -213,7 +215,8 @@ impl Second {
         told
     }
 
-    /// Whether a claim fits beside the holders, which is the whole rule only if nobody waits before it.
+    /// Whether a claim fits beside the holders. That is the whole rule only if no node waits before
+    /// it.
     fn lets_in(&self, claim: Claim) -> bool {
         fits(self.rows.iter().filter(|row| row.admitted).map(|row| row.claim), claim, self.limit)
     }
@@ -236,7 +239,7 @@ impl Second {
     }
 }
 
-fn without(mut told: Told, id: NodeId) -> Told {
+fn without(mut told: Admissions, id: NodeId) -> Admissions {
     told.retain(|(other, _)| *other != id);
     told
 }
@@ -246,7 +249,7 @@ mod tests {
     use super::*;
     use crate::explore::Random;
 
-    /// Both were written from RULES A, apart: what they differ in is a bug in one of them.
+    /// The two were written independently from the rules, so a difference is a bug in one of them.
     #[test]
     fn core_and_the_plain_list_answer_the_same_histories_alike() {
         let seed = std::env::var("LATCHWORK_SEED").map_or(1, |text| text.parse().expect("a number"));
@@ -257,7 +260,7 @@ mod tests {
             let (mut core, mut second) = (Server::Core(Queue::new()), Server::Second(Second::new(None)));
             let (kinds, mut now) = (random.below(3), 1_000);
             for step in 0..60 {
-                // The clock may also step back (A17).
+                // The clock may also step back (QUEUE-CLAMP-EXPIRY).
                 now = if random.below(20) == 0 { now - now.min(300) } else { now + random.next() % 60 };
                 let id = NodeId::from_bytes([u8::try_from(random.below(6)).expect("small"); 16]);
                 let known = core.nodes().iter().find(|node| node.id == id).map_or(7, |node| node.sequence);

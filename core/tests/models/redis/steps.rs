@@ -1,4 +1,4 @@
-//! What may happen next in a state of model A.
+//! The possible next steps in a state of the Redis queue model.
 
 use stateright::{Model, Property};
 
@@ -78,7 +78,7 @@ impl Model for Redis {
             Step::Crash(index) => {
                 next.clients[index] = Client::dead();
                 next.crashes += 1;
-                // Its mail is of no interest any more; what it sent is.
+                // Messages to a dead client change nothing. Its own requests may still arrive.
                 next.net.retain(|message| {
                     !matches!(message,
                     Message::Answer { to, .. } | Message::Left { to } | Message::HandOff { to, .. }
@@ -105,7 +105,8 @@ impl Redis {
     fn client_actions(&self, state: &State, index: usize, client: &Client, steps: &mut Vec<Step>) {
         match client.phase {
             Phase::Idle => {
-                // Clients of one claim are alike: the first attempts come in order, and nothing is missed.
+                // Clients with equal claims are interchangeable, so their first attempts come in
+                // order.
                 let in_turn = client.number > 0
                     || index == 0
                     || self.claims[index - 1] != self.claims[index]

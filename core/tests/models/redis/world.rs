@@ -1,4 +1,4 @@
-//! Messages on their way, and the server that carries requests out.
+//! Messages on their way, and the server that serves them.
 
 use latchwork_core::Moment;
 use latchwork_core::contracts::{AskedLimit, Patience};
@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    /// The server carries a request out, and the judge looks at what it did.
+    /// The server serves a request, and the judge looks at the effect.
     pub(super) fn serve(&mut self, model: &Redis, request: Message) {
         let now = self.server_time();
         let before = self.server.nodes();
@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    /// Whether a message of this attempt may still reach the server.
+    /// Whether a request of this attempt may still reach the server.
     pub(super) fn request_of(&self, attempt: Attempt) -> bool {
         self.net.iter().any(|message| match message {
             Message::Join { by, .. }

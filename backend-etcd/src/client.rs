@@ -1,0 +1,75 @@
+//! What one client owns: a connection, a lease for all its nodes, a stream of watches, and the
+//! tasks behind them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::contracts::Close;
+use latchwork_core::decide::queue::TOMBSTONE;
+use latchwork_core::support::{CloseOnce, NamePool};
+use latchwork_core::{LostReason, Result};
+use tokio_util::sync::CancellationToken;
+
+use crate::driver::Driver;
+use crate::layout::Layout;
+use crate::lease::Leases;
+use crate::queue::cleanup::Tombstones;
+use crate::queue::context::NodeContext;
+use crate::session::revoke_in_time;
+use crate::watch::{Watches, recheck, stream};
+
+/// A client of etcd.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) layout: Layout,
+    /// Nodes share it, so that the client's tasks run as long as any of them is there.
+    pub(crate) nodes: Arc<NodeContext>,
+    closing: CloseOnce,
+}
+
+impl Client {
+    /// Grants the client's lease, and starts its tasks.
+    pub(crate) async fn open(driver: Driver, layout: Layout, ttl: Duration, fast_path: bool) -> Result<Self> {
+        let closed = CancellationToken::new();
+        let tasks = closed.clone().drop_guard();
+        let leases = Leases::open(driver.clone(), ttl, closed.clone()).await?;
+        let (watches, commands) = Watches::new();
+        let lease = leases.current().lease.lease().clone();
+        let clock = lease.clock().clone();
+        let stream = stream::run(driver.clone(), Arc::clone(&watches), commands, clock.clone());
+        tokio::spawn(closed.clone().run_until_cancelled_owned(stream));
+        let recheck = recheck::run(driver.clone(), Arc::clone(&watches), lease);
+        tokio::spawn(closed.clone().run_until_cancelled_owned(recheck));
+        let runtime = leases.runtime.clone();
+        let tombstones = Tombstones::new(driver.clone(), layout.clone(), clock, runtime, closed, TOMBSTONE);
+        let nodes = NodeContext {
+            driver,
+            leases: Arc::new(leases),
+            watches,
+            names: NamePool::default(),
+            tombstones,
+            fast_path,
+            _tasks: tasks,
+        };
+        Ok(Self { layout, nodes: Arc::new(nodes), closing: CloseOnce::default() })
+    }
+
+    /// Ends the client's tasks, and gives its lease back where the close is an orderly one.
+    pub(crate) async fn close(&self, how: Close) -> Result<()> {
+        let (leases, driver) = (&self.nodes.leases, &self.nodes.driver);
+        let begin = || {
+            leases.stop();
+            // The last session, since the client is stopped.
+            let session = leases.current();
+            // A client that crashed does not notice the end of its lease, which runs out on the
+            // server.
+            let orderly = how == Close::Orderly;
+            if orderly {
+                session.lease.end(LostReason::Closed);
+            }
+            let driver = driver.clone();
+            async move { if orderly { revoke_in_time(&driver, &session).await } else { Ok(()) } }
+        };
+        self.closing.close(&leases.runtime, driver.request_timeout(), begin).await
+    }
+}

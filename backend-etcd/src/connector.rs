@@ -1,0 +1,175 @@
+//! From a configuration to a connected client.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::Backend;
+use latchwork_core::support::{Backoff, connect_within};
+use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Result};
+
+use crate::backend::EtcdBackend;
+use crate::client::Client;
+use crate::config::{FIRST_RETRY, LONGEST_RETRY, Settings};
+use crate::driver::{Compare, Driver, Op, Order, Range, Txn};
+use crate::layout::Layout;
+use crate::probe;
+
+/// The oldest etcd that has what this backend uses: watch ids that the client chooses, and compares
+/// over ranges.
+const OLDEST: (u32, u32) = (3, 4);
+
+/// Opens clients of etcd: `etcd://[user:password@]host[:port][,host…][?option=value&…]`.
+///
+/// [`Config::connect_timeout`] bounds all of it: the search for a server that speaks HTTP/2 (a
+/// Redis or ZooKeeper behind the URL is reported by name), the log-in, the check of the version
+/// (3.4 or later) and of the permissions under the namespace, and the grant of the client's lease.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EtcdConnector;
+
+/// The connector of `etcd://`.
+pub fn connector() -> Arc<dyn Connector> {
+    Arc::new(EtcdConnector)
+}
+
+#[async_trait]
+impl Connector for EtcdConnector {
+    fn name(&self) -> &'static str {
+        "etcd"
+    }
+
+    fn validate(&self, config: &Config) -> Result<()> {
+        config.validate()?;
+        Settings::read(config).map(|_| ())
+    }
+
+    fn check(&self, config: &Config, queue: &Address) -> Result<()> {
+        Layout::new(&config.namespace).queue(queue).map(drop)
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        connect(config, Settings::read(config)?).await
+    }
+}
+
+/// A connector of `etcd://` whose clients run the plain protocol alone: for this crate's tests,
+/// never for users.
+#[cfg(feature = "controls")]
+pub fn connector_without_fast_path() -> Arc<dyn Connector> {
+    Arc::new(WithoutFastPath)
+}
+
+#[cfg(feature = "controls")]
+#[derive(Debug)]
+struct WithoutFastPath;
+
+#[cfg(feature = "controls")]
+#[async_trait]
+impl Connector for WithoutFastPath {
+    fn name(&self) -> &'static str {
+        EtcdConnector.name()
+    }
+
+    fn validate(&self, config: &Config) -> Result<()> {
+        EtcdConnector.validate(config)
+    }
+
+    fn check(&self, config: &Config, queue: &Address) -> Result<()> {
+        EtcdConnector.check(config, queue)
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        connect(config, Settings { fast_path: false, ..Settings::read(config)? }).await
+    }
+}
+
+async fn connect(config: &Config, settings: Settings) -> Result<Arc<dyn Backend>> {
+    connect_within(config.connect_timeout, "etcd", &settings.endpoints, open(&settings, config)).await
+}
+
+async fn open(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>> {
+    probe::find_server(&settings.endpoints).await?;
+    let (clock, mut backoff) = (Clock::system(), Backoff::new(FIRST_RETRY, LONGEST_RETRY));
+    loop {
+        match log_in(settings, config).await {
+            // A server is there, but has no leader yet, or no time. The caller bounds the time.
+            Err(error) if *error.kind() == ErrorKind::Unavailable => {
+                tracing::debug!(%error, "etcd does not serve yet");
+                backoff.wait(&clock).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+async fn log_in(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>> {
+    let driver = Driver::connect(settings).await.map_err(Error::from).map_err(not_yet)?;
+    check_server(&driver).await?;
+    let layout = Layout::new(&config.namespace);
+    check_permissions(&driver, &layout).await?;
+    let client = Client::open(driver, layout, config.ttl, settings.fast_path).await?;
+    Ok(Arc::new(EtcdBackend::new(client)))
+}
+
+async fn check_server(driver: &Driver) -> Result<()> {
+    let (version, has_leader) =
+        driver.status().await.map_err(Error::from).map_err(|error| match error.kind() {
+            // The server speaks gRPC, and has none of etcd's methods.
+            ErrorKind::Misconfigured => {
+                let saw = "a gRPC server that is no etcd".to_owned();
+                Error::new(ErrorKind::WrongServer { expected: "etcd", saw }, "").because(error)
+            }
+            _ => not_yet(error),
+        })?;
+    if !has_leader {
+        return Err(Error::new(ErrorKind::Unavailable, "the etcd servers have no leader"));
+    }
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let found = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if found < OLDEST {
+        let floor = format!("etcd {version} is too old: {}.{} or later is needed", OLDEST.0, OLDEST.1);
+        return Err(Error::new(ErrorKind::Misconfigured, floor));
+    }
+    Ok(())
+}
+
+/// Asks for every permission, and changes nothing: etcd checks the permissions of both branches of
+/// a transaction, and this one puts its write into the branch that does not run.
+async fn check_permissions(driver: &Driver, layout: &Layout) -> Result<()> {
+    let scratch = layout.scratch();
+    let all = Range { prefix: layout.root(), order: Order::ByKey, limit: 1, keys_only: true };
+    let txn = Txn {
+        compares: vec![Compare::Present(scratch.clone())],
+        then: vec![Op::Put { key: scratch.clone(), value: Vec::new(), lease: 0 }, Op::Range(all)],
+        or_else: vec![Op::Delete(scratch.into())],
+    };
+    driver.txn(txn).await.map_err(Error::from).map_err(|error| match error.kind() {
+        ErrorKind::Forbidden { what } => {
+            let what = format!("{what}: reading and writing all keys under {:?}", layout.root());
+            Error::new(ErrorKind::Forbidden { what }, "").because(error)
+        }
+        _ => not_yet(error),
+    })?;
+    Ok(())
+}
+
+/// No request of a connect changes anything that matters, so an unknown outcome only means that no
+/// server answers.
+fn not_yet(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, "etcd does not answer").because(error),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_that_etcd_has_no_use_for_is_refused_by_name() {
+        for (url, argument) in [("etcd://", "url"), ("etcd://h/path", "url"), ("etcd://user@h", "password")] {
+            let config = Config::from_url(url).unwrap();
+            assert_eq!(EtcdConnector.validate(&config).unwrap_err().argument(), Some(argument), "{url}");
+        }
+    }
+}

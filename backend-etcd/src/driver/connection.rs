@@ -1,0 +1,183 @@
+//! The connection: how a request is sent, sent again, and logged in anew.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use etcd_client::{Client, ConnectOptions, KvClient, ResponseHeader};
+use latchwork_core::support::{LinkLog, Throttle};
+
+use super::encode::unsigned;
+use crate::config::Settings;
+use crate::error::{Answer, Failure, as_read, is_older_than_the_roles, late};
+use crate::incarnation::{Incarnations, Known};
+
+/// After how long a silence the client pings a server. Servers hang up on clients that ping more
+/// often than every 5 s. A renewal that gets no answer is noticed earlier, and goes to another
+/// member; other requests wait for this.
+const PING_AFTER: Duration = Duration::from_secs(6);
+/// How long a server may take to answer a ping.
+const PING_ANSWER: Duration = Duration::from_secs(2);
+/// Room for a whole queue of 1,000 nodes with the longest labels.
+const LARGEST_ANSWER: usize = 64 << 20;
+
+/// A connection to the servers. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Driver {
+    client: Client,
+    // Cloned for each request: a clone of the whole client costs more.
+    pub(super) kv: KvClient,
+    request_timeout: Duration,
+    spare_servers: usize,
+    // Bounds requests about keys, so that renewals do not queue behind them.
+    throttle: Arc<Throttle>,
+    link: Arc<LinkLog>,
+    // Held by the one task that logs in anew; beside it the number of log-ins.
+    log_ins: Arc<tokio::sync::Mutex<()>>,
+    logged_in: Arc<AtomicU64>,
+    pub(super) incarnations: Arc<Incarnations>,
+}
+
+#[cfg(test)]
+impl Driver {
+    /// Connects to a server that a test has to itself.
+    pub(crate) async fn of(server: &latchwork_conformance::servers::Server) -> Self {
+        Self::logged_in_to(server, None).await
+    }
+
+    pub(crate) async fn logged_in_to(
+        server: &latchwork_conformance::servers::Server,
+        login: Option<(String, latchwork_core::Secret)>,
+    ) -> Self {
+        let endpoints = vec![server.addr().to_owned()];
+        let settings =
+            Settings { endpoints, login, request_timeout: Duration::from_secs(5), fast_path: true };
+        Self::connect(&settings).await.expect("the server is up")
+    }
+}
+
+impl Driver {
+    /// Makes the channel, and logs in if a user is given. Connects to nothing else yet.
+    pub(crate) async fn connect(settings: &Settings) -> Answer<Self> {
+        let mut options = ConnectOptions::new()
+            .with_connect_timeout(settings.request_timeout)
+            .with_timeout(settings.request_timeout)
+            .with_keep_alive(PING_AFTER, settings.request_timeout.min(PING_ANSWER))
+            .with_keep_alive_while_idle(true)
+            // A watch or keepalive through a member that lost its leader ends, rather than falling
+            // silent.
+            .with_require_leader(true)
+            .with_auto_token_refresh(true);
+        if let Some((user, password)) = &settings.login {
+            options = options.with_user(user.clone(), password.expose());
+        }
+        let client = Client::connect(&settings.endpoints, Some(options)).await?;
+        // The client crate picks servers at random, and may pick one that is down several times in
+        // a row.
+        let spare_servers = 4 * (settings.endpoints.len() - 1);
+        let kv = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
+        Ok(Self {
+            client,
+            kv,
+            request_timeout: settings.request_timeout,
+            spare_servers,
+            throttle: Arc::default(),
+            link: Arc::new(LinkLog::new(settings.endpoints.join(","))),
+            log_ins: Arc::default(),
+            logged_in: Arc::default(),
+            incarnations: Arc::default(),
+        })
+    }
+
+    /// What the log says of the connection.
+    pub(crate) fn link(&self) -> &LinkLog {
+        &self.link
+    }
+
+    /// How long a request may take.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        self.request_timeout
+    }
+
+    /// The server's version, and whether it knows a leader.
+    pub(crate) async fn status(&self) -> Answer<(String, bool)> {
+        let status = self
+            .call("a look at its state", |mut client| async move { client.status().await })
+            .await
+            .map_err(as_read)?;
+        Ok((status.version().to_owned(), status.leader() != 0))
+    }
+
+    /// Records the answer to a request that was sent when `before` was known.
+    pub(super) fn answered(&self, before: Known, header: Option<&ResponseHeader>) {
+        if let Some(header) = header {
+            self.incarnations.answered(before, header.cluster_id(), unsigned(header.revision()));
+        }
+    }
+
+    /// Sends a request about leases, watches or the server's state.
+    pub(super) async fn call<T, F>(&self, what: &str, request: impl Fn(Client) -> F) -> Answer<T>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        self.send_now(what, || request(self.client.clone()), self.request_timeout).await
+    }
+
+    /// Sends a request about keys, when the throttle lets it pass.
+    pub(super) async fn send<T, F>(&self, what: &str, request: impl Fn() -> F) -> Answer<T>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let (_pass, left) = self.throttle.take(self.request_timeout).await?;
+        self.send_now(what, request, left).await
+    }
+
+    /// Sends a request, within this time. `what` stands in the error, with the host and the time
+    /// that it took.
+    ///
+    /// The client crate spreads requests over all servers, also over those that are down: a request
+    /// that was surely not sent goes to the next. It logs in anew when a log-in has run out, but
+    /// not when users or roles have changed: this function does so, once.
+    async fn send_now<T, F>(&self, what: &str, request: impl Fn() -> F, within: Duration) -> Answer<T>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let all = async {
+            let (mut failed, mut anew) = (0, false);
+            loop {
+                let logged_in = self.logged_in.load(Ordering::Acquire);
+                match request().await {
+                    Err(error) if is_older_than_the_roles(&error) && !anew => {
+                        anew = true;
+                        self.log_in_after(logged_in).await.map_err(as_read)?;
+                    }
+                    answer => match answer.map_err(Failure::from) {
+                        Err(failure) if failure.was_not_sent() && failed < self.spare_servers => failed += 1,
+                        answer => return answer,
+                    },
+                }
+            }
+        };
+        let begun = Instant::now();
+        let answer = tokio::time::timeout(within, all).await.unwrap_or_else(|_| Err(late()));
+        answer.map_err(|failure| failure.tried(what, self.link.host(), begun.elapsed()))
+    }
+
+    /// Logs in anew, unless another request has done so since `count`: each log-in costs the server
+    /// a password hash.
+    async fn log_in_after(&self, count: u64) -> Answer<()> {
+        let _one_at_a_time = self.log_ins.lock().await;
+        if self.logged_in.load(Ordering::Acquire) == count {
+            self.client.refresh_token().await?;
+            self.logged_in.fetch_add(1, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Driver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Driver").field("request_timeout", &self.request_timeout).finish_non_exhaustive()
+    }
+}

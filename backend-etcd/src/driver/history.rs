@@ -1,0 +1,50 @@
+//! Why a key of ours is gone: the server's history tells a removal from lost data (see
+//! [`incarnation`](crate::incarnation)).
+
+use std::time::Duration;
+
+use etcd_client::GetOptions;
+use latchwork_core::LostReason;
+
+use super::connection::Driver;
+use super::encode::signed;
+use crate::error::{Answer, Past, as_read, no_such_revision};
+
+/// How long the news of a loss waits for its reason.
+const REASON: Duration = Duration::from_secs(1);
+
+impl Driver {
+    /// Why a key that was created at this revision, on the present lease, is gone.
+    pub(crate) async fn why_gone(&self, key: &[u8], created: u64) -> LostReason {
+        let forgotten = match tokio::time::timeout(REASON, self.has_created(key, created)).await {
+            Ok(Ok(Some(has_created))) => !has_created,
+            // Not known, or not in time.
+            Ok(_) | Err(_) => self.incarnations.has_changed(),
+        };
+        if forgotten { LostReason::Forgotten } else { LostReason::Revoked }
+    }
+
+    /// Whether the server has created this key at this revision; `None` when it has compacted that
+    /// part of its history.
+    async fn has_created(&self, key: &[u8], created: u64) -> Answer<Option<bool>> {
+        let options = GetOptions::new().with_revision(signed(created)).with_keys_only();
+        let request = || {
+            let (mut kv, options) = (self.kv.clone(), options.clone());
+            async move {
+                match kv.get(key, Some(options)).await {
+                    Ok(answer) => Ok(Ok(answer)),
+                    Err(error) => no_such_revision(&error).map(Err).ok_or(error),
+                }
+            }
+        };
+        let before = self.incarnations.known();
+        Ok(match self.send("a look at the past of a key", request).await.map_err(as_read)? {
+            Ok(answer) => {
+                self.answered(before, answer.header());
+                Some(!answer.kvs().is_empty())
+            }
+            Err(Past::Future) => Some(false),
+            Err(Past::Compacted) => None,
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! Requests about keys.
+
+use etcd_client::{GetOptions, TxnOpResponse};
+
+use super::connection::Driver;
+use super::encode::{end_of, found, range_request, signed, txn_request, unsigned};
+use super::txn::{Found, Op, Range, Txn, TxnResult};
+use crate::error::{Answer, as_read};
+
+impl Driver {
+    /// Runs a transaction.
+    pub(crate) async fn txn(&self, txn: Txn) -> Answer<TxnResult> {
+        let txn = txn_request(txn);
+        let request = || {
+            let (mut kv, txn) = (self.kv.clone(), txn.clone());
+            async move { kv.txn(txn).await }
+        };
+        let before = self.incarnations.known();
+        let answer = self.send("a transaction", request).await?;
+        self.answered(before, answer.header());
+        let mut deleted = false;
+        let reads = answer.op_responses().into_iter().filter_map(|response| match response {
+            TxnOpResponse::Get(get) => Some(found(&get)),
+            TxnOpResponse::Delete(delete) => {
+                deleted |= delete.deleted() > 0;
+                None
+            }
+            _ => None,
+        });
+        let reads = reads.collect();
+        Ok(TxnResult {
+            succeeded: answer.succeeded(),
+            revision: answer.header().map_or(0, |header| unsigned(header.revision())),
+            reads,
+            deleted,
+        })
+    }
+
+    /// Deletes a key, of any create revision. Answers whether it was there.
+    pub(crate) async fn delete(&self, key: &[u8]) -> Answer<bool> {
+        let request = || {
+            let mut kv = self.kv.clone();
+            async move { kv.delete(key, None).await }
+        };
+        let before = self.incarnations.known();
+        let answer = self.send("a deletion", request).await?;
+        self.answered(before, answer.header());
+        Ok(answer.deleted() > 0)
+    }
+
+    /// Runs several reads, all at one revision.
+    pub(crate) async fn read(&self, reads: Vec<Op>) -> Answer<TxnResult> {
+        self.txn(Txn::always(reads)).await.map_err(as_read)
+    }
+
+    /// Reads one range, which costs less than a transaction of one operation. Answers its revision
+    /// too.
+    pub(crate) async fn range(&self, range: Range) -> Answer<(Found, u64)> {
+        let (prefix, options) = range_request(range);
+        let request = || {
+            let (mut kv, prefix, options) = (self.kv.clone(), prefix.clone(), options.clone());
+            async move { kv.get(prefix, Some(options)).await }
+        };
+        let before = self.incarnations.known();
+        let answer = self.send("a read", request).await.map_err(as_read)?;
+        self.answered(before, answer.header());
+        Ok((found(&answer), answer.header().map_or(0, |header| unsigned(header.revision()))))
+    }
+
+    /// Reads at most `limit` keys with a prefix that are after `last`, as they were at revision
+    /// `at`, in the server's order.
+    pub(crate) async fn page(&self, prefix: &str, last: &[u8], at: u64, limit: i64) -> Answer<Found> {
+        let start = [last, b"\0"].concat();
+        let options = GetOptions::new()
+            .with_range(end_of(prefix))
+            .with_revision(signed(at))
+            .with_limit(limit)
+            .with_keys_only();
+        let request = || {
+            let (mut kv, start, options) = (self.kv.clone(), start.clone(), options.clone());
+            async move { kv.get(start, Some(options)).await }
+        };
+        let before = self.incarnations.known();
+        let answer = self.send("a read", request).await.map_err(as_read)?;
+        self.answered(before, answer.header());
+        Ok(found(&answer))
+    }
+}

@@ -1,0 +1,58 @@
+//! Requests about leases.
+
+use std::time::Duration;
+
+use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
+
+use super::connection::Driver;
+use super::encode::unsigned;
+use crate::error::Answer;
+
+impl Driver {
+    /// Grants a lease: its id, and the TTL that the server gave.
+    pub(crate) async fn grant(&self, ttl: Duration) -> Answer<(i64, Duration)> {
+        // Whole seconds, rounded up.
+        let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let before = self.incarnations.known();
+        let granted = self
+            .call("the grant of a lease", |mut client| async move { client.lease_grant(seconds, None).await })
+            .await?;
+        self.answered(before, granted.header());
+        self.incarnations.granted();
+        Ok((granted.id(), Duration::from_secs(unsigned(granted.ttl()))))
+    }
+
+    /// Ends a lease, and deletes all keys on it.
+    pub(crate) async fn revoke(&self, lease: i64) -> Answer<()> {
+        self.call("the end of a lease", |mut client| async move { client.lease_revoke(lease).await })
+            .await
+            .map(|_| ())
+    }
+
+    /// Opens a stream of renewals. The first renewal is sent, and answered, within.
+    pub(crate) async fn keep_alive(&self, lease: i64) -> Answer<RenewalStream> {
+        let (keeper, stream) = self
+            .call("the renewal of a lease", |mut client| async move { client.lease_keep_alive(lease).await })
+            .await?;
+        Ok(RenewalStream { keeper, stream })
+    }
+}
+
+/// A stream of renewals of one lease. Its answers come in the order of the sends.
+pub(crate) struct RenewalStream {
+    keeper: LeaseKeeper,
+    stream: LeaseKeepAliveStream,
+}
+
+impl RenewalStream {
+    pub(crate) async fn send(&mut self) -> Answer<()> {
+        Ok(self.keeper.keep_alive().await?)
+    }
+
+    /// The TTL of the next answer (zero: the lease is gone); `None` at the end of the stream.
+    pub(crate) async fn answer(&mut self) -> Answer<Option<Duration>> {
+        let answer = self.stream.message().await?;
+        Ok(answer.map(|answer| Duration::from_secs(unsigned(answer.ttl()))))
+    }
+}

@@ -1,0 +1,14 @@
+//! The client crate `etcd-client`, in the terms of this backend. No other module calls it.
+
+mod connection;
+mod encode;
+mod history;
+mod keys;
+mod lease;
+mod txn;
+mod watch;
+
+pub(crate) use connection::Driver;
+pub(crate) use lease::RenewalStream;
+pub(crate) use txn::{Compare, Found, Op, Order, Range, StoredKey, Txn, TxnResult};
+pub(crate) use watch::{Change, EndReason, EventKind, StreamEvent, Watch, WatchEvents, WatchRequests};

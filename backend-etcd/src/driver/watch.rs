@@ -1,0 +1,167 @@
+//! Streams of watches.
+
+use std::sync::Arc;
+
+use etcd_client::{Client, EventType, WatchFilterType, WatchOptions, WatchResponse, WatchResponseStream};
+use tokio::sync::mpsc;
+
+use super::connection::Driver;
+use super::encode::{signed, unsigned};
+use crate::error::Answer;
+
+/// One watch of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Watch {
+    /// Chosen by the client, never twice within a stream.
+    pub(crate) id: i64,
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) prefix: bool,
+    /// The first revision of interest; zero for "from now on".
+    pub(crate) from: u64,
+    pub(crate) only: EventKind,
+}
+
+/// The events that a watch is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EventKind {
+    Deletes,
+    Puts,
+}
+
+/// A message of the server on a stream of watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StreamEvent {
+    /// The watch sends events after `revision`, or from its own start on if that is later.
+    Created { id: i64, revision: u64 },
+    /// The keys that changed. None: the server has sent everything up to `revision`.
+    Changed { id: i64, revision: u64, changes: Vec<Change> },
+    /// The server refuses the oldest start that has no answer yet, in these words. Not all servers
+    /// name the watch.
+    Refused(String),
+    /// The watch is over.
+    Ended { id: i64, why: EndReason },
+}
+
+/// One key that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) key: Vec<u8>,
+    /// Empty when the key was deleted.
+    pub(crate) value: Vec<u8>,
+    pub(crate) revision: u64,
+}
+
+/// Why the server ended a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum EndReason {
+    /// The server has compacted the revision at which the watch starts.
+    Compacted,
+    /// Anything else, in the server's words.
+    Refused(String),
+}
+
+impl Driver {
+    /// Opens a stream of watches, with its first.
+    pub(crate) async fn watch(&self, first: Watch) -> Answer<(WatchRequests, WatchEvents)> {
+        let open = |mut client: Client| {
+            let (key, options) = (first.key.to_vec(), options(&first));
+            async move { client.watch(key, Some(options)).await }
+        };
+        let (mut requests, events) = self.call("a stream of watches", open).await?.split();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        // The stream's own queue is short: a task that waited for room in it would not read the
+        // answers that make room.
+        tokio::spawn(async move {
+            while let Some(request) = receiver.recv().await {
+                let sent = match request {
+                    WatchRequest::Start(watch) => {
+                        requests.watch(watch.key.to_vec(), Some(options(&watch))).await
+                    }
+                    WatchRequest::Stop(id) => requests.cancel(id).await,
+                };
+                if sent.is_err() {
+                    // The stream is over, which its reader notices.
+                    return;
+                }
+            }
+        });
+        Ok((WatchRequests(sender), WatchEvents(events)))
+    }
+}
+
+enum WatchRequest {
+    Start(Watch),
+    Stop(i64),
+}
+
+/// Starts and stops watches on a stream. Dropping it ends the stream.
+pub(crate) struct WatchRequests(mpsc::UnboundedSender<WatchRequest>);
+
+impl WatchRequests {
+    // A failed send means that the stream is over, which its reader notices.
+    pub(crate) fn start(&self, watch: Watch) {
+        let _ = self.0.send(WatchRequest::Start(watch));
+    }
+
+    pub(crate) fn stop(&self, id: i64) {
+        let _ = self.0.send(WatchRequest::Stop(id));
+    }
+}
+
+/// The messages of a stream of watches.
+pub(crate) struct WatchEvents(WatchResponseStream);
+
+impl WatchEvents {
+    /// The next message; `None` when the stream is over.
+    pub(crate) async fn next(&mut self) -> Option<StreamEvent> {
+        match self.0.message().await {
+            Ok(Some(response)) => Some(stream_event(&response)),
+            Ok(None) => None,
+            Err(error) => {
+                tracing::debug!(%error, "a stream of watches ended");
+                None
+            }
+        }
+    }
+}
+
+fn stream_event(response: &WatchResponse) -> StreamEvent {
+    let id = response.watch_id();
+    let header = response.header().map_or(0, |header| unsigned(header.revision()));
+    if response.canceled() && response.created() {
+        return StreamEvent::Refused(response.cancel_reason().to_owned());
+    }
+    if response.canceled() {
+        let why = match response.compact_revision() {
+            0 => EndReason::Refused(response.cancel_reason().to_owned()),
+            _ => EndReason::Compacted,
+        };
+        return StreamEvent::Ended { id, why };
+    }
+    if response.created() {
+        return StreamEvent::Created { id, revision: header };
+    }
+    let changes = response.events().iter().filter_map(|event| {
+        // The filters of the watch keep the other kind away.
+        debug_assert!(matches!(event.event_type(), EventType::Put | EventType::Delete));
+        event.kv().map(|kv| Change {
+            key: kv.key().to_vec(),
+            value: kv.value().to_vec(),
+            revision: unsigned(kv.mod_revision()),
+        })
+    });
+    StreamEvent::Changed { id, revision: header, changes: changes.collect() }
+}
+
+fn options(watch: &Watch) -> WatchOptions {
+    let unwanted = match watch.only {
+        EventKind::Deletes => WatchFilterType::NoPut,
+        EventKind::Puts => WatchFilterType::NoDelete,
+    };
+    let options = WatchOptions::new()
+        .with_watch_id(watch.id)
+        .with_start_revision(signed(watch.from))
+        .with_filters([unwanted])
+        .with_progress_notify();
+    if watch.prefix { options.with_prefix() } else { options }
+}

@@ -1,0 +1,311 @@
+//! Names on the server.
+//!
+//! | key | value |
+//! |---|---|
+//! | `<ns>/<kind>/<key>/<lease hex>-<node id>` | an exclusive node ([`NodeData`]) |
+//! | `…-r`, `…-w<weight>` | a reader; permits of that weight |
+//! | `<name>/<lease hex>-<node id>` | a node of a mutex at an exact address, beside the `<name>/<lease hex>` of `etcdctl lock` |
+//! | `<ns>/client/<lease hex>/left/<node id>` | a tombstone for ten minutes: this attempt was abandoned (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN) |
+//! | `<ns>/client/<lease hex>/next/<node id>` | the inbox of that node, on its lease: a [`ReleaseNotice`](crate::queue::fast_path) of its predecessor |
+//! | `<ns>/limit/<kind>/<key>` | the stored limit of a semaphore, decimal, without a lease |
+//!
+//! The name of a node shows its claim, and the version of its key whether it was rewritten: a
+//! rewritten writer is a reader, and rewritten permits are marked as admitted. So admission reads
+//! no values, which other programs may make as long as they like.
+//!
+//! *Exact addresses.* Kinds never meet. A mutex takes the layout of etcd's own, and shares it. No
+//! other program has this library's read/write locks and semaphores, so theirs have the layout of
+//! every other queue, in a namespace that all clients share and that no configuration can name:
+//! `latchwork:exact`.
+
+mod node_data;
+
+use std::sync::Arc;
+
+use latchwork_core::contracts::NodeId;
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Error, Kind, Result, encode};
+
+pub(crate) use node_data::NodeData;
+
+use crate::driver::StoredKey;
+
+/// The namespace of exact addresses that no other program shares. An encoded namespace has no
+/// colon.
+const EXACT: &str = "latchwork:exact";
+
+/// The layout under one configured namespace.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    namespace: String,
+}
+
+/// The keys of one queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Queue {
+    /// The keys of all nodes begin with it; it ends with a slash.
+    pub(crate) prefix: String,
+    /// Shared with other programs, so that every key under it counts (NODE-FOREIGN).
+    pub(crate) exact: bool,
+    pub(crate) kind: Kind,
+    /// The key of its stored limit, if it is a queue of permits.
+    pub(crate) limit: String,
+    /// The namespace of its nodes' inboxes, if they have any.
+    inboxes: Option<Arc<str>>,
+}
+
+/// Where a node's predecessor leaves its release notice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Inbox {
+    /// The inboxes of all nodes on the same lease begin with it.
+    pub(crate) prefix: String,
+    pub(crate) key: String,
+    /// The lease of the node, and of the notice.
+    pub(crate) lease: i64,
+}
+
+impl Layout {
+    pub(crate) fn new(namespace: &str) -> Self {
+        Self { namespace: encode(namespace) }
+    }
+
+    /// The prefix of all keys that this client uses, exact addresses apart.
+    pub(crate) fn root(&self) -> String {
+        format!("{}/", self.namespace)
+    }
+
+    pub(crate) fn queue(&self, address: &Address) -> Result<Queue> {
+        let (kind, coded) = (address.kind().as_str(), address.coded());
+        let of_ours = |namespace: &str, coded: &str| Queue {
+            prefix: format!("{namespace}/{kind}/{coded}/"),
+            exact: false,
+            kind: address.kind(),
+            limit: format!("{namespace}/limit/{kind}/{coded}"),
+            inboxes: None,
+        };
+        let Some(namespace) = address.namespace() else {
+            if address.kind() != Kind::Mutex {
+                return Ok(of_ours(EXACT, &encode(coded)));
+            }
+            let queue = Queue { prefix: format!("{coded}/"), exact: true, ..of_ours(EXACT, "") };
+            self.check_exact(&queue.prefix)?;
+            return Ok(queue);
+        };
+        let inboxes = (address.kind() == Kind::Mutex).then(|| namespace.into());
+        Ok(Queue { inboxes, ..of_ours(namespace, coded) })
+    }
+
+    /// Refuses a name under which this library keeps keys of its own: an `etcdctl lock` of that
+    /// name would wait for them.
+    fn check_exact(&self, prefix: &str) -> Result<()> {
+        let root = self.root();
+        let own = [format!("{root}client/"), format!("{root}limit/"), format!("{EXACT}/")];
+        if own.iter().any(|own| own.starts_with(prefix) || prefix.starts_with(own.as_str())) {
+            return Err(Error::invalid(
+                "key",
+                "this exact address holds keys that this library keeps for itself",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The tombstone that a late join of an abandoned attempt finds. It has the lease of the join.
+    pub(crate) fn tombstone(&self, lease: i64, id: NodeId) -> String {
+        format!("{}/client/{lease:x}/left/{id}", self.namespace)
+    }
+
+    /// A key that no other client uses, for the check of the permissions.
+    pub(crate) fn scratch(&self) -> String {
+        format!("{}/client/self-test/{}", self.namespace, NodeId::random())
+    }
+}
+
+impl Queue {
+    /// The key of an attempt on a lease. The key of Go's client is the part before the dash: one
+    /// key for all tasks of a client, so that a second waiter would hold at once
+    /// (CHAIN-FRESH-NAME).
+    pub(crate) fn node(&self, lease: i64, id: NodeId, claim: Claim) -> String {
+        let node = format!("{}{lease:x}-{id}", self.prefix);
+        match claim {
+            Claim::Exclusive => node,
+            Claim::Shared => node + "-r",
+            Claim::Permits(weight) => format!("{node}-w{weight}"),
+        }
+    }
+
+    /// Whether its nodes have inboxes, so that one that leaves a long queue can notify its
+    /// successor.
+    pub(crate) fn has_inboxes(&self) -> bool {
+        self.inboxes.is_some()
+    }
+
+    /// The inbox of the node with this key, if it has one.
+    pub(crate) fn inbox(&self, key: &[u8]) -> Option<Inbox> {
+        let namespace = self.inboxes.as_ref()?;
+        let name = std::str::from_utf8(key.strip_prefix(self.prefix.as_bytes())?).ok()?;
+        claim_in(name).filter(|claim| *claim == Claim::Exclusive)?;
+        let (lease, id) = name.split_once('-')?;
+        let prefix = format!("{namespace}/client/{lease}/next/");
+        Some(Inbox {
+            key: format!("{prefix}{id}"),
+            prefix,
+            lease: u64::from_str_radix(lease, 16).ok()?.cast_signed(),
+        })
+    }
+
+    /// Whether a key is named like a node of this library.
+    pub(crate) fn is_ours(&self, key: &[u8]) -> bool {
+        let name = key.strip_prefix(self.prefix.as_bytes()).and_then(|name| std::str::from_utf8(name).ok());
+        name.and_then(claim_in).is_some()
+    }
+
+    /// What a key claims now, and whether it is marked as admitted; `None` when it takes no part in
+    /// the queue.
+    ///
+    /// In our own layout a key takes part when it is named like a node of this kind. At an exact
+    /// address every key right below the name that has a lease takes part, as etcd's own locks do.
+    /// A key without a lease, as a stored limit, would stay for ever.
+    pub(crate) fn claim(&self, stored: &StoredKey) -> Option<(Claim, bool)> {
+        let name = stored.key.strip_prefix(self.prefix.as_bytes())?;
+        if self.exact {
+            return (stored.lease != 0 && !name.contains(&b'/')).then_some((Claim::Exclusive, false));
+        }
+        let rewritten = stored.version > 1;
+        match (self.kind, claim_in(std::str::from_utf8(name).ok()?)?) {
+            (Kind::RwLock, Claim::Exclusive) if rewritten => Some((Claim::Shared, false)),
+            (Kind::RwLock, claim @ (Claim::Exclusive | Claim::Shared)) => Some((claim, false)),
+            (Kind::Semaphore, claim @ Claim::Permits(_)) => Some((claim, rewritten)),
+            (Kind::Mutex | Kind::Election, Claim::Exclusive) => Some((Claim::Exclusive, false)),
+            _ => None,
+        }
+    }
+}
+
+/// The claim in the name of a node.
+fn claim_in(name: &str) -> Option<Claim> {
+    let (lease, rest) = name.split_once('-')?;
+    let (id, claim) = rest.split_at_checked(32)?;
+    u64::from_str_radix(lease, 16).ok()?;
+    NodeId::parse(id)?;
+    match claim {
+        "" => Some(Claim::Exclusive),
+        "-r" => Some(Claim::Shared),
+        weight => {
+            let weight = weight
+                .strip_prefix("-w")
+                .filter(|weight| weight.bytes().all(|byte| byte.is_ascii_digit()))?;
+            weight.parse().ok().filter(|weight| *weight > 0).map(Claim::Permits)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn queue(name: impl Into<latchwork_core::Name>) -> Result<Queue> {
+        of_kind(Kind::Mutex, name)
+    }
+
+    fn of_kind(kind: Kind, name: impl Into<latchwork_core::Name>) -> Result<Queue> {
+        Layout::new("latch/work").queue(&Address::new("latch/work", kind, name).unwrap())
+    }
+
+    fn stored(key: String, lease: i64, version: u64) -> StoredKey {
+        StoredKey { key: key.into(), value: Vec::new(), created: 1, modified: version, version, lease }
+    }
+
+    #[test]
+    fn keys_have_no_leading_slash_and_no_raw_name() {
+        let id = NodeId::from_bytes([7; 16]);
+        let queue = queue("a/b").unwrap();
+        assert_eq!(queue.prefix, "latch%2Fwork/mutex/a%2Fb/");
+        assert_eq!(queue.node(0x1f, id, Claim::Exclusive), format!("latch%2Fwork/mutex/a%2Fb/1f-{id}"));
+        assert_eq!(Layout::new("n").tombstone(0x1f, id), format!("n/client/1f/left/{id}"));
+    }
+
+    #[test]
+    fn an_exact_address_is_the_name_that_etcdctl_takes_and_kinds_never_meet() {
+        assert_eq!(queue(Address::exact("/jobs/x")).unwrap().prefix, "/jobs/x/");
+        let owns = ["latch%2Fwork", "latch%2Fwork/client", "latch%2Fwork/limit/mutex/a", "latchwork:exact"];
+        for own in owns.into_iter().chain(["latchwork:exact/semaphore/a"]) {
+            assert_eq!(queue(Address::exact(own)).unwrap_err().argument(), Some("key"), "{own}");
+        }
+        let exact = |kind| of_kind(kind, Address::exact("/jobs/x")).unwrap();
+        assert_eq!(exact(Kind::RwLock).prefix, "latchwork:exact/rwlock/%2Fjobs%2Fx/");
+        let semaphore = exact(Kind::Semaphore);
+        assert_eq!(semaphore.prefix, "latchwork:exact/semaphore/%2Fjobs%2Fx/");
+        assert_eq!(semaphore.limit, "latchwork:exact/limit/semaphore/%2Fjobs%2Fx");
+    }
+
+    #[test]
+    fn a_foreign_key_counts_at_an_exact_address_only_and_only_on_a_lease() {
+        let (ours, exact) = (queue("a").unwrap(), queue(Address::exact("a")).unwrap());
+        let node = |queue: &Queue| queue.node(5, NodeId::random(), Claim::Exclusive);
+        assert_eq!(ours.claim(&stored(node(&ours), 5, 1)), Some((Claim::Exclusive, false)));
+        for foreign in ["notes", "5", "5-", "x-00000000000000000000000000000000"] {
+            let at =
+                |queue: &Queue, lease| queue.claim(&stored(format!("{}{foreign}", queue.prefix), lease, 1));
+            assert_eq!(at(&ours, 5), None, "{foreign}");
+            assert_eq!(at(&exact, 5), Some((Claim::Exclusive, false)), "{foreign}");
+            assert_eq!(at(&exact, 0), None, "{foreign}");
+        }
+        // Keys of another client whose namespace is that name.
+        for other in ["limit/semaphore/a", "mutex/b/5-00000000000000000000000000000000"] {
+            assert_eq!(exact.claim(&stored(format!("a/{other}"), 5, 1)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_name_shows_the_claim_and_a_version_a_downgrade_or_a_mark() {
+        let (rwlock, semaphore) =
+            (of_kind(Kind::RwLock, "a").unwrap(), of_kind(Kind::Semaphore, "a").unwrap());
+        let read = |queue: &Queue, claim, version| {
+            queue.claim(&stored(queue.node(5, NodeId::random(), claim), 5, version))
+        };
+        for (queue, claim, version, read_as) in [
+            (&rwlock, Claim::Exclusive, 1, Some((Claim::Exclusive, false))),
+            (&rwlock, Claim::Exclusive, 2, Some((Claim::Shared, false))),
+            (&rwlock, Claim::Shared, 1, Some((Claim::Shared, false))),
+            (&rwlock, Claim::Permits(1), 1, None),
+            (&semaphore, Claim::Permits(7), 1, Some((Claim::Permits(7), false))),
+            (&semaphore, Claim::Permits(7), 3, Some((Claim::Permits(7), true))),
+            (&semaphore, Claim::Permits(0), 1, None),
+            (&semaphore, Claim::Exclusive, 1, None),
+            (&queue("a").unwrap(), Claim::Shared, 1, None),
+        ] {
+            assert_eq!(read(queue, claim, version), read_as, "{claim:?} of {:?}, {version}", queue.kind);
+        }
+    }
+
+    proptest! {
+        /// Other programs may create any key below a queue.
+        #[test]
+        fn any_bytes_are_a_node_or_nothing(name in any::<Vec<u8>>(), odd in "[0-9a-f]{0,3}-[0-9a-f]{30,34}(-[rwx][0-9+]{0,12})?") {
+            for queue in [Kind::Mutex, Kind::RwLock, Kind::Semaphore].map(|kind| of_kind(kind, "a").unwrap()) {
+                for name in [name.as_slice(), odd.as_bytes()] {
+                    let key = [queue.prefix.as_bytes(), name].concat();
+                    let stored = StoredKey { key: key.clone(), ..stored(String::new(), 5, 1) };
+                    if let Some((claim, _)) = queue.claim(&stored) {
+                        let (_, id) = std::str::from_utf8(name).unwrap().split_once('-').unwrap();
+                        prop_assert!(NodeId::parse(&id[..32]).is_some());
+                        prop_assert!(claim.weight() > 0);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_inbox_is_below_its_clients_lease_and_a_foreign_key_has_none() {
+        let (ours, exact) = (queue("a").unwrap(), queue(Address::exact("a")).unwrap());
+        let id = NodeId::from_bytes([7; 16]);
+        let inbox = ours.inbox(ours.node(0x1f, id, Claim::Exclusive).as_bytes()).unwrap();
+        let prefix = "latch%2Fwork/client/1f/next/".to_owned();
+        assert_eq!(inbox, Inbox { key: format!("{prefix}{id}"), prefix, lease: 0x1f });
+        assert_eq!(ours.inbox(format!("{}notes", ours.prefix).as_bytes()), None);
+        assert_eq!(exact.inbox(exact.node(0x1f, id, Claim::Exclusive).as_bytes()), None);
+    }
+}

@@ -1,0 +1,179 @@
+//! Tombstones: the end of an attempt whose join may still be under way
+//! (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN).
+//!
+//! A tombstone stays for ten minutes, as on Redis, or until its lease ends. No request lives so
+//! long: a client gives up a connection that was silent for seconds, and a server gives up its
+//! clients' requests as soon. A server that is stopped for longer with a request in hand, and
+//! carries it out afterwards, creates a node without an owner: that node stays until its lease
+//! ends, and admits nobody. Tombstones are removed many at a time, so that they cost few requests.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::contracts::NodeId;
+use latchwork_core::support::Backoff;
+use latchwork_core::{Clock, Moment};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{FIRST_RETRY, OPS_PER_TXN};
+use crate::driver::{Driver, Op, Txn};
+use crate::error::{Answer, Failure};
+use crate::layout::Layout;
+
+/// The longest delay, before jitter, between two tries to remove tombstones.
+const REMOVE_RETRY: Duration = Duration::from_secs(30);
+
+/// The tombstones of this client.
+#[derive(Debug)]
+pub(crate) struct Tombstones {
+    driver: Driver,
+    layout: Layout,
+    clock: Clock,
+    runtime: Handle,
+    closed: CancellationToken,
+    stay: Duration,
+    written: Mutex<Written>,
+}
+
+#[derive(Debug, Default)]
+struct Written {
+    // When each may be removed, and its lease; the oldest first.
+    tombstones: VecDeque<(Moment, i64, NodeId)>,
+    // A task removes them.
+    sweeping: bool,
+}
+
+impl Tombstones {
+    pub(crate) fn new(
+        driver: Driver,
+        layout: Layout,
+        clock: Clock,
+        runtime: Handle,
+        closed: CancellationToken,
+        stay: Duration,
+    ) -> Arc<Self> {
+        Arc::new(Self { driver, layout, clock, runtime, closed, stay, written: Mutex::default() })
+    }
+
+    /// The key of the tombstone of an attempt.
+    pub(crate) fn key(&self, lease: i64, attempt: NodeId) -> String {
+        self.layout.tombstone(lease, attempt)
+    }
+
+    /// Deletes the node of an attempt, by its name alone, and writes the attempt's tombstone. No
+    /// other attempt may bear that name. Answers whether the node was there.
+    pub(crate) async fn abandon(self: &Arc<Self>, lease: i64, attempt: NodeId, node: &[u8]) -> Answer<bool> {
+        let tombstone = Op::Put { key: self.key(lease, attempt), value: Vec::new(), lease };
+        match self.driver.txn(Txn::always(vec![tombstone, Op::Delete(node.to_vec())])).await {
+            Ok(result) => {
+                self.written(lease, attempt);
+                Ok(result.deleted)
+            }
+            Err(Failure::Full(error)) => {
+                // A full server takes deletions alone. No waiter is kept until it has space for the
+                // tombstone.
+                self.driver.delete(node).await?;
+                Err(Failure::Full(error))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn written(self: &Arc<Self>, lease: i64, attempt: NodeId) {
+        let mut written = self.written.lock();
+        if self.closed.is_cancelled() {
+            // It goes with its lease.
+            return;
+        }
+        written.tombstones.push_back((self.clock.now() + self.stay, lease, attempt));
+        if !written.sweeping {
+            written.sweeping = true;
+            let sweep = Arc::clone(self).sweep();
+            self.runtime.spawn(self.closed.clone().run_until_cancelled_owned(sweep));
+        }
+    }
+
+    async fn sweep(self: Arc<Self>) {
+        let mut backoff = Backoff::new(FIRST_RETRY, REMOVE_RETRY);
+        while let Some(due) = self.next() {
+            // A little later, so that one request removes more of them.
+            self.clock.sleep_until(due + self.stay / 10).await;
+            let due = self.due();
+            let deletes = due.iter().map(|key| Op::Delete(key.clone().into())).collect();
+            match self.driver.txn(Txn::always(deletes)).await {
+                Ok(_) => {
+                    backoff.reset();
+                    self.written.lock().tombstones.drain(..due.len());
+                }
+                Err(failure) => {
+                    tracing::debug!(?failure, "tombstones were not removed yet");
+                    backoff.wait(&self.clock).await;
+                }
+            }
+        }
+    }
+
+    /// When the oldest may be removed. Without one the sweep ends.
+    fn next(&self) -> Option<Moment> {
+        let mut written = self.written.lock();
+        let next = written.tombstones.front().map(|&(due, ..)| due);
+        if next.is_none() {
+            *written = Written::default();
+        }
+        next
+    }
+
+    /// The keys of those that may be removed now, as many as one request takes.
+    fn due(&self) -> Vec<String> {
+        let (written, now) = (self.written.lock(), self.clock.now());
+        let due = written.tombstones.iter().take(OPS_PER_TXN).take_while(|&&(due, ..)| due <= now);
+        due.map(|&(_, lease, attempt)| self.key(lease, attempt)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latchwork_conformance::servers::{Kind, Options, Server};
+    use latchwork_core::decide::queue::TOMBSTONE;
+
+    use super::*;
+    use crate::driver::{Order, Range};
+
+    #[tokio::test]
+    async fn old_tombstones_are_removed_and_then_there_is_nothing_to_do() {
+        let server = Server::start(Kind::Etcd, Options::new().own()).await.unwrap();
+        let driver = Driver::of(&server).await;
+        let (lease, _) = driver.grant(Duration::from_secs(60)).await.unwrap();
+        let closed = CancellationToken::new();
+        let tombstones = |stay| {
+            let (driver, closed) = (driver.clone(), closed.clone());
+            Tombstones::new(driver, Layout::new("n"), Clock::system(), Handle::current(), closed, stay)
+        };
+        let (lasting, brief) = (tombstones(TOMBSTONE), tombstones(Duration::ZERO));
+        lasting.abandon(lease, NodeId::random(), b"n/mutex/a/1").await.unwrap();
+        // More than one request removes.
+        for _ in 0..2 * OPS_PER_TXN {
+            brief.abandon(lease, NodeId::random(), b"n/mutex/a/2").await.unwrap();
+        }
+        let count = async || {
+            let all =
+                Range { prefix: "n/client/".to_owned(), order: Order::ByKey, limit: 0, keys_only: true };
+            driver.range(all).await.unwrap().0.count
+        };
+        let removed = async { while count().await > 1 || brief.written.lock().sweeping {} };
+        tokio::time::timeout(Duration::from_secs(60), removed).await.expect("they stay");
+        assert_eq!(count().await, 1, "its time is not over");
+        assert!(lasting.written.lock().sweeping);
+        closed.cancel();
+        lasting.abandon(lease, NodeId::random(), b"n/mutex/a/1").await.unwrap();
+        assert_eq!(
+            lasting.written.lock().tombstones.len(),
+            1,
+            "a closed client leaves the other to its lease"
+        );
+        driver.revoke(lease).await.unwrap();
+    }
+}

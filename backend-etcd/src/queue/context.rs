@@ -1,0 +1,25 @@
+//! What the nodes of a client share.
+
+use std::sync::Arc;
+
+use latchwork_core::support::NamePool;
+use tokio_util::sync::DropGuard;
+
+use super::cleanup::Tombstones;
+use crate::driver::Driver;
+use crate::lease::Leases;
+use crate::watch::Watches;
+
+/// What the nodes of a client share. The client's tasks run until the client and its last node are
+/// gone.
+#[derive(Debug)]
+pub(crate) struct NodeContext {
+    pub(crate) driver: Driver,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) watches: Arc<Watches>,
+    pub(crate) names: NamePool,
+    pub(crate) tombstones: Arc<Tombstones>,
+    /// Whether waits and leaves take the [fast path](super::fast_path).
+    pub(crate) fast_path: bool,
+    pub(crate) _tasks: DropGuard,
+}

@@ -1,0 +1,105 @@
+//! The leave of a node whose successor may rely on its release notice.
+
+use latchwork_core::ErrorKind;
+
+use super::release_notice::{LISTED, ReleaseNotice, Signal, Successor};
+use crate::driver::{Compare, Driver, Found, Op, Order, Range, StoredKey, Txn};
+use crate::error::{Answer, Failure};
+use crate::layout::{Inbox, Queue};
+use crate::watch::OwnNode;
+
+/// How often a leave is tried when others join and leave meanwhile. Each time one of them made
+/// progress.
+const ROUNDS: usize = 16;
+
+/// How a node leaves whose successor may rely on its release notice.
+#[derive(Clone, Debug)]
+pub(crate) struct Handover {
+    pub(super) queue: Queue,
+    pub(super) signal: Signal,
+    /// From the notice that the node got itself; empty when nothing is known.
+    pub(super) successors: Vec<Successor>,
+    /// The node needs no notice when it got none.
+    pub(super) silent: bool,
+}
+
+impl Handover {
+    /// Leaves, and answers whether the node was there: `None` when nothing was done, since this
+    /// user may not write there.
+    pub(crate) async fn leave(self, driver: &Driver, own: &OwnNode) -> Answer<Option<bool>> {
+        let Some(inbox) = self.queue.inbox(&own.key) else { return driver.delete(&own.key).await.map(Some) };
+        let delete = vec![Op::Delete(own.key.to_vec()), Op::Delete(inbox.key.clone().into_bytes())];
+        match self.notify(driver, own, &inbox, &delete).await {
+            Ok(was_there) => Ok(Some(was_there)),
+            // A full server takes deletions alone.
+            Err(Failure::Full(_)) => Ok(Some(driver.txn(Txn::when(own.exists(), delete)).await?.succeeded)),
+            Err(Failure::Other(error)) if matches!(error.kind(), ErrorKind::Forbidden { .. }) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn notify(self, driver: &Driver, own: &OwnNode, inbox: &Inbox, delete: &[Op]) -> Answer<bool> {
+        let or_else = || vec![Op::Get(own.key.to_vec()), Op::Range(self.range(own))];
+        // Not the node any more: an earlier request of this leave was carried out, or somebody has
+        // removed it.
+        let is_over = |read: Option<&Found>| !read.is_some_and(|read| own.is_in(read));
+        let (mut successors, mut listed) = (self.successors.clone(), None);
+        if self.silent {
+            // Any notice for the node was written after its join.
+            let no_notice = Compare::Unwritten(inbox.key.clone(), own.state.sequence());
+            let compares = vec![own.exists(), no_notice];
+            let result = driver.txn(Txn { compares, then: delete.to_vec(), or_else: or_else() }).await?;
+            if result.succeeded || is_over(result.reads.first()) {
+                return Ok(result.succeeded);
+            }
+            (successors, listed) = (self.listed(result.reads.last()), Some(result.revision));
+        }
+        for _ in 0..ROUNDS {
+            let (mut compares, mut then) = (vec![own.exists()], delete.to_vec());
+            match (successors.split_first(), listed) {
+                (Some((next, rest)), _) => {
+                    let key = format!("{}{}", self.queue.prefix, next.name).into_bytes();
+                    if let Some(inbox) = self.queue.inbox(&key) {
+                        let (signal, successors) = (self.signal, rest.to_vec());
+                        let notice = ReleaseNotice { to: next.created, signal, successors };
+                        then.push(Op::Put { key: inbox.key, value: notice.encode(), lease: inbox.lease });
+                    }
+                    compares.push(Compare::Created(key, next.created));
+                }
+                (None, Some(revision)) => {
+                    compares.push(Compare::Unwritten(self.queue.prefix.clone(), revision));
+                }
+                (None, None) => {
+                    let (found, revision) = driver.range(self.range(own)).await?;
+                    (successors, listed) = (self.listed(Some(&found)), Some(revision));
+                    continue;
+                }
+            }
+            let result = driver.txn(Txn { compares, then, or_else: or_else() }).await?;
+            if result.succeeded || is_over(result.reads.first()) {
+                return Ok(result.succeeded);
+            }
+            (successors, listed) = (self.listed(result.reads.last()), Some(result.revision));
+        }
+        // The successor watches the key of this node.
+        Ok(driver.txn(Txn::when(own.exists(), delete.to_vec())).await?.succeeded)
+    }
+
+    /// The read of the next nodes behind the own one.
+    fn range(&self, own: &OwnNode) -> Range {
+        let order = Order::OldestAfter(own.state.sequence());
+        Range { prefix: self.queue.prefix.clone(), order, limit: LISTED as i64, keys_only: true }
+    }
+
+    /// The nodes of this queue that the read has found.
+    fn listed(&self, found: Option<&Found>) -> Vec<Successor> {
+        let successor = |stored: &StoredKey| {
+            self.queue.claim(stored)?;
+            let key = std::str::from_utf8(&stored.key).ok()?;
+            let name = key.strip_prefix(self.queue.prefix.as_str())?;
+            Some(Successor { name: name.to_owned(), created: stored.created })
+        };
+        let keys = found.map_or(&[][..], |found| &found.keys);
+        keys.iter().filter_map(successor).collect()
+    }
+}

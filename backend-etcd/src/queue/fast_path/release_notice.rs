@@ -1,0 +1,80 @@
+//! What a node writes into its successor's inbox when it leaves.
+
+use serde::{Deserialize, Serialize};
+
+/// How many successors a listing takes in: the first gets the notice, which names the others.
+pub(super) const LISTED: usize = 8;
+
+/// A node behind another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Successor {
+    /// Its key without the queue's prefix.
+    pub(super) name: String,
+    pub(super) created: u64,
+}
+
+/// What a node writes into its successor's inbox when it leaves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ReleaseNotice {
+    /// The create revision of the node that it is for.
+    pub(super) to: u64,
+    #[serde(rename = "word")]
+    pub(super) signal: Signal,
+    /// The nodes behind that one, in order. Some may be left out, and some may have left since.
+    #[serde(rename = "behind")]
+    pub(super) successors: Vec<Successor>,
+}
+
+/// What a release notice says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Signal {
+    /// All nodes before it have left.
+    Next,
+    /// Its predecessor has left, and was waiting: it must list.
+    Look,
+}
+
+impl ReleaseNotice {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("numbers and strings are always JSON")
+    }
+
+    /// `None` when no client of this version writes that.
+    pub(super) fn parse(written: &[u8]) -> Option<Self> {
+        let mut notice: Self = serde_json::from_slice(written).ok()?;
+        // They are passed on, so no more than a client of this version writes.
+        notice.successors.truncate(LISTED);
+        Some(notice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_reads_back_and_anything_else_is_none() {
+        let successors = vec![Successor { name: "1f-x".to_owned(), created: 9 }];
+        for signal in [Signal::Next, Signal::Look] {
+            let notice = ReleaseNotice { to: 7, signal, successors: successors.clone() };
+            let written = notice.encode();
+            assert!((0..written.len()).all(|cut| ReleaseNotice::parse(&written[..cut]).is_none()));
+            assert_eq!(ReleaseNotice::parse(&written), Some(notice));
+        }
+        let many =
+            ReleaseNotice { to: 7, signal: Signal::Next, successors: vec![successors[0].clone(); 1000] };
+        assert_eq!(ReleaseNotice::parse(&many.encode()).unwrap().successors.len(), LISTED);
+        for written in [&b""[..], b"7", b"{}", b"{\"to\":-1,\"word\":\"next\",\"behind\":[]}", b"\xff"] {
+            assert_eq!(ReleaseNotice::parse(written), None);
+        }
+    }
+
+    #[test]
+    fn a_notice_is_written_as_before() {
+        let successors = vec![Successor { name: "1f-x".to_owned(), created: 9 }];
+        let notice = ReleaseNotice { to: 7, signal: Signal::Next, successors };
+        let written = r#"{"to":7,"word":"next","behind":[{"name":"1f-x","created":9}]}"#;
+        assert_eq!(String::from_utf8(notice.encode()).unwrap(), written);
+    }
+}

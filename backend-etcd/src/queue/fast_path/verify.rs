@@ -1,0 +1,61 @@
+//! The check of an admission by a release notice: whether the node is indeed the first of its
+//! queue.
+//!
+//! Any program that may write under the namespace can write a notice. The check costs one read, and
+//! no caller waits for it: a hold that is not the first is lost, as one whose node was removed. A
+//! hold that is over before costs none.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::Error;
+use latchwork_core::support::Backoff;
+
+use crate::config::{FIRST_RETRY, LONGEST_RETRY};
+use crate::driver::{Driver, Order, Range, StoredKey};
+use crate::error::Answer;
+use crate::layout::Queue;
+use crate::queue::context::NodeContext;
+use crate::queue::list::whole;
+use crate::watch::OwnNode;
+
+/// A hold that is over before this is not checked.
+const DELAY: Duration = Duration::from_millis(50);
+/// How many keys are read: foreign keys may stand before the node.
+const READ: i64 = 4;
+
+/// Checks, until there is an answer or the client has left.
+pub(crate) fn verify_in_background(context: &Arc<NodeContext>, own: &Arc<OwnNode>, queue: &Queue) {
+    let (context, own, queue) = (Arc::clone(context), Arc::clone(own), queue.clone());
+    let runtime = context.leases.runtime.clone();
+    runtime.spawn(async move {
+        tokio::time::sleep(DELAY).await;
+        let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
+        while context.watches.is_own(&own) && own.state.lost().is_none() {
+            match is_first(&context.driver, &own, &queue).await.map_err(Error::from) {
+                Ok(true) => return,
+                Ok(false) => {
+                    tracing::warn!(queue = queue.prefix, "a hold that was not its turn is given up");
+                    let why = context.driver.why_gone(&own.key, own.state.sequence()).await;
+                    return context.watches.removed(&own, why);
+                }
+                Err(error) if error.is_retryable() => backoff.wait(own.state.lease().clock()).await,
+                Err(error) => {
+                    return tracing::debug!(%error, "an admission may not be checked");
+                }
+            }
+        }
+    });
+}
+
+async fn is_first(driver: &Driver, own: &OwnNode, queue: &Queue) -> Answer<bool> {
+    let order = Order::OldestUpTo(own.state.sequence());
+    let range = Range { prefix: queue.prefix.clone(), order, limit: READ, keys_only: true };
+    let (mut found, revision) = driver.range(range).await?;
+    let takes_part = |stored: &&StoredKey| queue.claim(stored).is_some();
+    if found.more && !found.keys.iter().any(|stored| takes_part(&stored)) {
+        found = whole(driver, queue, None, revision).await?;
+    }
+    let first = found.keys.iter().filter(takes_part).min_by_key(|stored| stored.created);
+    Ok(first.is_some_and(|first| first.key == *own.key && first.created == own.state.sequence()))
+}

@@ -1,0 +1,163 @@
+//! A waiter's part of the fast path.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::handover::Handover;
+use super::release_notice::{ReleaseNotice, Signal, Successor};
+use crate::layout::Queue;
+use crate::queue::list::Listing;
+use crate::watch::{Notified, OwnNode, Subscription, Until, Watches};
+
+/// A node that joins behind at most so many watches the whole queue. So a departure wakes at most
+/// so many clients.
+pub(super) const MANY: u64 = 16;
+
+/// How long a departure waits for the release notice of the same transaction, before the queue is
+/// listed: the server sends the events of one transaction one after the other, in any order.
+const NOTICE_DELAY: Duration = Duration::from_millis(2);
+
+/// A waiter's part of the fast path.
+pub(crate) struct FastWait {
+    near: AtomicBool,
+    // Its successor may rely on its release notice.
+    notifies: bool,
+}
+
+/// Why a wait behind another node ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// Something happened, or may have: list again.
+    List,
+    /// All nodes ahead have left, and the own node had not been removed by then.
+    First,
+    /// The same, by the predecessor's release notice, with the nodes that were behind.
+    Released(Vec<Successor>),
+}
+
+/// The subscriptions of a wait behind another node.
+pub(crate) struct FastDeparture {
+    departure: Subscription,
+    notice: Option<Subscription>,
+    // Whether the departure admits: near the head, when all nodes ahead are known.
+    admits: bool,
+}
+
+fn is_near(count: u64) -> bool {
+    count <= MANY + 1
+}
+
+/// Whether a node that joins next will be far from the head.
+fn has_many(count: u64) -> bool {
+    count > MANY
+}
+
+impl FastWait {
+    /// Of a node that was listed so by its join, or not at all.
+    pub(crate) fn new(queue: &Queue, listing: Option<&Listing>) -> Self {
+        Self {
+            near: AtomicBool::new(listing.is_some_and(|listing| is_near(listing.count))),
+            notifies: queue.has_inboxes() && listing.is_none_or(|listing| has_many(listing.count)),
+        }
+    }
+
+    /// Subscribes to what ends the wait behind the listed node at this index. `sole`: no other node
+    /// is ahead.
+    pub(crate) fn behind(
+        &self,
+        watches: &Arc<Watches>,
+        queue: &Queue,
+        own: &OwnNode,
+        exclusive: bool,
+        (listing, predecessor, sole): (&Listing, usize, bool),
+    ) -> FastDeparture {
+        if sole && !queue.has_inboxes() {
+            self.near.store(true, Ordering::Release);
+        }
+        let target = &listing.members[predecessor];
+        if self.near.load(Ordering::Acquire) {
+            let all = exclusive && !listing.more;
+            let ahead = if all { &listing.members[..=predecessor] } else { std::slice::from_ref(target) };
+            let keys = ahead.iter().map(|member| member.key.clone()).collect();
+            let departure = watches.departure(&queue.prefix, keys, Until::All, listing.revision);
+            return FastDeparture { departure, notice: None, admits: all || sole };
+        }
+        // So many that the queue will not be short again at once.
+        if listing.count > 2 * MANY {
+            watches.far_from_head(&queue.prefix);
+        }
+        let notice = queue.inbox(&own.key).map(|inbox| watches.inbox(&inbox, listing.revision));
+        let departure = watches.departure_of_key(&queue.prefix, &target.key, listing.revision);
+        FastDeparture { departure, notice, admits: false }
+    }
+
+    /// How its node leaves once it is admitted, if the successor may rely on a notice.
+    pub(crate) fn admitted(&self, queue: &Queue, successors: Vec<Successor>) -> Option<Handover> {
+        self.notifies.then(|| Handover {
+            queue: queue.clone(),
+            signal: Signal::Next,
+            successors,
+            silent: false,
+        })
+    }
+
+    /// How its node leaves while it waits, if the successor may rely on a notice.
+    pub(crate) fn given_up(&self, queue: &Queue) -> Option<Handover> {
+        self.notifies.then(|| Handover {
+            queue: queue.clone(),
+            signal: Signal::Look,
+            successors: Vec::new(),
+            silent: !self.near.load(Ordering::Acquire),
+        })
+    }
+}
+
+impl FastDeparture {
+    /// Waits for the end of the wait of `own`. Cancel-safe.
+    pub(crate) async fn woken(&mut self, own: &OwnNode) -> Woken {
+        tokio::select! {
+            biased;
+            notified = notice(&mut self.notice) => read(notified, own),
+            left = self.departure.notified() => match left {
+                Notified::Event(_) if self.admits => Woken::First,
+                Notified::Event(_) if self.notice.is_some() => {
+                    let notified = tokio::time::timeout(NOTICE_DELAY, notice(&mut self.notice)).await;
+                    notified.map_or(Woken::List, |notified| read(notified, own))
+                }
+                Notified::Event(_) | Notified::Missed => Woken::List,
+            },
+        }
+    }
+}
+
+async fn notice(inbox: &mut Option<Subscription>) -> Notified {
+    match inbox {
+        Some(inbox) => inbox.notified().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A notice counts when it is for this very node.
+fn read(notified: Notified, own: &OwnNode) -> Woken {
+    let Notified::Event(written) = notified else { return Woken::List };
+    match ReleaseNotice::parse(&written) {
+        Some(ReleaseNotice { to, signal: Signal::Next, successors }) if to == own.state.sequence() => {
+            Woken::Released(successors)
+        }
+        _ => Woken::List,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A node that is far relies on its predecessor, whose listing had one key less.
+    #[test]
+    fn the_predecessor_of_a_node_far_from_the_head_notifies() {
+        let first_far = (1..40).find(|count| !is_near(*count)).unwrap();
+        assert_eq!(first_far, MANY + 2);
+        assert!(has_many(first_far - 1) && !has_many(first_far - 2));
+    }
+}

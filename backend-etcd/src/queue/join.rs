@@ -1,0 +1,305 @@
+//! Joining a queue.
+//!
+//! *Protocol.* A join is ONE transaction: IF neither the own key nor this attempt's tombstone
+//! exists THEN put the own key on the lease, and read the nodes right ahead (or the whole queue,
+//! where claims differ); ELSE read both keys. The create revision of the key is the node's place in
+//! the queue and its fencing token.
+//!
+//! *Why it is safe.* A revision is given out once, so a node that joins later stands behind. The
+//! name of the key has the attempt's id, so that a repeated request creates no second node. A
+//! request that lands after its attempt was abandoned finds the tombstone
+//! (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN), as does one that lands after its attempt was repeated,
+//! admitted and left. Node and tombstone have the same lease.
+//!
+//! A try also compares that the queue is empty, or that nothing was written since a listing showed
+//! room, and that a semaphore has the limit that decided so: its own transaction admits it, or it
+//! leaves nothing behind.
+
+use std::sync::Arc;
+
+use latchwork_core::contracts::{Join, Joined, NodeId, Patience, StoredLimit};
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::chain::Standing;
+use latchwork_core::{Error, ErrorKind, LostReason, Result};
+
+use super::context::NodeContext;
+use super::limit::{LimitCompare, stored_limit};
+use super::list::{self, Listing};
+use super::node::{EtcdNode, NewNode, NodeName};
+use crate::driver::{Compare, Op, Order, Txn, TxnResult};
+use crate::error::{Answer, Failure};
+use crate::layout::{NodeData, Queue};
+use crate::session::Session;
+
+/// How often a join is tried again when others write meanwhile. Each time one of them made
+/// progress.
+const ROUNDS: usize = 16;
+
+pub(crate) async fn join(context: &Arc<NodeContext>, queue: Queue, join: &Join) -> Result<Joined> {
+    if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit.exactly())
+        && weight > limit
+    {
+        return Err(join.conflict(&Some(limit).into()));
+    }
+    let session = context.leases.alive().await?;
+    let name = context.names.lend(&queue.prefix, join.id, join.repeated);
+    let attempt = Attempt {
+        context,
+        join,
+        own: queue.node(session.id, name, join.claim),
+        name,
+        tombstone: context.tombstones.key(session.id, join.id),
+        data: NodeData::new(join.claim, Arc::clone(&join.label)),
+        session: Arc::clone(&session),
+        queue,
+    };
+    let prefix = attempt.queue.prefix.clone();
+    let joined = match join.patience {
+        Patience::Wait => attempt.enter().await,
+        Patience::Try => attempt.try_now().await,
+    };
+    let joined = match joined {
+        // The server may have carried it out.
+        Err(Failure::Full(error) | Failure::TooLong(error)) => Err(attempt.refused(error).await),
+        Err(failure) => {
+            if matches!(failure, Failure::LeaseGone) {
+                session.gone(&context.driver).await;
+            }
+            Err(failure.into())
+        }
+        Ok(joined) => Ok(joined),
+    };
+    context.names.joined(&prefix, join, &joined);
+    joined
+}
+
+struct Attempt<'a> {
+    context: &'a Arc<NodeContext>,
+    join: &'a Join,
+    queue: Queue,
+    session: Arc<Session>,
+    name: NodeId,
+    own: String,
+    tombstone: String,
+    data: NodeData,
+}
+
+/// The node was created, so a failure afterwards, even a refusal, leaves the outcome of the join
+/// unknown. Two stay as they are: a conflict is reported after the node was taken back, and the end
+/// of an attempt is final.
+fn after_the_put(failure: Failure) -> Failure {
+    match failure {
+        Failure::Full(error) | Failure::Other(error)
+            if !matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Lost { .. }) =>
+        {
+            Failure::Other(Error::new(ErrorKind::Unknown, "joined, but no more is known").because(error))
+        }
+        other => other,
+    }
+}
+
+impl Attempt<'_> {
+    /// Takes a place in the queue.
+    async fn enter(&self) -> Answer<Joined> {
+        let mut limit = LimitCompare::expected(self.join);
+        for _ in 0..ROUNDS {
+            let mut txn = self.txn(&limit);
+            txn.then.push(Op::Range(list::range(&self.queue, self.join.claim, Order::Newest)));
+            let result = self.context.driver.txn(txn).await?;
+            if result.succeeded {
+                return self.entered(&result).await.map_err(after_the_put);
+            }
+            if let Some(joined) = self.found_again(&result).await? {
+                return Ok(joined);
+            }
+            // Neither key was in the way, so the limit was: only permits come here.
+            (limit, _) = LimitCompare::as_read(self.join, result.reads.get(2))?;
+        }
+        Err(self.contended())
+    }
+
+    /// Is admitted at once, or leaves nothing.
+    async fn try_now(&self) -> Answer<Joined> {
+        let (mut compare, mut listed) = (LimitCompare::expected(self.join), None);
+        for _ in 0..ROUNDS {
+            let mut txn = self.txn(&compare);
+            let prefix = self.queue.prefix.clone();
+            txn.compares.push(match listed {
+                None => Compare::Empty(prefix),
+                Some(revision) => Compare::Unwritten(prefix, revision),
+            });
+            txn.or_else.push(Op::Range(list::range(&self.queue, self.join.claim, Order::Newest)));
+            let driver = &self.context.driver;
+            let result = match compare {
+                // A try that follows the stored limit reads it first: it decides, even on an empty
+                // queue.
+                LimitCompare::Stored if self.permits() => {
+                    TxnResult { succeeded: false, ..driver.read(txn.or_else).await? }
+                }
+                _ => driver.txn(txn).await?,
+            };
+            if result.succeeded {
+                let limit = stored_limit(result.reads.last()).permits();
+                return Ok(self.joined(result.revision, None, limit, false));
+            }
+            if let Some(joined) = self.found_again(&result).await? {
+                return Ok(joined);
+            }
+            let mut limit = 0;
+            if self.permits() {
+                (compare, limit) = LimitCompare::as_read(self.join, result.reads.get(2))?;
+            }
+            let last = result.reads.last().cloned().unwrap_or_default();
+            let listing = match Listing::new(&self.queue, self.join.claim, result.revision, &last) {
+                Some(listing) => listing,
+                None => list::read(driver, &self.queue, Claim::Shared, Order::Oldest).await?.0,
+            };
+            if !listing.admits(self.join.claim, limit) {
+                return Ok(Joined::Refused);
+            }
+            listed = Some(listing.revision);
+        }
+        Err(self.contended())
+    }
+
+    fn permits(&self) -> bool {
+        self.data.is_of_permits()
+    }
+
+    /// The part of the transaction that every join has: about its own key, its tombstone, and a
+    /// semaphore's limit.
+    fn txn(&self, limit: &LimitCompare) -> Txn {
+        let (own, tombstone) = (self.own.clone(), self.tombstone.clone());
+        let put = Op::Put { key: own.clone(), value: self.data.encode(), lease: self.session.id };
+        let mut txn = Txn {
+            compares: vec![Compare::Absent(own.clone()), Compare::Absent(tombstone.clone())],
+            then: vec![put],
+            or_else: vec![Op::Get(own.into()), Op::Get(tombstone.into())],
+        };
+        if self.permits() {
+            let key = self.queue.limit.clone();
+            if let LimitCompare::Absent(limit) = limit {
+                let value = limit.to_string().into_bytes();
+                // Without a lease: a stored limit stays.
+                txn.then.push(Op::Put { key: key.clone(), value, lease: 0 });
+            }
+            txn.compares.push(limit.compare(key.clone()));
+            txn.then.push(Op::Get(key.clone().into()));
+            txn.or_else.push(Op::Get(key.into()));
+        }
+        txn
+    }
+
+    /// The transaction has created the node.
+    async fn entered(&self, result: &TxnResult) -> Answer<Joined> {
+        let mut reads = result.reads.iter();
+        let stored = if self.permits() { stored_limit(reads.next()) } else { StoredLimit::Absent };
+        let found = reads.next().cloned().unwrap_or_default();
+        let limit = if self.permits() {
+            match self.join.settle(&stored) {
+                Ok(limit) => Some(limit),
+                // The join did not know the limit, which never admits it.
+                Err(conflict) => return Err(self.refused(conflict).await.into()),
+            }
+        } else {
+            None
+        };
+        let listing = match Listing::new(&self.queue, self.join.claim, result.revision, &found) {
+            Some(listing) => listing,
+            None => self.list(result.revision).await?.0,
+        };
+        Ok(self.joined(result.revision, Some(listing), limit, false))
+    }
+
+    /// Takes back the node of a join that is refused: by its name alone, which no other node will
+    /// bear. A delete without an answer may land late, when a repeat of this attempt has created
+    /// its node. So the attempt is over then, and core abandons it.
+    async fn refused(&self, why: Error) -> Error {
+        match self.context.driver.delete(self.own.as_bytes()).await {
+            Ok(_) => why,
+            Err(failure) => Error::lost(LostReason::Expired).because(Error::from(failure)),
+        }
+    }
+
+    /// What an earlier request of this attempt has left: its node, or the tombstone of its end.
+    async fn found_again(&self, result: &TxnResult) -> Answer<Option<Joined>> {
+        let stored = |at: usize| result.reads.get(at).and_then(|found| found.keys.first());
+        if stored(1).is_some() {
+            // The attempt is over. This is a late request of it, and no caller waits for the
+            // answer.
+            return Err(Error::lost(LostReason::Expired).into());
+        }
+        let Some(own) = stored(0) else { return Ok(None) };
+        // The key names its lease, which is this one.
+        let (listing, stored) = self.list(own.created).await?;
+        if let StoredLimit::Foreign(_) = stored {
+            return Err(self.join.conflict(&stored).into());
+        }
+        Ok(Some(self.joined(own.created, Some(listing), stored.permits(), true)))
+    }
+
+    async fn list(&self, created: u64) -> Answer<(Listing, StoredLimit)> {
+        list::read(&self.context.driver, &self.queue, self.join.claim, Order::NewestUpTo(created)).await
+    }
+
+    /// The node that the server has created: by this request, or found `again`.
+    fn joined(&self, sequence: u64, listing: Option<Listing>, limit: Option<u32>, again: bool) -> Joined {
+        let limit = limit.or(self.join.limit.to_store()).unwrap_or(0);
+        let standing = listing.as_ref().and_then(|listing| listing.standing(self.own.as_bytes(), limit));
+        let repeated = self.join.repeated || again;
+        let new = NewNode {
+            session: Arc::clone(&self.session),
+            key: self.own.clone(),
+            name: if repeated { NodeName::Repeated(self.join.id) } else { NodeName::Lent(self.name) },
+            data: self.data.clone(),
+            sequence,
+        };
+        let node = EtcdNode::register(self.context, new);
+        // A try has no listing: its own transaction has admitted it, and compared the limit.
+        let revision = listing.as_ref().map_or(sequence, |listing| listing.revision);
+        // Not admitted when the own deadline has passed (CHAIN-OWN-NODE-AND-DEADLINE), or the
+        // removal of the node was noticed already: its wait says so.
+        let in_time = node.check_lost().is_ok();
+        match standing {
+            Some(Standing::Admitted { mark }) if in_time => {
+                node.admit(&self.queue, mark, revision, Vec::new());
+            }
+            None if listing.is_none() && in_time => node.admit(&self.queue, false, revision, Vec::new()),
+            _ => {
+                node.wait_in(self.queue.clone(), limit, listing);
+                return Joined::Waiting(node);
+            }
+        }
+        Joined::Admitted(node)
+    }
+
+    fn contended(&self) -> Failure {
+        Error::new(ErrorKind::Unavailable, format!("others were ahead {ROUNDS} times in a row")).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_after_the_put_is_no_refusal_of_the_join() {
+        let kind = |kind| match after_the_put(Error::new(kind, "then").into()) {
+            Failure::Other(error) => error.kind().clone(),
+            Failure::LeaseGone | Failure::Full(_) | Failure::TooLong(_) => {
+                unreachable!("it was another kind")
+            }
+        };
+        for refused in [
+            ErrorKind::Unavailable,
+            ErrorKind::Misconfigured,
+            ErrorKind::Forbidden { what: "a key".to_owned() },
+        ] {
+            assert_eq!(kind(refused), ErrorKind::Unknown);
+        }
+        assert_eq!(kind(ErrorKind::Conflict), ErrorKind::Conflict, "its node was taken back");
+        let over = ErrorKind::Lost { reason: LostReason::Expired };
+        assert_eq!(kind(over.clone()), over, "it is abandoned");
+        assert!(matches!(after_the_put(Failure::LeaseGone), Failure::LeaseGone));
+    }
+}

@@ -1,0 +1,91 @@
+//! Leaving a queue: the leave of a node, and the end of an attempt whose join has an unknown
+//! outcome.
+//!
+//! A leave deletes the node. The condition is its create revision, since a later node may bear the
+//! same name; the first leave does without, since the name is lent to another node only after it
+//! was answered. Where an earlier request of the join may still be under way the leave writes a
+//! tombstone too, and that name is never lent.
+
+use latchwork_core::contracts::{Join, Leave};
+use latchwork_core::{Error, LostReason, Result};
+
+use super::context::NodeContext;
+use super::node::{EtcdNode, NodeName};
+use crate::driver::{Op, Txn};
+use crate::error::{Answer, Failure};
+use crate::layout::Queue;
+
+/// Leaves the queue, and answers whether the node was there.
+pub(crate) async fn leave(node: &EtcdNode) -> Result<Leave> {
+    node.context.watches.forget(&node.own);
+    if node.context.leases.is_closed() {
+        return Err(Error::closed());
+    }
+    // For the first leave only: the request of a second one may land when another node bears the
+    // name.
+    let lent = {
+        let mut name = node.name.lock();
+        match *name {
+            NodeName::Lent(lent) => {
+                *name = NodeName::Left;
+                Some(lent)
+            }
+            NodeName::Left | NodeName::Repeated(_) => None,
+        }
+    };
+    match delete(node, lent.is_some()).await {
+        Ok(was_there) => {
+            if let Some(name) = lent {
+                node.context.names.free(node.own.queue(), name);
+            }
+            Ok(if was_there { Leave::Removed } else { Leave::Absent(node.why_gone().await) })
+        }
+        // Without its lease there is neither this node nor a late one.
+        Err(Failure::LeaseGone) => {
+            Ok(Leave::Absent(node.own.state.lease().lost().unwrap_or(LostReason::Revoked)))
+        }
+        Err(failure) => Err(failure.into()),
+    }
+}
+
+/// Deletes the node, and answers whether it was there. `first`: no other node bears its name yet.
+async fn delete(node: &EtcdNode, first: bool) -> Answer<bool> {
+    let context = &node.context;
+    let handed_over = match node.handover() {
+        Some(handover) => handover.leave(&context.driver, &node.own).await?,
+        None => None,
+    };
+    let name = *node.name.lock();
+    match (name, handed_over) {
+        (NodeName::Repeated(attempt), _) => {
+            let was_there = context.tombstones.abandon(node.lease, attempt, &node.own.key).await?;
+            Ok(was_there || handed_over == Some(true))
+        }
+        (_, Some(was_there)) => Ok(was_there),
+        (_, None) if first => context.driver.delete(&node.own.key).await,
+        (_, None) => {
+            let delete = Txn::when(node.own.exists(), vec![Op::Delete(node.own.key.to_vec())]);
+            Ok(context.driver.txn(delete).await?.succeeded)
+        }
+    }
+}
+
+/// Ends an attempt whose join has an unknown outcome.
+pub(crate) async fn abandon(context: &NodeContext, queue: &Queue, join: &Join) -> Result<()> {
+    let session = context.leases.current();
+    // Without its lease there is neither a node nor a late one, and a lost lease is given back.
+    let mut lease_gone = false;
+    if session.lease.lost().is_none() {
+        let node = queue.node(session.id, context.names.of(join.id), join.claim);
+        match context.tombstones.abandon(session.id, join.id, node.as_bytes()).await {
+            Ok(_) => {}
+            Err(Failure::LeaseGone) => lease_gone = true,
+            Err(failure) => return Err(failure.into()),
+        }
+    }
+    context.names.settle(join.id);
+    if lease_gone {
+        session.gone(&context.driver).await;
+    }
+    Ok(())
+}

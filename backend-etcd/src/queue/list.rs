@@ -1,0 +1,207 @@
+//! Listings of a queue: what stood in it at one revision.
+
+use latchwork_core::Kind;
+use latchwork_core::contracts::StoredLimit;
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::chain::{Listed, Standing, standing};
+
+use super::limit::stored_limit;
+use crate::driver::{Driver, Found, Op, Order, Range, StoredKey};
+use crate::error::Answer;
+use crate::layout::Queue;
+
+/// How many keys an exclusive node reads: its own and its predecessor's decide, and the others save
+/// it a listing near the head.
+const EXCLUSIVE_READ: i64 = 17;
+/// How many keys a page has: the 1,000 nodes of the longest queue, and as many that are no nodes.
+const PAGE: i64 = 2000;
+
+/// A queue, or the part of it that decides about one node, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Listing {
+    pub(crate) revision: u64,
+    pub(crate) members: Vec<Member>,
+    /// There are others before the first.
+    pub(crate) more: bool,
+    /// The number of keys in the range that was read, those left out included.
+    pub(crate) count: u64,
+}
+
+/// One key that takes part in the queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) key: Vec<u8>,
+    pub(crate) created: u64,
+    pub(crate) modified: u64,
+    pub(crate) claim: Claim,
+    /// It is marked as admitted.
+    pub(crate) marked: bool,
+}
+
+/// The read that shows where a node of this claim stands. An exclusive node needs its predecessor.
+/// Others need the whole queue, and this is its first page.
+pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
+    let prefix = queue.prefix.clone();
+    match claim {
+        Claim::Exclusive => Range { prefix, order, limit: EXCLUSIVE_READ, keys_only: true },
+        Claim::Shared | Claim::Permits(_) => {
+            Range { prefix, order: Order::ByKey, limit: PAGE, keys_only: true }
+        }
+    }
+}
+
+impl Listing {
+    /// The result of a [`range`] for this claim. `None` when it is not enough, and the [`whole`]
+    /// queue must be read: keys that take no part hide others, or there is more than one page.
+    pub(crate) fn new(queue: &Queue, claim: Claim, revision: u64, found: &Found) -> Option<Self> {
+        let mut members: Vec<_> =
+            found.keys.iter().filter_map(|stored| Member::read(queue, stored)).collect();
+        if found.more && (claim != Claim::Exclusive || members.len() < found.keys.len()) {
+            return None;
+        }
+        members.sort_by_key(|member| member.created);
+        Some(Self { revision, members, more: found.more, count: found.count })
+    }
+
+    /// Where the node with this key stands; `None` when it is not there
+    /// (CHAIN-OWN-NODE-AND-DEADLINE).
+    pub(crate) fn standing(&self, key: &[u8], limit: u32) -> Option<Standing> {
+        let own = self.members.iter().position(|member| member.key == key)?;
+        Some(match standing(&self.listing(), own, limit) {
+            Standing::Behind { watch, sole } => Standing::Behind { watch, sole: sole && !self.more },
+            other => other,
+        })
+    }
+
+    /// Whether a new node would be admitted at once.
+    pub(crate) fn admits(&self, claim: Claim, limit: u32) -> bool {
+        let mut listing = self.listing();
+        listing.push(Listed { claim, marked: false });
+        matches!(standing(&listing, listing.len() - 1, limit), Standing::Admitted { .. })
+    }
+
+    fn listing(&self) -> Vec<Listed> {
+        let listed = |member: &Member| Listed { claim: member.claim, marked: member.marked };
+        self.members.iter().map(listed).collect()
+    }
+}
+
+impl Member {
+    /// `None` for a key that takes no part in the queue.
+    fn read(queue: &Queue, stored: &StoredKey) -> Option<Self> {
+        let (claim, marked) = queue.claim(stored)?;
+        let StoredKey { key, created, modified, .. } = stored;
+        Some(Self { key: key.clone(), created: *created, modified: *modified, claim, marked })
+    }
+}
+
+/// Reads all that takes part in a queue at this revision, page by page. `first` is the first page,
+/// if it was read already.
+pub(crate) async fn whole(
+    driver: &Driver,
+    queue: &Queue,
+    first: Option<Found>,
+    revision: u64,
+) -> Answer<Found> {
+    let mut page = match first {
+        Some(first) => first,
+        None => driver.page(&queue.prefix, queue.prefix.as_bytes(), revision, PAGE).await?,
+    };
+    let mut keys = Vec::new();
+    loop {
+        let last = page.keys.last().map(|stored| stored.key.clone());
+        // Other keys are not kept: there may be any number.
+        keys.extend(page.keys.into_iter().filter(|stored| queue.claim(stored).is_some()));
+        match last.filter(|_| page.more) {
+            Some(last) => page = driver.page(&queue.prefix, &last, revision, PAGE).await?,
+            None => return Ok(Found { count: keys.len() as u64, keys, more: false }),
+        }
+    }
+}
+
+/// Lists a queue, and reads the limit of a semaphore with it: one round trip, or two when foreign
+/// keys are in the way.
+pub(crate) async fn read(
+    driver: &Driver,
+    queue: &Queue,
+    claim: Claim,
+    order: Order,
+) -> Answer<(Listing, StoredLimit)> {
+    let range = range(queue, claim, order);
+    let (found, revision, limit) = if queue.kind == Kind::Semaphore {
+        let read = driver.read(vec![Op::Range(range), Op::Get(queue.limit.clone().into())]).await?;
+        let mut reads = read.reads.into_iter();
+        (reads.next().unwrap_or_default(), read.revision, stored_limit(reads.next().as_ref()))
+    } else {
+        let (found, revision) = driver.range(range).await?;
+        (found, revision, StoredLimit::Absent)
+    };
+    let listing = match Listing::new(queue, claim, revision, &found) {
+        Some(listing) => Some(listing),
+        None => {
+            let first = (claim != Claim::Exclusive).then_some(found);
+            Listing::new(queue, claim, revision, &whole(driver, queue, first, revision).await?)
+        }
+    };
+    Ok((listing.expect("the whole queue is enough"), limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Layout;
+    use latchwork_core::Address;
+    use latchwork_core::contracts::NodeId;
+
+    fn queue() -> Queue {
+        Layout::new("n").queue(&Address::new("n", Kind::Mutex, "k").unwrap()).unwrap()
+    }
+
+    fn found(keys: &[(&str, u64)], more: bool) -> Found {
+        let stored = keys.iter().map(|(key, created)| StoredKey {
+            key: key.as_bytes().to_vec(),
+            value: Vec::new(),
+            created: *created,
+            modified: *created,
+            version: 1,
+            lease: 1,
+        });
+        Found { keys: stored.collect(), more, count: keys.len() as u64 + u64::from(more) }
+    }
+
+    #[test]
+    fn a_listing_of_two_knows_that_there_are_more() {
+        let queue = queue();
+        let (a, b) = (
+            queue.node(1, NodeId::random(), Claim::Exclusive),
+            queue.node(2, NodeId::random(), Claim::Exclusive),
+        );
+        for (more, sole) in [(true, false), (false, true)] {
+            let listing =
+                Listing::new(&queue, Claim::Exclusive, 9, &found(&[(&b, 7), (&a, 5)], more)).unwrap();
+            let standing = listing.standing(b.as_bytes(), 0);
+            assert_eq!(standing, Some(Standing::Behind { watch: 0, sole }));
+        }
+        let listing = Listing::new(&queue, Claim::Exclusive, 9, &found(&[(&a, 5)], false)).unwrap();
+        assert_eq!(listing.standing(b.as_bytes(), 0), None, "the own node is gone");
+    }
+
+    #[test]
+    fn foreign_keys_do_not_count_and_hide_nothing() {
+        let queue = queue();
+        let own = queue.node(1, NodeId::random(), Claim::Exclusive);
+        let foreign = format!("{}notes", queue.prefix);
+        assert!(
+            Listing::new(&queue, Claim::Exclusive, 9, &found(&[(&own, 7), (&foreign, 5)], true)).is_none()
+        );
+        let listing =
+            Listing::new(&queue, Claim::Exclusive, 9, &found(&[(&own, 7), (&foreign, 5)], false)).unwrap();
+        assert_eq!(listing.standing(own.as_bytes(), 0), Some(Standing::Admitted { mark: false }));
+    }
+
+    #[test]
+    fn a_new_node_stands_behind_all_others() {
+        let listing = Listing::new(&queue(), Claim::Exclusive, 9, &Found::default()).unwrap();
+        assert!(listing.admits(Claim::Permits(2), 2) && !listing.admits(Claim::Permits(3), 2));
+    }
+}

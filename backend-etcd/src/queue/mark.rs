@@ -1,0 +1,63 @@
+//! The mark of admitted permits, by which the next node in the queue knows that it is the head
+//! (CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
+
+use std::sync::Arc;
+
+use latchwork_core::support::Backoff;
+
+use super::context::NodeContext;
+use crate::config::{FIRST_RETRY, LONGEST_RETRY};
+use crate::driver::{EventKind, Op, Txn};
+use crate::error::Failure;
+use crate::watch::{OwnNode, SHORT_HOLD};
+
+/// When an admitted node is marked.
+pub(super) enum MarkWhen {
+    Now,
+    /// When the limit with this key changes after this revision: from then on the sums do not show
+    /// who is admitted.
+    LimitChanges(String, u64),
+}
+
+/// Marks an own node by the write `mark`, in the background.
+pub(super) fn mark_in_background(context: &Arc<NodeContext>, own: &Arc<OwnNode>, mark: Op, when: MarkWhen) {
+    let (context, own) = (Arc::clone(context), Arc::clone(own));
+    let runtime = context.leases.runtime.clone();
+    runtime.spawn(async move {
+        let due = async {
+            if let MarkWhen::LimitChanges(limit, after) = when {
+                // A short hold costs no watch. A watch that starts late misses nothing.
+                tokio::time::sleep(SHORT_HOLD).await;
+                context.watches.key(limit.into_bytes(), EventKind::Puts, after).notified().await;
+            }
+        };
+        tokio::select! {
+            () = left(&own) => return,
+            _ = own.state.until_lost() => return,
+            () = due => {}
+        }
+        write(&context, &own, mark).await;
+    });
+}
+
+async fn left(own: &OwnNode) {
+    match &own.left {
+        Some(left) => left.cancelled().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes the mark until the server confirms it, since the next node relies on it. A mark that
+/// lands after the leave would make a ghost, so the write has a condition (CHAIN-MARK-GUARDED).
+async fn write(context: &NodeContext, own: &OwnNode, mark: Op) {
+    let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
+    while context.watches.is_own(own) && own.state.lost().is_none() {
+        match context.driver.txn(Txn::when(own.exists(), vec![mark.clone()])).await {
+            Ok(_) | Err(Failure::LeaseGone) => return,
+            Err(Failure::Full(error) | Failure::TooLong(error) | Failure::Other(error)) => {
+                tracing::debug!(%error, "an admission was not marked yet");
+                backoff.wait(own.state.lease().clock()).await;
+            }
+        }
+    }
+}

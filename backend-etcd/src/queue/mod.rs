@@ -1,0 +1,12 @@
+//! A queue of nodes: joining, waiting, leaving.
+
+pub(crate) mod cleanup;
+pub(crate) mod context;
+pub(crate) mod fast_path;
+pub(crate) mod join;
+pub(crate) mod leave;
+pub(crate) mod limit;
+pub(crate) mod list;
+mod mark;
+pub(crate) mod node;
+pub(crate) mod wait;

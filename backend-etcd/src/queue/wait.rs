@@ -1,0 +1,189 @@
+//! Waiting for admission.
+//!
+//! *Protocol.* Core decides where a node stands, from a listing in which the own node must be. A
+//! waiter watches its own node and the node that core names: its predecessor, or the nearest
+//! earlier writer. At the head of a queue of permits it watches every node ahead, and the limit. An
+//! event means "list again" (CHAIN-EVENT-LISTS-AGAIN).
+//!
+//! *The fast path* ([`fast_path`](super::fast_path)) admits an exclusive node without another
+//! listing where it knows that all nodes ahead have left. The own lease's deadline is checked all
+//! the same (CHAIN-OWN-NODE-AND-DEADLINE). An admission by a release notice is verified
+//! afterwards.
+//!
+//! *Why it ends.* Every wait ends by an event, by the loss of the lease or the node, or by the
+//! re-check once a TTL, which heals an event that the server or the network lost
+//! (NODE-NO-LOST-WAKE).
+
+use std::sync::atomic::Ordering;
+
+use latchwork_core::contracts::StoredLimit;
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::chain::Standing;
+use latchwork_core::support::Backoff;
+use latchwork_core::{Error, Result};
+
+use super::fast_path::{Woken, verify_in_background};
+use super::list::{Listing, Member, read};
+use super::node::{EtcdNode, Waiting};
+use crate::config::{FIRST_RETRY, LONGEST_RETRY};
+use crate::driver::{EventKind, Op, Order, StoredKey};
+use crate::layout::Queue;
+use crate::watch::{Notified, Subscription, Until};
+
+pub(crate) async fn until_admitted(node: &EtcdNode) -> Result<()> {
+    loop {
+        node.check_lost()?;
+        let Some(waiting) = node.waiting() else {
+            return Ok(());
+        };
+        let queue = &waiting.queue;
+        let listing = match waiting.take_listing() {
+            Some(listing) => listing,
+            None => list(node, &waiting).await?,
+        };
+        let (claim, limit) = (node.data.claim, waiting.limit.load(Ordering::Acquire));
+        match listing.standing(&node.own.key, limit) {
+            None => node.own.state.gone(node.why_gone().await),
+            Some(Standing::Admitted { mark }) => {
+                // The own deadline may have passed while the listing was under way.
+                node.check_lost()?;
+                node.admit(queue, mark, listing.revision, Vec::new());
+            }
+            Some(_) if matches!(claim, Claim::Permits(weight) if weight > limit) => {
+                return Err(claim.outweighs(&Some(limit).into()));
+            }
+            Some(Standing::Behind { watch, sole }) => {
+                match behind(node, &waiting, &listing, watch, sole).await {
+                    Woken::List => {}
+                    Woken::First => {
+                        node.check_lost()?;
+                        node.admit(queue, false, listing.revision, Vec::new());
+                    }
+                    Woken::Released(successors) => {
+                        node.check_lost()?;
+                        node.admit(queue, false, listing.revision, successors);
+                        verify_in_background(&node.context, &node.own, queue);
+                    }
+                }
+            }
+            Some(Standing::Head { ahead }) => at_head(node, queue, &listing, ahead).await,
+        }
+    }
+}
+
+/// Waits behind the listed node at index `watch`. `sole`: no other node is ahead.
+async fn behind(node: &EtcdNode, waiting: &Waiting, listing: &Listing, watch: usize, sole: bool) -> Woken {
+    let (watches, own, target) = (&node.context.watches, &*node.own, &listing.members[watch]);
+    let exclusive = node.data.claim == Claim::Exclusive;
+    let deletion = |key: &[u8]| watches.key(key.to_vec(), EventKind::Deletes, listing.revision);
+    let (mut fast, mut removal, mut departure) = match &waiting.fast_path {
+        Some(fast) => {
+            let behind = (listing, watch, sole);
+            (Some(fast.behind(watches, &waiting.queue, own, exclusive, behind)), None, None)
+        }
+        None => (None, Some(deletion(&own.key)), Some(deletion(&target.key))),
+    };
+    // A writer may become a reader, and a holder of permits may be marked, in their places
+    // (CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-DOWNGRADE-IN-PLACE).
+    let mut change = (!exclusive).then(|| watches.key(target.key.clone(), EventKind::Puts, listing.revision));
+    let shortcut = async {
+        match &mut fast {
+            Some(fast) => fast.woken(own).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = own.state.until_lost() => Woken::List,
+        woken = shortcut => woken,
+        _ = notified(&mut removal) => Woken::List,
+        _ = notified(&mut departure) => Woken::List,
+        _ = notified(&mut change) => Woken::List,
+        // Beside the others, so that it delays no event.
+        () = no_more_behind(node, target) => Woken::List,
+    }
+}
+
+/// Waits at the head of a queue of permits: for any node ahead to leave, and for the limit to
+/// change.
+async fn at_head(node: &EtcdNode, queue: &Queue, listing: &Listing, ahead: usize) {
+    let (watches, lease) = (&node.context.watches, node.own.state.lease());
+    let keys = listing.members[..ahead].iter().map(|member| member.key.clone()).collect();
+    let mut departure = watches.departure(&queue.prefix, keys, Until::Any, listing.revision);
+    let mut limit = watches.key(queue.limit.clone().into_bytes(), EventKind::Puts, listing.revision);
+    let clock = lease.clock();
+    tokio::select! {
+        biased;
+        _ = node.own.state.until_lost() => {}
+        _ = departure.notified() => {}
+        _ = limit.notified() => {}
+        () = clock.sleep_until(clock.now() + lease.ttl()) => {}
+    }
+}
+
+async fn notified(subscription: &mut Option<Subscription>) -> Notified {
+    match subscription {
+        Some(subscription) => subscription.notified().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits until a re-check, once a TTL, finds a change without an event.
+async fn no_more_behind(node: &EtcdNode, target: &Member) {
+    let lease = node.own.state.lease();
+    loop {
+        lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
+        if !still_behind(node, target).await {
+            return;
+        }
+    }
+}
+
+/// The re-check: whether the own and the watched node are as they were. It reads their keys, since
+/// a listing costs the server a sort. Permits list all the same: they also wait for the limit, and
+/// for all nodes ahead.
+async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
+    if node.data.is_of_permits() {
+        return false;
+    }
+    let key = |key: &[u8]| Op::GetKey(key.to_vec());
+    // A read that fails counts as a change, since the listing that follows is retried.
+    let Ok(read) = node.context.driver.read(vec![key(&node.own.key), key(&target.key)]).await else {
+        return false;
+    };
+    let [own, other] = &*read.reads else { return false };
+    let is_target = |other: &StoredKey| (other.created, other.modified) == (target.created, target.modified);
+    node.own.is_in(own) && other.keys.first().is_some_and(is_target)
+}
+
+/// Lists the queue, until there is an answer or the lease is lost.
+async fn list(node: &EtcdNode, waiting: &Waiting) -> Result<Listing> {
+    let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
+    loop {
+        let order = Order::NewestUpTo(node.own.state.sequence());
+        let reading = read(&node.context.driver, &waiting.queue, node.data.claim, order);
+        let read = tokio::select! {
+            reason = node.own.state.until_lost() => return Err(Error::lost(reason)),
+            read = reading => read,
+        };
+        match read.map_err(Error::from) {
+            Ok((listing, stored)) => {
+                match stored {
+                    StoredLimit::Permits(limit) => waiting.limit.store(limit, Ordering::Release),
+                    StoredLimit::Foreign(_) => return Err(node.data.claim.outweighs(&stored)),
+                    // The last limit that it has read counts.
+                    StoredLimit::Absent => {}
+                }
+                return Ok(listing);
+            }
+            Err(error) if error.is_retryable() => {
+                tracing::debug!(%error, "a waiter could not list its queue");
+                tokio::select! {
+                    _ = node.own.state.until_lost() => {}
+                    () = backoff.wait(node.own.state.lease().clock()) => {}
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

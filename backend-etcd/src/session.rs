@@ -1,0 +1,110 @@
+//! One lease on the server: granted, and given back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::contracts::LeaseWriter;
+use latchwork_core::support::Backoff;
+use latchwork_core::{Clock, Error, ErrorKind, LostReason, Result};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use crate::config::{FIRST_RETRY, LONGEST_RETRY};
+use crate::driver::Driver;
+use crate::error::{Failure, late};
+
+/// The longest delay, before jitter, between two requests of a close.
+const CLOSE_RETRY: Duration = Duration::from_millis(50);
+
+/// A lease on the server, and what this client knows of it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: i64,
+    pub(crate) lease: LeaseWriter,
+    // The key that was created last on it, and its create revision.
+    last_created: Mutex<Option<(Arc<[u8]>, u64)>>,
+}
+
+impl Session {
+    pub(crate) fn new(id: i64, lease: LeaseWriter) -> Self {
+        Self { id, lease, last_created: Mutex::default() }
+    }
+
+    /// Asks the server for a lease.
+    pub(crate) async fn grant(
+        runtime: &Handle,
+        driver: &Driver,
+        clock: &Clock,
+        ttl: Duration,
+    ) -> Result<Self> {
+        let sent = clock.now();
+        let granted = driver.grant(ttl).await.map_err(Error::from);
+        let (id, granted) = granted.map_err(|error| match error.kind() {
+            // A lease whose id nobody knows runs out by itself: as good as not granted.
+            ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, "no lease was granted").because(error),
+            _ => error,
+        })?;
+        if granted < ttl {
+            give_back(runtime, driver.clone(), id, clock.clone(), ttl);
+            let range = format!("asked for a lease of {ttl:?}, which this server cuts to {granted:?}");
+            return Err(Error::new(ErrorKind::Misconfigured, range));
+        }
+        Ok(Self::new(id, LeaseWriter::new(clock.clone(), granted, sent)))
+    }
+
+    /// Records a key that was created on this lease.
+    pub(crate) fn created(&self, key: &Arc<[u8]>, revision: u64) {
+        *self.last_created.lock() = Some((Arc::clone(key), revision));
+    }
+
+    /// Ends the lease, which the server does not know any more before its time. The last key that
+    /// was created on it shows why; without one there is nothing to ask for.
+    pub(crate) async fn gone(&self, driver: &Driver) {
+        let last_created = self.last_created.lock().clone();
+        let reason = match last_created {
+            Some((key, revision)) => driver.why_gone(&key, revision).await,
+            None => LostReason::Revoked,
+        };
+        self.lease.end(reason);
+    }
+}
+
+/// Revokes a lease in the background, until the server confirms it or the lease has run out. A
+/// refusal ends it too (LEASE-CLEAN-UP-AFTER-LOSS).
+pub(crate) fn give_back(runtime: &Handle, driver: Driver, lease: i64, clock: Clock, ttl: Duration) {
+    let runs_out = clock.now() + ttl;
+    runtime.spawn(async move {
+        let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
+        while let Err(Failure::Other(error)) = driver.revoke(lease).await {
+            if clock.now() >= runs_out {
+                tracing::debug!(%error, lease, "an etcd lease was not given back; it has run out");
+                return;
+            }
+            backoff.wait(&clock).await;
+        }
+    });
+}
+
+/// Revokes the lease of a client that closes, with retries within the request timeout: a server
+/// that is unreachable, or has no leader, mostly answers soon. A refusal is returned at once.
+pub(crate) async fn revoke_in_time(driver: &Driver, session: &Session) -> Result<()> {
+    let mut last = None;
+    let tries = async {
+        let mut backoff = Backoff::new(FIRST_RETRY, CLOSE_RETRY);
+        loop {
+            match driver.revoke(session.id).await {
+                Ok(()) | Err(Failure::LeaseGone) => return Ok(()),
+                Err(Failure::Other(error)) if error.is_retryable() => last = Some(error),
+                Err(failure) => return Err(failure.into()),
+            }
+            backoff.wait(session.lease.clock()).await;
+        }
+    };
+    let within = driver.request_timeout();
+    let outcome = timeout(within, tries).await;
+    outcome.unwrap_or_else(|_| Err(last.unwrap_or_else(|| late().into()))).map_err(|error| {
+        let what = "the lease could not be given back; it runs out by itself";
+        Error::new(ErrorKind::Unavailable, what).because(error)
+    })
+}

@@ -1,0 +1,64 @@
+//! A node of this client, as its watches see it.
+
+use std::borrow::Borrow;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use latchwork_core::contracts::NodeWriter;
+use tokio_util::sync::CancellationToken;
+
+use crate::driver::{Compare, Found};
+
+/// A node of this client on the server.
+#[derive(Debug)]
+pub(crate) struct OwnNode {
+    pub(crate) key: Arc<[u8]>,
+    pub(crate) state: NodeWriter,
+    /// Cancelled when the client leaves, where a task waits for that: for permits.
+    pub(crate) left: Option<CancellationToken>,
+}
+
+impl OwnNode {
+    /// The prefix of its queue: its key is that and a name without a slash.
+    pub(crate) fn queue(&self) -> &str {
+        queue_of(std::str::from_utf8(&self.key).unwrap_or_default()).unwrap_or_default()
+    }
+
+    /// Whether this read of its key has found this very node.
+    pub(crate) fn is_in(&self, read: &Found) -> bool {
+        read.keys.first().is_some_and(|stored| stored.created == self.state.sequence())
+    }
+
+    /// The condition that this node is there, and not a later one of the same name.
+    pub(crate) fn exists(&self) -> Compare {
+        Compare::Created(self.key.to_vec(), self.state.sequence())
+    }
+}
+
+/// The prefix of the queue that a key of this name belongs to.
+pub(super) fn queue_of(name: &str) -> Option<&str> {
+    name.rfind('/').map(|slash| &name[..=slash])
+}
+
+/// An own node, as the key of a map.
+pub(super) struct ByKey(pub(super) Arc<OwnNode>);
+
+impl Borrow<[u8]> for ByKey {
+    fn borrow(&self) -> &[u8] {
+        &self.0.key
+    }
+}
+
+impl PartialEq for ByKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key == other.0.key
+    }
+}
+
+impl Eq for ByKey {}
+
+impl Hash for ByKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.key.hash(state);
+    }
+}

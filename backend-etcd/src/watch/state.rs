@@ -1,0 +1,75 @@
+//! What a client watches at present.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::armed::{Armed, Notify};
+use super::own_node::{ByKey, OwnNode, queue_of};
+use super::queue_watch::{QueueWatch, SubscriberId};
+use crate::driver::{EventKind, Watch};
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) last_id: i64,
+    // Watches up to this id were answered at the last end of a stream, as those that go on in the
+    // next.
+    pub(super) resumed: i64,
+    pub(super) last_subscriber: SubscriberId,
+    pub(super) armed: HashMap<i64, Armed>,
+    // The shared watches, by the prefix of a queue or of inboxes, or the key of a node.
+    pub(super) shared: HashMap<String, i64>,
+    // The shared watch of the last predecessor far from the head, by its queue.
+    pub(super) far: HashMap<String, i64>,
+    // The own nodes, each with its watch (zero: not asked for yet).
+    pub(super) own: HashMap<ByKey, i64>,
+    // All with the same delay, so that the first is always the next.
+    pub(super) own_due: VecDeque<(Instant, Arc<OwnNode>)>,
+    pub(super) idle_due: VecDeque<(Instant, i64)>,
+}
+
+impl State {
+    pub(super) fn notify(&mut self, id: i64) -> Option<&mut Notify> {
+        match self.armed.get_mut(&id)? {
+            Armed::Waiters(waiters) => Some(&mut waiters.notify),
+            Armed::OwnNode(..) => None,
+        }
+    }
+
+    pub(super) fn queue_watch(&mut self, id: i64) -> Option<&mut QueueWatch> {
+        match self.notify(id)? {
+            Notify::Shared(_, queue_watch) => Some(queue_watch),
+            Notify::One(_) => None,
+        }
+    }
+
+    /// The watch of these waiters is over.
+    pub(super) fn end(&mut self, id: i64, notify: Notify) {
+        if let Notify::Shared(name, _) = &notify {
+            self.shared.remove(name);
+            if let Some(queue) = queue_of(name)
+                && self.far.get(queue) == Some(&id)
+            {
+                self.far.remove(queue);
+            }
+        }
+        notify.end();
+    }
+
+    /// The own node with this key.
+    pub(super) fn own(&self, key: &[u8]) -> Option<&Arc<OwnNode>> {
+        self.own.get_key_value(key).map(|(ByKey(node), _)| node)
+    }
+
+    /// Whether this very node is still to be notified of its removal: its key may be a later
+    /// node's.
+    pub(super) fn is_own(&self, node: &OwnNode) -> bool {
+        self.own(&node.key).is_some_and(|own| own.state.sequence() == node.state.sequence())
+    }
+
+    /// A watch with an id of its own.
+    pub(super) fn watch(&mut self, key: Arc<[u8]>, prefix: bool, from: u64, only: EventKind) -> Watch {
+        self.last_id += 1;
+        Watch { id: self.last_id, key, prefix, from, only }
+    }
+}

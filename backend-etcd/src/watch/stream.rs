@@ -1,0 +1,174 @@
+//! The task that owns the stream of watches: it opens the stream, and opens it anew after its end.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use latchwork_core::support::Backoff;
+use latchwork_core::{Clock, Error, ErrorKind};
+use tokio::sync::mpsc;
+
+use super::own_node::OwnNode;
+use super::watches::{Command, Watches};
+use crate::config::{FIRST_RETRY, LONGEST_RETRY};
+use crate::driver::{Driver, EndReason, Op, StreamEvent, Watch, WatchEvents, WatchRequests};
+use crate::error::Answer;
+
+/// The longest delay, before jitter, between two looks for an own node that can be neither watched
+/// nor read: there may be thousands.
+const LOOK_RETRY: Duration = Duration::from_secs(5);
+
+/// Runs until it is cancelled, or the client's [`Watches`] are dropped.
+pub(crate) async fn run(
+    driver: Driver,
+    watches: Arc<Watches>,
+    mut commands: mpsc::UnboundedReceiver<Command>,
+    clock: Clock,
+) {
+    let mut stream: Option<WatchStream> = None;
+    let mut to_start: VecDeque<i64> = VecDeque::new();
+    // The present stream was opened with a new log-in.
+    let mut logged_in = false;
+    let mut backoff = Backoff::new(FIRST_RETRY, LONGEST_RETRY);
+    loop {
+        while let Some(id) = to_start.pop_front() {
+            let Some(watch) = watches.armed(id) else { continue };
+            match &mut stream {
+                Some(stream) => stream.start(watch),
+                None => match WatchStream::open(&driver, watch).await {
+                    Ok(opened) => stream = Some(opened),
+                    Err(failure) => {
+                        tracing::debug!(?failure, "no stream of watches");
+                        (to_start, logged_in) = (watches.stream_ended(), false);
+                        backoff.wait(&clock).await;
+                    }
+                },
+            }
+        }
+        tokio::select! {
+            command = commands.recv() => match command {
+                Some(Command::Start(id)) if watches.is_to_start(id) => to_start.push_back(id),
+                Some(Command::Stop(id)) => {
+                    if let Some(stream) = &stream {
+                        stream.requests.stop(id);
+                    }
+                }
+                Some(Command::Start(_) | Command::Timer) => {}
+                None => return,
+            },
+            event = next(&mut stream) => match event {
+                Some(event) => {
+                    let refused = watches.refused(&event);
+                    if let Some(node) = watches.apply(event) {
+                        tokio::spawn(look_for(driver.clone(), Arc::clone(&watches), node));
+                    }
+                    match refused {
+                        // A watch that went on with the new log-in is itself forbidden.
+                        Some(id) if logged_in && !watches.is_to_start(id) => {}
+                        // A stream keeps the log-in that it was opened with, which etcd may have
+                        // dropped since.
+                        Some(_) => {
+                            stream = None;
+                            to_start = watches.stream_ended();
+                            logged_in = log_in_anew(&driver, &watches, &to_start).await;
+                            backoff.wait(&clock).await;
+                        }
+                        None => backoff.reset(),
+                    }
+                }
+                None => {
+                    stream = None;
+                    (to_start, logged_in) = (watches.stream_ended(), false);
+                    backoff.wait(&clock).await;
+                }
+            },
+            () = sleep_until(watches.next_timer()) => watches.on_timer(Instant::now()),
+        }
+    }
+}
+
+/// An open stream of watches.
+struct WatchStream {
+    requests: WatchRequests,
+    events: WatchEvents,
+    // The starts without an answer. Answers come in the same order.
+    asked: VecDeque<i64>,
+}
+
+impl WatchStream {
+    async fn open(driver: &Driver, first: Watch) -> Answer<Self> {
+        let asked = VecDeque::from([first.id]);
+        let (requests, events) = driver.watch(first).await?;
+        Ok(Self { requests, events, asked })
+    }
+
+    fn start(&mut self, watch: Watch) {
+        self.asked.push_back(watch.id);
+        self.requests.start(watch);
+    }
+
+    async fn next(&mut self) -> Option<StreamEvent> {
+        let event = self.events.next().await?;
+        Some(match event {
+            StreamEvent::Refused(why) => {
+                StreamEvent::Ended { id: self.asked.pop_front()?, why: EndReason::Refused(why) }
+            }
+            StreamEvent::Created { .. } => {
+                self.asked.pop_front();
+                event
+            }
+            _ => event,
+        })
+    }
+}
+
+async fn next(stream: &mut Option<WatchStream>) -> Option<StreamEvent> {
+    match stream {
+        Some(stream) => stream.next().await,
+        None => pending().await,
+    }
+}
+
+/// Logs in anew by a read: the client crate does so for a read with a log-in that ran out, and not
+/// for a stream. Answers whether the server has checked the log-in.
+async fn log_in_anew(driver: &Driver, watches: &Watches, armed: &VecDeque<i64>) -> bool {
+    // With no watch left, the waiters list again, and log in by that.
+    let Some(watch) = armed.front().and_then(|&id| watches.armed(id)) else { return false };
+    match driver.read(vec![Op::Get(watch.key.to_vec())]).await.map_err(Error::from) {
+        Ok(_) => true,
+        Err(error) => {
+            tracing::debug!(%error, "the key of a refused watch cannot be read");
+            matches!(error.kind(), ErrorKind::Forbidden { .. })
+        }
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => pending().await,
+    }
+}
+
+/// Looks for an own node whose watch the server ended, since its start was compacted or the key is
+/// forbidden.
+async fn look_for(driver: Driver, watches: Arc<Watches>, node: Arc<OwnNode>) {
+    let lease = node.state.lease();
+    let mut backoff = Backoff::new(FIRST_RETRY, LOOK_RETRY.min(lease.ttl() / 4));
+    while watches.is_own(&node) && node.state.lost().is_none() {
+        match driver.read(vec![Op::Get(node.key.to_vec())]).await {
+            Ok(outcome) => {
+                if outcome.reads.first().is_some_and(|read| node.is_in(read)) {
+                    watches.watch_own_from(&node, outcome.revision);
+                } else {
+                    let why = driver.why_gone(&node.key, node.state.sequence()).await;
+                    watches.removed(&node, why);
+                }
+                return;
+            }
+            Err(_) => backoff.wait(lease.clock()).await,
+        }
+    }
+    watches.forget(&node);
+}

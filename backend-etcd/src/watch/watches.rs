@@ -1,0 +1,245 @@
+//! The watches of a client: waits for events, and the removal of own nodes.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use latchwork_core::LostReason;
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+
+use super::armed::{Armed, Notify, Waiters};
+use super::own_node::{ByKey, OwnNode};
+use super::queue_watch::{Notified, QueueWatch, SubscriberId, Until};
+use super::state::State;
+use crate::driver::{EventKind, Watch};
+
+/// A hold that ends before this costs no watch. The watch starts at the join, so it misses nothing.
+pub(crate) const SHORT_HOLD: Duration = Duration::from_millis(200);
+/// How long a shared watch without a subscriber is kept.
+pub(super) const IDLE_KEPT: Duration = Duration::from_secs(10);
+
+/// The watches of a client.
+pub(crate) struct Watches {
+    pub(super) state: Mutex<State>,
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+/// A command to the task that owns the stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Command {
+    Start(i64),
+    Stop(i64),
+    /// A timer was set.
+    Timer,
+}
+
+/// A wait for one notification. Dropping it ends the wait.
+pub(crate) struct Subscription {
+    receiver: oneshot::Receiver<Notified>,
+    watches: Arc<Watches>,
+    watch: i64,
+    subscriber: SubscriberId,
+}
+
+impl Subscription {
+    /// The notification. Cancel-safe.
+    pub(crate) async fn notified(&mut self) -> Notified {
+        (&mut self.receiver).await.unwrap_or(Notified::Missed)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.watches.unsubscribe(self.watch, self.subscriber);
+    }
+}
+
+impl Watches {
+    pub(crate) fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<Command>) {
+        let (commands, receiver) = mpsc::unbounded_channel();
+        (Arc::new(Self { state: Mutex::default(), commands }), receiver)
+    }
+
+    /// Waits for departures from a queue in which `keys` were listed at revision `after`.
+    pub(crate) fn departure(
+        self: &Arc<Self>,
+        prefix: &str,
+        keys: Vec<Vec<u8>>,
+        until: Until,
+        after: u64,
+    ) -> Subscription {
+        let mut state = self.state.lock();
+        // It starts now and not at the listing, since a start in the past is served late. A waiter
+        // that listed before the server has created the watch lists again.
+        let new = QueueWatch::default();
+        let id = self.shared(&mut state, prefix, true, EventKind::Deletes, new);
+        self.subscribe(&mut state, id, keys, until, after)
+    }
+
+    /// Waits for the first event of one kind on one key after revision `after`. It is prompt when
+    /// the server creates the watch before it reaches that revision; else it comes with the
+    /// server's next sync.
+    pub(crate) fn key(self: &Arc<Self>, key: Vec<u8>, only: EventKind, after: u64) -> Subscription {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state.lock();
+        let watch = state.watch(key.into(), false, after + 1, only);
+        let id = self.arm(&mut state, watch, Notify::One(sender));
+        Subscription { receiver, watches: Arc::clone(self), watch: id, subscriber: 0 }
+    }
+
+    /// The shared watch of this name, else this new one.
+    pub(super) fn shared(
+        &self,
+        state: &mut State,
+        name: &str,
+        prefix: bool,
+        only: EventKind,
+        new: QueueWatch,
+    ) -> i64 {
+        if let Some(&id) = state.shared.get(name) {
+            return id;
+        }
+        let from = new.complete_after.map_or(0, |after| after + 1);
+        let watch = state.watch(name.as_bytes().into(), prefix, from, only);
+        state.shared.insert(name.to_owned(), watch.id);
+        self.arm(state, watch, Notify::Shared(name.to_owned(), new))
+    }
+
+    /// Asks the server for a watch.
+    fn arm(&self, state: &mut State, watch: Watch, notify: Notify) -> i64 {
+        let id = watch.id;
+        state.armed.insert(id, Armed::Waiters(Box::new(Waiters { watch, notify })));
+        self.command(Command::Start(id));
+        id
+    }
+
+    /// Waits for the events of `keys` after this revision, on a shared watch.
+    pub(super) fn subscribe(
+        self: &Arc<Self>,
+        state: &mut State,
+        watch: i64,
+        keys: Vec<Vec<u8>>,
+        until: Until,
+        after: u64,
+    ) -> Subscription {
+        let (sender, receiver) = oneshot::channel();
+        state.last_subscriber += 1;
+        let subscriber = state.last_subscriber;
+        if let Some(queue_watch) = state.queue_watch(watch) {
+            queue_watch.subscribe(subscriber, keys, until, after, sender);
+        }
+        Subscription { receiver, watches: Arc::clone(self), watch, subscriber }
+    }
+
+    /// Registers a new own node: an event that removes it ends its hold, until it is
+    /// [forgotten](Watches::forget). An event that overtook the answer to the join counts too, so
+    /// that a later departure of another node proves that this one is still there.
+    pub(crate) fn register(&self, node: Arc<OwnNode>) {
+        let mut state = self.state.lock();
+        let name = std::str::from_utf8(&node.key).unwrap_or_default();
+        let has_left = [node.queue(), name].into_iter().any(|name| {
+            let watch = state.shared.get(name).copied().and_then(|id| state.queue_watch(id));
+            watch.is_some_and(|watch| watch.has_left(&node.key, node.state.sequence()))
+        });
+        if has_left {
+            node.state.gone(LostReason::Revoked);
+            return;
+        }
+        // An insertion would keep the key of the map, and so the node, that is there.
+        self.forget_key(&mut state, &node.key);
+        state.own.insert(ByKey(node), 0);
+    }
+
+    /// Watches an own node, unless it is forgotten soon.
+    pub(crate) fn watch_own(&self, node: &Arc<OwnNode>) {
+        let mut state = self.state.lock();
+        let first = state.own_due.is_empty();
+        state.own_due.push_back((Instant::now() + SHORT_HOLD, Arc::clone(node)));
+        if first {
+            self.command(Command::Timer);
+        }
+    }
+
+    /// The client leaves with this node: later events on its key are no concern of the node.
+    pub(crate) fn forget(&self, node: &OwnNode) {
+        let mut state = self.state.lock();
+        // The key may be a later node's by now.
+        if state.is_own(node) {
+            self.forget_key(&mut state, &node.key);
+        }
+    }
+
+    pub(super) fn forget_key(&self, state: &mut State, key: &[u8]) {
+        let Some((ByKey(node), watch)) = state.own.remove_entry(key) else { return };
+        if let Some(left) = &node.left {
+            left.cancel();
+        }
+        if watch != 0 {
+            state.armed.remove(&watch);
+            self.command(Command::Stop(watch));
+        }
+    }
+
+    /// Whether a node is still to be watched.
+    pub(crate) fn is_own(&self, node: &OwnNode) -> bool {
+        self.state.lock().is_own(node)
+    }
+
+    /// Somebody else has removed an own node, unless the client has left with it meanwhile.
+    pub(crate) fn removed(&self, node: &OwnNode, why: LostReason) {
+        let mut state = self.state.lock();
+        if state.is_own(node) {
+            node.state.gone(why);
+            self.forget_key(&mut state, &node.key);
+        }
+    }
+
+    fn unsubscribe(&self, watch: i64, subscriber: SubscriberId) {
+        let mut state = self.state.lock();
+        match state.notify(watch) {
+            Some(Notify::Shared(_, queue_watch)) => {
+                queue_watch.unsubscribe(subscriber);
+                if queue_watch.idle_since.is_some() && !queue_watch.timer_set {
+                    queue_watch.timer_set = true;
+                    let first = state.idle_due.is_empty();
+                    state.idle_due.push_back((Instant::now() + IDLE_KEPT, watch));
+                    if first {
+                        self.command(Command::Timer);
+                    }
+                }
+            }
+            Some(Notify::One(_)) => {
+                state.armed.remove(&watch);
+                self.command(Command::Stop(watch));
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn drop_if_idle(&self, state: &mut State, id: i64) {
+        self.drop_if(state, id, |queue_watch| queue_watch.idle_since.is_some());
+    }
+
+    pub(super) fn drop_if(&self, state: &mut State, id: i64, due: impl Fn(&QueueWatch) -> bool) {
+        if !state.queue_watch(id).is_some_and(|queue_watch| due(queue_watch)) {
+            return;
+        }
+        if let Some(Armed::Waiters(waiters)) = state.armed.remove(&id) {
+            state.end(id, waiters.notify);
+            self.command(Command::Stop(id));
+        }
+    }
+
+    // A failed send: the task has ended with the client, and all waits with it.
+    pub(super) fn command(&self, command: Command) {
+        let _ = self.commands.send(command);
+    }
+}
+
+impl fmt::Debug for Watches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state.lock();
+        f.debug_struct("Watches").field("armed", &state.armed.len()).field("own", &state.own.len()).finish()
+    }
+}

@@ -1,0 +1,17 @@
+//! Chaos over a server that is killed and started again, and stands still, at random.
+
+use latchwork_conformance::order::SoakKind;
+use latchwork_conformance::server_faults::{chaos_beside, restarts_and_stalls};
+use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_conformance::testbeds::etcd_testbed;
+use tokio::runtime::Runtime;
+
+#[test]
+fn nobody_holds_beside_another_while_the_server_is_killed_and_stands_still() {
+    let runtime = Runtime::new().unwrap();
+    let options = Options::new().own();
+    let server = runtime.block_on(Server::start(Kind::Etcd, options)).unwrap();
+    let testbed = etcd_testbed(Server::at(Kind::Etcd, server.url(), server.clocks())).unwrap();
+    let faults = |lasts| restarts_and_stalls(&server, lasts);
+    chaos_beside(testbed, SoakKind::ReadWrite, &runtime, faults).unwrap();
+}

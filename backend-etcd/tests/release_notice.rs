@@ -1,0 +1,352 @@
+//! Release notices far from the head of a mutex' queue: a node that leaves notifies its successor,
+//! and no other.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{client, etcdctl, field, join, keys, proxied, revision, server, soon, still_waits, wait};
+use latchwork_conformance::proxy::{Direction, Event, Proxy};
+use latchwork_conformance::servers::Server;
+use latchwork_core::contracts::Node;
+use latchwork_core::decide::Claim;
+use latchwork_core::{Coordinator, ErrorKind, Kind, LostReason};
+use tokio::task::JoinHandle;
+
+/// So many nodes watch the queue: one that joins behind them and one more is far from its head.
+const NEAR: usize = 17;
+const NODES: &str = "latchwork/mutex/a/";
+/// A part of the key of every inbox.
+const INBOX: &str = "/next/";
+
+type Waiting = JoinHandle<latchwork_core::Result<()>>;
+
+/// A queue of other nodes, and a client that has waited far from its head, so that it watches its
+/// inboxes.
+struct Crowd {
+    server: Server,
+    proxy: Proxy,
+    others: Coordinator,
+    client: Coordinator,
+    /// In the order of the queue. All of them joined far from the head.
+    ahead: Vec<Arc<dyn Node>>,
+}
+
+impl Crowd {
+    async fn new(ahead: usize) -> Self {
+        let server = server().await;
+        let others = client(&server, "").await;
+        let (proxy, client) = proxied(&server, "").await;
+        let (mut near, mut far) = (Vec::new(), Vec::new());
+        for _ in 0..NEAR {
+            near.push(place(&others).await);
+        }
+        for _ in 0..ahead {
+            far.push(place(&others).await);
+        }
+        let crowd = Self { server, proxy, others, client, ahead: far };
+        let (mut watches, mut lists) = (crowd.asks(INBOX), crowd.lists());
+        let node = place(&crowd.client).await;
+        let waiting = wait(&node);
+        soon(watches.fired()).await.unwrap();
+        // The watch misses notices from before its start, so the client lists.
+        soon(lists.fired()).await.unwrap();
+        gives_up(node, waiting).await;
+        for node in near {
+            node.leave().await.unwrap();
+        }
+        crowd
+    }
+
+    /// Takes and releases so many locks elsewhere, which raises the server's revision.
+    async fn others_go_on(&self, times: usize) {
+        let elsewhere = self.others.mutex("elsewhere").unwrap();
+        for _ in 0..times {
+            let _ = elsewhere.acquire().await.unwrap().release().await.unwrap();
+        }
+    }
+
+    /// The client joins and waits.
+    async fn waits(&self) -> (Arc<dyn Node>, Waiting) {
+        let node = place(&self.client).await;
+        let mut waiting = wait(&node);
+        still_waits(&mut waiting).await;
+        (node, waiting)
+    }
+
+    /// Fires when a waiter of the client lists the queue.
+    fn lists(&self) -> Event {
+        // The end of the range of all keys with the prefix, by create revision descending.
+        let (end, descending) = (b"latchwork/mutex/a0", [0x28, 2, 0x30, 2]);
+        self.proxy.request(move |chunk| {
+            let ends = chunk.windows(end.len()).enumerate().filter(|(_, window)| window == end);
+            let mut options = ends.map(|(at, _)| chunk[at + end.len()..].iter().take(12));
+            options.any(|options| {
+                let options: Vec<u8> = options.copied().collect();
+                options.windows(descending.len()).any(|window| window == descending)
+            })
+        })
+    }
+
+    /// Fires when the client sends a request about a key.
+    fn asks(&self, key: &'static str) -> Event {
+        self.proxy.request(move |chunk| contains(chunk, key))
+    }
+
+    /// Delivers the departure and its release notice to the client at once. The server sends them
+    /// one after the other, and on a machine that stands still in between the client would list, as
+    /// it should.
+    async fn delivers_at_once(&self, release: impl Future<Output = ()>) {
+        let event = |prefix: &'static str| self.proxy.reply(move |chunk| contains(chunk, prefix));
+        let (mut departed, mut notice) = (event(NODES), event(INBOX));
+        self.proxy.hold(Direction::ToClient);
+        let then = async {
+            for event in [&mut departed, &mut notice] {
+                soon(event.fired()).await.unwrap();
+            }
+            self.proxy.resume();
+        };
+        tokio::join!(release, then);
+    }
+
+    /// All nodes ahead but the last hold in turn.
+    async fn all_but_the_last(&mut self) -> Arc<dyn Node> {
+        let last = self.ahead.pop().unwrap();
+        for node in self.ahead.drain(..) {
+            hold(&node).await;
+        }
+        last
+    }
+
+    /// All nodes ahead hold in turn, and then the client's waiter, which has not listed the queue
+    /// for it.
+    async fn admits_without_a_listing(mut self, node: Arc<dyn Node>, mut waiting: Waiting) {
+        let lists = self.lists();
+        let last = self.all_but_the_last().await;
+        still_waits(&mut waiting).await;
+        self.delivers_at_once(hold(&last)).await;
+        soon(waiting).await.unwrap().unwrap();
+        assert!(!lists.has_fired(), "it listed the queue");
+        node.leave().await.unwrap();
+        self.end().await;
+    }
+
+    async fn end(self) {
+        assert_eq!(keys(&self.server, "latchwork/mutex/").await, [""; 0]);
+        for client in [self.others, self.client] {
+            client.close().await.unwrap();
+        }
+        assert_eq!(keys(&self.server, "latchwork/").await, [""; 0]);
+    }
+}
+
+fn contains(chunk: &[u8], text: &str) -> bool {
+    chunk.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+/// Joins the queue.
+async fn place(client: &Coordinator) -> Arc<dyn Node> {
+    join(client, Kind::Mutex, Claim::Exclusive, None).await.1
+}
+
+async fn gives_up(node: Arc<dyn Node>, waiting: Waiting) {
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    node.leave().await.unwrap();
+}
+
+/// Waits for its admission, and leaves.
+async fn hold(node: &Arc<dyn Node>) {
+    soon(node.admitted()).await.unwrap();
+    node.leave().await.unwrap();
+}
+
+/// The inbox of the node that joined last, and its create revision.
+async fn last_inbox(server: &Server) -> (String, u64) {
+    let node = first_node(server, "DESCEND").await;
+    let created = field(server, &node, "CreateRevision").await.unwrap();
+    let (lease, id) = node.strip_prefix(NODES).unwrap().split_once('-').unwrap();
+    (format!("latchwork/client/{lease}{INBOX}{id}"), created)
+}
+
+#[tokio::test]
+async fn the_next_node_is_notified_and_does_not_list() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    let (next, mut waiting_too) = crowd.waits().await;
+    let lists = crowd.lists();
+    let last = crowd.all_but_the_last().await;
+    still_waits(&mut waiting).await;
+    crowd.delivers_at_once(hold(&last)).await;
+    soon(waiting).await.unwrap().unwrap();
+    still_waits(&mut waiting_too).await;
+    crowd.delivers_at_once(async { _ = node.leave().await.unwrap() }).await;
+    soon(waiting_too).await.unwrap().unwrap();
+    assert!(!lists.has_fired(), "one of them listed the queue");
+    next.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// Its successor lists once. Releases after that admit as before.
+#[tokio::test]
+async fn a_node_that_gives_up_costs_one_listing_and_delays_nobody() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    let mut lists = crowd.lists();
+    crowd.ahead.pop().unwrap().leave().await.unwrap();
+    soon(lists.fired()).await.unwrap();
+    // A node in the middle gives up too, which concerns its own successor alone.
+    crowd.ahead.remove(3).leave().await.unwrap();
+    still_waits(&mut waiting).await;
+    crowd.admits_without_a_listing(node, waiting).await;
+}
+
+/// The server serves a new watch late. The holder finds its successor all the same.
+#[tokio::test]
+async fn a_node_that_gives_up_at_once_delays_nobody() {
+    let mut crowd = Crowd::new(20).await;
+    let leaves = crowd.ahead.pop().unwrap();
+    let notice = crowd.proxy.reply(|chunk| contains(chunk, INBOX));
+    let node = place(&crowd.client).await;
+    leaves.leave().await.unwrap();
+    let waiting = wait(&node);
+    for node in crowd.ahead.drain(..) {
+        hold(&node).await;
+    }
+    soon(waiting).await.unwrap().unwrap();
+    assert!(notice.has_fired(), "there was no release notice");
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// The nodes behind the last one that watches the queue may rely on its notice alone.
+#[tokio::test]
+async fn the_last_node_that_watches_the_queue_notifies_when_it_gives_up() {
+    let crowd = Crowd::new(0).await;
+    let mut near = Vec::new();
+    for _ in 0..NEAR {
+        near.push(place(&crowd.others).await);
+    }
+    let (node, mut waiting) = crowd.waits().await;
+    let inbox = last_inbox(&crowd.server).await.0;
+    let mut lists = crowd.lists();
+    near.pop().unwrap().leave().await.unwrap();
+    soon(lists.fired()).await.unwrap();
+    let notice = etcdctl(&crowd.server, &["get", "--print-value-only", &inbox]).await;
+    assert!(notice.contains("look"), "{notice:?}");
+    still_waits(&mut waiting).await;
+    for node in near {
+        hold(&node).await;
+    }
+    soon(waiting).await.unwrap().unwrap();
+    node.leave().await.unwrap();
+    assert_eq!(keys(&crowd.server, &inbox).await, [""; 0], "the notice goes with the node");
+    crowd.end().await;
+}
+
+/// A hold whose node somebody else has removed writes no notice that admits, nor does a waiter that
+/// gives up.
+#[tokio::test]
+async fn a_node_that_was_not_admitted_admits_nobody() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    let first = crowd.ahead.remove(0);
+    soon(first.admitted()).await.unwrap();
+    etcdctl(&crowd.server, &["del", &first_node(&crowd.server, "ASCEND").await]).await;
+    assert_eq!(soon(first.state().until_lost()).await, LostReason::Revoked);
+    first.leave().await.unwrap();
+    let second = crowd.ahead.remove(0);
+    soon(second.admitted()).await.unwrap();
+    for gives_up in crowd.ahead.drain(..) {
+        gives_up.leave().await.unwrap();
+    }
+    still_waits(&mut waiting).await;
+    second.leave().await.unwrap();
+    soon(waiting).await.unwrap().unwrap();
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// It lists long after its join, when the server has compacted the history since.
+#[tokio::test]
+async fn a_waiter_that_reconnects_is_notified_all_the_same() {
+    let crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    crowd.others_go_on(20).await;
+    etcdctl(&crowd.server, &["compact", &revision(&crowd.server).await.to_string()]).await;
+    let (mut lists, mut watches) = (crowd.lists(), crowd.asks(INBOX));
+    crowd.proxy.sever();
+    soon(lists.fired()).await.unwrap();
+    soon(watches.fired()).await.unwrap();
+    still_waits(&mut waiting).await;
+    crowd.admits_without_a_listing(node, waiting).await;
+}
+
+/// A node that is gone gets no notice, and its successor is admitted.
+#[tokio::test]
+async fn a_removed_waiter_is_not_admitted() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, waiting) = crowd.waits().await;
+    let own = first_node(&crowd.server, "DESCEND").await;
+    let last = crowd.all_but_the_last().await;
+    etcdctl(&crowd.server, &["del", &own]).await;
+    hold(&last).await;
+    let ended = soon(waiting).await.unwrap();
+    assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Lost { reason: LostReason::Revoked });
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// Any program that may write below the namespace can forge a notice. The check behind the
+/// admission finds out.
+#[tokio::test]
+async fn a_forged_notice_ends_the_hold_that_it_began() {
+    let mut crowd = Crowd::new(20).await;
+    let first = crowd.ahead.remove(0);
+    soon(first.admitted()).await.unwrap();
+    let (node, waiting) = crowd.waits().await;
+    let (inbox, created) = last_inbox(&crowd.server).await;
+    let forged = format!(r#"{{"to":{created},"word":"next","behind":[]}}"#);
+    etcdctl(&crowd.server, &["put", &inbox, &forged]).await;
+    soon(waiting).await.unwrap().unwrap();
+    assert_eq!(soon(node.state().until_lost()).await, LostReason::Revoked);
+    assert!(first.state().lost().is_none());
+    node.leave().await.unwrap();
+    first.leave().await.unwrap();
+    let last = crowd.all_but_the_last().await;
+    hold(&last).await;
+    etcdctl(&crowd.server, &["del", &inbox]).await;
+    crowd.end().await;
+}
+
+/// A text that is no notice, or is for another node, admits nobody.
+#[tokio::test]
+async fn a_text_that_is_no_notice_for_this_node_admits_nobody() {
+    let mut crowd = Crowd::new(20).await;
+    let (node, mut waiting) = crowd.waits().await;
+    let (inbox, created) = last_inbox(&crowd.server).await;
+    for text in [
+        String::new(),
+        "1 2".to_owned(),
+        format!(r#"{{"to":{},"word":"next","behind":[]}}"#, created - 1),
+        format!(r#"{{"to":{created},"word":"look","behind":[]}}"#),
+        format!(r#"{{"to":{created},"word":"next"}}"#),
+    ] {
+        let mut lists = crowd.lists();
+        etcdctl(&crowd.server, &["put", &inbox, &text]).await;
+        soon(lists.fired()).await.unwrap();
+        still_waits(&mut waiting).await;
+    }
+    let last = crowd.all_but_the_last().await;
+    hold(&last).await;
+    soon(waiting).await.unwrap().unwrap();
+    node.leave().await.unwrap();
+    crowd.end().await;
+}
+
+/// The first key of the queue, in this order of creation.
+async fn first_node(server: &Server, order: &str) -> String {
+    let order = format!("--order={order}");
+    let first = ["get", "--prefix", "--keys-only", "--limit=1", "--sort-by=CREATE", &order, NODES];
+    etcdctl(server, &first).await.trim().to_owned()
+}

@@ -1,0 +1,52 @@
+//! The suite against clients without the fast path: the plain protocol passes it alone. The short
+//! tier plays the short cases about queues that may run beside each other; the long tier plays all.
+
+use std::process::ExitCode;
+
+use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_conformance::testbed::Testbed;
+use latchwork_conformance::testbeds::{ServerTestbed, etcd_testbed};
+use latchwork_conformance::{Adapter, Case, cases, contender_main, run};
+use libtest_mimic::Arguments;
+use tokio::runtime::Runtime;
+
+/// Cases with hundreds of waits, each of which takes up to the server's 100 ms sync without the
+/// fast path. They get the time of the long tier, and belong to it.
+const SLOW: [&str; 1] = ["node_cancel_every_future_at_every_await_point"];
+
+/// The clauses of the short tier's cases begin so.
+const ABOUT_QUEUES: [&str; 4] = ["NODE-", "MUTEX-", "RWLOCK-", "SEMAPHORE-"];
+
+/// What lasts, in names of cases: left to the long tier.
+const LASTING: [&str; 2] = ["under_chaos", "ten_thousand"];
+
+fn main() -> ExitCode {
+    let connector = latchwork_etcd::connector_without_fast_path();
+    if let Some(code) = contender_main(std::slice::from_ref(&connector)) {
+        return code;
+    }
+    let runtime = Runtime::new().expect("a runtime starts");
+    let server = runtime.block_on(Server::start(Kind::Etcd, Options::new().own()));
+    let server = server.unwrap_or_else(|error| panic!("{error}"));
+    let mut testbed = etcd_testbed(server).unwrap_or_else(|error| panic!("{error}"));
+    (testbed.name, testbed.connector) = ("etcd without the fast path", connector);
+    let testbed: &'static ServerTestbed = Box::leak(Box::new(testbed));
+    let (conclusion, _) = run(Arguments::from_args(), testbed, chosen());
+    runtime.block_on(testbed.close());
+    conclusion.exit_code()
+}
+
+fn chosen() -> Vec<Case> {
+    let mut cases = cases::all();
+    for name in SLOW {
+        let case = cases.iter_mut().find(|case| case.name == name);
+        case.unwrap_or_else(|| panic!("{name} is no case of the suite")).long = true;
+    }
+    let is_short = |case: &Case| {
+        let about_queues = ABOUT_QUEUES.iter().any(|clause| case.clause.starts_with(clause));
+        let lasts = LASTING.iter().any(|part| case.name.contains(part));
+        about_queues && !lasts && case.adapter == Adapter::Mutex && !case.alone && !case.long
+    };
+    cases.retain(|case| cases::is_long() || is_short(case));
+    cases
+}

@@ -1,0 +1,138 @@
+//! From a [`Config`] to a client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::Backend;
+use latchwork_core::support::{Backoff, connect_within};
+use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Eviction, Result};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::backend::RedisBackend;
+use crate::client::Client;
+use crate::config::Settings;
+use crate::driver::Driver;
+use crate::error::Failure;
+use crate::layout::QueueKeys;
+use crate::lease::ClientLease;
+use crate::probe::{self, Stranger};
+use crate::renewal;
+use crate::watch::{Inbox, recheck};
+
+/// The pause before a server that is still loading is asked again, without jitter.
+const LOADING_PAUSE: Duration = Duration::from_millis(50);
+
+/// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RedisConnector;
+
+/// The connector, for a list of connectors.
+pub fn connector() -> Arc<dyn Connector> {
+    Arc::new(RedisConnector)
+}
+
+#[async_trait]
+impl Connector for RedisConnector {
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    fn validate(&self, config: &Config) -> Result<()> {
+        Settings::of(config).map(|_| ())
+    }
+
+    fn check(&self, _config: &Config, queue: &Address) -> Result<()> {
+        QueueKeys::of(queue).map(drop)
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        let connecting = open(Settings::of(config)?);
+        Ok(Arc::new(connect_within(config.connect_timeout, "Redis", &config.hosts, connecting).await?))
+    }
+}
+
+/// Opens a client and starts its tasks, which end with it.
+async fn open(settings: Settings) -> Result<RedisBackend> {
+    let clock = Clock::system();
+    let inbox = Arc::new(Inbox::new(clock.clone(), settings.inbox.clone()));
+    let reconnected = Arc::new(Notify::new());
+    let (driver, eviction) = connected(&settings, &clock, &inbox, &reconnected).await?;
+    warn_of(eviction);
+    let sent = match driver.ping(settings.request_timeout).await {
+        Ok(sent) => sent,
+        Err(error) => return Err(explain(&settings, Failure::said(error)).await),
+    };
+    let lease = ClientLease::new(clock.clone(), settings.ttl, sent);
+    let client = Arc::new(Client::new(driver, clock, inbox, lease, &settings));
+    tokio::spawn(renewal::renew_always(Arc::downgrade(&client), reconnected));
+    tokio::spawn(renewal::suspend_on_loss(Arc::downgrade(&client), client.driver.losses()));
+    tokio::spawn(recheck::run(Arc::downgrade(&client)));
+    Ok(RedisBackend::new(client, eviction))
+}
+
+/// Connects, and waits for a server that is still loading its data.
+async fn connected(
+    settings: &Settings,
+    clock: &Clock,
+    inbox: &Arc<Inbox>,
+    reconnected: &Arc<Notify>,
+) -> Result<(Driver, Eviction)> {
+    let until = Instant::now() + settings.connect_timeout;
+    let mut pauses = Backoff::new(LOADING_PAUSE, LOADING_PAUSE);
+    loop {
+        let delivered = Arc::clone(inbox);
+        let on_message = Arc::new(move |message: &[u8]| delivered.deliver(message));
+        let connecting =
+            Driver::connect(settings.clone(), clock.clone(), on_message, Arc::clone(reconnected));
+        let failure = match connecting.await {
+            Ok(connected) => return Ok(connected),
+            Err(failure) => failure,
+        };
+        let is_loading = failure.answered && *failure.error.kind() == ErrorKind::Unavailable;
+        let pause = pauses.next();
+        // At the end of the time the caller gets the server's own words.
+        if !is_loading || Instant::now() + 2 * pause >= until {
+            return Err(explain(settings, failure).await);
+        }
+        tracing::debug!(error = %failure.error, "the server is not ready yet");
+        tokio::time::sleep(pause).await;
+    }
+}
+
+fn warn_of(eviction: Eviction) {
+    match eviction {
+        Eviction::Never => {}
+        Eviction::Possible => tracing::warn!(
+            "this server may evict locks when its memory is full; set maxmemory-policy noeviction"
+        ),
+        Eviction::Unknown => {
+            tracing::warn!("INFO is forbidden: unknown whether this server evicts locks, or is a replica");
+        }
+    }
+}
+
+/// The error of a failed connect, which names another kind of server at the address.
+async fn explain(settings: &Settings, failure: Failure) -> Error {
+    let at = settings.address();
+    let seen = match failure.answered {
+        true => None,
+        false => probe::stranger(&settings.host, settings.port).await,
+    };
+    match (seen, failure.error.kind()) {
+        (Some(Stranger::Named(saw)), _) => {
+            Error::new(ErrorKind::WrongServer { expected: "redis", saw }, at).because(failure.error)
+        }
+        (Some(Stranger::HangsUp), _) => {
+            let what = format!(
+                "{at} hangs up: it is no Redis, or wants TLS (not supported yet), or is a proxy whose Redis is down"
+            );
+            Error::new(ErrorKind::Unavailable, what).because(failure.error)
+        }
+        (None, ErrorKind::Unavailable | ErrorKind::Unknown) => {
+            Error::new(ErrorKind::Unavailable, format!("no Redis answers at {at}")).because(failure.error)
+        }
+        (None, _) => failure.error,
+    }
+}

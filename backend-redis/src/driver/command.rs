@@ -1,0 +1,48 @@
+//! Script calls and replies, in the client crate's types.
+
+use std::sync::LazyLock;
+
+use redis::{Cmd, Value};
+
+use crate::scripts::{self, Call, Reply, Script};
+
+/// A call by the script's hash.
+pub(crate) fn by_hash(call: &Call) -> Cmd {
+    invocation("EVALSHA", sha1(call.script), call)
+}
+
+/// A call with the script's text, for a server that does not know the script.
+pub(crate) fn by_text(call: &Call) -> Cmd {
+    invocation("EVAL", call.script.text(), call)
+}
+
+fn invocation(how: &str, script: &str, Call { keys, args, .. }: &Call) -> Cmd {
+    let mut command =
+        Cmd::with_capacity(4 + keys.len() + args.len(), script.len() + keys.size() + args.size() + 32);
+    command.arg(how).arg(script).arg(keys.len());
+    keys.iter().chain(args.iter()).for_each(|word| {
+        command.arg(word);
+    });
+    command
+}
+
+/// The name under which the server keeps a script.
+pub(crate) fn sha1(script: &Script) -> &'static str {
+    static HASHES: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| {
+        let hash = |script: &&'static Script| redis::Script::new(script.text()).get_hash().to_owned();
+        scripts::ALL.iter().map(|script| (script.name, hash(script))).collect()
+    });
+    let found = HASHES.iter().find(|(name, _)| *name == script.name);
+    found.map_or("", |(_, hash)| hash)
+}
+
+pub(crate) fn reply(value: Value) -> Reply {
+    match value {
+        Value::Int(value) => Reply::Int(value),
+        Value::BulkString(text) => Reply::Text(text),
+        Value::SimpleString(text) => Reply::Text(text.into_bytes()),
+        Value::Okay => Reply::Text(b"OK".to_vec()),
+        Value::Array(values) => Reply::List(values.into_iter().map(reply).collect()),
+        _ => Reply::Nil,
+    }
+}

@@ -1,0 +1,214 @@
+//! Requests, on whichever connection stands.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use latchwork_core::decide::renewal_period;
+use latchwork_core::{Clock, Error, ErrorKind, Eviction, Moment, Result};
+use redis::{Cmd, Value};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::command::{by_hash, by_text, reply};
+use super::dial::{Dialler, OnMessage};
+use super::incarnation::Incarnation;
+use super::link::{Link, Losses, Wire, take_down};
+use super::silence::Silence;
+use crate::config::Settings;
+use crate::error::{Failure, closed, given_up};
+use crate::layout::life;
+use crate::scripts::{Call, Reply};
+
+/// A connection that is replaced as long as the driver lives.
+pub(crate) struct Driver {
+    clock: Clock,
+    link: Arc<watch::Sender<Link>>,
+    // Host and port.
+    address: String,
+    inbox: String,
+    // The last argument of every script.
+    life: String,
+    silence: Silence,
+    incarnation: Arc<Incarnation>,
+}
+
+impl Driver {
+    /// Dials, and answers whether the server evicts locks. From then on a broken connection is
+    /// replaced, and `reconnected` is notified each time.
+    pub(crate) async fn connect(
+        settings: Settings,
+        clock: Clock,
+        on_message: OnMessage,
+        reconnected: Arc<Notify>,
+    ) -> std::result::Result<(Self, Eviction), Failure> {
+        let link = Arc::new(watch::Sender::new(Link::Down(closed())));
+        let (address, inbox) = (settings.address(), settings.inbox.clone());
+        let life = life(settings.remember, settings.ttl).to_string();
+        // As long as one unanswered renewal takes: there is time for another, on a new connection.
+        let patience = settings.request_timeout.min(renewal_period(settings.ttl));
+        let incarnation = Arc::new(Incarnation::new());
+        let dialler = Dialler {
+            settings,
+            clock: clock.clone(),
+            incarnation: Arc::clone(&incarnation),
+            link: Arc::downgrade(&link),
+            on_message,
+        };
+        let (wire, eviction) = dialler.dial(0, Duration::MAX).await?;
+        link.send_replace(Link::Up(wire));
+        tokio::spawn(dialler.keep_dialling(link.subscribe(), reconnected));
+        let silence = Silence::new(patience, clock.now());
+        Ok((Self { clock, link, address, inbox, life, silence, incarnation }, eviction))
+    }
+
+    /// Runs a script, and answers when it was sent: what the reply proves counts from there.
+    ///
+    /// # Errors
+    /// `Unavailable` when it surely was not carried out, `Unknown` when it may have been, `Closed`,
+    /// or the server's own error.
+    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
+        let mut command = by_hash(call);
+        command.arg(&self.life);
+        self.request(&command, Some(call), within).await
+    }
+
+    /// Runs scripts in one burst: one answer each.
+    pub(crate) async fn run_all<'a>(
+        &self,
+        calls: impl IntoIterator<Item = &'a Call>,
+        within: Duration,
+    ) -> Vec<Result<(Moment, Reply)>> {
+        join_all(calls.into_iter().map(|call| self.run(call, within))).await
+    }
+
+    /// Since when the server is the present one; `Moment::PAST` for the first.
+    pub(crate) fn incarnation_since(&self) -> Moment {
+        self.incarnation.since()
+    }
+
+    pub(crate) fn losses(&self) -> Losses {
+        Losses::of(self.link.subscribe())
+    }
+
+    /// Asks whether the server answers.
+    pub(crate) async fn ping(&self, within: Duration) -> Result<Moment> {
+        let mut command = Cmd::new();
+        command.arg("PING");
+        self.request(&command, None, within).await.map(|(sent, _)| sent)
+    }
+
+    /// Unsubscribes and disconnects.
+    pub(crate) async fn close(&self, within: Duration) {
+        if let Some(mut wire) = self.up_now() {
+            let answer = timeout(within, wire.connection.unsubscribe(&self.inbox)).await;
+            // A disconnect unsubscribes too.
+            tracing::trace!(?answer, "unsubscribed");
+        }
+        self.cut();
+    }
+
+    /// Disconnects, and sends nothing more.
+    pub(crate) fn cut(&self) {
+        self.link.send_replace(Link::Closed);
+    }
+
+    async fn request(&self, command: &Cmd, call: Option<&Call>, within: Duration) -> Result<(Moment, Reply)> {
+        // Before the bound is set: a request that times out counts with its whole time as silence.
+        let asked = self.clock.now();
+        let mut sent = asked;
+        let name = call.map_or("PING", |call| call.script.name);
+        let tried = |error: Error| error.tried(name, &self.address, self.clock.now().since(asked));
+        let until = Instant::now() + within;
+        let mut wire = match self.up_now() {
+            Some(wire) => wire,
+            None => {
+                let Ok(wire) = timeout_at(until, self.up()).await else {
+                    return Err(tried(self.not_connected()));
+                };
+                sent = self.clock.now();
+                wire?
+            }
+        };
+        let mut answer = self.answer(&mut wire, command, until).await;
+        if let (Err(failure), Some(call)) = (&answer, call)
+            && failure.noscript
+        {
+            // A flushed or a new server. The text goes with the call, which costs one more trip and
+            // no third.
+            let mut command = by_text(call);
+            command.arg(&self.life);
+            sent = self.clock.now();
+            self.silence.end(sent);
+            answer = self.answer(&mut wire, &command, until).await;
+        }
+        match answer {
+            Ok(value) => {
+                self.silence.end(self.clock.now());
+                Ok((sent, reply(value)))
+            }
+            Err(failure) => {
+                let error = tried(failure.error);
+                let is_silent =
+                    || failure.timed_out && self.silence.is_too_long(sent, within, self.clock.now());
+                if failure.redial || is_silent() {
+                    take_down(&self.link, wire.generation, &error);
+                }
+                tracing::debug!(%error, request = name, "a request failed");
+                Err(error)
+            }
+        }
+    }
+
+    /// The answer, unless the connection is given up first: the next one is asked at once, and not
+    /// when this request's time is over.
+    async fn answer(
+        &self,
+        wire: &mut Wire,
+        command: &Cmd,
+        until: Instant,
+    ) -> std::result::Result<Value, Failure> {
+        let (mut link, generation) = (self.link.subscribe(), wire.generation);
+        tokio::select! {
+            biased;
+            answer = wire.answer(command, until) => answer,
+            down = link.wait_for(|link| !link.is_up(generation)) => {
+                // No reason where the driver itself has ended.
+                Err(given_up(down.ok().and_then(|link| link.why())))
+            }
+        }
+    }
+
+    /// With the reason that dialling has met: waiting does not help when the server is a replica
+    /// now.
+    fn not_connected(&self) -> Error {
+        Error::new(ErrorKind::Unavailable, "not connected").because_of(self.link.borrow().why())
+    }
+
+    fn up_now(&self) -> Option<Wire> {
+        match &*self.link.borrow() {
+            Link::Up(wire) => Some(wire.clone()),
+            _ => None,
+        }
+    }
+
+    async fn up(&self) -> Result<Wire> {
+        let mut link = self.link.subscribe();
+        match link.wait_for(|link| !matches!(link, Link::Down(_))).await.as_deref() {
+            Ok(Link::Up(wire)) => Ok(wire.clone()),
+            _ => Err(Error::closed()),
+        }
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let link = match &*self.link.borrow() {
+            Link::Up(_) => "up",
+            Link::Down(_) => "down",
+            Link::Closed => "closed",
+        };
+        f.debug_struct("Driver").field("inbox", &self.inbox).field("link", &link).finish()
+    }
+}

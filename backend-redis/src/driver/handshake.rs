@@ -1,0 +1,105 @@
+//! What a new connection must show before it is used: the server, the scripts, the inbox, the
+//! permissions.
+
+use latchwork_core::{Error, ErrorKind, Eviction};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{RedisResult, Value};
+
+use super::command::{by_hash, by_text, reply, sha1};
+use super::info;
+use crate::config::Settings;
+use crate::error::{Failure, from_redis};
+use crate::scripts;
+
+type Result<T> = std::result::Result<T, Failure>;
+
+/// Prepares and checks a connection, `first` of its driver or a later one. Answers the server's run
+/// id, and whether the server evicts locks.
+pub(super) async fn handshake(
+    connection: &mut MultiplexedConnection,
+    settings: &Settings,
+    first: bool,
+) -> Result<(Option<String>, Eviction)> {
+    let mut name = redis::cmd("CLIENT");
+    name.arg("SETNAME").arg(&settings.client_name);
+    if let Err(error) = name.exec_async(connection).await {
+        tracing::debug!(%error, "the connection has no name");
+    }
+    let info = read_info(connection, first || settings.strict).await?;
+    // Before any write: a replica refuses that without a reason.
+    let eviction = info::judge(info.as_deref(), settings.strict).map_err(Failure::said)?;
+    load_missing(connection).await.map_err(unsent)?;
+    // Answered after the server's Subscribe push: from here on no message is lost.
+    let subscribed = connection.subscribe(&settings.inbox).await;
+    subscribed.map_err(|error| name_forbidden(unsent(error), "SUBSCRIBE"))?;
+    selftest(connection, settings, first).await?;
+    Ok((info.as_deref().and_then(info::run_id), eviction))
+}
+
+fn unsent(error: redis::RedisError) -> Failure {
+    from_redis(error, false)
+}
+
+/// INFO; `None` when the server forbids it. The whole of it costs the server as much as twenty
+/// joins, most of that for its memory, so a later connection reads two sections. (Redis 6.2 takes
+/// one per request.)
+async fn read_info(connection: &mut MultiplexedConnection, whole: bool) -> Result<Option<String>> {
+    let sections: &[Option<&str>] = if whole { &[None] } else { &[Some("server"), Some("replication")] };
+    let mut info = Some(String::new());
+    for section in sections {
+        match redis::cmd("INFO").arg(section).query_async::<String>(connection).await {
+            Ok(text) => info.iter_mut().for_each(|info| info.push_str(&text)),
+            Err(error) if error.code() == Some("NOPERM") => info = None,
+            Err(error) => return Err(unsent(error)),
+        }
+    }
+    Ok(info)
+}
+
+/// Loads the scripts of every hold, so that no join, leave or renewal takes a second trip. A
+/// missing other script is sent with its first call. The server mostly knows them all, and this is
+/// one small request.
+async fn load_missing(connection: &mut MultiplexedConnection) -> RedisResult<()> {
+    let mut exists = redis::cmd("SCRIPT");
+    exists.arg("EXISTS");
+    scripts::LOADED.iter().for_each(|script| {
+        exists.arg(sha1(script));
+    });
+    let known: Vec<bool> = exists.query_async(connection).await?;
+    for (script, _) in scripts::LOADED.iter().zip(known).filter(|(_, known)| !known) {
+        redis::cmd("SCRIPT").arg("LOAD").arg(script.text()).exec_async(connection).await?;
+    }
+    Ok(())
+}
+
+/// Uses every command of the scripts once. The first connection tries both ways of a call, by hash
+/// and by text; on a later one, one way shows whether keys and channels are still allowed.
+async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, first: bool) -> Result<()> {
+    let call = scripts::selftest(settings.scratch.clone(), &settings.inbox);
+    for (how, command) in [("EVALSHA", by_hash(&call)), ("EVAL", by_text(&call))] {
+        let answer = connection.req_packed_command(&command).await.and_then(Value::extract_error);
+        let answer = match answer.map_err(unsent) {
+            // An unknown script may be called, and more was not asked.
+            Err(failure) if failure.noscript && how == "EVALSHA" => continue,
+            answer => answer.map_err(|failure| name_forbidden(failure, how))?,
+        };
+        if let Some((command, words)) = scripts::selftested(reply(answer)).map_err(Failure::said)? {
+            let error = redis::RedisError::from((redis::ErrorKind::Extension, "self-test", words));
+            return Err(name_forbidden(unsent(error), &command));
+        }
+        if !first {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Puts the forbidden command's name into the error.
+fn name_forbidden(failure: Failure, command: &str) -> Failure {
+    if !matches!(failure.error.kind(), ErrorKind::Forbidden { .. }) {
+        return failure;
+    }
+    let what = format!("{command} (needed on the keys and channels of the namespace)");
+    let words = failure.error.to_string();
+    Failure { error: Error::new(ErrorKind::Forbidden { what }, words), ..failure }
+}

@@ -1,0 +1,81 @@
+//! The state of the connection: up, down or closed.
+
+use latchwork_core::Error;
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Value};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::error::{Failure, from_redis, timed_out};
+
+pub(super) enum Link {
+    Up(Wire),
+    /// With the reason, which the last failed dialling replaces.
+    Down(Error),
+    Closed,
+}
+
+impl Link {
+    pub(super) fn is_up(&self, generation: u64) -> bool {
+        matches!(self, Link::Up(wire) if wire.generation == generation)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self, Link::Closed)
+    }
+
+    /// Why it is down.
+    pub(super) fn why(&self) -> Option<Error> {
+        match self {
+            Link::Down(why) => Some(why.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// The connection of this generation is useless. A newer one stays up.
+pub(super) fn take_down(link: &watch::Sender<Link>, generation: u64, why: &Error) {
+    link.send_if_modified(|link| {
+        let current = link.is_up(generation);
+        if current {
+            *link = Link::Down(why.clone());
+        }
+        current
+    });
+}
+
+/// A connection that stands.
+#[derive(Clone)]
+pub(super) struct Wire {
+    pub(super) generation: u64,
+    pub(super) connection: MultiplexedConnection,
+}
+
+impl Wire {
+    /// The client crate keeps the bound: a timer here would be a second one for each request.
+    pub(super) async fn answer(&mut self, command: &Cmd, until: Instant) -> Result<Value, Failure> {
+        self.connection.set_response_timeout(until.saturating_duration_since(Instant::now()));
+        let answer = self.connection.send_packed_command(command).await.and_then(Value::extract_error);
+        answer.map_err(|error| if error.is_timeout() { timed_out() } else { from_redis(error, true) })
+    }
+}
+
+/// The losses of a connection.
+pub(crate) struct Losses(watch::Receiver<Link>);
+
+impl Losses {
+    pub(super) fn of(link: watch::Receiver<Link>) -> Self {
+        Self(link)
+    }
+
+    /// Waits until the connection stands, and then until it is lost; `None` once the driver is
+    /// closed or dropped.
+    ///
+    /// # Cancel safety
+    /// None: a loss between two calls may be missed. Its task does nothing else.
+    pub(crate) async fn next(&mut self) -> Option<()> {
+        self.0.wait_for(|link| !matches!(link, Link::Down(_))).await.ok()?;
+        let closed = self.0.wait_for(|link| !matches!(link, Link::Up(_))).await.ok()?;
+        (!closed.is_closed()).then_some(())
+    }
+}

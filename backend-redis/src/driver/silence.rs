@@ -1,0 +1,40 @@
+//! Whether the server is silent. A server that answers other requests is merely slow; a connection
+//! that swallows everything must be dialled again.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use latchwork_core::Moment;
+
+#[derive(Debug)]
+pub(super) struct Silence {
+    // The silence after which another connection is tried.
+    patience: Duration,
+    // When the first request was sent that timed out since the last answer.
+    since: AtomicU64,
+    // When the last answer came.
+    answered: AtomicU64,
+}
+
+impl Silence {
+    pub(super) fn new(patience: Duration, now: Moment) -> Self {
+        let since = AtomicU64::new(Moment::NEVER.as_nanos());
+        Self { patience, since, answered: AtomicU64::new(now.as_nanos()) }
+    }
+
+    /// The server has answered.
+    pub(super) fn end(&self, now: Moment) {
+        self.answered.store(now.as_nanos(), Ordering::Relaxed);
+        self.since.store(Moment::NEVER.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// A request that was sent at `sent` and had `within` got no answer. Answers whether the
+    /// silence has lasted too long.
+    pub(super) fn is_too_long(&self, sent: Moment, within: Duration, now: Moment) -> bool {
+        let before = self.since.fetch_min(sent.as_nanos(), Ordering::Relaxed);
+        let since = Moment::from_nanos(before)
+            .min(sent)
+            .max(Moment::from_nanos(self.answered.load(Ordering::Relaxed)));
+        now.since(since) >= self.patience.min(within)
+    }
+}

@@ -1,0 +1,173 @@
+//! Cleanup: removing nodes that no caller removes.
+//!
+//! A node that is lost here may live on on the server, and our own next acquire would wait behind
+//! it for up to a TTL (LEASE-CLEAN-UP-AFTER-LOSS). At worst it runs out by itself. A close removes
+//! all nodes of the client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::contracts::{Close, NodeWriter};
+use latchwork_core::decide::queue::TOMBSTONE;
+use latchwork_core::support::{Backoff, SharedTask};
+use latchwork_core::{Error, ErrorKind, LostReason, Moment, Result};
+
+use crate::client::Client;
+use crate::scripts::{self, Call};
+use crate::watch::Attempt;
+
+/// Leaves in one burst: they cost the server what a few renewals do.
+const LEAVES: usize = 64;
+/// The shortest and the longest pause before a close repeats what was not confirmed, without
+/// jitter.
+const CLOSE_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
+
+/// Removes an attempt's node, by name and sequence number. While a join of it may still arrive: by
+/// name alone, with a tombstone for the late join (QUEUE-LEAVE-NAMES-NODE,
+/// QUEUE-TOMBSTONE-FOR-UNKNOWN-JOIN).
+pub(super) fn removal(attempt: &Attempt) -> Call {
+    match attempt.state() {
+        Some(state) if !attempt.repeated => {
+            scripts::leave(&attempt.queue, attempt.id, state.sequence(), None)
+        }
+        _ => scripts::abandon(&attempt.queue, attempt.id, TOMBSTONE, None),
+    }
+}
+
+/// Removes all lost nodes, beside the renewals of the others; `None` without any. One cleanup runs
+/// at a time, and a caller meanwhile gets that one to wait for.
+pub(crate) fn start(client: &Arc<Client>) -> Option<SharedTask<()>> {
+    client.cleanup.run_if(&client.runtime, || {
+        let is_lost = |attempt: &Arc<Attempt>| {
+            // A node that its own fixed end or a close has just ended is removed later.
+            let lost = |state: &NodeWriter| state.lost().is_some() && !state.lingers();
+            !attempt.is_leaving() && attempt.state().is_some_and(lost)
+        };
+        let lost: Vec<_> = client.inbox.all().into_iter().filter(is_lost).collect();
+        (!lost.is_empty()).then(|| until_closing(Arc::clone(client), lost))
+    })
+}
+
+/// Removes one node in the background.
+pub(crate) fn later(client: &Arc<Client>, attempt: &Arc<Attempt>) {
+    client.runtime.spawn(until_closing(Arc::clone(client), vec![Arc::clone(attempt)]));
+}
+
+/// A close does the rest.
+async fn until_closing(client: Arc<Client>, lost: Vec<Arc<Attempt>>) {
+    client.closing.run_until_cancelled(remove(&client, &lost)).await;
+}
+
+async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
+    for burst in lost.chunks(LEAVES) {
+        // Another cleanup may be removing some of them.
+        let burst: Vec<_> = burst.iter().filter(|attempt| attempt.begin_leave()).collect();
+        let calls: Vec<_> = burst.iter().map(|attempt| removal(attempt)).collect();
+        let answers = client.driver.run_all(&calls, client.renewal_bound()).await;
+        let (mut silent, mut answered) = (false, false);
+        for (attempt, answer) in burst.iter().zip(answers) {
+            match answer.and_then(|(_, reply)| scripts::was_there(reply)) {
+                Ok((_, flags)) => {
+                    answered = true;
+                    client.act_on(flags, &attempt.queue);
+                }
+                Err(error) if error.is_retryable() => {
+                    // The next round tries again, or the close.
+                    attempt.undo_leave();
+                    silent = true;
+                    continue;
+                }
+                Err(error) => tracing::debug!(%error, "a lost node was not removed; it runs out"),
+            }
+            client.forget(attempt);
+        }
+        if silent && !answered {
+            return;
+        }
+    }
+}
+
+/// Ends the client once; every caller gets the one answer.
+pub(crate) async fn close(client: &Arc<Client>, how: Close) -> Result<()> {
+    let begin = || {
+        client.closing.cancel();
+        if how == Close::Abrupt {
+            // From here on no task may send anything.
+            client.driver.cut();
+        }
+        // In the caller: the runtime that does the rest may stand still.
+        let attempts = end_holds(client, how);
+        let client = Arc::clone(client);
+        async move { end(&client, how, attempts).await }
+    };
+    client.closed.close(&client.runtime, client.request_timeout, begin).await
+}
+
+fn end_holds(client: &Client, how: Close) -> Vec<Arc<Attempt>> {
+    let attempts = client.inbox.all();
+    for attempt in &attempts {
+        attempt.begin_leave();
+        // A client that died does not know it: its holds are lost at their deadlines.
+        if let (Close::Orderly, Some(state)) = (how, attempt.state()) {
+            state.gone(LostReason::Closed);
+        }
+    }
+    attempts
+}
+
+async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result<()> {
+    let until = client.clock.now() + client.request_timeout;
+    let mut result = Ok(());
+    if how == Close::Orderly {
+        let now = client.clock.now();
+        let calls: Vec<_> = attempts.iter().filter_map(|attempt| removal_at_close(attempt, now)).collect();
+        if let Err(error) = confirm_all(client, &calls, until).await {
+            tracing::debug!(%error, "a node was not removed at close");
+            let what = "closed, but the server did not confirm every node: the rest runs out with its lease";
+            result = Err(Error::new(ErrorKind::Unavailable, what).because(error));
+        }
+        client.driver.close(until.since(client.clock.now())).await;
+    }
+    client.driver.cut();
+    client.lease.close();
+    result
+}
+
+/// Nothing for a node that its owner keeps for a while yet (`hold_at_least`). It is left to its
+/// expiry, which nothing puts off: no node outlives its client by more than a TTL.
+fn removal_at_close(attempt: &Attempt, now: Moment) -> Option<Call> {
+    let kept = attempt.state().is_some_and(|state| state.kept_until() > now);
+    (!kept).then(|| removal(attempt))
+}
+
+/// Runs removals until all are confirmed or the time is over: the connection may just have broken,
+/// or the server be on its way out. Reports a refusal rather than a missing answer.
+async fn confirm_all(client: &Client, calls: &[Call], until: Moment) -> Result<()> {
+    let (mut left, mut refused) = (calls.iter().collect::<Vec<_>>(), None);
+    // If this connection has fallen silent, half of the time is left for another one.
+    let most = client.renewal_bound().min(client.request_timeout / 2);
+    let mut pauses = Backoff::new(CLOSE_PAUSES.0, CLOSE_PAUSES.1);
+    loop {
+        let (mut again, mut unconfirmed) = (Vec::new(), None);
+        for burst in left.chunks(LEAVES) {
+            let time = until.since(client.clock.now()).min(most);
+            let answers = client.driver.run_all(burst.iter().copied(), time).await;
+            for (&call, answer) in burst.iter().zip(answers) {
+                match answer {
+                    Ok(_) => {}
+                    Err(error) if error.is_retryable() => {
+                        again.push(call);
+                        unconfirmed = Some(error);
+                    }
+                    Err(error) => refused = Some(error),
+                }
+            }
+        }
+        let time = until.since(client.clock.now());
+        if unconfirmed.is_none() || time.is_zero() {
+            return refused.or(unconfirmed).map_or(Ok(()), Err);
+        }
+        tokio::time::sleep(pauses.next().min(time)).await;
+        left = again;
+    }
+}

@@ -1,0 +1,121 @@
+//! Joining, and abandoning a join without an outcome.
+
+use std::sync::Arc;
+
+use latchwork_core::contracts::{Join, Joined, LeaseWriter, NodeWriter};
+use latchwork_core::decide::join_obsolete_at;
+use latchwork_core::decide::life::Residue;
+use latchwork_core::decide::queue::TOMBSTONE;
+use latchwork_core::{Error, LostReason, Moment, Result};
+
+use super::cleanup;
+use super::node::RedisNode;
+use super::wait::next_recheck;
+use crate::client::Client;
+use crate::layout::QueueKeys;
+use crate::scripts::{self, JoinAnswer};
+use crate::watch::Attempt;
+
+pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
+    let queue = QueueKeys::of(&join.queue)?;
+    queue.check(join.claim)?;
+    if client.lease.current().lost() == Some(LostReason::Expired) {
+        clean_up_first(client).await;
+    }
+    let registration = Registration::new(client, queue, join);
+    let answer = send(client, &registration.attempt, join).await;
+    registration.answered(join, &answer);
+    answer
+}
+
+/// A new lease does not wait behind the nodes of the old one (LEASE-REOPEN).
+async fn clean_up_first(client: &Arc<Client>) {
+    let cleanup = async {
+        // A cleanup that is under way may have begun before the last nodes were lost.
+        for _ in 0..2 {
+            let Some(run) = cleanup::start(client) else { return };
+            run.wait().await;
+        }
+    };
+    if tokio::time::timeout(client.request_timeout, cleanup).await.is_err() {
+        tracing::debug!("not all lost nodes were removed in time");
+    }
+}
+
+async fn send(client: &Arc<Client>, attempt: &Arc<Attempt>, join: &Join) -> Result<Joined> {
+    let notify = client.inbox.address(join.id);
+    let (sent, reply) = client.run(&scripts::join(&attempt.queue, join, client.ttl, notify, None)).await?;
+    let (answer, flags, _) = match scripts::joined(reply) {
+        Ok(answer) => answer,
+        Err(error) => {
+            // The caller takes `Misconfigured` for a join that left nothing, but some script did
+            // run.
+            abandon(client, join).await?;
+            return Err(error);
+        }
+    };
+    client.act_on(flags, &attempt.queue);
+    let (sequence, admitted, recheck) = match answer {
+        JoinAnswer::Admitted { sequence } => (sequence, true, Moment::NEVER),
+        JoinAnswer::Waiting { sequence, ahead } => (sequence, false, next_recheck(client, ahead)),
+        JoinAnswer::Refused => return Ok(Joined::Refused),
+        JoinAnswer::Abandoned => return Err(Error::lost(LostReason::Revoked)),
+        JoinAnswer::Conflict { stored } => return Err(join.conflict(&stored)),
+    };
+    let lease = LeaseWriter::new(client.clock.clone(), client.ttl, sent);
+    if let Some(reason) = lease.lost() {
+        // The reply came too late to leave any time. The caller abandons the attempt
+        // (LEASE-DEADLINE-FROM-SEND).
+        return Err(Error::lost(reason));
+    }
+    client.lease.joined(sent);
+    client.inbox.settle(attempt, NodeWriter::new(lease, sequence), admitted, recheck);
+    if attempt.is_leaving() {
+        // A close looked before there was a state to end, and removes the node by name.
+        return Err(Error::closed());
+    }
+    let node = Arc::new(RedisNode::new(Arc::clone(client), Arc::clone(attempt), join.claim));
+    Ok(if admitted { Joined::Admitted(node) } else { Joined::Waiting(node) })
+}
+
+pub(crate) async fn abandon(client: &Arc<Client>, join: &Join) -> Result<()> {
+    let queue = QueueKeys::of(&join.queue)?;
+    let (_, reply) = client.run(&scripts::abandon(&queue, join.id, TOMBSTONE, None)).await?;
+    let (_, flags) = scripts::was_there(reply)?;
+    client.inbox.forget_id(join.id);
+    client.act_on(flags, &queue);
+    Ok(())
+}
+
+/// Registers an attempt before its join is sent (QUEUE-INBOX-BEFORE-JOIN). Without an answer the
+/// attempt stays registered until it is abandoned, so that a close meanwhile removes its node too.
+struct Registration<'a> {
+    client: &'a Arc<Client>,
+    attempt: Arc<Attempt>,
+    residue: Residue,
+}
+
+impl<'a> Registration<'a> {
+    fn new(client: &'a Arc<Client>, queue: QueueKeys, join: &Join) -> Self {
+        let attempt = Attempt::new(queue, join.id, join.repeated);
+        client.inbox.register(&attempt);
+        Self { client, attempt, residue: Residue::Unknown }
+    }
+
+    fn answered(mut self, join: &Join, answer: &Result<Joined>) {
+        self.residue = Residue::of(join, answer);
+    }
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        match self.residue {
+            Residue::Nothing => self.client.forget(&self.attempt),
+            Residue::Unknown => {
+                let Client { clock, request_timeout, ttl, .. } = &**self.client;
+                self.attempt.leave_by(join_obsolete_at(clock.now(), *request_timeout, *ttl));
+            }
+            Residue::Node => {}
+        }
+    }
+}

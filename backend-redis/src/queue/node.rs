@@ -1,0 +1,85 @@
+//! One node, as core holds it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::{Leave, Node, NodeState};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Error, LostReason, Result};
+
+use super::{cleanup, wait};
+use crate::client::Client;
+use crate::scripts;
+use crate::watch::Attempt;
+
+/// Dropped without a leave, the node is renewed no more and runs out.
+pub(super) struct RedisNode {
+    client: Arc<Client>,
+    attempt: Arc<Attempt>,
+    claim: Claim,
+}
+
+impl RedisNode {
+    /// The join has settled `attempt`.
+    pub(super) fn new(client: Arc<Client>, attempt: Arc<Attempt>, claim: Claim) -> Self {
+        Self { client, attempt, claim }
+    }
+}
+
+impl Drop for RedisNode {
+    fn drop(&mut self) {
+        self.client.forget(&self.attempt);
+    }
+}
+
+impl fmt::Debug for RedisNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { attempt, .. } = self;
+        f.debug_struct("RedisNode").field("id", &attempt.id).field("state", &attempt.state()).finish()
+    }
+}
+
+#[async_trait]
+impl Node for RedisNode {
+    fn state(&self) -> &NodeState {
+        self.attempt.state().expect("a node is made of a settled attempt")
+    }
+
+    async fn admitted(&self) -> Result<()> {
+        wait::admitted(&self.client, &self.attempt, self.state(), self.claim).await
+    }
+
+    async fn leave(&self) -> Result<Leave> {
+        let (client, attempt) = (&self.client, &self.attempt);
+        // Before the leave is sent, or a lost leave's node would be renewed for ever
+        // (QUEUE-STOP-RENEWAL-BEFORE-LEAVE).
+        attempt.begin_leave();
+        let (_, reply) = client.run(&cleanup::removal(attempt)).await?;
+        let (was_there, flags) = scripts::was_there(reply)?;
+        // Not before the answer: a close meanwhile ends this request, and sends its own.
+        client.forget(attempt);
+        client.act_on(flags, &attempt.queue);
+        Ok(if was_there { Leave::Removed } else { Leave::Absent(client.why_gone(self.state().lease())) })
+    }
+
+    async fn downgrade(&self) -> Result<()> {
+        let (client, attempt) = (&self.client, &self.attempt);
+        attempt.queue.check(Claim::Shared)?;
+        let call = scripts::downgrade(&attempt.queue, attempt.id, self.state().sequence(), None);
+        let (_, reply) = client.run(&call).await?;
+        let (is_shared, flags) = scripts::was_there(reply)?;
+        client.act_on(flags, &attempt.queue);
+        if is_shared {
+            return Ok(());
+        }
+        if !attempt.is_leaving() {
+            // Gone, or no holder any more: something else has changed the queue.
+            if let Some(state) = attempt.state() {
+                state.gone(client.why_gone(state.lease()));
+            }
+            cleanup::later(client, attempt);
+        }
+        Err(Error::lost(self.state().lost().unwrap_or(LostReason::Revoked)))
+    }
+}

@@ -1,0 +1,61 @@
+//! Waiting for admission.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::contracts::NodeState;
+use latchwork_core::decide::{Claim, recheck, renewal_period};
+use latchwork_core::{Error, Moment, Result, Token};
+
+use crate::client::Client;
+use crate::watch::Attempt;
+
+/// The earliest recheck: an expired node may be one of more than a script drops at once.
+const SOONEST: Duration = Duration::from_millis(5);
+
+/// When a waiter rechecks by itself, if what it waits for expires after `ahead`.
+pub(crate) fn next_recheck(client: &Client, ahead: Duration) -> Moment {
+    let now = client.clock.now();
+    // The next round of renewals comes within a period. This timer is for what expires before it.
+    recheck(now + 2 * renewal_period(client.ttl), now + ahead.max(SOONEST))
+}
+
+/// Waits until the node is admitted.
+///
+/// # Cancel safety
+/// Cancel-safe: the node waits on.
+pub(super) async fn admitted(
+    client: &Client,
+    attempt: &Arc<Attempt>,
+    state: &NodeState,
+    claim: Claim,
+) -> Result<()> {
+    let clock = &client.clock;
+    loop {
+        let changed = attempt.changed().notified();
+        tokio::pin!(changed);
+        changed.as_mut().enable();
+        // The own deadline first: the admission of an expired node does not count
+        // (QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT, LEASE-LOST-IS-FINAL).
+        let seen = state.state();
+        if let Some(reason) = state.lost() {
+            return Err(Error::lost(reason));
+        }
+        if attempt.admitted_at().is_some() {
+            return Token::new(0, state.sequence()).map(|_| ());
+        }
+        if let Some(stored) = attempt.unfit() {
+            return Err(claim.outweighs(&stored));
+        }
+        tokio::select! {
+            () = changed => {}
+            _ = state.changed(seen) => {}
+            () = clock.sleep_until(attempt.next_recheck()) => {
+                // Set first, so that a silent server is not asked in a tight loop.
+                attempt.recheck_at(clock.now() + renewal_period(client.ttl));
+                // Through the inbox: all readers behind one writer are due at one time.
+                client.inbox.request_recheck(attempt);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! How nodes are grouped into renewal scripts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::contracts::NodeId;
+
+use crate::layout::QueueKeys;
+use crate::scripts::{self, Call};
+use crate::watch::Attempt;
+
+/// Queues in one script: fewer cost the server more, more would make other requests wait. (A
+/// cluster would need scripts per slot.)
+const QUEUES: usize = 32;
+/// Nodes of one queue in one script.
+const NODES: usize = 256;
+
+/// The nodes of one script, by queue.
+pub(super) type Batch = Vec<(QueueKeys, Vec<Arc<Attempt>>)>;
+
+/// Ordered by deadline: when rounds take long, no node comes first in one and last in the next.
+pub(super) fn batches(queues: HashMap<QueueKeys, Vec<Arc<Attempt>>>) -> Vec<Batch> {
+    let deadline = |attempt: &Arc<Attempt>| attempt.state().map(|state| state.lease().deadline());
+    let mut parts = Batch::new();
+    for (queue, mut attempts) in queues {
+        attempts.sort_by_cached_key(deadline);
+        parts.extend(attempts.chunks(NODES).map(|part| (queue.clone(), part.to_vec())));
+    }
+    parts.sort_by_cached_key(|(_, attempts)| attempts.first().and_then(deadline));
+    let mut batches = vec![Batch::new()];
+    let mut nodes = 0;
+    for (queue, part) in parts {
+        let full = batches.last().is_some_and(|batch| batch.len() == QUEUES || nodes + part.len() > NODES);
+        if full {
+            batches.push(Batch::new());
+            nodes = 0;
+        }
+        nodes += part.len();
+        if let Some(batch) = batches.last_mut() {
+            batch.push((queue, part));
+        }
+    }
+    batches
+}
+
+pub(super) fn request(batch: &Batch, ttl: Duration) -> Call {
+    let named = |attempt: &Arc<Attempt>| -> Option<(NodeId, u64)> {
+        attempt.state().map(|state| (attempt.id, state.sequence()))
+    };
+    let groups = batch.iter().map(|(queue, attempts)| (queue, attempts.iter().filter_map(named).collect()));
+    scripts::renew(groups, ttl, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use latchwork_core::contracts::{LeaseWriter, NodeWriter};
+    use latchwork_core::{Address, Clock, Kind, Moment};
+
+    use crate::watch::Inbox;
+
+    #[test]
+    fn batches_hold_every_node_once_and_are_bounded() {
+        let mut queues = HashMap::new();
+        for (name, count) in [("a", 1), ("b", 600), ("c", 1)].into_iter().chain([("d", 0)]) {
+            let queue = QueueKeys::of(&Address::new("n", Kind::Mutex, name).unwrap()).unwrap();
+            let attempts = (0..count).map(|_| Attempt::new(queue.clone(), NodeId::random(), false)).collect();
+            queues.insert(queue, attempts);
+        }
+        for i in 0..70 {
+            let queue = QueueKeys::of(&Address::new("n", Kind::Mutex, format!("q{i}")).unwrap()).unwrap();
+            queues.insert(queue.clone(), vec![Attempt::new(queue, NodeId::random(), false)]);
+        }
+        let batches = batches(queues);
+        let nodes = |batch: &Batch| batch.iter().map(|(_, attempts)| attempts.len()).sum::<usize>();
+        assert_eq!(batches.iter().map(nodes).sum::<usize>(), 672);
+        assert!(batches.iter().all(|batch| batch.len() <= QUEUES && nodes(batch) <= NODES));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_node_renewed_longest_ago_is_renewed_first() {
+        let (clock, ttl) = (Clock::tokio(), Duration::from_secs(10));
+        let inbox = Inbox::new(clock.clone(), "n:inbox:c".to_owned());
+        let mut queues: HashMap<QueueKeys, Vec<Arc<Attempt>>> = HashMap::new();
+        // One queue has twice as many nodes as a script renews, a hundred others have one each.
+        let crowd = 2 * NODES as u64;
+        for i in (0..crowd + 100).rev() {
+            let key = if i < crowd { "crowd".to_owned() } else { format!("q{i}") };
+            let queue = QueueKeys::of(&Address::new("n", Kind::RwLock, key).unwrap()).unwrap();
+            let attempt = Attempt::new(queue.clone(), NodeId::random(), false);
+            let lease = LeaseWriter::new(clock.clone(), ttl, clock.now() + Duration::from_millis(i));
+            inbox.settle(&attempt, NodeWriter::new(lease, i), true, Moment::NEVER);
+            queues.entry(queue).or_default().push(attempt);
+        }
+        let batches = batches(queues);
+        let attempts = batches.iter().flatten().flat_map(|(_, attempts)| attempts);
+        let order: Vec<_> = attempts.map(|attempt| attempt.state().unwrap().sequence()).collect();
+        assert_eq!(order, (0..crowd + 100).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,57 @@
+//! Steps of the server's clock: a step forward expires leases early. No client can prevent that,
+//! but it is reported.
+
+use std::time::Duration;
+
+use latchwork_core::Moment;
+use latchwork_core::decide::margin;
+
+use crate::scripts::ServerTime;
+
+/// Compares the server's clock, a wall clock that may be set, with our monotonic one.
+#[derive(Debug, Default)]
+pub(super) struct ClockSteps {
+    // Of the last renewal: sent, received, and the server's time in between.
+    before: Option<(Moment, Moment, ServerTime)>,
+}
+
+impl ClockSteps {
+    pub(super) fn observe(&mut self, sent: Moment, received: Moment, time: ServerTime, ttl: Duration) {
+        if let Some(step) = self.step(sent, received, time, margin(ttl)) {
+            tracing::warn!(
+                step_ms = step / 1000,
+                "the server's clock was set: leases may have expired early, and their holders learn it late"
+            );
+        }
+    }
+
+    /// The step in microseconds, if it exceeds `tolerated` and what the round trips explain.
+    fn step(&mut self, sent: Moment, received: Moment, time: ServerTime, tolerated: Duration) -> Option<i64> {
+        let before = self.before.replace((sent, received, time))?;
+        let micros = |duration: Duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        let (least, most) = (micros(sent.since(before.1)), micros(received.since(before.0)));
+        let passed = time - before.2;
+        let step = if passed < least { passed - least } else { (passed - most).max(0) };
+        (step.abs() > micros(tolerated)).then_some(step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn a_step_of_the_servers_clock_is_seen_and_a_slow_reply_is_none() {
+        let tolerated = Duration::from_millis(200);
+        let mut steps = ClockSteps::default();
+        assert_eq!(steps.step(at(0), at(1), 1_000_000, tolerated), None);
+        assert_eq!(steps.step(at(1_000), at(1_500), 2_400_000, tolerated), None);
+        assert_eq!(steps.step(at(2_000), at(2_001), 3_000_000, tolerated), None);
+        assert_eq!(steps.step(at(3_000), at(3_001), 9_000_000, tolerated), Some(4_999_000));
+        assert_eq!(steps.step(at(4_000), at(4_001), 5_000_000, tolerated), Some(-4_999_000));
+    }
+}

@@ -1,0 +1,71 @@
+//! `join.lua`.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use latchwork_core::Result;
+use latchwork_core::contracts::{AskedLimit, Join, Patience, StoredLimit};
+use latchwork_core::decide::Claim;
+
+use super::call::{Call, TimeOverride, time_word};
+use super::limit::stored_limit;
+use super::reply::{Fields, Flags, Reply, ServerTime, malformed, unsigned};
+use super::script::JOIN;
+use crate::layout::QueueKeys;
+
+/// The outcome of a join.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum JoinAnswer {
+    Admitted { sequence: u64 },
+    Waiting { sequence: u64, ahead: Duration },
+    Refused,
+    Abandoned,
+    Conflict { stored: StoredLimit },
+}
+
+/// `notify` is the node's secret and its client's inbox, `secret@channel`: the script that admits
+/// the node later publishes there.
+pub(crate) fn join(
+    queue: &QueueKeys,
+    join: &Join,
+    ttl: Duration,
+    notify: impl Display,
+    time: TimeOverride,
+) -> Call {
+    let (claim, weight) = match join.claim {
+        Claim::Exclusive => ("x", 1),
+        Claim::Shared => ("s", 1),
+        Claim::Permits(weight) => ("p", weight),
+    };
+    Call::new(&JOIN, queue.keys().chain([queue.left()]))
+        .arg(time_word(time))
+        .arg(queue.shape.letter())
+        .arg(join.id)
+        .arg(claim)
+        .arg(weight)
+        .arg(ttl.as_micros())
+        .arg(match join.limit {
+            AskedLimit::Exactly(limit) => limit.to_string(),
+            AskedLimit::UnlessStored(limit) => format!("~{limit}"),
+            AskedLimit::Stored => String::new(),
+        })
+        .arg(notify)
+        .arg(&join.label)
+        .arg(u8::from(join.patience == Patience::Try))
+}
+
+pub(crate) fn joined(reply: Reply) -> Result<(JoinAnswer, Flags, ServerTime)> {
+    let mut reply = Fields::of(reply)?;
+    let (code, a, b) = (reply.int()?, reply.next()?, reply.int()?);
+    let answer = match (code, a) {
+        (1, Reply::Int(a)) => JoinAnswer::Admitted { sequence: unsigned(a)? },
+        (2, Reply::Int(a)) => {
+            JoinAnswer::Waiting { sequence: unsigned(a)?, ahead: Duration::from_micros(unsigned(b)?) }
+        }
+        (0, _) => JoinAnswer::Refused,
+        (-1, _) => JoinAnswer::Abandoned,
+        (-2, stored) => JoinAnswer::Conflict { stored: stored_limit(stored)? },
+        _ => return Err(malformed()),
+    };
+    Ok((answer, Flags(reply.int()?), reply.int()?))
+}

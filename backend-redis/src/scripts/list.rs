@@ -1,0 +1,35 @@
+//! `list.lua`.
+
+use std::time::Duration;
+
+use latchwork_core::Result;
+use latchwork_core::contracts::Entry;
+use latchwork_core::decide::Claim;
+
+use super::call::{Call, TimeOverride, time_word};
+use super::reply::{Fields, Flags, Reply, malformed, unsigned};
+use super::script::LIST;
+use crate::layout::QueueKeys;
+
+pub(crate) fn list(queue: &QueueKeys, after: u64, most: usize, time: TimeOverride) -> Call {
+    Call::new(&LIST, queue.keys()).arg(time_word(time)).arg(queue.shape.letter()).arg(after).arg(most)
+}
+
+pub(crate) fn listed(reply: Reply) -> Result<(Flags, Vec<Entry>)> {
+    let mut reply = Fields::of(reply)?;
+    let (flags, now) = (Flags(reply.int()?), reply.int()?);
+    let entries = reply.0.map(|entry| {
+        let mut entry = Fields::of(entry)?;
+        let (sequence, claim, weight) = (unsigned(entry.int()?)?, entry.text()?, entry.int()?);
+        let admitted = entry.int()? == 1;
+        let age = u64::try_from(now.saturating_sub(entry.int()?)).ok().map(Duration::from_micros);
+        let claim = match claim.as_str() {
+            "x" => Claim::Exclusive,
+            "s" => Claim::Shared,
+            "p" => Claim::Permits(u32::try_from(weight).map_err(|_| malformed())?),
+            _ => return Err(malformed()),
+        };
+        Ok(Entry { sequence, claim, admitted, label: Entry::label_of(&entry.bytes()?), age })
+    });
+    Ok((flags, entries.collect::<Result<_>>()?))
+}

@@ -1,0 +1,21 @@
+//! The scripts that the server runs (`*.lua`), and per script what a client sends and reads.
+
+mod call;
+mod join;
+mod leave;
+mod limit;
+mod list;
+mod renew;
+mod reply;
+mod script;
+mod selftest;
+
+pub(crate) use call::Call;
+pub(crate) use join::{JoinAnswer, join, joined};
+pub(crate) use leave::{abandon, downgrade, leave, revoke, was_there};
+pub(crate) use limit::{limit, limit_set, set_limit, stored_limit};
+pub(crate) use list::{list, listed};
+pub(crate) use renew::{RenewAnswer, Renewed, renew, renewed};
+pub(crate) use reply::{Flags, Reply, ServerTime};
+pub(crate) use script::{ALL, LOADED, Script};
+pub(crate) use selftest::{selftest, selftested};

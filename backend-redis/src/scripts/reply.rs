@@ -1,0 +1,73 @@
+//! What the server answers, read field by field.
+
+use latchwork_core::{Error, ErrorKind, Result};
+
+/// A reply, free of the client crate's types.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    Nil,
+    Int(i64),
+    Text(Vec<u8>),
+    List(Vec<Reply>),
+}
+
+/// What every script answers beside its result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(pub(super) i64);
+
+impl Flags {
+    /// More nodes may have expired, or may need a message, than one call looks at.
+    pub(crate) fn more(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// The server refused a PUBLISH.
+    pub(crate) fn publish_refused(self) -> bool {
+        self.0 & 2 != 0
+    }
+}
+
+/// The server's time in a reply, in microseconds.
+pub(crate) type ServerTime = i64;
+
+/// The fields of a list that are still to be read.
+pub(super) struct Fields(pub(super) std::vec::IntoIter<Reply>);
+
+impl Fields {
+    pub(super) fn of(reply: Reply) -> Result<Self> {
+        match reply {
+            Reply::List(fields) => Ok(Self(fields.into_iter())),
+            _ => Err(malformed()),
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Result<Reply> {
+        self.0.next().ok_or_else(malformed)
+    }
+
+    pub(super) fn int(&mut self) -> Result<i64> {
+        match self.0.next() {
+            Some(Reply::Int(value)) => Ok(value),
+            _ => Err(malformed()),
+        }
+    }
+
+    pub(super) fn text(&mut self) -> Result<String> {
+        Ok(String::from_utf8_lossy(&self.bytes()?).into_owned())
+    }
+
+    pub(super) fn bytes(&mut self) -> Result<Vec<u8>> {
+        match self.0.next() {
+            Some(Reply::Text(text)) => Ok(text),
+            _ => Err(malformed()),
+        }
+    }
+}
+
+pub(super) fn unsigned(value: i64) -> Result<u64> {
+    u64::try_from(value).map_err(|_| malformed())
+}
+
+pub(super) fn malformed() -> Error {
+    Error::new(ErrorKind::Misconfigured, "the server's answer does not fit the script that it ran")
+}

@@ -1,0 +1,190 @@
+//! One attempt of this client, from before its join to the end of its node.
+
+use std::sync::{Arc, OnceLock};
+
+use latchwork_core::Moment;
+use latchwork_core::contracts::{NodeId, NodeWriter, StoredLimit};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::layout::QueueKeys;
+
+/// An attempt is registered BEFORE its join is sent, so that a message that overtakes the join's
+/// reply is kept (QUEUE-INBOX-BEFORE-JOIN).
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) queue: QueueKeys,
+    pub(crate) id: NodeId,
+    /// An earlier request of this attempt had an unknown outcome, and may still arrive.
+    pub(crate) repeated: bool,
+    state: OnceLock<NodeWriter>,
+    standing: Mutex<Standing>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Standing {
+    // The sequence number that an admission message named.
+    admission_message: Option<u64>,
+    // When this client learned of the admission.
+    admitted: Option<Moment>,
+    // When a waiter rechecks by itself (QUEUE-LOOK-AT-EXPIRY).
+    next_recheck: Moment,
+    // The stored limit that the node does not fit, from its last renewal. Boxed: a holder has none.
+    unfit: Option<Box<StoredLimit>>,
+    // The sequence number that a recheck message named before the join's reply.
+    recheck_message: Option<u64>,
+    // The attempt is in the inbox's list of rechecks.
+    recheck_due: bool,
+    leaving: bool,
+    // From this instant on no node of the attempt exists on the server, abandoned or not.
+    obsolete: Moment,
+}
+
+impl Attempt {
+    pub(crate) fn new(queue: QueueKeys, id: NodeId, repeated: bool) -> Arc<Self> {
+        let standing = Standing {
+            admission_message: None,
+            admitted: None,
+            next_recheck: Moment::NEVER,
+            unfit: None,
+            recheck_message: None,
+            recheck_due: false,
+            leaving: false,
+            obsolete: Moment::NEVER,
+        };
+        Arc::new(Self {
+            queue,
+            id,
+            repeated,
+            state: OnceLock::new(),
+            standing: Mutex::new(standing),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Applies the join's reply, and an admission message that came before it. Answers the sequence
+    /// number of a recheck message that came before it.
+    pub(super) fn settle(&self, state: NodeWriter, admitted: bool, next_recheck: Moment) -> Option<u64> {
+        let now = state.lease().clock().now();
+        let mut standing = self.standing.lock();
+        if admitted || standing.admission_message == Some(state.sequence()) {
+            standing.admitted = Some(now);
+        }
+        standing.next_recheck = next_recheck;
+        // Under the lock, where `notify_admitted` reads it. Only the attempt's own join settles it.
+        let _ = self.state.set(state);
+        standing.recheck_message.take()
+    }
+
+    /// The node's state; `None` before the join's reply.
+    pub(crate) fn state(&self) -> Option<&NodeWriter> {
+        self.state.get()
+    }
+
+    /// An admission message. It counts only for this node, and only before the node's own deadline.
+    /// It never moves that deadline (QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT).
+    pub(super) fn notify_admitted(&self, sequence: u64, now: Moment) {
+        let mut standing = self.standing.lock();
+        standing.admission_message = Some(sequence);
+        let ours =
+            self.state.get().is_some_and(|state| state.sequence() == sequence && state.lost().is_none());
+        if ours {
+            self.set_admitted(&mut standing, now);
+        }
+    }
+
+    /// A recheck message. Answers whether this makes a recheck due.
+    pub(super) fn notify_recheck(&self, sequence: u64) -> bool {
+        let mut standing = self.standing.lock();
+        match self.state.get() {
+            None => {
+                standing.recheck_message = Some(sequence);
+                false
+            }
+            Some(state) => {
+                state.sequence() == sequence && !std::mem::replace(&mut standing.recheck_due, true)
+            }
+        }
+    }
+
+    /// The recheck begins. A message from here on makes another one due, since it may have come too
+    /// late for this one.
+    pub(super) fn begin_recheck(&self) {
+        self.standing.lock().recheck_due = false;
+    }
+
+    /// A renewal answered that the node is admitted.
+    pub(crate) fn admit(&self, now: Moment) {
+        self.set_admitted(&mut self.standing.lock(), now);
+    }
+
+    fn set_admitted(&self, standing: &mut Standing, now: Moment) {
+        if standing.admitted.is_none() {
+            standing.admitted = Some(now);
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// When this client learned of the admission.
+    pub(crate) fn admitted_at(&self) -> Option<Moment> {
+        self.standing.lock().admitted
+    }
+
+    pub(crate) fn next_recheck(&self) -> Moment {
+        self.standing.lock().next_recheck
+    }
+
+    pub(crate) fn recheck_at(&self, moment: Moment) {
+        self.standing.lock().next_recheck = moment;
+        self.changed.notify_waiters();
+    }
+
+    /// A renewal answered that the node still waits.
+    pub(crate) fn waits(&self, next_recheck: Moment) {
+        self.standing.lock().unfit = None;
+        self.recheck_at(next_recheck);
+    }
+
+    /// A renewal answered that the node does not fit the limit any more.
+    pub(crate) fn outweighs(&self, stored: StoredLimit) {
+        self.standing.lock().unfit = Some(Box::new(stored));
+        self.changed.notify_waiters();
+    }
+
+    /// The stored limit, when the node does not fit it.
+    pub(crate) fn unfit(&self) -> Option<StoredLimit> {
+        self.standing.lock().unfit.as_deref().cloned()
+    }
+
+    /// The node is about to be removed: it is not renewed any more, and the answers of earlier
+    /// renewals do not count (QUEUE-STOP-RENEWAL-BEFORE-LEAVE). Answers whether this is new.
+    pub(crate) fn begin_leave(&self) -> bool {
+        !std::mem::replace(&mut self.standing.lock().leaving, true)
+    }
+
+    /// The removal failed, and may be tried again.
+    pub(crate) fn undo_leave(&self) {
+        self.standing.lock().leaving = false;
+    }
+
+    /// The join has no answer, and the attempt is abandoned next. Without that it is obsolete at
+    /// `obsolete`.
+    pub(crate) fn leave_by(&self, obsolete: Moment) {
+        let mut standing = self.standing.lock();
+        (standing.leaving, standing.obsolete) = (true, obsolete);
+    }
+
+    pub(crate) fn is_obsolete(&self, now: Moment) -> bool {
+        self.standing.lock().obsolete <= now
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.standing.lock().leaving
+    }
+
+    /// Notified of every change but the lease's.
+    pub(crate) fn changed(&self) -> &Notify {
+        &self.changed
+    }
+}

@@ -1,0 +1,8 @@
+//! Events, from the server to the attempts that wait for them.
+
+mod attempt;
+mod inbox;
+pub(crate) mod recheck;
+
+pub(crate) use attempt::Attempt;
+pub(crate) use inbox::Inbox;

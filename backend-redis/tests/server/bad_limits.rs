@@ -1,0 +1,62 @@
+//! A stored text that is no limit: it is reported, and stays until a limit is set.
+
+use latchwork_conformance::limits::{StoredLimit, bad_limits_are_reported_and_stay, permit, shows_bad_limit};
+use latchwork_core::Kind;
+use latchwork_core::contracts::{AskedLimit, Join, Patience};
+
+use crate::common::{Operator, admitted, client, own, queue, soon, waiting};
+
+const KEY: &str = "latchwork:semaphore:{a}:limit";
+
+fn permits(limit: AskedLimit, patience: Patience) -> Join {
+    permit(&queue(Kind::Semaphore, "a"), limit, patience)
+}
+
+async fn store(operator: &mut Operator, text: &str) {
+    operator.run(redis::cmd("SET").arg(KEY).arg(text)).await;
+}
+
+struct Key(Operator);
+
+impl StoredLimit for Key {
+    async fn write(&mut self, text: &str) {
+        store(&mut self.0, text).await;
+    }
+
+    async fn read(&mut self) -> String {
+        self.0.say(&format!("GET {KEY}")).await
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_is_no_limit_is_a_conflict_and_stays_until_a_limit_is_set() {
+    let server = own(&[]).await;
+    let operator = Operator::of(&server).await;
+    let client = client(&server, "30s").await;
+    let address = queue(Kind::Semaphore, "a");
+    bad_limits_are_reported_and_stay(&*client, &address, &mut Key(operator)).await;
+}
+
+/// A waiter once took "-5" for a wait of two microseconds, and "nan" for a wait without an end.
+#[tokio::test]
+async fn a_waiter_learns_of_it_by_its_next_recheck_and_a_holder_goes_on() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "3s").await;
+    let address = queue(Kind::Semaphore, "a");
+    for stored in ["-5", "nan", "inf"] {
+        client.set_limit(&address, 1).await.unwrap();
+        let held = admitted(&client, &permits(AskedLimit::Exactly(1), Patience::Wait)).await;
+        let waiter = waiting(&client, &permits(AskedLimit::Exactly(1), Patience::Wait)).await;
+        let before = operator.calls("evalsha").await;
+        store(&mut operator, stored).await;
+        shows_bad_limit(&soon(waiter.admitted()).await.unwrap_err(), stored);
+        // No message comes: a renewal each third of the TTL finds it, on a machine that may stand
+        // still.
+        let looks = operator.calls("evalsha").await - before;
+        assert!(looks < 20, "{looks} looks at {stored}");
+        assert_eq!(held.state().lost(), None);
+        waiter.leave().await.unwrap();
+        held.leave().await.unwrap();
+    }
+}

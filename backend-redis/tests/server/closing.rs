@@ -1,0 +1,176 @@
+//! A close leaves nothing on the server, whatever is under way.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use latchwork_conformance::proxy::Proxy;
+use latchwork_conformance::servers::Server;
+use latchwork_core::contracts::{Backend, Close, LeaseState, Node};
+use latchwork_core::decide::Claim;
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{Address, Config, Coordinator, ErrorKind, Kind, LostReason};
+
+use crate::common::{
+    ALL, LONG, SHORT, admitted, ask, client, is_script, own, queue, says, soon, standing, waiting,
+};
+
+#[tokio::test]
+async fn a_closed_client_leaves_nothing_and_a_dead_one_what_it_had() {
+    let server = own(&[]).await;
+    let (orderly, abrupt, other) =
+        (client(&server, "30s").await, client(&server, "30s").await, client(&server, "30s").await);
+    let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
+    let (held, left) = (
+        admitted(&orderly, &ask(&a, Claim::Exclusive)).await,
+        admitted(&abrupt, &ask(&b, Claim::Exclusive)).await,
+    );
+    let next = waiting(&other, &ask(&a, Claim::Exclusive)).await;
+    orderly.close(Close::Orderly).await.unwrap();
+    abrupt.close(Close::Abrupt).await.unwrap();
+    assert_eq!(held.state().lost(), Some(LostReason::Closed));
+    // A client that died does not know it: its hold is lost at its deadline.
+    assert_eq!(left.state().lost(), None);
+    for (client, node) in [(&orderly, &held), (&abrupt, &left)] {
+        assert_eq!(client.lease().state(), LeaseState::Lost(LostReason::Closed));
+        assert_eq!(*node.leave().await.unwrap_err().kind(), ErrorKind::Closed);
+        client.close(Close::Orderly).await.unwrap();
+    }
+    soon(next.admitted()).await.unwrap();
+    assert_eq!(other.list(&b, ALL).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_closes_leaves_a_kept_node_to_its_expiry() {
+    let server = own(&[]).await;
+    let (closing, other) = (client(&server, SHORT).await, client(&server, LONG).await);
+    let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
+    // Longer than its TTL, which is not renewed after the close: no node outlives its client by
+    // more.
+    let coordinator = Coordinator::new(Arc::clone(&closing), &Config::new("redis"));
+    let options = Acquire::new().hold_at_least(Duration::from_secs(600));
+    let kept = coordinator.mutex("a").unwrap().acquire_with(options).await.unwrap();
+    let free = admitted(&closing, &ask(&b, Claim::Exclusive)).await;
+    let next = waiting(&other, &ask(&a, Claim::Exclusive)).await;
+    let (clock, margin) = (closing.lease().clock().clone(), closing.lease().margin());
+    let deadline = clock.now() + kept.remaining();
+    closing.close(Close::Orderly).await.unwrap();
+    assert_eq!(kept.lost().reason(), Some(LostReason::Closed));
+    assert_eq!(free.state().lost(), Some(LostReason::Closed));
+    assert_eq!(standing(&other, &b).await, [false; 0]);
+    assert_eq!(standing(&other, &a).await, [true, false], "given back");
+    soon(next.admitted()).await.unwrap();
+    // The client would have lost it at its deadline, and the server one margin later, by a clock
+    // that may be set meanwhile.
+    let expiry = deadline + margin - Duration::from_millis(1);
+    assert!(clock.now() >= expiry, "let in {:?} before its expiry", expiry.since(clock.now()));
+    assert_eq!(standing(&other, &a).await, [true]);
+}
+
+/// A client whose replies can be held back.
+async fn proxied(server: &Server) -> (Proxy, Arc<dyn Backend>) {
+    let proxy = Proxy::start(server.addr().to_string()).await.unwrap();
+    let backend = crate::common::connect(&format!("redis://{}?ttl={LONG}", proxy.addr())).await.unwrap();
+    (proxy, backend)
+}
+
+async fn closed_while_joining(drop_first: bool) {
+    let server = own(&[]).await;
+    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let mutex = queue(Kind::Mutex, "a");
+    let mut joined = proxy.hold_reply_to(is_script);
+    let joining = tokio::spawn({
+        let (backend, join) = (Arc::clone(&backend), ask(&mutex, Claim::Exclusive));
+        async move { backend.join(&join).await }
+    });
+    soon(joined.fired()).await.unwrap();
+    assert_eq!(standing(&other, &mutex).await.len(), 1, "the server has carried it out");
+    if drop_first {
+        joining.abort();
+    }
+    let mut closing = backend.close(Close::Orderly);
+    assert!((&mut closing).now_or_never().is_none(), "closed before the server got the leave");
+    // Not before: the join must be in flight during the close.
+    proxy.resume();
+    soon(closing).await.unwrap();
+    match soon(joining).await {
+        Ok(answer) => assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Closed),
+        Err(error) => assert!(drop_first && error.is_cancelled(), "{error}"),
+    }
+    assert_eq!(standing(&other, &mutex).await.len(), 0, "its node is left to its TTL");
+}
+
+#[tokio::test]
+async fn the_node_of_a_join_in_flight_is_removed_by_the_close() {
+    closed_while_joining(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_node_of_a_join_in_flight_is_removed_by_the_close_from_another_thread() {
+    closed_while_joining(false).await;
+}
+
+#[tokio::test]
+async fn the_node_of_a_dropped_join_that_is_not_abandoned_yet_is_removed_by_the_close() {
+    closed_while_joining(true).await;
+}
+
+#[tokio::test]
+async fn a_leave_that_was_lost_is_sent_again_by_the_close() {
+    let server = own(&[]).await;
+    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let mutex = queue(Kind::Mutex, "a");
+    let held = admitted(&backend, &ask(&mutex, Claim::Exclusive)).await;
+    let mut lost = proxy.park_request(is_script);
+    let error = soon(held.leave()).await.unwrap_err();
+    assert!(error.is_retryable(), "{error}");
+    soon(lost.caught()).await.unwrap();
+    assert_eq!(standing(&other, &mutex).await.len(), 1, "the server has not got the leave");
+    soon(backend.close(Close::Orderly)).await.unwrap();
+    assert_eq!(standing(&other, &mutex).await.len(), 0, "its node is left to its TTL");
+}
+
+#[tokio::test]
+async fn a_close_on_a_connection_that_fell_silent_is_confirmed_on_another() {
+    let server = own(&[]).await;
+    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let mutex = queue(Kind::Mutex, "a");
+    let _held = admitted(&backend, &ask(&mutex, Claim::Exclusive)).await;
+    let silent = proxy.hold_reply_to(is_script);
+    soon(backend.close(Close::Orderly)).await.unwrap();
+    assert!(silent.has_fired());
+    assert_eq!(standing(&other, &mutex).await.len(), 0);
+}
+
+/// A client has lost a node without the server's knowledge, and was removing it when the connection
+/// broke.
+async fn removed_in_vain() -> (Server, Proxy, [Arc<dyn Backend>; 2], Arc<dyn Node>, Address) {
+    let server = own(&[]).await;
+    let ((proxy, backend), other) = (proxied(&server).await, client(&server, LONG).await);
+    let mutex = queue(Kind::Mutex, "a");
+    let join = ask(&mutex, Claim::Exclusive);
+    let lost = admitted(&backend, &join).await;
+    let mut leave = proxy.park_request(says(&join.id.to_string()));
+    lost.state().lease().clock().jump(backend.lease().ttl());
+    // After a reconnect it looks at all its nodes.
+    proxy.sever();
+    soon(leave.caught()).await.unwrap();
+    soon(proxy.wait_for_connections(1)).await;
+    (server, proxy, [backend, other], lost, mutex)
+}
+
+#[tokio::test]
+async fn a_lost_node_whose_removal_failed_is_removed_by_the_close() {
+    let (_server, _proxy, [backend, other], _lost, mutex) = removed_in_vain().await;
+    soon(backend.close(Close::Orderly)).await.unwrap();
+    assert_eq!(standing(&other, &mutex).await.len(), 0, "its node is left to its TTL");
+}
+
+#[tokio::test]
+async fn a_lost_node_whose_removal_failed_is_removed_later() {
+    let (_server, _proxy, [_backend, other], _lost, mutex) = removed_in_vain().await;
+    let next = waiting(&other, &ask(&mutex, Claim::Exclusive)).await;
+    let started = Instant::now();
+    soon(next.admitted()).await.unwrap();
+    assert!(started.elapsed() < other.lease().ttl() / 2, "it was left to its TTL");
+}

@@ -1,0 +1,53 @@
+//! Entries and keys of other programs in the place of a queue.
+
+use latchwork_core::contracts::LeaseState;
+use latchwork_core::decide::Claim;
+use latchwork_core::{ErrorKind, Kind, LostReason};
+
+use crate::common::{Operator, SHORT, admitted, ask, client, own, queue, soon};
+
+#[tokio::test]
+async fn a_foreign_entry_does_no_harm_and_a_foreign_key_is_a_conflict() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "10s").await;
+    operator.say::<()>("ZADD latchwork:mutex:{a}:seq 1 stranger").await;
+    operator.say::<()>("HSET latchwork:mutex:{a}:node stranger data").await;
+    operator.say::<()>("ZADD latchwork:rwlock:{a}:writers 1 stranger").await;
+    let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
+    let reader = admitted(&client, &ask(&queue(Kind::RwLock, "a"), Claim::Shared)).await;
+    operator.say::<()>("ZADD latchwork:rwlock:{a}:writers 2 stranger").await;
+    let second = admitted(&client, &ask(&queue(Kind::RwLock, "a"), Claim::Shared)).await;
+    for node in [node, reader, second] {
+        node.leave().await.unwrap();
+    }
+    operator.say::<()>("SET latchwork:mutex:{b}:seq text").await;
+    operator.say::<()>("SET latchwork:mutex:{c}:node text").await;
+    operator.say::<()>("HSET latchwork:mutex:{d}:one a text").await;
+    for key in ["b", "c", "d"] {
+        let error = client.join(&ask(&queue(Kind::Mutex, key), Claim::Exclusive)).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    }
+    // Refused before any write.
+    let keys: Vec<String> = operator.say("KEYS latchwork:mutex:{b}:*").await;
+    assert_eq!(keys, ["latchwork:mutex:{b}:seq"]);
+}
+
+#[tokio::test]
+async fn one_queue_with_a_foreign_key_costs_the_others_no_renewal() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, SHORT).await;
+    let (a, b) = (queue(Kind::Mutex, "a"), queue(Kind::Mutex, "b"));
+    let (spoilt, whole) = (
+        admitted(&client, &ask(&a, Claim::Exclusive)).await,
+        admitted(&client, &ask(&b, Claim::Exclusive)).await,
+    );
+    operator.say::<()>("DEL latchwork:mutex:{a}:one").await;
+    operator.say::<()>("HSET latchwork:mutex:{a}:one a text").await;
+    assert_eq!(soon(spoilt.state().until_lost()).await, LostReason::Expired);
+    let clock = client.lease().clock().clone();
+    clock.sleep_until(clock.now() + client.lease().ttl() * 3 / 2).await;
+    assert_eq!(whole.state().lost(), None);
+    assert_eq!((client.lease().lost(), client.lease().state()), (None, LeaseState::Live));
+}

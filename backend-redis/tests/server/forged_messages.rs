@@ -1,0 +1,85 @@
+//! Messages that no script of ours has published.
+
+use futures_util::FutureExt;
+use latchwork_core::Kind;
+use latchwork_core::contracts::Join;
+use latchwork_core::decide::Claim;
+
+use crate::common::{
+    KINDS, LONG, Operator, admitted, ask, client, limit, own, promptly, queue, soon, standing, waiting,
+};
+
+/// The secret and the inbox that a node's data has.
+async fn stored_address(operator: &mut Operator, key: &str, id: &str) -> (String, String) {
+    let text: String = operator.say(&format!("HGET {key}:node {id}")).await;
+    let (secret, inbox) = text.split(' ').nth(4).unwrap().split_once('@').unwrap();
+    (secret.to_owned(), inbox.to_owned())
+}
+
+#[tokio::test]
+async fn a_forged_recheck_message_changes_nothing() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, LONG).await;
+    let queue = queue(Kind::Mutex, "a");
+    let join = ask(&queue, Claim::Exclusive);
+    let held = admitted(&client, &join).await;
+    let behind = ask(&queue, Claim::Exclusive);
+    let next = waiting(&client, &behind).await;
+    let inboxes: Vec<String> = operator.say("PUBSUB CHANNELS latchwork:inbox:*").await;
+    let before = operator.calls("evalsha").await;
+    for (join, node) in [(&join, &held), (&behind, &next)] {
+        operator.publish(&inboxes[0], &format!("{} -{}", join.id, node.state().sequence())).await;
+    }
+    // Both were rechecked, and stand as before.
+    promptly(async {
+        while operator.calls("evalsha").await == before {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(standing(&client, &queue).await, [true, false]);
+    assert_eq!((held.state().lost(), next.state().lost()), (None, None));
+    assert!(next.admitted().now_or_never().is_none());
+    held.leave().await.unwrap();
+    promptly(next.admitted()).await.unwrap();
+}
+
+/// A program that cannot read the queue does not know the secret, though it may know all else.
+#[tokio::test]
+async fn a_forged_admission_message_admits_nobody() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (holder, waiter) = (client(&server, LONG).await, client(&server, LONG).await);
+    for (kind, claim) in KINDS {
+        let (queue, key) = (queue(kind, "a"), format!("latchwork:{}:{{a}}", kind.as_str()));
+        let join = || Join { limit: limit(kind), ..ask(&queue, claim) };
+        let (mine, first, second) = (join(), join(), join());
+        let held = admitted(&holder, &mine).await;
+        let (next, last) = (waiting(&waiter, &first).await, waiting(&waiter, &second).await);
+        let (secret, inbox) = stored_address(&mut operator, &key, &first.id.to_string()).await;
+        let (others, _) = stored_address(&mut operator, &key, &second.id.to_string()).await;
+        let sequence = next.state().sequence();
+        for forged in [String::new(), ".".into(), ".0".into(), format!(".{others}"), format!(" {secret}")] {
+            operator.publish(&inbox, &format!("{} {sequence}{forged}", first.id)).await;
+        }
+        // Messages come in order: after this one has acted, the others have too.
+        let before = operator.calls("evalsha").await;
+        operator.publish(&inbox, &format!("{} -{sequence}", first.id)).await;
+        soon(async {
+            while operator.calls("evalsha").await == before {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        assert!(next.admitted().now_or_never().is_none(), "{kind:?}: two hold");
+        assert!(last.admitted().now_or_never().is_none());
+        // The node's secret was all that the others lacked.
+        operator.publish(&inbox, &format!("{} {sequence}.{secret}", first.id)).await;
+        soon(next.admitted()).await.unwrap();
+        held.leave().await.unwrap();
+        next.leave().await.unwrap();
+        soon(last.admitted()).await.unwrap();
+        last.leave().await.unwrap();
+    }
+}

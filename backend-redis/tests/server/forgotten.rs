@@ -1,0 +1,91 @@
+//! Why a node is gone: an operator removed it, or the server forgot it.
+
+use latchwork_conformance::servers::Server;
+use latchwork_core::{Config, Coordinator, LostReason, Release, connect};
+
+use crate::common::{LONG, Operator, SHORT, own, soon};
+
+async fn at(server: &Server, ttl: &str) -> Coordinator {
+    let config: Config = format!("{}?ttl={ttl}", server.url()).parse().unwrap();
+    connect(&[latchwork_redis::connector()], &config).await.unwrap()
+}
+
+/// Restarts the server, which forgets all.
+async fn restarted(server: &Server) {
+    server.kill().await.unwrap();
+    server.launch().await.unwrap();
+    let keys: Vec<String> = Operator::of(server).await.say("KEYS *").await;
+    assert!(keys.iter().all(|key| !key.contains(":held")), "it has kept its data: {keys:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_lost_its_data_has_forgotten_and_a_waiter_joins_anew() {
+    let server = own(&[]).await;
+    let (ours, others) = (at(&server, LONG).await, at(&server, LONG).await);
+    for round in 0..2 {
+        let hold = soon(ours.mutex("held").unwrap().acquire()).await.unwrap();
+        let mutex = others.mutex("held").unwrap();
+        let waiter = tokio::spawn(async move { mutex.acquire_within(crate::common::PATIENCE).await });
+        let queue = ours.mutex("held").unwrap();
+        soon(async {
+            while queue.queue(0, 10).await.unwrap().len() < 2 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        restarted(&server).await;
+        assert_eq!(soon(hold.lost()).await.reason(), LostReason::Forgotten, "round {round}");
+        assert_eq!(hold.release().await.unwrap(), Release::AlreadyLost(LostReason::Forgotten));
+        let next = soon(waiter).await.unwrap().expect("it joined anew, within its deadline");
+        assert_eq!(next.release().await.unwrap(), Release::Released);
+    }
+    ours.close().await.unwrap();
+    others.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_was_flushed_has_not_forgotten() {
+    let server = own(&[]).await;
+    let (ours, others) = (at(&server, SHORT).await, at(&server, SHORT).await);
+    // Before any hold.
+    restarted(&server).await;
+    let mut operator = Operator::of(&server).await;
+    let hold = soon(ours.mutex("held").unwrap().acquire()).await.unwrap();
+    let mutex = others.mutex("held").unwrap();
+    let waiter = tokio::spawn(async move { mutex.acquire().await });
+    let queue = ours.mutex("held").unwrap();
+    soon(async {
+        while queue.queue(0, 10).await.unwrap().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    operator.say::<()>("FLUSHALL").await;
+    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Revoked);
+    let error = soon(waiter).await.unwrap().expect_err("removed by hand");
+    assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+}
+
+#[tokio::test]
+async fn a_release_answers_what_the_server_says_and_not_what_the_client_believes() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (ours, others) = (at(&server, LONG).await, at(&server, LONG).await);
+    let (mutex, theirs) = (ours.mutex("a").unwrap(), others.mutex("a").unwrap());
+    let parts = ["one", "seq", "exp", "node"].map(|part| format!("latchwork:mutex:{{a}}:{part}"));
+    for round in 0..20 {
+        let hold = soon(mutex.acquire()).await.unwrap();
+        match round % 2 {
+            // Whichever form the queue has.
+            0 => assert!(operator.say::<u32>(&format!("DEL {}", parts.join(" "))).await > 0),
+            _ => operator.say::<()>("FLUSHALL").await,
+        }
+        assert!(hold.is_held(), "no renewal has shown the loss yet");
+        if round % 4 < 2 {
+            soon(theirs.acquire()).await.unwrap().release().await.map(drop).unwrap();
+        }
+        assert_eq!(hold.release().await.unwrap(), Release::AlreadyLost(LostReason::Revoked), "round {round}");
+    }
+    ours.close().await.unwrap();
+    others.close().await.unwrap();
+}

@@ -1,0 +1,160 @@
+//! A semaphore's stored limit: set, raised, lowered, deleted.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use latchwork_core::contracts::Node;
+use latchwork_core::{ErrorKind, Kind};
+
+use crate::common::{
+    LONG, Operator, SHORT, admitted, client, limited, own, permits, promptly, queue, soon, standing, waiting,
+};
+
+async fn outweighed(node: &Arc<dyn Node>) {
+    let error = promptly(node.admitted()).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+}
+
+#[tokio::test]
+async fn a_limit_without_a_queue_is_stored_for_good() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, LONG).await;
+    let queue = queue(Kind::Semaphore, "a");
+    assert_eq!(client.limit(&queue).await.unwrap(), None);
+    client.set_limit(&queue, 3).await.unwrap();
+    assert_eq!(client.limit(&queue).await.unwrap(), Some(3));
+    let lives: i64 = operator.say("TTL latchwork:semaphore:{a}:limit").await;
+    assert_eq!(lives, -1, "it never expires");
+    let error = client.join(&limited(&queue, 1, 2)).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    // The join names no limit: the stored one rules.
+    let held = admitted(&client, &permits(&queue, 3)).await;
+    held.leave().await.unwrap();
+    assert_eq!(client.limit(&queue).await.unwrap(), Some(3));
+    let mut keys: Vec<String> = operator.say("KEYS *semaphore:{a}:*").await;
+    keys.sort();
+    assert_eq!(keys, ["latchwork:semaphore:{a}:limit", "latchwork:semaphore:{a}:meta"]);
+    let mutex = crate::common::queue(Kind::Mutex, "a");
+    assert_eq!(client.set_limit(&mutex, 1).await.unwrap_err().argument(), Some("claim"));
+    assert_eq!(client.limit(&mutex).await.unwrap_err().argument(), Some("claim"));
+    operator.say::<()>("HSET latchwork:semaphore:{b}:limit a 1").await;
+    let other = crate::common::queue(Kind::Semaphore, "b");
+    for error in [client.limit(&other).await.unwrap_err(), client.set_limit(&other, 1).await.unwrap_err()] {
+        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_raised_limit_admits_at_once() {
+    let server = own(&[]).await;
+    let (ours, others) = (client(&server, LONG).await, client(&server, LONG).await);
+    let queue = queue(Kind::Semaphore, "a");
+    let held = admitted(&ours, &limited(&queue, 1, 1)).await;
+    let next = waiting(&others, &limited(&queue, 1, 1)).await;
+    let last = waiting(&ours, &permits(&queue, 1)).await;
+    ours.set_limit(&queue, 2).await.unwrap();
+    promptly(next.admitted()).await.unwrap();
+    assert!(last.admitted().now_or_never().is_none());
+    assert_eq!(standing(&ours, &queue).await, [true, true, false]);
+    held.leave().await.unwrap();
+    promptly(last.admitted()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lowered_limit_revokes_nobody_and_admits_nobody_until_the_sum_fits() {
+    let server = own(&[]).await;
+    let (ours, others) = (client(&server, LONG).await, client(&server, LONG).await);
+    let queue = queue(Kind::Semaphore, "a");
+    let two = admitted(&ours, &limited(&queue, 2, 3)).await;
+    let one = admitted(&ours, &permits(&queue, 1)).await;
+    let next = waiting(&others, &permits(&queue, 1)).await;
+    ours.set_limit(&queue, 2).await.unwrap();
+    assert_eq!(standing(&ours, &queue).await, [true, true, false]);
+    assert_eq!((two.state().lost(), one.state().lost()), (None, None));
+    one.leave().await.unwrap();
+    // Two of two are still taken.
+    assert_eq!(standing(&ours, &queue).await, [true, false]);
+    two.leave().await.unwrap();
+    promptly(next.admitted()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_first_waiter_that_does_not_fit_the_new_limit_gives_up_at_once() {
+    let server = own(&[]).await;
+    let (ours, others) = (client(&server, LONG).await, client(&server, LONG).await);
+    let queue = queue(Kind::Semaphore, "a");
+    let held = admitted(&ours, &limited(&queue, 3, 3)).await;
+    let heavy = waiting(&others, &permits(&queue, 3)).await;
+    let light = waiting(&ours, &permits(&queue, 1)).await;
+    let (mut first, mut second) = (Box::pin(heavy.admitted()), Box::pin(light.admitted()));
+    assert!(first.as_mut().now_or_never().is_none() && second.as_mut().now_or_never().is_none());
+    ours.set_limit(&queue, 2).await.unwrap();
+    let error = promptly(first).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains("was set to 2"), "{error}");
+    heavy.leave().await.unwrap();
+    held.leave().await.unwrap();
+    promptly(second).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_waiter_that_does_not_fit_is_notified_when_it_becomes_the_first() {
+    let server = own(&[]).await;
+    let (ours, others) = (client(&server, LONG).await, client(&server, LONG).await);
+    let queue = queue(Kind::Semaphore, "a");
+    let held = admitted(&ours, &limited(&queue, 3, 3)).await;
+    let before = waiting(&ours, &permits(&queue, 1)).await;
+    let heavy = waiting(&others, &permits(&queue, 3)).await;
+    let after = waiting(&ours, &permits(&queue, 1)).await;
+    ours.set_limit(&queue, 2).await.unwrap();
+    // In the middle it gets no message yet. As the first it gets one, whether the nodes before it
+    // were admitted or left.
+    held.leave().await.unwrap();
+    promptly(before.admitted()).await.unwrap();
+    outweighed(&heavy).await;
+    heavy.leave().await.unwrap();
+    promptly(after.admitted()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_limit_that_is_raised_again_lets_the_heavy_waiter_in() {
+    let server = own(&[]).await;
+    let (ours, others) = (client(&server, LONG).await, client(&server, LONG).await);
+    let queue = queue(Kind::Semaphore, "a");
+    let held = admitted(&ours, &limited(&queue, 3, 3)).await;
+    let heavy = waiting(&others, &permits(&queue, 3)).await;
+    ours.set_limit(&queue, 2).await.unwrap();
+    outweighed(&heavy).await;
+    // A waiter that has not given up yet follows the limit.
+    ours.set_limit(&queue, 3).await.unwrap();
+    held.leave().await.unwrap();
+    promptly(async {
+        while heavy.admitted().await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_the_stored_limit_waiters_give_up_and_a_join_with_a_limit_comes_behind_the_rest() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (ours, others) = (client(&server, SHORT).await, client(&server, LONG).await);
+    let queue = queue(Kind::Semaphore, "a");
+    let held = admitted(&others, &limited(&queue, 1, 1)).await;
+    let impatient = waiting(&ours, &permits(&queue, 1)).await;
+    let patient = waiting(&others, &permits(&queue, 1)).await;
+    assert_eq!(operator.say::<u32>("DEL latchwork:semaphore:{a}:limit").await, 1);
+    let error = soon(impatient.admitted()).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    assert_eq!(held.state().lost(), None);
+    for node in [impatient, held] {
+        node.leave().await.unwrap();
+    }
+    // It gets no message, since the first has left: the join with a limit lets it in.
+    let newcomer = waiting(&ours, &limited(&queue, 1, 1)).await;
+    assert_eq!(standing(&ours, &queue).await, [true, false]);
+    drop((patient, newcomer));
+}

@@ -1,0 +1,93 @@
+//! Listings.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use latchwork_core::Kind;
+use latchwork_core::contracts::{Close, Join};
+use latchwork_core::decide::Claim;
+
+use crate::common::{ALL, Operator, SHORT, admitted, ask, client, own, queue, waiting};
+
+#[tokio::test]
+async fn foreign_text_is_no_node() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "10s").await;
+    for (key, text) in [("a", "text"), ("b", "nan"), ("c", "1\n2"), ("d", "")] {
+        let mut set = redis::cmd("SET");
+        operator.run(set.arg(format!("latchwork:mutex:{{{key}}}:one")).arg(text)).await;
+        let queue = queue(Kind::Mutex, key);
+        assert_eq!(client.list(&queue, ALL).await.unwrap().len(), 0);
+        let held = admitted(&client, &ask(&queue, Claim::Exclusive)).await;
+        assert_eq!(client.list(&queue, ALL).await.unwrap().len(), 1);
+        held.leave().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_label_may_be_anything_and_a_listing_changes_nothing() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (client, other) = (client(&server, "10s").await, client(&server, "10s").await);
+    let queue = queue(Kind::RwLock, "a");
+    let long = "long ".repeat(1000);
+    for label in ["", " ", "a b\nc", "nul \0 and \u{1F512}", &long] {
+        // As a listing shows it, safe for a terminal.
+        let escaped = label.replace('\n', "\\u{a}").replace('\0', "\\u{0}");
+        let is_shown = |shown: &str| match shown.strip_suffix('…') {
+            Some(start) => label == long && !start.is_empty() && long.starts_with(start),
+            None => shown == escaped,
+        };
+        let join = Join { label: label.into(), ..ask(&queue, Claim::Shared) };
+        let held = admitted(&client, &join).await;
+        let text: Vec<u8> = operator.say("GET latchwork:rwlock:{a}:one").await;
+        assert!(is_shown(&client.list(&queue, ALL).await.unwrap()[0].label), "{label}");
+        assert_eq!(operator.say::<Vec<u8>>("GET latchwork:rwlock:{a}:one").await, text);
+        // The same unfolded.
+        let second = admitted(&other, &ask(&queue, Claim::Shared)).await;
+        assert!(is_shown(&client.list(&queue, ALL).await.unwrap()[0].label), "{label}");
+        held.leave().await.unwrap();
+        second.leave().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_listing_of_what_was_never_used_or_is_free_writes_nothing() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "10s").await;
+    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
+        assert_eq!(client.list(&queue(kind, "unused"), ALL).await.unwrap().len(), 0);
+    }
+    let keys: Vec<String> = operator.say("KEYS *unused*").await;
+    assert_eq!(keys, [""; 0]);
+    let queue = queue(Kind::Mutex, "free");
+    admitted(&client, &ask(&queue, Claim::Exclusive)).await.leave().await.unwrap();
+    operator.say::<()>("PEXPIRE latchwork:mutex:{free}:one 60000").await;
+    assert_eq!(client.list(&queue, ALL).await.unwrap().len(), 0);
+    let lives: i64 = operator.say("PTTL latchwork:mutex:{free}:one").await;
+    assert!((1..=60_000).contains(&lives), "written anew: {lives}");
+}
+
+/// In front of a live node stand more expired ones than one script drops, and than one page has.
+#[tokio::test]
+async fn a_listing_goes_on_behind_a_crowd_that_has_expired() {
+    let server = own(&[]).await;
+    let (mortal, living) = (client(&server, SHORT).await, client(&server, "60s").await);
+    let queue = queue(Kind::Mutex, "a");
+    let mut crowd = Vec::new();
+    for _ in 0..15 {
+        let joins: Vec<_> = (0..100).map(|_| ask(&queue, Claim::Exclusive)).collect();
+        crowd.extend(join_all(joins.iter().map(|join| mortal.join(join))).await);
+    }
+    assert_eq!(crowd.iter().filter(|joined| joined.is_ok()).count(), 1500);
+    let last = waiting(&living, &ask(&queue, Claim::Exclusive)).await;
+    let clock = mortal.lease().clock().clone();
+    let gone = mortal.lease().ttl() + Duration::from_millis(200);
+    mortal.close(Close::Abrupt).await.unwrap();
+    clock.sleep_until(clock.now() + gone).await;
+    let listed = living.list(&queue, ALL).await.unwrap();
+    let sequences: Vec<_> = listed.iter().map(|entry| entry.sequence).collect();
+    assert_eq!(sequences, [last.state().sequence()]);
+}

@@ -1,0 +1,19 @@
+//! One server of the test's own, and what clients and operators do with it.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bad_limits;
+mod closing;
+mod downgrade;
+mod foreign_keys;
+mod foreign_numbers;
+mod forged_messages;
+mod forgotten;
+mod full_memory;
+mod limits;
+mod listing;
+mod operator;
+mod reconnect;
+mod repair;
+mod requests;

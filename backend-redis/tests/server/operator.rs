@@ -1,0 +1,126 @@
+//! What an operator sees and removes by hand, in both forms of a queue.
+
+use std::collections::HashMap;
+
+use latchwork_core::contracts::{AskedLimit, Join, Joined, LeaseState, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Kind, LostReason};
+
+use crate::common::{
+    LONG, Operator, SHORT, admitted, ask, client, own, promptly, queue, soon, standing, waiting,
+};
+
+#[tokio::test]
+async fn a_holder_without_a_waiter_stands_in_one_string_and_is_removed_with_it() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (holder, other) = (client(&server, SHORT).await, client(&server, SHORT).await);
+    for kind in [Kind::Mutex, Kind::RwLock] {
+        let (queue, keys) = (queue(kind, "a"), format!("latchwork:{}:{{a}}", kind.as_str()));
+        let (mine, theirs) = (ask(&queue, Claim::Exclusive), ask(&queue, Claim::Exclusive));
+        let held = admitted(&holder, &mine).await;
+        // A refused try leaves the string.
+        let tries = Join { patience: Patience::Try, ..ask(&queue, Claim::Exclusive) };
+        assert!(matches!(other.join(&tries).await, Ok(Joined::Refused)));
+        let text: String = operator.say(&format!("GET {keys}:one")).await;
+        let (sequence, id) = (held.state().sequence().to_string(), mine.id.to_string());
+        assert_eq!(text.split(' ').take(2).collect::<Vec<_>>(), [&*sequence, &*id]);
+        assert_eq!(text.split(' ').next_back(), Some("test"), "its label");
+        let all: Vec<String> = operator.say(&format!("ZRANGE {keys}:seq 0 -1 WITHSCORES")).await;
+        assert_eq!((all, operator.say::<u32>(&format!("ZREM {keys}:seq {id}")).await), (Vec::new(), 0));
+        assert_eq!(held.state().lost(), None);
+        assert_eq!(operator.say::<u32>(&format!("DEL {keys}:one")).await, 1);
+        let next = admitted(&other, &theirs).await;
+        assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
+
+        // With a waiter the queue has its full layout, and no string.
+        let behind = ask(&queue, Claim::Exclusive);
+        let waits = waiting(&holder, &behind).await;
+        assert_eq!(operator.say::<u32>(&format!("DEL {keys}:one")).await, 0);
+        let all: Vec<String> = operator.say(&format!("ZRANGE {keys}:seq 0 -1")).await;
+        assert_eq!(all, [theirs.id.to_string(), behind.id.to_string()]);
+        let data: HashMap<String, String> = operator.say(&format!("HGETALL {keys}:node")).await;
+        assert!(all.iter().all(|id| data[id].ends_with(" test")), "{data:?}");
+        assert_eq!(operator.say::<u32>(&format!("ZREM {keys}:seq {}", theirs.id)).await, 1);
+        assert_eq!(soon(next.state().until_lost()).await, LostReason::Revoked);
+        soon(waits.admitted()).await.unwrap();
+        waits.leave().await.unwrap();
+        let free: String = operator.say(&format!("GET {keys}:one")).await;
+        assert_eq!(free, waits.state().sequence().to_string());
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_an_operator_removes_is_reported_within_a_ttl_and_the_next_gets_in() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (holder, waiter) = (client(&server, SHORT).await, client(&server, SHORT).await);
+    let queue = queue(Kind::Mutex, "a");
+    let join = ask(&queue, Claim::Exclusive);
+    let held = admitted(&holder, &join).await;
+    let next = waiting(&waiter, &ask(&queue, Claim::Exclusive)).await;
+    let removed: u32 = operator.say(&format!("ZREM latchwork:mutex:{{a}}:seq {}", join.id)).await;
+    assert_eq!(removed, 1);
+    assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
+    soon(next.admitted()).await.unwrap();
+    operator.say::<()>("FLUSHALL").await;
+    assert_eq!(soon(next.state().until_lost()).await, LostReason::Revoked);
+    assert_eq!(waiter.lease().state(), LeaseState::Live);
+}
+
+#[tokio::test]
+async fn the_owner_of_a_deleted_key_learns_it_and_every_key_expires() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (holder, other) = (client(&server, SHORT).await, client(&server, SHORT).await);
+    let queue = queue(Kind::Mutex, "a");
+    let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
+    assert_eq!(operator.say::<u32>("DEL latchwork:mutex:{a}:one").await, 1);
+    assert_eq!(soon(held.state().until_lost()).await, LostReason::Revoked);
+    // Unfolded with two nodes, unfolded with one, folded and free.
+    let next = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
+    assert!(next.state().sequence() > held.state().sequence());
+    let behind = waiting(&other, &ask(&queue, Claim::Exclusive)).await;
+    for (count, leaves) in [(4, Some(next)), (4, Some(behind)), (1, None)] {
+        let keys: Vec<String> = operator.say("KEYS latchwork:mutex:*").await;
+        assert_eq!(keys.len(), count, "{keys:?}");
+        for key in keys {
+            let lives: i64 = operator.say(&format!("PTTL {key}")).await;
+            assert!((1..=93_600_000 + 2 * 3000).contains(&lives), "{key}: {lives}");
+        }
+        if let Some(node) = leaves {
+            node.leave().await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_holder_and_a_revoked_waiter_learn_it_at_once() {
+    let server = own(&[]).await;
+    let (ours, others, operator) =
+        (client(&server, LONG).await, client(&server, LONG).await, client(&server, LONG).await);
+    for (kind, claim) in [
+        (Kind::Mutex, Claim::Exclusive),
+        (Kind::RwLock, Claim::Exclusive),
+        (Kind::Semaphore, Claim::Permits(1)),
+    ] {
+        let queue = queue(kind, "a");
+        let join = || Join { limit: AskedLimit::Exactly(1), ..ask(&queue, claim) };
+        let held = admitted(&ours, &join()).await;
+        let (second, third) = (waiting(&others, &join()).await, waiting(&ours, &join()).await);
+        assert!(operator.revoke(&queue, second.state().sequence()).await.unwrap());
+        assert_eq!(promptly(second.state().until_lost()).await, LostReason::Revoked);
+        let error = second.admitted().await.unwrap_err();
+        assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+        assert!(operator.revoke(&queue, held.state().sequence()).await.unwrap());
+        assert_eq!(promptly(held.state().until_lost()).await, LostReason::Revoked);
+        promptly(third.admitted()).await.unwrap();
+        // A repetition does nothing, and no other node is hit.
+        assert!(!operator.revoke(&queue, held.state().sequence()).await.unwrap());
+        assert_eq!(third.state().lost(), None);
+        held.leave().await.unwrap();
+        assert_eq!(standing(&operator, &queue).await, [true]);
+        third.leave().await.unwrap();
+    }
+    assert_eq!(ours.lease().lost(), None, "the other nodes of the client are untouched");
+}

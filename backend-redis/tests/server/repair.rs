@@ -1,0 +1,101 @@
+//! The repair of a long queue.
+
+use futures_util::FutureExt;
+use latchwork_core::Kind;
+use latchwork_core::contracts::{Join, Joined, Patience};
+
+use crate::common::{KINDS, LONG, Operator, admitted, ask, client, limit, own, queue, soon, waiting};
+
+/// Puts waiters of a dead client behind all nodes of a queue.
+async fn crowd(operator: &mut Operator, kind: Kind, key: &str, count: usize) {
+    let code = "local letter, now = ARGV[2], redis.call('TIME')
+        local t = now[1] * 1000000 + now[2]
+        for i = 1, ARGV[1] do
+          local id = string.format('%032x', i)
+          redis.call('ZADD', KEYS[1], string.format('%.0f', t + i), id)
+          redis.call('ZADD', KEYS[2], string.format('%.0f', t + 3600000000 + i), id)
+          redis.call('HSET', KEYS[3], id, letter .. ' 1 3600000000 1 0@nobody waiter')
+          if letter == 'x' and KEYS[5] then redis.call('ZADD', KEYS[5], string.format('%.0f', t + i), id) end
+        end
+        redis.call('HSET', KEYS[4], 'last', string.format('%.0f', t + ARGV[1]))
+        if KEYS[5] then redis.call('HSET', KEYS[4], 'writers', redis.call('ZCARD', KEYS[5])) end";
+    let parts: &[&str] = match kind {
+        Kind::RwLock => &["seq", "exp", "node", "meta", "writers"],
+        _ => &["seq", "exp", "node", "meta"],
+    };
+    let mut eval = redis::Cmd::new();
+    eval.arg("EVAL").arg(code).arg(parts.len());
+    parts.iter().for_each(|part| {
+        eval.arg(format!("{key}:{part}"));
+    });
+    operator.run(eval.arg(count).arg(if kind == Kind::Semaphore { "p" } else { "x" })).await;
+}
+
+/// How long the server's longest script took, in microseconds.
+async fn slowest(operator: &mut Operator) -> u64 {
+    let log: Vec<redis::Value> = operator.say("SLOWLOG GET 1000").await;
+    let took = |entry: &redis::Value| match entry {
+        redis::Value::Array(fields) => match (&fields[2], &fields[3]) {
+            (redis::Value::Int(took), redis::Value::Array(words))
+                if format!("{:?}", words[0]).contains("EVALSHA") =>
+            {
+                u64::try_from(*took).unwrap()
+            }
+            _ => 0,
+        },
+        _ => 0,
+    };
+    log.iter().map(took).max().unwrap_or(0)
+}
+
+/// With more waiters than one call reads: no request waits for the whole repair, no node is
+/// admitted before its end, and holders learn that they hold.
+#[tokio::test]
+async fn a_long_queue_is_repaired_in_pieces_and_admits_nobody_meanwhile() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (holder, other) = (client(&server, LONG).await, client(&server, LONG).await);
+    let crowded = if std::env::var_os("LATCHWORK_LONG").is_some() { 100_000 } else { 20_000 };
+    operator.say::<()>("CONFIG SET slowlog-log-slower-than 1000").await;
+    for (kind, claim) in KINDS {
+        for damage in ["foreign member", "hash deleted"] {
+            let (queue, key) = (
+                queue(kind, damage),
+                format!("latchwork:{}:{{{}}}", kind.as_str(), damage.replace(' ', "%20")),
+            );
+            let join = || Join { limit: limit(kind), ..ask(&queue, claim) };
+            let held = admitted(&holder, &join()).await;
+            let next = waiting(&holder, &join()).await;
+            crowd(&mut operator, kind, &key, crowded).await;
+            operator.say::<()>("SLOWLOG RESET").await;
+            match damage {
+                "foreign member" => operator.say::<()>(&format!("ZADD {key}:seq 1 foreign")).await,
+                _ => operator.say::<()>(&format!("DEL {key}:meta")).await,
+            }
+            let tries = Join { patience: Patience::Try, ..join() };
+            assert!(matches!(other.join(&tries).await, Ok(Joined::Refused)));
+            let mending: Option<String> = operator.say(&format!("HGET {key}:meta mend")).await;
+            assert!(mending.is_some_and(|mend| !mend.is_empty()), "{kind:?}, {damage}: all at once");
+            assert!(next.admitted().now_or_never().is_none());
+            soon(async {
+                // The refused client goes on with the repair.
+                while operator
+                    .say::<Option<String>>(&format!("HGET {key}:meta mend"))
+                    .await
+                    .is_none_or(|mend| !mend.is_empty())
+                {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+            println!("{kind:?}, {damage}: the longest script took {} us", slowest(&mut operator).await);
+            assert_eq!((held.state().lost(), next.state().lost()), (None, None));
+            assert_eq!(operator.say::<Option<String>>(&format!("ZSCORE {key}:seq foreign")).await, None);
+            assert_eq!(operator.say::<usize>(&format!("ZCARD {key}:seq")).await, crowded + 2);
+            assert!(next.admitted().now_or_never().is_none(), "{kind:?}, {damage}: two hold");
+            held.leave().await.unwrap();
+            soon(next.admitted()).await.unwrap();
+            next.leave().await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The number of requests, commands and messages.
+
+use futures_util::future::join_all;
+use latchwork_core::Kind;
+use latchwork_core::contracts::{AskedLimit, Close, Join, Joined, NodeId, Patience};
+use latchwork_core::decide::Claim;
+
+use crate::common::{ALL, Operator, SHORT, admitted, ask, client, own, queue, soon, waiting};
+
+#[tokio::test]
+async fn an_uncontended_join_is_one_script_and_a_leave_one_more() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "1h").await;
+    let before = (operator.calls("evalsha").await, operator.calls("eval").await);
+    let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
+    assert_eq!(operator.calls("evalsha").await, before.0 + 1);
+    node.leave().await.unwrap();
+    assert_eq!((operator.calls("evalsha").await, operator.calls("eval").await), (before.0 + 2, before.1));
+    // Without contention each script reads the time and one key, and writes that key.
+    let commands = ["time", "get", "set", "pexpire", "hset", "zadd"];
+    let mut calls = Vec::new();
+    for command in commands {
+        calls.push(operator.calls(command).await);
+    }
+    let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
+    node.leave().await.unwrap();
+    for (command, (before, more)) in commands.into_iter().zip(calls.into_iter().zip([2, 2, 2, 0, 0, 0])) {
+        assert_eq!(operator.calls(command).await - before, more, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_try_leaves_nothing() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = client(&server, "10s").await;
+    let queue = queue(Kind::Semaphore, "a");
+    let mut join = ask(&queue, Claim::Permits(2));
+    join.limit = AskedLimit::Exactly(2);
+    let held = admitted(&client, &join).await;
+    let attempt =
+        Join { id: NodeId::random(), patience: Patience::Try, claim: Claim::Permits(1), ..join.clone() };
+    let refused = client.join(&attempt).await.unwrap();
+    assert!(matches!(refused, Joined::Refused), "{refused:?}");
+    let nodes: u32 = operator.say("ZCARD latchwork:semaphore:{a}:seq").await;
+    assert_eq!(nodes, 1);
+    held.leave().await.unwrap();
+    let keys: Vec<String> = operator.say("KEYS latchwork:semaphore:{a}:*").await;
+    assert!(
+        !keys.iter().any(|key| key.ends_with(":seq") || key.ends_with(":node") || key.ends_with(":exp")),
+        "{keys:?}"
+    );
+}
+
+#[tokio::test]
+async fn many_readers_are_notified_by_one_message_a_script() {
+    let server = own(&[]).await;
+    let (writer, readers) = (client(&server, "30s").await, client(&server, "30s").await);
+    let queue = queue(Kind::RwLock, "a");
+    let held = admitted(&writer, &ask(&queue, Claim::Exclusive)).await;
+    let mut nodes = Vec::new();
+    for _ in 0..600 {
+        nodes.push(waiting(&readers, &ask(&queue, Claim::Shared)).await);
+    }
+    let mut operator = Operator::of(&server).await;
+    let before = operator.calls("publish").await;
+    held.leave().await.unwrap();
+    for node in &nodes {
+        soon(node.admitted()).await.unwrap();
+    }
+    // 256 nodes a script, and one message each, since all are of one client.
+    assert_eq!(operator.calls("publish").await - before, 3);
+    assert!(readers.list(&queue, ALL).await.unwrap().iter().all(|entry| entry.admitted));
+    readers.close(Close::Orderly).await.unwrap();
+    assert_eq!(writer.list(&queue, ALL).await.unwrap().len(), 0);
+}
+
+/// Each rechecks when the writer may have expired, which the writer's renewals put off.
+#[tokio::test]
+async fn many_waiters_for_a_node_of_a_shorter_ttl_recheck_together() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (writer, readers) = (client(&server, SHORT).await, client(&server, "60s").await);
+    let queue = queue(Kind::RwLock, "a");
+    let held = admitted(&writer, &ask(&queue, Claim::Exclusive)).await;
+    let joins: Vec<_> = (0..300).map(|_| ask(&queue, Claim::Shared)).collect();
+    let nodes = join_all(joins.iter().map(|join| waiting(&readers, join))).await;
+    let before = operator.calls("evalsha").await;
+    let lease = writer.lease();
+    let looking = join_all(nodes.iter().map(|node| node.admitted()));
+    tokio::select! {
+        _ = looking => panic!("admitted beside the writer"),
+        () = lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3) => {}
+    }
+    let calls = operator.calls("evalsha").await - before;
+    assert!(calls < 300, "{calls} requests");
+    held.leave().await.unwrap();
+    soon(join_all(nodes.iter().map(|node| node.admitted()))).await.into_iter().for_each(Result::unwrap);
+}

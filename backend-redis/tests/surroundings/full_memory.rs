@@ -1,0 +1,132 @@
+//! A server that is full, or evicts.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use latchwork_core::{ErrorKind, Eviction, LostReason};
+
+use crate::common::{Operator, own, soon};
+use crate::{SHORT, outlive, said, user};
+
+#[tokio::test]
+async fn a_full_memory_takes_nothing_from_holders_and_waiters() {
+    let server = own(&["--maxmemory-policy", "noeviction"]).await;
+    let mut operator = Operator::of(&server).await;
+    let ttl = format!("ttl={}", crate::common::SHORT);
+    let (a, b) = (user(&server, &ttl).await.unwrap(), user(&server, &ttl).await.unwrap());
+    let (mutex, rwlock, semaphore) =
+        (a.mutex("m").unwrap(), a.rwlock("rw").unwrap(), a.semaphore("s", 2).unwrap());
+    let doomed = a.mutex("doomed").unwrap();
+    let held = (
+        mutex.acquire().await.unwrap(),
+        rwlock.write().await.unwrap(),
+        semaphore.acquire(2).await.unwrap(),
+        doomed.acquire().await.unwrap(),
+    );
+    let waiting = tokio::spawn({
+        let (mutex, rwlock, semaphore, doomed) = (
+            b.mutex("m").unwrap(),
+            b.rwlock("rw").unwrap(),
+            b.semaphore("s", 2).unwrap(),
+            b.mutex("doomed").unwrap(),
+        );
+        async move { tokio::join!(mutex.acquire(), rwlock.read(), semaphore.acquire(1), doomed.acquire()) }
+    });
+    let queued = async {
+        while mutex.queue(0, 9).await.unwrap().len()
+            + rwlock.queue(0, 9).await.unwrap().len()
+            + semaphore.queue(0, 9).await.unwrap().len()
+            + doomed.queue(0, 9).await.unwrap().len()
+            < 8
+        {}
+    };
+    soon(queued).await;
+    operator.say::<()>("CONFIG SET maxmemory 1").await;
+
+    let fresh = b.mutex("fresh").unwrap();
+    said(&fresh.acquire_within(SHORT).await.unwrap_err(), &["deadline", "out of memory"]);
+    let tried = fresh.try_acquire().await.unwrap_err();
+    assert_eq!(*tried.kind(), ErrorKind::Unavailable);
+    said(&tried, &["out of memory"]);
+    let refused = soon(fresh.acquire()).await.unwrap_err();
+    assert_eq!(*refused.kind(), ErrorKind::Unavailable);
+    said(&refused, &["out of memory"]);
+    outlive(&a).await;
+    assert!(held.0.is_held() && held.1.is_held() && held.2.is_held() && held.3.is_held());
+    assert!(!waiting.is_finished());
+
+    // An operator takes two holds away, by hand and by our call; a writer turns into a reader; the
+    // others are released. All waiters get in, though nothing may grow.
+    let node: Vec<String> = operator.say("ZRANGE latchwork:mutex:{doomed}:seq 0 0").await;
+    assert_eq!(operator.say::<u32>(&format!("ZREM latchwork:mutex:{{doomed}}:seq {}", node[0])).await, 1);
+    assert_eq!(soon(held.3.lost()).await.reason(), LostReason::Revoked);
+    assert!(b.mutex("m").unwrap().force_release(held.0.token().sequence()).await.unwrap());
+    assert_eq!(soon(held.0.lost()).await.reason(), LostReason::Revoked);
+    let reading = held.1.downgrade().await.unwrap();
+    let _ = held.2.release().await.unwrap();
+    let (mutex, reader, permit, freed) = soon(waiting).await.unwrap();
+    let next = (mutex.unwrap(), reader.unwrap(), permit.unwrap(), freed.unwrap());
+    outlive(&b).await;
+    assert!(reading.is_held(), "beside the reader that it let in");
+    let _ = reading.release().await.unwrap();
+    assert!(next.0.is_held() && next.1.is_held() && next.2.is_held() && next.3.is_held());
+    let _ = next.0.release().await.unwrap();
+    let _ = next.1.release().await.unwrap();
+    let _ = next.2.release().await.unwrap();
+    let _ = next.3.release().await.unwrap();
+    let nodes: Vec<String> = operator.say("KEYS latchwork:*:node").await;
+    assert_eq!(nodes, [""; 0], "nothing is left");
+    operator.say::<()>("CONFIG SET maxmemory 0").await;
+    let _ = fresh.acquire_within(Duration::from_secs(10)).await.unwrap().release().await.unwrap();
+}
+
+/// Collects the log.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn every_policy_that_evicts_is_warned_of_and_refused_when_strict() {
+    let server = own(&["--maxmemory", "64mb"]).await;
+    let mut operator = Operator::of(&server).await;
+    for (policy, eviction) in [
+        ("allkeys-lru", Eviction::Possible),
+        ("allkeys-lfu", Eviction::Possible),
+        ("allkeys-random", Eviction::Possible),
+        ("volatile-lru", Eviction::Possible),
+        ("volatile-lfu", Eviction::Possible),
+        ("volatile-random", Eviction::Possible),
+        ("volatile-ttl", Eviction::Possible),
+        ("noeviction", Eviction::Never),
+    ] {
+        operator.say::<()>(&format!("CONFIG SET maxmemory-policy {policy}")).await;
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
+        let reading = tracing::subscriber::set_default(subscriber);
+        let client = user(&server, "").await.unwrap();
+        drop(reading);
+        assert_eq!(client.capabilities().eviction, eviction, "{policy}");
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        let warned = text.contains("WARN") && text.contains("noeviction");
+        assert_eq!(warned, eviction == Eviction::Possible, "{policy}: {text}");
+        match user(&server, "strict=true").await {
+            Ok(_) => assert_eq!(eviction, Eviction::Never, "{policy}"),
+            Err(error) => {
+                assert_eq!((error.kind(), eviction), (&ErrorKind::Misconfigured, Eviction::Possible));
+                said(&error, &["strict", policy, "noeviction"]);
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! A Redis that is full, loads, is demoted, loses its scripts or takes rights away: what users of
+//! the recipes learn, and what they keep.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod full_memory;
+mod rights;
+mod server_state;
+mod silence;
+
+use std::time::Duration;
+
+use latchwork_conformance::servers::Server;
+use latchwork_core::{Config, Coordinator, Error, connect};
+
+use crate::common::soon;
+
+const SHORT: Duration = Duration::from_millis(500);
+
+async fn user(server: &Server, options: &str) -> Result<Coordinator, Error> {
+    at(&format!("{}?{options}", server.url())).await
+}
+
+async fn at(url: &str) -> Result<Coordinator, Error> {
+    let config = Config::from_url(url).expect("a good URL");
+    soon(connect(&[latchwork_redis::connector()], &config)).await
+}
+
+/// Checks the text of an error, and prints it.
+fn said(error: &Error, words: &[&str]) {
+    println!("{error}");
+    let text = error.to_string();
+    assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
+}
+
+/// Lets one and a half TTLs pass: a remaining hold was renewed meanwhile.
+async fn outlive(coordinator: &Coordinator) {
+    let lease = coordinator.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
+}

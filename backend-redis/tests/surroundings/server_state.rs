@@ -1,0 +1,151 @@
+//! A server that loses its scripts, is demoted, loads its data or dies.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use latchwork_core::decide::Claim;
+use latchwork_core::{ErrorKind, Kind};
+
+use crate::common::{Operator, own, soon};
+use crate::{SHORT, said, user};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_contenders_are_served_one_by_one_while_scripts_are_flushed() {
+    const ROUNDS: usize = 5;
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let (inside, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let mut contenders = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let client = user(&server, "ttl=10s").await.unwrap();
+        let (inside, served) = (Arc::clone(&inside), Arc::clone(&served));
+        contenders.spawn(async move {
+            let mutex = client.mutex("a").unwrap();
+            for _ in 0..ROUNDS {
+                let hold = mutex.acquire().await.unwrap();
+                assert!(!inside.swap(true, Ordering::AcqRel), "two hold");
+                tokio::task::yield_now().await;
+                inside.store(false, Ordering::Release);
+                let _ = hold.release().await.unwrap();
+                served.fetch_add(1, Ordering::AcqRel);
+            }
+            client.close().await.unwrap();
+        });
+    }
+    let mut flushed = 0;
+    let flushing = async {
+        // As often as the server answers, until all are served.
+        while !contenders.is_empty() {
+            operator.say::<()>("SCRIPT FLUSH").await;
+            flushed += 1;
+            while let Some(ended) = contenders.try_join_next() {
+                ended.unwrap();
+            }
+        }
+    };
+    soon(flushing).await;
+    assert_eq!(served.load(Ordering::Acquire), 20 * ROUNDS);
+    assert!(flushed > ROUNDS, "{flushed} flushes");
+    let keys: Vec<String> = operator.say("KEYS latchwork:*:node").await;
+    assert_eq!(keys, [""; 0], "nothing is left");
+}
+
+#[tokio::test]
+async fn a_master_that_is_demoted_is_named_until_it_is_one_again() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = user(&server, "ttl=2s").await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    let _ = mutex.acquire().await.unwrap().release().await.unwrap();
+    operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
+    let error = mutex.acquire_within(SHORT).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable);
+    said(&error, &["deadline", "replica"]);
+    // An acquire without a deadline gives up after a TTL, with the same reason.
+    let error = soon(mutex.acquire()).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable);
+    said(&error, &["replica"]);
+    operator.say::<()>("REPLICAOF NO ONE").await;
+    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_only_holds_leaves_a_demoted_master_at_the_first_failed_renewal() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = crate::common::client(&server, "3s").await;
+    let queue = crate::common::queue(Kind::Mutex, "a");
+    let held = crate::common::admitted(&client, &crate::common::ask(&queue, Claim::Exclusive)).await;
+    let deadline = held.state().lease().deadline();
+    operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
+    let mut looks = tokio::time::interval(Duration::from_millis(10));
+    soon(async {
+        while !format!("{client:?}").contains("down") {
+            looks.tick().await;
+        }
+    })
+    .await;
+    assert_eq!(held.state().lease().deadline(), deadline, "not renewed since");
+    assert_eq!(held.state().lost(), None, "left only when it was lost");
+    operator.say::<()>("REPLICAOF NO ONE").await;
+    let end = deadline + Duration::from_secs(1);
+    held.state().lease().clock().sleep_until(end).await;
+    assert_eq!(held.state().lost(), None, "it has not come back in time");
+}
+
+#[tokio::test]
+async fn a_server_that_loads_its_data_is_waited_for_and_named_when_it_takes_too_long() {
+    let server =
+        own(&["--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024"]).await;
+    let mut operator = Operator::of(&server).await;
+    let client = user(&server, "ttl=30s").await.unwrap();
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    operator.say::<()>("DEBUG POPULATE 2000").await;
+    // A millisecond for each key: two seconds and more.
+    operator.say::<()>("CONFIG SET key-load-delay 1000").await;
+    let reloading = tokio::spawn(async move {
+        operator.say::<()>("DEBUG RELOAD").await;
+        operator
+    });
+    let error = loop {
+        match user(&server, "connect_timeout=300ms").await {
+            // Not yet.
+            Ok(early) => early.close().await.unwrap_or_else(|error| println!("{error}")),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(*error.kind(), ErrorKind::Unavailable);
+    said(&error, &["connect", "loading"]);
+    // A patient client is served once the server is ready.
+    let patient = user(&server, "connect_timeout=30s").await.unwrap();
+    let mut operator = soon(reloading).await.unwrap();
+    operator.say::<()>("CONFIG SET key-load-delay 0").await;
+    assert!(patient.mutex("a").unwrap().try_acquire().await.unwrap().is_none(), "it is held, as before");
+    assert!(hold.is_held());
+    let _ = hold.release().await.unwrap();
+    let _ = soon(patient.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_dies_while_a_client_waits_is_an_outage_and_no_timeout() {
+    let server = own(&[]).await;
+    // A renewal is due long after the deadline: only the loss of the connection shows it.
+    let (holder, client) = (user(&server, "ttl=30s").await.unwrap(), user(&server, "ttl=30s").await.unwrap());
+    let _held = holder.mutex("a").unwrap().acquire().await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    let waiting = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire_within(Duration::from_secs(2)).await }
+    });
+    soon(async {
+        while holder.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    server.kill().await.unwrap();
+    let error = soon(waiting).await.unwrap().unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.cause().is_some(), "{error}");
+}

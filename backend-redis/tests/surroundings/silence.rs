@@ -1,0 +1,116 @@
+//! A connection that falls silent, and a client that has lost what it held.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_core::{ErrorKind, Hold};
+
+use crate::common::{is_script, own, says, soon};
+use crate::{SHORT, at, outlive};
+
+/// One connection swallows everything; another would be served.
+#[tokio::test]
+async fn a_connection_that_falls_silent_is_given_up_before_what_is_held_is_lost() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let client = at(&format!("redis://{}?ttl={}", proxy.addr(), crate::common::SHORT)).await.unwrap();
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    // The first renewal.
+    let mut silent = proxy.hold_next_reply();
+    soon(silent.fired()).await.unwrap();
+    outlive(&client).await;
+    hold.check().expect("another connection had time to renew it");
+    let _ = hold.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn dialling_again_that_hangs_is_given_up_before_what_is_held_is_lost() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let options = "ttl=9s&connect_timeout=10m&request_timeout=10m";
+    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    let hung = proxy.hold_reply_to(says("HELLO"));
+    let mut silent = proxy.hold_reply_to(is_script);
+    soon(silent.fired()).await.unwrap();
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2 / 3).await;
+    assert!(hung.has_fired());
+    hold.check().expect("dialled once more in time");
+    let _ = hold.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+/// A request has much more time than a silent connection gets.
+#[tokio::test]
+async fn a_request_on_a_connection_that_fell_silent_is_repeated_on_the_next() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let options = format!("ttl={}&request_timeout=10m", crate::common::SHORT);
+    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    let hold = mutex.acquire().await.unwrap();
+    let (ttl, mut left) = (client.lease().ttl(), proxy.hold_reply_to(is_script));
+    let asked = Instant::now();
+    drop(hold);
+    soon(left.fired()).await.unwrap();
+    let hold = soon(mutex.acquire()).await.unwrap();
+    assert!(asked.elapsed() < 2 * ttl, "the leave was stuck for {:?}", asked.elapsed());
+    let _ = hold.release().await.unwrap();
+    let joined = proxy.hold_reply_to(is_script);
+    let asked = Instant::now();
+    let hold = soon(mutex.acquire()).await.unwrap();
+    assert!(joined.has_fired() && asked.elapsed() < 2 * ttl, "the join was stuck for {:?}", asked.elapsed());
+    let _ = hold.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_join_after_a_loss_is_answered_in_time_however_much_was_lost() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let options = "ttl=1s&request_timeout=500ms";
+    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let held = (0..400).map(|number| {
+        let mutex = client.mutex(format!("held-{number}")).unwrap();
+        async move { mutex.acquire().await.unwrap() }
+    });
+    let held = soon(join_all(held)).await;
+    proxy.cut();
+    soon(join_all(held.iter().map(Hold::lost))).await;
+    let asked = Instant::now();
+    let error = soon(client.mutex("a").unwrap().acquire()).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    // It gives up after a TTL, during an attempt that removes the lost nodes and joins.
+    let bound = Duration::from_secs(1) + SHORT * 2 + Duration::from_secs(1);
+    assert!(asked.elapsed() < bound, "after {:?}", asked.elapsed());
+    proxy.resume();
+    let _ = soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hold_after_a_loss_is_renewed_while_lost_nodes_are_removed() {
+    let server = own(&[]).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let options = format!("ttl={}&request_timeout=500ms", crate::common::SHORT);
+    let client = at(&format!("redis://{}?{options}", proxy.addr())).await.unwrap();
+    let mut lost = Vec::new();
+    for part in 0..20 {
+        let held = (0..150).map(|number| {
+            let mutex = client.mutex(format!("held-{part}-{number}")).unwrap();
+            async move { mutex.acquire().await.unwrap() }
+        });
+        lost.extend(soon(join_all(held)).await);
+    }
+    client.lease().clock().jump(client.lease().ttl());
+    // Eight removals at a time would take seven seconds.
+    proxy.delay(Direction::ToClient, Duration::from_millis(20));
+    let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
+    outlive(&client).await;
+    hold.check().expect("renewed meanwhile");
+    assert!(lost.iter().all(|hold| !hold.is_held()));
+    client.close().await.unwrap();
+}

@@ -1,0 +1,133 @@
+//! One client: one session at a time that its nodes hang on, and its close.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use latchwork_core::support::{CloseOnce, NamePool, SingleFlight, connect_within, opening_bound};
+use latchwork_core::{Error, ErrorKind, LostReason, Result};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+
+use crate::config::Settings;
+use crate::opening::open_session;
+use crate::probe::probe;
+use crate::queue::Session;
+
+/// What one client owns.
+pub(crate) struct Client {
+    pub(crate) settings: Arc<Settings>,
+    names: Arc<NamePool>,
+    runtime: Handle,
+    current: Mutex<Arc<Session>>,
+    opening: SingleFlight<Result<()>>,
+    ended: AtomicBool,
+    closing: CloseOnce,
+}
+
+impl Client {
+    /// Connects. The runtime of the caller then serves all sessions of the client.
+    pub(crate) async fn connect(settings: Settings) -> Result<Arc<Self>> {
+        let (settings, names, runtime) =
+            (Arc::new(settings), Arc::new(NamePool::default()), Handle::current());
+        let opened = async {
+            probe(&settings.hosts).await?;
+            open_session(&settings, &names, &runtime).await
+        };
+        let session = in_time(&settings, opened).await?;
+        Ok(Arc::new(Self {
+            settings,
+            names,
+            runtime,
+            current: Mutex::new(session),
+            opening: SingleFlight::default(),
+            ended: AtomicBool::new(false),
+            closing: CloseOnce::default(),
+        }))
+    }
+
+    /// The last session, lost or not.
+    pub(crate) fn current(&self) -> Arc<Session> {
+        Arc::clone(&self.current.lock())
+    }
+
+    /// The session to work on: the current one, or a new one when that is lost (LEASE-REOPEN).
+    pub(crate) async fn session(self: &Arc<Self>) -> Result<Arc<Session>> {
+        if let Some(session) = self.live()? {
+            return Ok(session);
+        }
+        let client = Arc::clone(self);
+        let opening = self.opening.run(&self.runtime, || async move { client.reopen().await });
+        let Settings { connect_timeout, request_timeout, .. } = *self.settings;
+        let within = opening_bound(connect_timeout, request_timeout);
+        opening.wait_within(within, "the opening of a session").await??;
+        // Where this one is lost by now, the request reports it.
+        Ok(self.current())
+    }
+
+    fn live(&self) -> Result<Option<Arc<Session>>> {
+        if self.ended.load(Ordering::Acquire) {
+            return Err(Error::closed());
+        }
+        let session = self.current();
+        Ok(session.writer().lost().is_none().then_some(session))
+    }
+
+    async fn reopen(&self) -> Result<()> {
+        if self.live()?.is_some() {
+            return Ok(());
+        }
+        let old = self.current();
+        old.close(LostReason::Expired);
+        if old.driver.is_connected() {
+            // Our own old nodes must not be in our way. Where the close takes too long, they are
+            // for a while.
+            let _ = tokio::time::timeout(self.settings.request_timeout, old.driver.silent()).await;
+        }
+        let opening = open_session(&self.settings, &self.names, &self.runtime);
+        let fresh = in_time(&self.settings, opening).await?;
+        let mut current = self.current.lock();
+        // An end sets the flag before it takes this lock: one of the two sees the other.
+        if self.ended.load(Ordering::Acquire) {
+            fresh.close(LostReason::Closed);
+            return Err(Error::closed());
+        }
+        *current = fresh;
+        Ok(())
+    }
+
+    /// Closes the client, and waits until the server has confirmed it.
+    pub(crate) async fn close(&self) -> Result<()> {
+        let request_timeout = self.settings.request_timeout;
+        let close = || {
+            let session = self.end();
+            async move {
+                if session.closed_within(request_timeout).await {
+                    return Ok(());
+                }
+                let what = "the server did not confirm the end of the session; it expires by itself";
+                Err(Error::new(ErrorKind::Unavailable, what))
+            }
+        };
+        self.ended.store(true, Ordering::Release);
+        self.closing.close(&self.runtime, request_timeout, close).await
+    }
+
+    /// Begins to close the client, in the background, and answers its last session. After a kill it
+    /// does nothing.
+    pub(crate) fn end(&self) -> Arc<Session> {
+        self.ended.store(true, Ordering::Release);
+        let session = self.current();
+        session.close(LostReason::Closed);
+        session
+    }
+
+    /// The client dies: nothing more is sent.
+    pub(crate) async fn kill(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.current().kill().await;
+    }
+}
+
+async fn in_time<T>(settings: &Settings, connecting: impl Future<Output = Result<T>>) -> Result<T> {
+    connect_within(settings.connect_timeout, "ZooKeeper", &settings.hosts, connecting).await
+}

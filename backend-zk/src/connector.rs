@@ -1,0 +1,82 @@
+//! From a configuration to a client.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::Backend;
+use latchwork_core::{Address, Config, Connector, Result};
+
+use crate::backend::{NAME, ZooKeeperBackend};
+use crate::client::Client;
+use crate::config::Settings;
+use crate::layout::QueuePaths;
+
+/// Connects to ZooKeeper: `zookeeper://[user:password@]host[:port],…[/chroot]`.
+#[derive(Clone, Copy, Debug)]
+pub struct ZooKeeperConnector {
+    fast_path: bool,
+}
+
+impl Default for ZooKeeperConnector {
+    fn default() -> Self {
+        Self { fast_path: true }
+    }
+}
+
+/// The connector of this backend, for [`latchwork_core::connect`].
+pub fn connector() -> Arc<dyn Connector> {
+    Arc::new(ZooKeeperConnector::default())
+}
+
+/// For tests: clients that run the plain protocol, without its fast path.
+#[cfg(feature = "controls")]
+pub fn connector_without_fast_path() -> Arc<dyn Connector> {
+    Arc::new(ZooKeeperConnector { fast_path: false })
+}
+
+#[async_trait]
+impl Connector for ZooKeeperConnector {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn validate(&self, config: &Config) -> Result<()> {
+        Settings::read(config).map(drop)
+    }
+
+    fn check(&self, _config: &Config, queue: &Address) -> Result<()> {
+        QueuePaths::of(queue).map(drop)
+    }
+
+    async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
+        let settings = Settings { fast_path: self.fast_path, ..Settings::read(config)? };
+        Ok(Arc::new(ZooKeeperBackend::open(settings).await?))
+    }
+}
+
+impl ZooKeeperBackend {
+    /// Connects. Must run on a tokio runtime, which then serves the session.
+    ///
+    /// # Errors
+    /// `Unavailable`, `WrongServer`, `Forbidden` or `Misconfigured`, as the connector.
+    ///
+    /// # Cancel safety
+    /// A dropped connect leaves nothing but a session that expires.
+    pub async fn connect(config: &Config) -> Result<Self> {
+        Self::open(Settings::read(config)?).await
+    }
+
+    /// A control for tests: a client that counts an answered read as a proof of contact, and so
+    /// believes a follower that is cut off from its leader. Two can hold.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    #[cfg(feature = "controls")]
+    pub async fn connect_believing_reads(config: &Config) -> Result<Self> {
+        Self::open(Settings { believes_reads: true, ..Settings::read(config)? }).await
+    }
+
+    async fn open(settings: Settings) -> Result<Self> {
+        Ok(Self { client: Client::connect(settings).await? })
+    }
+}

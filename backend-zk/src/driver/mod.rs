@@ -1,0 +1,24 @@
+//! One session of the client crate, and its requests and watches. Only this module knows the crate.
+//!
+//! It adds three things. The crate queues requests without a bound while it is disconnected, so
+//! each is bounded here by the request timeout and by the lease. The crate reports an expired
+//! session later than the server decides it, so nothing waits for that report. And the crate cannot
+//! end a connection without closing the session, so the tasks that serve it are kept in hand.
+
+mod acls;
+mod reads;
+mod request;
+mod session;
+mod tasks;
+mod values;
+mod watch;
+mod watch_budget;
+mod writes;
+
+pub(crate) use acls::Grant;
+pub(crate) use reads::QueueReply;
+pub(crate) use session::{Connected, Driver};
+pub(crate) use values::{NodeMode, Stat};
+pub(crate) use watch::{Connection, Event, Watch};
+pub(crate) use watch_budget::WatchBudget;
+pub(crate) use writes::{JoinReply, JoinRequest};

@@ -1,0 +1,112 @@
+//! Requests that read, and those that watch what they read.
+
+use zookeeper_client::Error;
+
+use super::request::{behind_sync, found};
+use super::{Driver, Stat, Watch};
+use crate::error::Answer;
+
+/// The replies to [`Driver::look`], which is one round trip.
+#[derive(Debug)]
+pub(crate) struct QueueReply {
+    pub(crate) children: Vec<String>,
+    /// The stored limit's data and stat, when it was asked for.
+    pub(crate) limit: Option<Answer<(Vec<u8>, Stat)>>,
+}
+
+impl Driver {
+    /// Lists a queue, and reads its stored limit before, in one trip. Behind a `sync` the reply
+    /// shows all that the leader had committed when the `sync` reached it.
+    pub(crate) async fn look(&self, queue: &str, limit: Option<&str>, sync: bool) -> Answer<QueueReply> {
+        self.request(|client| async move {
+            // All are called, and so queued, before the first is awaited.
+            let synced = sync.then(|| client.sync(queue));
+            let limit = limit.map(|limit| client.get_data(limit));
+            let children = client.list_children(queue);
+            if let Some(synced) = synced {
+                synced.await?;
+            }
+            let limit = found(limit).await;
+            Ok(QueueReply { children: children.await?, limit })
+        })
+        .await
+    }
+
+    pub(crate) async fn children(&self, path: &str) -> Answer<Vec<String>> {
+        self.request(|client| async move { client.list_children(path).await }).await
+    }
+
+    /// Lists, with a watch for the next change that the listing itself arms.
+    pub(crate) async fn children_watched(&self, path: &str) -> Answer<(Vec<String>, Watch)> {
+        let (children, watcher) = self
+            .request(|client| async move {
+                let list = || client.list_and_watch_children(path);
+                behind_sync(&client, path, self.sync_first, list).await
+            })
+            .await?;
+        Ok((children, self.armed(path, watcher)))
+    }
+
+    /// Lists behind a `sync`: shows all that the leader had committed when it came there
+    /// (CHAIN-SYNC-AFTER-UNKNOWN-CREATE).
+    pub(crate) async fn sync_children(&self, path: &str) -> Answer<Vec<String>> {
+        self.request(
+            |client| async move { behind_sync(&client, path, true, || client.list_children(path)).await },
+        )
+        .await
+    }
+
+    pub(crate) async fn stat(&self, path: &str) -> Answer<Option<Stat>> {
+        let stat = self.request_first(|client| async move { client.check_stat(path).await }).await?;
+        Ok(stat.map(Stat::from))
+    }
+
+    pub(crate) async fn read(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {
+        let (data, stat) = self.request(|client| async move { client.get_data(path).await }).await?;
+        Ok((data, stat.into()))
+    }
+
+    /// Reads behind a `sync`.
+    pub(crate) async fn sync_read(&self, path: &str) -> Answer<Vec<u8>> {
+        self.request(|client| async move {
+            Ok(behind_sync(&client, path, true, || client.get_data(path)).await?.0)
+        })
+        .await
+    }
+
+    /// Reads several nodes in one trip. `None` for one that is not there.
+    pub(crate) async fn read_all(&self, paths: &[String]) -> Answer<Vec<Option<(Vec<u8>, Stat)>>> {
+        self.request(|client| async move {
+            let reads: Vec<_> = paths.iter().map(|path| client.get_data(path)).collect();
+            let mut found = Vec::with_capacity(reads.len());
+            for read in reads {
+                found.push(match read.await {
+                    Ok((data, stat)) => Some((data, stat.into())),
+                    Err(Error::NoNode) => None,
+                    Err(error) => return Err(error),
+                });
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    /// Reads, and arms a watch for the node's next change or end. A stat would not do: that of a
+    /// node that is gone leaves a watch for its creation.
+    pub(crate) async fn watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watch)> {
+        let (data, stat, watcher) = self
+            .request(|client| async move {
+                let read = || client.get_and_watch_data(path);
+                behind_sync(&client, path, self.sync_first, read).await
+            })
+            .await?;
+        Ok((data, stat.into(), self.armed(path, watcher)))
+    }
+
+    /// Arms a watch for the creation of a node. `None` where it is there already.
+    pub(crate) async fn watch_for(&self, path: &str) -> Answer<Option<Watch>> {
+        let (stat, watcher) =
+            self.request(|client| async move { client.check_and_watch_stat(path).await }).await?;
+        Ok(stat.is_none().then(|| self.armed(path, watcher)))
+    }
+}

@@ -1,0 +1,241 @@
+//! The life of one session: opened, followed, closed or killed.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::Moment;
+use latchwork_core::contracts::LeaseWriter;
+use latchwork_core::support::{LinkLog, Throttle};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use zookeeper_client::{Acls, Client, Error, SessionState, StateWatcher};
+
+use super::NodeMode;
+use super::tasks::Tasks;
+use super::watch_budget::WatchedBytes;
+use crate::config::Settings;
+use crate::error::{Answer, Fault};
+
+/// The shortest pause before a request that failed is sent again.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A session.
+pub(crate) struct Driver {
+    // Taken when the session is closed: the crate closes it with its last handle.
+    client: Mutex<Option<Arc<Client>>>,
+    tasks: Arc<Tasks>,
+    pub(super) state: StateWatcher,
+    session: i64,
+    lease: LeaseWriter,
+    pub(super) request_timeout: Duration,
+    // Bounds the requests that a proof of contact may stand behind.
+    pub(super) throttle: Throttle,
+    pub(super) link: Arc<LinkLog>,
+    pub(super) acls: Acls<'static>,
+    pub(super) watched: Arc<WatchedBytes>,
+    // Set for a watch session. Its server may lag behind the one that answered the nodes' session,
+    // so it syncs before it watches.
+    pub(super) sync_first: bool,
+    // The server's paths are longer than ours by this.
+    pub(super) chroot_len: usize,
+}
+
+/// A session that was created. Its creation is contact 0 of the lease.
+pub(crate) struct Connected {
+    pub(crate) driver: Driver,
+    pub(crate) sent: Moment,
+    pub(crate) answered: Moment,
+}
+
+impl Driver {
+    /// Creates a session, with a lease of its own, or as a watch session of the client whose lease
+    /// is `beside`. It has no bound: the caller bounds the whole of connecting.
+    pub(crate) async fn connect(
+        settings: &Settings,
+        runtime: &Handle,
+        beside: Option<&LeaseWriter>,
+    ) -> Answer<Connected> {
+        let tasks = Arc::new(Tasks::on(runtime));
+        // The wire has whole milliseconds. Rounded down, a server would seem to grant less than
+        // asked.
+        let millis = settings.ttl.as_nanos().div_ceil(1_000_000);
+        let ask = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
+        let mut connector =
+            Client::connector().with_session_timeout(ask).with_connection_timeout(settings.host_timeout());
+        if let Some(login) = &settings.login {
+            connector = connector.with_auth("digest", login.0.as_bytes());
+        }
+        let sent = settings.clock.now();
+        let client = tasks.within(connector.connect(&settings.hosts.join(","))).await?;
+        let answered = settings.clock.now();
+        let own = || LeaseWriter::new(settings.clock.clone(), client.session_timeout(), sent);
+        let lease = beside.cloned().unwrap_or_else(own);
+        if beside.is_none() {
+            settings.link.mended();
+        }
+        // Open to all without a login, as with Curator. With a login, to that login only.
+        let acls = if settings.login.is_some() { Acls::creator_all() } else { Acls::anyone_all() };
+        let driver = Driver {
+            state: client.state_watcher(),
+            session: client.session_id().0,
+            client: Mutex::new(Some(Arc::new(client))),
+            tasks,
+            lease,
+            request_timeout: settings.request_timeout,
+            throttle: Throttle::default(),
+            link: Arc::clone(&settings.link),
+            acls,
+            watched: Arc::default(),
+            sync_first: beside.is_some(),
+            chroot_len: settings.chroot.as_deref().map_or(0, str::len),
+        };
+        if let Some(chroot) = &settings.chroot {
+            driver.make_path(chroot, NodeMode::Persistent).await?;
+            let mut client = driver.client.lock();
+            let root = client.as_deref().cloned().ok_or(Fault::SessionOver)?;
+            let inner = root.chroot(chroot.as_str()).map_err(|_| Fault::Refused(Error::NoNode))?;
+            *client = Some(Arc::new(inner));
+        }
+        Ok(Connected { driver, sent, answered })
+    }
+
+    pub(crate) fn lease(&self) -> &LeaseWriter {
+        &self.lease
+    }
+
+    /// The session's id, which our nodes have as `ephemeralOwner`.
+    pub(crate) fn session(&self) -> i64 {
+        self.session
+    }
+
+    /// Waits until it is connected, or the lease is lost.
+    pub(crate) async fn connected(&self) -> Answer<()> {
+        if self.client()?.state() == SessionState::SyncConnected {
+            return Ok(());
+        }
+        let mut watcher = self.state.clone();
+        let mut state = watcher.state();
+        loop {
+            match state {
+                SessionState::SyncConnected => return Ok(()),
+                state if state.is_terminated() => return Err(Fault::SessionOver),
+                _ => {}
+            }
+            tokio::select! {
+                next = watcher.changed() => state = next,
+                _ = self.lease.until_lost() => return Err(Fault::SessionOver),
+            }
+        }
+    }
+
+    /// Waits, after a request that failed, until it makes sense to ask again. It never returns at
+    /// once, since a server under load may refuse while the connection stands.
+    pub(crate) async fn recovered(&self) -> Answer<()> {
+        tokio::time::sleep(PAUSE).await;
+        self.connected().await
+    }
+
+    /// Cancelled when the connection is cut: by [`kill`](Self::kill), or by a
+    /// [`close`](Self::close) that found no end.
+    pub(crate) fn killed(&self) -> CancellationToken {
+        self.tasks.killed.clone()
+    }
+
+    pub(crate) fn is_killed(&self) -> bool {
+        self.tasks.killed.is_cancelled()
+    }
+
+    /// Suspends the lease and logs it whenever the connection is lost. Returns when the session is
+    /// over.
+    pub(crate) async fn follow(&self) {
+        let mut watcher = self.state.clone();
+        let mut state = watcher.state();
+        while !state.is_terminated() {
+            if state == SessionState::SyncConnected {
+                self.link.mended();
+            } else {
+                self.lease.suspend();
+                // The crate does not distinguish the two.
+                self.link.broken(&"the connection was closed, or the server was silent");
+            }
+            state = watcher.changed().await;
+        }
+    }
+
+    /// Waits until the connection is lost.
+    pub(crate) async fn disconnected(&self) {
+        let mut watcher = self.state.clone();
+        let mut state = watcher.state();
+        while state == SessionState::SyncConnected {
+            state = watcher.changed().await;
+        }
+    }
+
+    /// Closes the session, in the background: the server then removes all that hangs on it. Callers
+    /// end the lease before, since requests under way hold the client until they see its end. A
+    /// request that nobody polls holds it without end, and the crate keeps the session alive for
+    /// it. In that case the connection is cut, and the session expires.
+    pub(crate) fn close(&self) {
+        let Some(client) = self.client.lock().take() else { return };
+        let held = Arc::downgrade(&client);
+        drop(client);
+        if held.strong_count() == 0 {
+            return;
+        }
+        let (tasks, timeout) = (Arc::clone(&self.tasks), self.request_timeout);
+        self.tasks.runtime.spawn(async move {
+            tokio::time::sleep(timeout).await;
+            if held.strong_count() > 0 {
+                tasks.kill().await;
+            }
+        });
+    }
+
+    /// Waits until the server has confirmed the close.
+    pub(crate) async fn closed(&self) {
+        let mut watcher = self.state.clone();
+        let mut state = watcher.state();
+        while !state.is_terminated() {
+            state = watcher.changed().await;
+        }
+    }
+
+    /// Waits until no more events can come: the session is closed, expired or killed.
+    pub(crate) async fn silent(&self) {
+        tokio::select! {
+            biased;
+            () = self.tasks.killed.cancelled() => {}
+            () = self.closed() => {}
+        }
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.state.peek_state() == SessionState::SyncConnected
+    }
+
+    /// Whether the crate reports the end of the session.
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.peek_state().is_terminated()
+    }
+
+    /// Cuts the connection. Nothing more is sent, and the session expires on the server.
+    pub(crate) async fn kill(&self) {
+        // Before the last handle goes, or the tasks would close the session as they end.
+        self.tasks.kill().await;
+        self.client.lock().take();
+    }
+
+    pub(super) fn client(&self) -> Answer<Arc<Client>> {
+        self.client.lock().clone().ok_or(Fault::SessionOver)
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver")
+            .field("session", &format_args!("{:#x}", self.session))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,49 @@
+//! The tasks that the client crate starts, kept in hand: the crate cannot end a connection without
+//! closing the session.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+
+use asyncs::task::{Spawn, Task, enter};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// The tasks of one session. They run on the runtime of its client, whichever runtime asks for it.
+#[derive(Debug)]
+pub(super) struct Tasks {
+    pub(super) runtime: Handle,
+    started: TaskTracker,
+    /// Ends the tasks.
+    pub(super) killed: CancellationToken,
+}
+
+impl Spawn for Tasks {
+    fn spawn(&self, task: Task) {
+        let task = self.killed.clone().run_until_cancelled_owned(Box::into_pin(task.future));
+        self.started.spawn_on(task, &self.runtime);
+    }
+}
+
+impl Tasks {
+    pub(super) fn on(runtime: &Handle) -> Self {
+        Self { runtime: runtime.clone(), started: TaskTracker::new(), killed: CancellationToken::new() }
+    }
+
+    /// Runs `work`, and keeps the tasks that it starts.
+    pub(super) async fn within<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            let _scope = enter(self);
+            work.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// Ends the tasks, and waits until they have ended.
+    pub(super) async fn kill(&self) {
+        self.killed.cancel();
+        self.started.close();
+        self.started.wait().await;
+    }
+}

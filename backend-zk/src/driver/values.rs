@@ -1,0 +1,49 @@
+//! Values of requests and replies.
+
+use zookeeper_client::CreateMode;
+
+/// The part of a node's stat that is used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stat {
+    /// The transaction that made it.
+    pub(crate) czxid: i64,
+    /// The transaction that last wrote it.
+    pub(crate) mzxid: i64,
+    /// The session it hangs on.
+    pub(crate) owner: i64,
+    /// When it was made and last written, by the server's clock, in milliseconds.
+    pub(crate) ctime: i64,
+    pub(crate) mtime: i64,
+}
+
+impl From<zookeeper_client::Stat> for Stat {
+    fn from(stat: zookeeper_client::Stat) -> Self {
+        Self {
+            czxid: stat.czxid,
+            mzxid: stat.mzxid,
+            owner: stat.ephemeral_owner,
+            ctime: stat.ctime,
+            mtime: stat.mtime,
+        }
+    }
+}
+
+/// The kind of a node to create.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NodeMode {
+    Persistent,
+    /// Removed by the server a minute after its last child.
+    Container,
+    /// Removed with the session.
+    Ephemeral,
+}
+
+impl From<NodeMode> for CreateMode {
+    fn from(mode: NodeMode) -> Self {
+        match mode {
+            NodeMode::Persistent => CreateMode::Persistent,
+            NodeMode::Container => CreateMode::Container,
+            NodeMode::Ephemeral => CreateMode::Ephemeral,
+        }
+    }
+}

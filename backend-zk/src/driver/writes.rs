@@ -1,0 +1,183 @@
+//! Requests that write.
+
+use zookeeper_client::{CreateMode, Error};
+
+use super::request::found;
+use super::{Driver, NodeMode, Stat, Watch};
+use crate::error::{Answer, Fault};
+
+/// What a join sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JoinRequest<'a> {
+    pub(crate) queue: &'a str,
+    /// The name of the node up to the counter.
+    pub(crate) prefix: &'a str,
+    pub(crate) label: &'a str,
+    pub(crate) limit: Option<&'a str>,
+    /// The queue's directory is not there, and is made first, in the same trip.
+    pub(crate) cold: bool,
+}
+
+/// The replies to a join, which are one round trip.
+#[derive(Debug)]
+pub(crate) struct JoinReply {
+    /// The full path and stat of the node that was made.
+    pub(crate) created: Answer<(String, Stat)>,
+    pub(crate) children: Answer<Vec<String>>,
+    /// The stored limit's data and stat, when it was asked for.
+    pub(crate) limit: Option<Answer<(Vec<u8>, Stat)>>,
+}
+
+impl Driver {
+    /// Makes a node and its missing parents, all of one mode. It asks for each first, so that a
+    /// parent in which this client may not create is no obstacle where nothing is missing.
+    pub(crate) async fn make_path(&self, path: &str, mode: NodeMode) -> Answer<()> {
+        let ends = path.match_indices('/').skip(1).map(|(at, _)| at).chain([path.len()]);
+        for end in ends {
+            let part = &path[..end];
+            if self.stat(part).await?.is_none() {
+                match self.create(part, b"", mode).await {
+                    Ok(_) | Err(Fault::NodeExists) => {}
+                    Err(fault) => return Err(fault),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn create(&self, path: &str, data: &[u8], mode: NodeMode) -> Answer<Stat> {
+        let options = CreateMode::from(mode).with_acls(self.acls);
+        let (stat, _) =
+            self.request_first(|client| async move { client.create(path, data, &options).await }).await?;
+        Ok(stat.into())
+    }
+
+    /// Makes a sequential ephemeral node and lists its queue, in one trip.
+    pub(crate) async fn join(&self, request: JoinRequest<'_>) -> Answer<JoinReply> {
+        let JoinRequest { queue, prefix, label, limit, cold } = request;
+        let path = format!("{queue}/{prefix}");
+        let directory = CreateMode::Container.with_acls(self.acls);
+        let node = CreateMode::EphemeralSequential.with_acls(self.acls);
+        let path = &path;
+        self.request(|client| async move {
+            // All are called, and so queued, before the first is awaited.
+            let directory = cold.then(|| client.create(queue, b"", &directory));
+            let created = client.create(path, label.as_bytes(), &node);
+            // Before the listing, which it judges (see `queue::limit::read_limit`).
+            let limit = limit.map(|limit| client.get_data(limit));
+            let children = client.list_children(queue);
+            // A directory that another client made first, or a missing parent, shows in the create
+            // behind it. A refusal does not.
+            let refused = match directory {
+                Some(directory) => directory.await.err().map(Fault::from),
+                None => None,
+            }
+            .filter(|fault| matches!(fault, Fault::Forbidden(_) | Fault::Refused(_)));
+            Ok(JoinReply {
+                created: match (created.await, refused) {
+                    (Ok((stat, counter)), _) => Ok((format!("{path}{counter}"), stat.into())),
+                    (Err(Error::NoNode), Some(refused)) => Err(refused),
+                    (Err(error), _) => Err(error.into()),
+                },
+                children: children.await.map_err(Fault::from),
+                limit: found(limit).await,
+            })
+        })
+        .await
+    }
+
+    /// Makes a sequential ephemeral node, given its path up to the counter, and answers its full
+    /// path. In the same trip it watches another node, as [`watch`](Self::watch), if one is named.
+    pub(crate) async fn create_sequential(
+        &self,
+        path: &str,
+        data: &[u8],
+        watched: Option<&str>,
+    ) -> Answer<(String, Stat, Option<Answer<Watch>>)> {
+        let options = CreateMode::EphemeralSequential.with_acls(self.acls);
+        let (created, watch) = self
+            .request(|client| async move {
+                // Both are called, and so queued, before the first is awaited.
+                let created = client.create(path, data, &options);
+                let watch = watched.map(|watched| (watched, client.get_and_watch_data(watched)));
+                let created = created.await?;
+                let watch = match watch {
+                    Some((watched, watch)) => Some((watched, watch.await)),
+                    None => None,
+                };
+                Ok((created, watch))
+            })
+            .await?;
+        let watched = watch.map(|(watched, answer)| {
+            answer.map(|(_, _, watcher)| self.armed(watched, watcher)).map_err(Fault::from)
+        });
+        Ok((format!("{path}{}", created.1), created.0.into(), watched))
+    }
+
+    pub(crate) async fn write(&self, path: &str, data: &[u8]) -> Answer<Stat> {
+        Ok(self.request(|client| async move { client.set_data(path, data, None).await }).await?.into())
+    }
+
+    /// A write that waits for its answer as long as the lease lives. A proof of contact counts from
+    /// its send, however late the answer.
+    pub(crate) async fn write_until_lost(&self, path: &str, data: &[u8]) -> Answer<Stat> {
+        let client = self.client()?;
+        tokio::select! {
+            biased;
+            answer = client.set_data(path, data, None) => Ok(answer?.into()),
+            _ = self.lease().until_lost() => Err(Fault::SessionOver),
+        }
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer<()> {
+        self.request(|client| async move { client.delete(path, None).await }).await
+    }
+
+    /// Deletes in this order, in one trip. Answers whether any of them was there.
+    pub(crate) async fn delete_all(&self, paths: &[String]) -> Answer<bool> {
+        self.request(|client| async move {
+            let deletions: Vec<_> = paths.iter().map(|path| client.delete(path, None)).collect();
+            let mut was_there = false;
+            for deletion in deletions {
+                match deletion.await {
+                    Ok(()) => was_there = true,
+                    Err(Error::NoNode) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(was_there)
+        })
+        .await
+    }
+
+    /// Deletes a node, and before that makes and deletes `announcement` in the same transaction. A
+    /// client that watches for both sees the announcement first. Answers whether it could be done.
+    pub(crate) async fn announce_and_delete(&self, announcement: &str, path: &str) -> Answer<bool> {
+        let options = CreateMode::Persistent.with_acls(self.acls);
+        self.request(|client| async move {
+            let mut all = client.new_multi_writer();
+            all.add_create(announcement, b"", &options)?;
+            all.add_delete(announcement, None)?;
+            all.add_delete(path, None)?;
+            match all.commit().await.map_err(Error::from) {
+                Ok(_) => Ok(true),
+                Err(Error::NoNode | Error::NodeExists) => Ok(false),
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+
+    /// Makes an ephemeral node and deletes another: both, or neither.
+    pub(crate) async fn replace(&self, old: &str, new: &str, data: &[u8]) -> Answer<()> {
+        let options = CreateMode::Ephemeral.with_acls(self.acls);
+        self.request(|client| async move {
+            let mut both = client.new_multi_writer();
+            both.add_create(new, data, &options)?;
+            both.add_delete(old, None)?;
+            both.commit().await?;
+            Ok(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,26 @@
+//! Names and values on the server.
+//!
+//! | path | what | kind of node |
+//! |---|---|---|
+//! | `/<ns>/<kind>/<key>/<node>` | one holder or waiter; its data is the owner's label | ephemeral, sequential |
+//! | `/<ns>/<kind>/<key>` | a queue | container |
+//! | `/<ns>/limits/<key>` | the stored limit of a semaphore | persistent |
+//! | `/<ns>/released/<node>` | made and deleted at once by a notifying release | persistent |
+//! | `/<ns>/client/<id>` | one client; its data is the label | ephemeral |
+//!
+//! The directories above a queue are plain nodes, made at connect.
+
+mod contenders;
+mod names;
+mod node_data;
+mod paths;
+
+#[cfg(test)]
+pub(crate) use contenders::Contender;
+pub(crate) use contenders::Contenders;
+pub(crate) use names::{as_reader, counter, has_id, id_of, is_used_up, numbered, prefix};
+pub(crate) use node_data::{NodeData, admitted, downgraded, is_admitted, sequence};
+pub(crate) use paths::{
+    QueuePaths, RELEASED, SERVERS_OWN, check_path, directories, in_directory, member_path, released_path,
+    split,
+};

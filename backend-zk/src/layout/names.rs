@@ -1,0 +1,149 @@
+//! The names of nodes in a queue's directory. They are Curator's, so that both can share a queue.
+//!
+//! | kind and claim | name |
+//! |---|---|
+//! | mutex | `_c_<id>-lock-<N>` |
+//! | writer, reader | `_c_<id>-__WRIT__<N>`, `_c_<id>-__READ__<N>` |
+//! | permits | `_c_<id>-w<weight>-lease-<N>` |
+//!
+//! `<N>` is the server's count of creations in that directory, a signed 32-bit number. It orders
+//! the queue, as plain numbers from 0 to 2^31-1. A child with another number behind the marker is
+//! no contender: it comes from another program, or from a count that has overflowed. A server can
+//! give the highest number twice, so [no join counts](is_used_up) with it or with a later one.
+//!
+//! Rule and weight stand in the name because a listing returns only names. `<id>` is reused by this
+//! client where one is free ([`NamePool`](latchwork_core::support::NamePool)).
+
+use latchwork_core::Kind;
+use latchwork_core::contracts::NodeId;
+use latchwork_core::decide::Claim;
+
+/// The text before the counter, and the claim it stands for. `None`: permits, of the weight that
+/// the name gives.
+type Marker = (&'static str, Option<Claim>);
+
+/// Curator's names come first. kazoo's are honoured too, since kazoo counts ours as its own when
+/// it is configured for Curator's (`extra_lock_patterns`).
+const MUTEX: &[Marker] = &[("lock-", Some(Claim::Exclusive)), ("__lock__", Some(Claim::Exclusive))];
+const RWLOCK: &[Marker] = &[
+    ("__WRIT__", Some(Claim::Exclusive)),
+    ("__READ__", Some(Claim::Shared)),
+    ("__lock__", Some(Claim::Exclusive)),
+    ("__rlock__", Some(Claim::Shared)),
+];
+const PERMITS: &[Marker] = &[("lease-", None)];
+
+fn markers(kind: Kind) -> &'static [Marker] {
+    match kind {
+        Kind::RwLock => RWLOCK,
+        Kind::Semaphore => PERMITS,
+        _ => MUTEX,
+    }
+}
+
+/// The beginning of every name of an attempt, whatever it claims.
+fn id_prefix(id: NodeId) -> String {
+    format!("_c_{}-", id.hyphenated())
+}
+
+/// The children that an attempt with this id has made.
+pub(crate) fn has_id(children: &[String], id: NodeId) -> impl Iterator<Item = &String> {
+    let prefix = id_prefix(id);
+    children.iter().filter(move |name| name.starts_with(&prefix))
+}
+
+/// The id in the name of one of our nodes.
+pub(crate) fn id_of(name: &str) -> Option<NodeId> {
+    NodeId::parse(name.strip_prefix("_c_")?.get(..36)?)
+}
+
+/// The name up to the counter, which the server appends.
+pub(crate) fn prefix(kind: Kind, id: NodeId, claim: Claim) -> String {
+    let tail = match (kind, claim) {
+        (_, Claim::Permits(weight)) => format!("w{weight}-lease-"),
+        (Kind::RwLock, Claim::Exclusive) => "__WRIT__".to_owned(),
+        (_, Claim::Shared) => "__READ__".to_owned(),
+        (_, Claim::Exclusive) => "lock-".to_owned(),
+    };
+    id_prefix(id) + &tail
+}
+
+/// The name of the reader into which the writer of this name is downgraded. As in Curator it has
+/// the writer's counter, and so the writer's place.
+pub(crate) fn as_reader(writer: &str) -> Option<String> {
+    let (id, counter) = writer.rsplit_once("__WRIT__")?;
+    Some(format!("{id}__READ__{counter}"))
+}
+
+/// The counter in a name or a path. `None` where that is no number from 0 to 2^31-1.
+pub(crate) fn counter(kind: Kind, name: &str) -> Option<i32> {
+    read_name(kind, name).map(|(_, counter)| counter)
+}
+
+/// Whether the number in a new node's name no longer orders it: another node may have the same, or
+/// a later node a lower one. A server that has reached the highest count stays there, or is
+/// negative for a moment while creations are under way.
+pub(crate) fn is_used_up(counter: Option<i32>) -> bool {
+    counter.is_none_or(|counter| !(0..i32::MAX).contains(&counter))
+}
+
+/// The name with this prefix and this counter.
+pub(crate) fn numbered(prefix: &str, counter: i32) -> String {
+    format!("{prefix}{counter:010}")
+}
+
+/// The claim, and the counter behind the marker. Names are read from their end, since a listing has
+/// many. A sign is no part of the counter, so a negative number stands behind no marker.
+pub(super) fn read_name(kind: Kind, name: &str) -> Option<(Claim, i32)> {
+    let digits = name.len() - name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let (before, counter) = name.split_at(digits);
+    let counter = counter.parse().ok()?;
+    markers(kind).iter().find_map(|&(marker, claim)| {
+        let before = before.strip_suffix(marker)?;
+        Some((claim.unwrap_or_else(|| Claim::Permits(weight(before))), counter))
+    })
+}
+
+/// The weight before `lease-`: `…-w3-`. Curator's leases name none, and weigh 1.
+fn weight(before: &str) -> u32 {
+    before
+        .strip_suffix('-')
+        .and_then(|text| text.rsplit_once("-w"))
+        .and_then(|(_, digits)| digits.parse().ok())
+        .unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_names_read_back() {
+        let id = NodeId::random();
+        for (kind, claim) in [
+            (Kind::Mutex, Claim::Exclusive),
+            (Kind::RwLock, Claim::Exclusive),
+            (Kind::RwLock, Claim::Shared),
+            (Kind::Semaphore, Claim::Permits(7)),
+        ] {
+            let name = format!("{}0000000012", prefix(kind, id, claim));
+            assert!(name.starts_with(&id_prefix(id)));
+            assert_eq!(read_name(kind, &name), Some((claim, 12)));
+        }
+    }
+
+    #[test]
+    fn a_counter_that_does_not_order_is_used_up() {
+        let counter = |name| counter(Kind::Mutex, name);
+        assert!(
+            ["x-lock-2147483647", "x-lock--2147483648", "x-lock-"].into_iter().map(counter).all(is_used_up)
+        );
+        assert!(!["x-lock-0000000000", "x-lock-2147483646"].into_iter().map(counter).any(is_used_up));
+    }
+
+    #[test]
+    fn a_downgraded_writer_keeps_its_counter() {
+        assert_eq!(as_reader("_c_a-__WRIT__0000000004").as_deref(), Some("_c_a-__READ__0000000004"));
+        assert_eq!(as_reader("_c_a-lock-0000000004"), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! Paths of directories and nodes.
+
+use latchwork_core::contracts::NodeId;
+use latchwork_core::{Address, Error, Kind, Result};
+
+/// The directory of stored limits.
+const LIMITS: &str = "limits";
+/// The directory in which releases are announced. It is empty between transactions.
+pub(crate) const RELEASED: &str = "released";
+/// The directory of clients.
+const CLIENTS: &str = "client";
+/// The directory at the root in which a server keeps its quotas and its configuration.
+pub(crate) const SERVERS_OWN: &str = "zookeeper";
+/// The end of a stored limit's name, beside the queue at an exact address.
+const EXACT_LIMIT: &str = ":latchwork-limit";
+
+/// Where a queue is on the server.
+#[derive(Clone, Debug)]
+pub(crate) struct QueuePaths {
+    pub(crate) directory: String,
+    pub(crate) kind: Kind,
+    /// The node of the stored limit, for permits. It stands outside the queue's directory, which
+    /// is a container and goes when it is empty.
+    pub(crate) limit: Option<String>,
+}
+
+impl QueuePaths {
+    /// The paths of the queue at this address.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key` for an exact address that is no path.
+    pub(crate) fn of(queue: &Address) -> Result<Self> {
+        let limit = (queue.kind() == Kind::Semaphore).then(|| limit_path(queue));
+        Ok(Self { directory: directory(queue)?, kind: queue.kind(), limit })
+    }
+
+    /// The path of the node of this name.
+    pub(crate) fn node(&self, name: &str) -> String {
+        in_directory(&self.directory, name)
+    }
+}
+
+fn directory(queue: &Address) -> Result<String> {
+    let coded = queue.coded();
+    if let Some(namespace) = queue.namespace() {
+        return Ok(format!("/{namespace}/{}/{coded}", queue.kind().as_str()));
+    }
+    check_path("key", coded)?;
+    if coded.split('/').any(|segment| segment.ends_with(EXACT_LIMIT)) {
+        let why =
+            format!("a name that ends with {EXACT_LIMIT} is reserved for the stored limit of a semaphore");
+        return Err(Error::invalid("key", why));
+    }
+    Ok(coded.to_owned())
+}
+
+fn limit_path(queue: &Address) -> String {
+    match queue.namespace() {
+        Some(namespace) => format!("/{namespace}/{LIMITS}/{}", queue.coded()),
+        // Beside the directory, whatever the chroot. Inside it, Curator's semaphores would count
+        // it.
+        None => format!("{}{EXACT_LIMIT}", queue.coded()),
+    }
+}
+
+/// The plain directories of a namespace.
+pub(crate) fn directories(namespace: &str) -> Vec<String> {
+    let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election].map(Kind::as_str);
+    let names = kinds.into_iter().chain([LIMITS, RELEASED, CLIENTS]);
+    names.map(|name| format!("/{namespace}/{name}")).collect()
+}
+
+/// The path of this client's own node.
+pub(crate) fn member_path(namespace: &str) -> String {
+    format!("/{namespace}/{CLIENTS}/{}", NodeId::random().hyphenated())
+}
+
+/// The path that announces the release of the node of this name.
+pub(crate) fn released_path(namespace: &str, name: &str) -> String {
+    format!("/{namespace}/{RELEASED}/{name}")
+}
+
+/// The path of this name in a directory.
+pub(crate) fn in_directory(directory: &str, name: &str) -> String {
+    format!("{directory}/{name}")
+}
+
+/// The directory of a path, and the name in it.
+pub(crate) fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+/// Checks what ZooKeeper requires of a path.
+///
+/// # Errors
+/// `InvalidArgument` naming `argument`.
+pub(crate) fn check_path(argument: &'static str, path: &str) -> Result<()> {
+    let refuse = |why: &str| Err(Error::invalid(argument, format!("{path:?} is no ZooKeeper path: {why}")));
+    let Some(rest) = path.strip_prefix('/') else {
+        return refuse("it must begin with /");
+    };
+    if rest.split('/').any(|segment| matches!(segment, "" | "." | "..")) {
+        return refuse("it has an empty, . or .. segment");
+    }
+    if rest.split('/').next() == Some(SERVERS_OWN) {
+        return refuse("/zookeeper is the server's own");
+    }
+    // The server checks UTF-16 units, and refuses both halves of a surrogate pair.
+    let refused = |c: char| c.is_control() || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..);
+    if path.chars().any(refused) {
+        return refuse("it has a control character, or one for private use or beyond U+FFEF");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_coded_into_its_queues_directory() {
+        let address = Address::new("my ns", Kind::Mutex, "a/b").unwrap();
+        assert_eq!(QueuePaths::of(&address).unwrap().directory, "/my%20ns/mutex/a%2Fb");
+    }
+
+    #[test]
+    fn an_exact_address_is_a_path() {
+        let exact = |path: &str| {
+            let address = Address::new("n", Kind::Mutex, Address::exact(path)).unwrap();
+            QueuePaths::of(&address).map(|paths| paths.directory)
+        };
+        assert_eq!(exact("/app/locks/a").unwrap(), "/app/locks/a");
+        assert_eq!(exact("/a-limit").unwrap(), "/a-limit");
+        for bad in ["/a:latchwork-limit", "/a:latchwork-limit/b"] {
+            assert_eq!(exact(bad).unwrap_err().argument(), Some("key"), "{bad:?}");
+        }
+        for bad in ["app", "/", "/a/", "/a//b", "/a/../b", "/zookeeper/quota", "/a\u{7}"] {
+            assert_eq!(exact(bad).unwrap_err().argument(), Some("key"), "{bad:?}");
+        }
+    }
+}

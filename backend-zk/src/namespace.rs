@@ -1,0 +1,87 @@
+//! The plain directories of a namespace: made where they are missing, with their access control
+//! lists checked.
+
+use latchwork_core::{Error, ErrorKind, Kind, Result};
+
+use crate::config::Settings;
+use crate::driver::{Driver, Grant, NodeMode, Stat};
+use crate::error::{Fault, Unanswered};
+use crate::layout::{RELEASED, directories, split};
+use crate::queue::{Trust, is_open};
+
+/// Makes the missing directories, and this client's own node.
+pub(crate) async fn make_member(driver: &Driver, settings: &Settings, member: &str) -> Result<Stat> {
+    let paths = directories(&settings.namespace);
+    let root = shown(settings, "");
+    let found = driver.read_all(&paths).await;
+    let found = found.map_err(|fault| {
+        fault.error_without_trace(&format!("read the namespace {root}/{}", settings.namespace))
+    })?;
+    for (path, _) in paths.iter().zip(found).filter(|(_, found)| found.is_none()) {
+        let made = driver.make_path(path, NodeMode::Persistent).await;
+        if split(path).1 == RELEASED && matches!(made, Err(Fault::Forbidden(_))) {
+            tracing::warn!(
+                path,
+                "it may not be made: releases are not announced, and a waiter behind several others lists"
+            );
+            continue;
+        }
+        made.map_err(|fault| fault.error_without_trace(&format!("create {}", shown(settings, path))))?;
+    }
+    let made = driver.create(member, settings.label.as_bytes(), NodeMode::Ephemeral).await;
+    made.map_err(|fault| fault.error_without_trace(&format!("create {}", shown(settings, member))))
+}
+
+/// Reads the identities that the namespace trusts. Warns where that is everybody, though there is a
+/// login.
+pub(crate) async fn trusted(driver: &Driver, settings: &Settings) -> Result<Trust> {
+    let mut paths = directories(&settings.namespace);
+    paths.push(format!("/{}", settings.namespace));
+    let root = shown(settings, "");
+    let found = driver.grants(&paths).await.map_err(|fault| {
+        fault.error_without_trace(&format!("read the ACLs of the namespace {root}/{}", settings.namespace))
+    })?;
+    let open = |found: &Option<Vec<Grant>>| found.as_deref().is_some_and(is_open);
+    let unguarded: Vec<_> =
+        paths.iter().zip(&found).filter(|(_, found)| open(found)).map(|(path, _)| path.as_str()).collect();
+    if settings.login.is_some() && !unguarded.is_empty() {
+        tracing::warn!(
+            namespace = %format_args!("{root}/{}", settings.namespace),
+            open_to_everybody = %unguarded.join(" "),
+            "the login does not protect this namespace: these directories were made without it, and everybody may delete what is in \
+             them. Set their ACLs (zkCli: addauth digest user:password, then setAcl -R {root}/{} auth::cdrwa)",
+            settings.namespace,
+        );
+    }
+    let grants = |name: &str| {
+        let at = paths.iter().position(|path| split(path).1 == name)?;
+        found[at].as_deref()
+    };
+    Ok(Trust::of(grants(RELEASED), grants(Kind::Mutex.as_str())))
+}
+
+/// A path as the server has it.
+fn shown(settings: &Settings, path: &str) -> String {
+    format!("{}{path}", settings.chroot.as_deref().unwrap_or_default())
+}
+
+/// Our error for a session that could not be opened.
+pub(crate) fn connect_error(fault: Fault, settings: &Settings) -> Error {
+    let with_chroot = |what: &str| match &settings.chroot {
+        Some(chroot) => format!("{what} the chroot {chroot}"),
+        None => "log in".to_owned(),
+    };
+    match fault {
+        Fault::Forbidden(_) => fault.error(&with_chroot("log in, or create")),
+        Fault::Refused(_) => fault.error(&with_chroot("use")),
+        Fault::NoNode | Fault::NodeExists => fault.error(&with_chroot("create")),
+        other => {
+            let hosts = settings.hosts.join(",");
+            let error = Error::new(ErrorKind::Unavailable, format!("no session could be opened at {hosts}"));
+            match other {
+                Fault::Unknown(Unanswered { answer: Some(answer), .. }) => error.because(answer),
+                _ => error,
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The opening of a session, with the tasks that serve it.
+
+use std::sync::Arc;
+
+use latchwork_core::Result;
+use latchwork_core::contracts::LeaseWriter;
+use latchwork_core::decide::ContactProof;
+use latchwork_core::support::NamePool;
+use tokio::runtime::Handle;
+
+use crate::config::{Settings, ttl_refused};
+use crate::driver::{Connected, Driver, Stat};
+use crate::layout::member_path;
+use crate::lease::SessionLease;
+use crate::namespace::{connect_error, make_member, trusted};
+use crate::queue::{FastPath, Session, Trust, WatchSessions};
+use crate::renewal::renew;
+use crate::watch::HolderWatch;
+
+/// Opens a session, and starts its renewal and its holder watch.
+pub(crate) async fn open_session(
+    settings: &Arc<Settings>,
+    names: &Arc<NamePool>,
+    runtime: &Handle,
+) -> Result<Arc<Session>> {
+    loop {
+        let Connected { driver, sent, answered } =
+            Driver::connect(settings, runtime, None).await.map_err(|fault| connect_error(fault, settings))?;
+        let granted = driver.lease().ttl();
+        if granted < settings.ttl {
+            return Err(ttl_refused(settings.ttl, granted));
+        }
+        let period = settings.contact_period(granted)?;
+        if driver.lease().deadline().since(answered) < period * 17 / 8 {
+            // Attempts at other hosts have used the lease up: it would be lost before its first
+            // proof counted. The next attempt begins at another host.
+            continue;
+        }
+        let member = member_path(&settings.namespace);
+        let (made, trust) = match prepare(&driver, settings, &member).await {
+            // A short session can end while a busy server makes the directories. Another, then.
+            Err(_) if is_lost(driver.lease()) => {
+                driver.close();
+                continue;
+            }
+            prepared => prepared?,
+        };
+        let watch_sessions = WatchSessions::beside(&driver, settings, runtime);
+        let lease = Arc::new(SessionLease::new(driver, settings, &made));
+        let session = Arc::new(Session {
+            driver: Arc::clone(&lease.driver),
+            lease: Arc::clone(&lease),
+            settings: Arc::clone(settings),
+            runtime: runtime.clone(),
+            names: Arc::clone(names),
+            holders: Arc::new(HolderWatch::default()),
+            fast_path: FastPath::new(settings, trust, watch_sessions),
+        });
+        runtime.spawn(Arc::clone(&session.holders).run(Arc::clone(&lease.driver), runtime.clone()));
+        let proof = ContactProof::new(sent, answered, granted, period);
+        runtime.spawn(keep(Arc::clone(&session), proof, member));
+        return Ok(session);
+    }
+}
+
+async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(Stat, Trust)> {
+    Ok((make_member(driver, settings, member).await?, trusted(driver, settings).await?))
+}
+
+fn is_lost(lease: &LeaseWriter) -> bool {
+    lease.lost().is_some()
+}
+
+/// Renews the lease until it is lost, and then closes the session.
+async fn keep(session: Arc<Session>, proof: ContactProof, member: String) {
+    if let Some(reason) = renew(&session.lease, proof, &member).await {
+        session.close(reason);
+    }
+}

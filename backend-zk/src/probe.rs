@@ -1,0 +1,236 @@
+//! The probe of an address before a session is opened: it distinguishes a ZooKeeper from another
+//! server. The client crate waits for either until its timeout, and reports only the timeout.
+
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use latchwork_core::{Error, ErrorKind, Result};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// The one four-letter word that a server allows by default.
+const WORD: &[u8] = b"srvr";
+
+/// How long a ZooKeeper may take to answer before a line end is sent behind the word. Servers that
+/// read lines (Redis, HTTP) answer only to that, and it could cut off a ZooKeeper's answer.
+const PATIENCE: Duration = Duration::from_millis(750);
+
+/// The oldest server with all that is needed: container nodes, and their removal without its bug.
+const OLDEST: (u32, u32, u32) = (3, 5, 3);
+
+/// Probes all hosts at once, and succeeds when one of them is a ZooKeeper that serves.
+///
+/// # Errors
+/// The most specific one of the hosts: `WrongServer`, `Misconfigured` (too old), else
+/// `Unavailable`.
+pub(crate) async fn probe(hosts: &[String]) -> Result<()> {
+    let mut probes: FuturesUnordered<_> = hosts.iter().map(|host| probe_one(host)).collect();
+    let mut worst: Option<Error> = None;
+    while let Some(probed) = probes.next().await {
+        match probed {
+            Ok(()) => return Ok(()),
+            Err(error) if worst.as_ref().is_none_or(|worst| *worst.kind() == ErrorKind::Unavailable) => {
+                worst = Some(error);
+            }
+            Err(_) => {}
+        }
+    }
+    Err(worst.unwrap_or_else(|| Error::invalid("url", "no host")))
+}
+
+async fn probe_one(host: &str) -> Result<()> {
+    let unavailable = |what: &str| Error::new(ErrorKind::Unavailable, format!("{host}: {what}"));
+    let mut stream =
+        TcpStream::connect(host).await.map_err(|error| unavailable("cannot connect").because(error))?;
+    let mut answer = Vec::new();
+    let exchange = async {
+        stream.write_all(WORD).await?;
+        if tokio::time::timeout(PATIENCE, stream.read_buf(&mut answer)).await.is_err() {
+            stream.write_all(b"\r\n").await?;
+        }
+        // A ZooKeeper closes behind its answer. Of other servers the first bytes are enough.
+        while answer.len() < 4096 && !is_foreign(&answer) && stream.read_buf(&mut answer).await? > 0 {}
+        Ok::<_, std::io::Error>(())
+    };
+    let ended = exchange.await;
+    let answer = String::from_utf8_lossy(&answer);
+    let judged = match answer.is_empty() {
+        false => judge(host, &answer),
+        true => {
+            let error = unavailable(
+                "hangs up: it is no ZooKeeper, or wants TLS (not supported yet), or takes no more connections \
+                 (maxClientCnxns), or is a proxy whose ZooKeeper is down",
+            );
+            Err(error.because_of(ended.err()))
+        }
+    };
+    match judged {
+        // An etcd does not understand the word, and names itself when it is asked over HTTP.
+        Err(_) if (answer.is_empty() || answer.starts_with("HTTP/")) && is_etcd(host).await => {
+            Err(wrong(host, "etcd".to_owned()))
+        }
+        judged => judged,
+    }
+}
+
+/// The role of a server in its ensemble.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerRole {
+    Alone,
+    Leader,
+    Follower,
+}
+
+/// The role of a server, and the number of its last transaction. `None` where it does not answer.
+pub(crate) async fn ask(host: &str) -> Option<(ServerRole, i64)> {
+    read_state(&exchange(host, WORD).await?)
+}
+
+pub(crate) fn read_state(answer: &str) -> Option<(ServerRole, i64)> {
+    let value = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let role = match value("Mode:")? {
+        "standalone" => ServerRole::Alone,
+        "leader" => ServerRole::Leader,
+        "follower" | "observer" => ServerRole::Follower,
+        _ => return None,
+    };
+    let last = i64::from_str_radix(value("Zxid:")?.strip_prefix("0x")?, 16).ok()?;
+    Some((role, last))
+}
+
+async fn is_etcd(host: &str) -> bool {
+    let answer = exchange(host, b"GET /version HTTP/1.0\r\n\r\n").await;
+    answer.is_some_and(|answer| answer.contains("etcdserver"))
+}
+
+/// The start of what a host answers within [`PATIENCE`].
+async fn exchange(host: &str, word: &[u8]) -> Option<String> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(host).await?;
+        stream.write_all(word).await?;
+        let mut answer = Vec::new();
+        stream.take(4096).read_to_end(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    let answer = tokio::time::timeout(PATIENCE, exchange).await.ok()?.ok()?;
+    Some(String::from_utf8_lossy(&answer).into_owned())
+}
+
+fn wrong(host: &str, saw: String) -> Error {
+    let why = format!("{host} answers, but is no ZooKeeper");
+    Error::new(ErrorKind::WrongServer { expected: "zookeeper", saw }, why)
+}
+
+/// Whether no answer of a ZooKeeper begins like this.
+pub(crate) fn is_foreign(answer: &[u8]) -> bool {
+    let starts = ["Zookeeper version:", "srvr is not executed", "This ZooKeeper instance"];
+    !answer.is_empty()
+        && !starts.iter().any(|start| {
+            let common = start.len().min(answer.len());
+            start.as_bytes()[..common] == answer[..common]
+        })
+}
+
+pub(crate) fn judge(host: &str, answer: &str) -> Result<()> {
+    let unavailable = |what: &str| Err(Error::new(ErrorKind::Unavailable, format!("{host}: {what}")));
+    if answer.starts_with("srvr is not executed") {
+        // Its version is unknown, but no other server answers so.
+        tracing::warn!(
+            host,
+            "the version of this server is not checked: 4lw.commands.whitelist does not allow srvr"
+        );
+        return Ok(());
+    }
+    if answer.starts_with("This ZooKeeper instance") {
+        return unavailable("this server is not serving: it has no quorum");
+    }
+    let Some(version) = answer.strip_prefix("Zookeeper version:") else {
+        let line = answer.lines().next().unwrap_or_default();
+        return Err(wrong(
+            host,
+            match line.as_bytes() {
+                // A Redis answers so to an unknown word, or before a login.
+                [b'-', ..] if line.contains("unknown command") || line.starts_with("-NOAUTH") => {
+                    "Redis".to_owned()
+                }
+                _ if line.starts_with("HTTP/") => "an HTTP server".to_owned(),
+                _ => {
+                    format!("a server that answers {:?} to srvr", line.chars().take(40).collect::<String>())
+                }
+            },
+        ));
+    };
+    if answer.contains("Mode: read-only") {
+        return unavailable("this server is read-only: it is cut off from its quorum");
+    }
+    match parse(version) {
+        Some(version) if version < OLDEST => {
+            let dotted = |(major, minor, patch)| format!("{major}.{minor}.{patch}");
+            let why =
+                format!("{host} is ZooKeeper {}, at least {} is needed", dotted(version), dotted(OLDEST));
+            Err(Error::new(ErrorKind::Misconfigured, why))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `3.8.0-5a02a05eddb59aee6ac762f7ea82e92a68eb9c0f, built on …`
+fn parse(version: &str) -> Option<(u32, u32, u32)> {
+    let number = version.trim_start().split(['-', ',', ' ']).next()?;
+    let mut parts = number.split('.').map(|part| part.parse().ok());
+    Some((parts.next()??, parts.next()??, parts.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(answer: &str) -> Option<ErrorKind> {
+        judge("h:1", answer).err().map(|error| error.kind().clone())
+    }
+
+    #[test]
+    fn answers_of_servers_are_distinguished() {
+        let modern = "Zookeeper version: 3.8.0-5a02a05, built on 2022-02-25 08:49 UTC\nMode: standalone\n";
+        assert_eq!(kind(modern), None);
+        assert_eq!(kind("srvr is not executed because it is not in the whitelist.\n"), None);
+        assert_eq!(kind("Zookeeper version: 3.4.14-4c25d48, built on x\n"), Some(ErrorKind::Misconfigured));
+        assert_eq!(
+            kind("Zookeeper version: 3.9.1, built on\nMode: read-only\n"),
+            Some(ErrorKind::Unavailable)
+        );
+        for (answer, name) in [
+            ("-ERR unknown command 'srvr', with args beginning with: \r\n", "Redis"),
+            ("-NOAUTH Authentication required.\r\n", "Redis"),
+            ("HTTP/1.1 400 Bad Request\r\n", "an HTTP server"),
+            ("220 mail.example ESMTP\r\n", "a server that answers \"220 mail.example ESMTP\" to srvr"),
+        ] {
+            let expected = ErrorKind::WrongServer { expected: "zookeeper", saw: name.to_owned() };
+            assert_eq!(kind(answer), Some(expected));
+        }
+    }
+
+    #[test]
+    fn the_role_and_the_last_transaction_of_a_server_are_read() {
+        let answer = |mode: &str, zxid: &str| {
+            read_state(&format!(
+                "Zookeeper version: 3.8.0\nConnections: 1\nZxid: {zxid}\nMode: {mode}\nNode count: 5\n"
+            ))
+        };
+        assert_eq!(answer("standalone", "0x1f"), Some((ServerRole::Alone, 31)));
+        assert_eq!(answer("leader", "0x100000000"), Some((ServerRole::Leader, 1 << 32)));
+        assert_eq!(answer("observer", "0x0"), Some((ServerRole::Follower, 0)));
+        for (mode, zxid) in
+            [("read-only", "0x1"), ("leader", "1"), ("leader", "0xfffffffffffffffff"), ("", "")]
+        {
+            assert_eq!(answer(mode, zxid), None);
+        }
+        assert_eq!(read_state("This ZooKeeper instance is not currently serving requests\n"), None);
+    }
+
+    #[test]
+    fn a_foreign_answer_is_known_by_its_first_bytes() {
+        assert!(is_foreign(b"-ERR") && is_foreign(b"HTTP/1.1 400"));
+        assert!(!is_foreign(b"") && !is_foreign(b"Zoo") && !is_foreign(b"Zookeeper version: 3"));
+    }
+}

@@ -1,0 +1,68 @@
+//! The admission of a node, and its mark for those behind it.
+
+use std::sync::Weak;
+
+use latchwork_core::{Error, Result};
+
+use super::limit::Limit;
+use super::zk_node::ZkNode;
+use crate::layout::admitted;
+use crate::watch::{Armed, NewHolder};
+
+/// How a node came to be admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// The queue showed it.
+    Seen,
+    /// The queue showed it, and a follower must learn it by a mark (CHAIN-PERMITS-HEAD-AND-MARKS).
+    SeenAndMarked,
+    /// An announced release admitted it. It is verified later, if the hold lasts.
+    Announced,
+}
+
+impl Admission {
+    pub(super) fn seen(mark: bool) -> Self {
+        if mark { Admission::SeenAndMarked } else { Admission::Seen }
+    }
+}
+
+impl ZkNode {
+    /// Admits the node, if the lease is not lost by now (CHAIN-OWN-NODE-AND-DEADLINE). `own`: its
+    /// watch, where the wait has armed one. `limit`: the one that counted, for permits.
+    pub(super) fn enter(&self, admission: Admission, own: Option<Armed>, limit: Limit) -> Result<()> {
+        if let Some(reason) = self.state.lost() {
+            return Err(Error::lost(reason));
+        }
+        if self.set_entered() {
+            return Ok(());
+        }
+        let mark = admission == Admission::SeenAndMarked;
+        if mark {
+            self.session.runtime.spawn(mark_admitted(self.me.clone()));
+        }
+        self.session.holders.add(NewHolder {
+            node: self.me.clone(),
+            own,
+            limit_written: (self.limit.is_some() && !mark).then_some(limit.written),
+            verify: admission == Admission::Announced,
+        });
+        Ok(())
+    }
+}
+
+/// Marks the node, so that its follower knows that it is the head, until that is confirmed
+/// (CHAIN-MARK-GUARDED).
+pub(super) async fn mark_admitted(node: Weak<ZkNode>) {
+    while let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) {
+        let data = admitted(&node.label);
+        match node.session.driver.write(&node.path, &data).await {
+            Err(fault) if fault.is_transient() => {
+                if node.session.driver.recovered().await.is_err() {
+                    return;
+                }
+            }
+            // Written, or refused for good. Where the node is gone, the follower sees that as well.
+            _ => return,
+        }
+    }
+}

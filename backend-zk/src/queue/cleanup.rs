@@ -1,0 +1,87 @@
+//! Clean-up: the leave of a node, and the removal of what an attempt may have left.
+
+use std::sync::atomic::Ordering;
+
+use latchwork_core::contracts::{Join, Leave};
+use latchwork_core::{Error, ErrorKind, Result};
+
+use super::fast_path;
+use super::session::Session;
+use super::zk_node::ZkNode;
+use crate::error::{Answer, Fault};
+use crate::layout::{QueuePaths, has_id, id_of};
+
+impl ZkNode {
+    /// Leaves: one try.
+    pub(super) async fn leave_queue(&self) -> Result<Leave> {
+        // The path may be another node's by now: ids are reused, and the counter begins anew with
+        // the directory.
+        if let Some(left) = self.left.get() {
+            return Ok(*left);
+        }
+        // Before the request is sent, or its deletion would seem to be another client's act. And
+        // before the paths are read: a downgrade that begins later sees that the node leaves.
+        self.set_leaving();
+        let paths = self.paths();
+        // Only the first leave frees the id. A first leave without an answer uses it up.
+        let id = self.frees_id.swap(false, Ordering::AcqRel).then(|| id_of(self.name())).flatten();
+        let left = match fast_path::announce_release(self).await {
+            Ok(true) => Ok(true),
+            // It may have been carried out. Core asks again.
+            Err(fault) if fault.is_transient() || matches!(fault, Fault::SessionOver) => Err(fault),
+            // Not announced, or refused: it leaves without, and its follower lists.
+            Ok(false) | Err(_) => self.session.driver.delete_all(&paths).await,
+        };
+        match left {
+            Ok(was_there) => {
+                let left = *self.left.get_or_init(|| Leave::of(was_there));
+                if let Some(id) = id {
+                    self.session.names.free(self.queue(), id);
+                }
+                fast_path::left(self);
+                Ok(left)
+            }
+            // It goes with the session.
+            Err(Fault::SessionOver) => self.session.lease.over().map(Leave::Absent).ok_or_else(Error::closed),
+            Err(fault) => Err(fault.error("leave")),
+        }
+    }
+
+    /// Leaves within the join that made the node. Where that is not confirmed, the outcome of the
+    /// join is unknown. The attempt may be repeated, so the id is not freed.
+    pub(super) async fn take_back(&self) -> Result<()> {
+        self.frees_id.store(false, Ordering::Release);
+        self.leave_queue().await.map(drop).map_err(|error| {
+            Error::new(ErrorKind::Unknown, "its node could not be taken back").because(error)
+        })
+    }
+}
+
+/// Removes all that an attempt has left. A request of it that still waits to be sent on this
+/// session is carried out before the listing. One that was sent on a broken connection is, too, by
+/// the `sync` (CHAIN-SYNC-AFTER-UNKNOWN-CREATE).
+pub(crate) async fn abandon(session: &Session, join: &Join) -> Result<()> {
+    let queue = QueuePaths::of(&join.queue)?;
+    let answer = delete_all_of(session, &queue, join).await;
+    if matches!(answer, Ok(()) | Err(Fault::SessionOver)) {
+        session.names.settle(join.id);
+    }
+    match answer {
+        // All that there is goes with the session.
+        Err(Fault::SessionOver) => session.lease.over().map(drop).ok_or_else(Error::closed),
+        Err(fault) => Err(session.error(fault, "abandon a join")),
+        Ok(()) => Ok(()),
+    }
+}
+
+async fn delete_all_of(session: &Session, queue: &QueuePaths, join: &Join) -> Answer<()> {
+    let children = match session.driver.sync_children(&queue.directory).await {
+        Ok(children) => children,
+        Err(Fault::NoNode) => return Ok(()),
+        Err(fault) => return Err(fault),
+    };
+    for name in has_id(&children, session.names.of(join.id)) {
+        session.delete(&queue.node(name)).await?;
+    }
+    Ok(())
+}

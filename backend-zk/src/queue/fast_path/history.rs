@@ -1,0 +1,288 @@
+//! What a client's last turns in a queue say about its next one, so that the next join need not
+//! list.
+//!
+//! *The same client again.* No node was made between the client's last node, which was admitted and
+//! has left, and its next one: nobody is ahead (CHAIN-OWN-HISTORY).
+//!
+//! *The same predecessor again.* Where the same clients take turns and reuse their names, a client
+//! has the same predecessor each time, and can watch it by its name. Where as many joined between
+//! the last turns, its counter is known too.
+//!
+//! `docs/protocol/zookeeper-fast-path.md` has the conditions and why they suffice. A wrong
+//! expectation costs a trip.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use latchwork_core::{Kind, Moment};
+use parking_lot::Mutex;
+
+use super::birth::{Birth, right_before};
+
+/// How many queues are remembered: those of the last turns.
+const QUEUES: usize = 64;
+
+/// After so many turns that followed its own last one, a client expects the next to follow too, if
+/// it comes so soon. Later the distance proves nothing on a server with much other work.
+const ALONE_AFTER: u32 = 8;
+const ALONE_WITHIN: Duration = Duration::from_millis(100);
+
+/// A client that had to wait expects others for so many turns, each begun so soon after the last.
+/// What is ahead of it has often left by the time of the second trip.
+const BUSY_FOR: u32 = 16;
+const BUSY_WITHIN: Duration = Duration::from_millis(2);
+
+/// What a join of an exclusive claim may expect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// A predecessor whose name begins so, and perhaps with this counter.
+    Behind(String, Option<i32>),
+    /// Nobody is ahead of it, as its creation will show, or nobody will be soon.
+    Free,
+}
+
+/// What a client knows of the queues in which it takes turns.
+#[derive(Debug, Default)]
+pub(crate) struct History(Mutex<Queues>);
+
+#[derive(Debug, Default)]
+struct Queues {
+    known: HashMap<Box<str>, Known>,
+    changes: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// Two kinds may meet at an exact address. They share the counter, and not the queue.
+    kind: Kind,
+    changed: u64,
+    neighbour: Option<Neighbour>,
+    /// The last own node that was admitted exclusively and has left, until the next is made; and
+    /// when.
+    last: Option<(Birth, Moment)>,
+    pace: Option<Pace>,
+    alone: u32,
+    busy: u32,
+}
+
+/// The predecessor of the last turn.
+#[derive(Debug)]
+struct Neighbour {
+    // Its name up to the counter.
+    prefix: Box<str>,
+    // It was the predecessor the last two times.
+    again: bool,
+}
+
+/// How many join between this client's own.
+#[derive(Debug)]
+struct Pace {
+    counter: i32,
+    step: Option<i32>,
+    // The step was the same twice.
+    steady: bool,
+}
+
+impl History {
+    /// What the next join may expect.
+    pub(crate) fn expected(&self, kind: Kind, queue: &str, waits: bool, now: Moment) -> Option<Expected> {
+        let queues = self.0.lock();
+        let known = queues.known.get(queue).filter(|known| known.kind == kind)?;
+        if waits && let Some(neighbour) = known.neighbour.as_ref().filter(|neighbour| neighbour.again) {
+            let pace = known.pace.as_ref().filter(|pace| pace.steady);
+            let own = pace.and_then(|pace| pace.counter.checked_add(pace.step?));
+            return Some(Expected::Behind(neighbour.prefix.to_string(), own.and_then(right_before)));
+        }
+        let since = now.since(known.last?.1);
+        let alone = known.alone >= ALONE_AFTER && since <= ALONE_WITHIN;
+        let busy = waits && known.busy > 0 && since <= BUSY_WITHIN;
+        (alone || busy).then_some(Expected::Free)
+    }
+
+    /// The next own node was made. Answers whether that alone admits it.
+    pub(crate) fn made(&self, kind: Kind, queue: &str, birth: Birth) -> bool {
+        let mut queues = self.0.lock();
+        let Some(known) = queues.known.get_mut(queue).filter(|known| known.kind == kind) else {
+            return false;
+        };
+        let follows = known.last.take().is_some_and(|(last, _)| birth.follows(last));
+        let step = known.pace.as_ref().map(|pace| birth.counter - pace.counter);
+        let steady = known.pace.as_ref().is_some_and(|pace| pace.step == step);
+        known.pace = Some(Pace { counter: birth.counter, step, steady });
+        known.alone = if follows { known.alone.saturating_add(1) } else { 0 };
+        known.busy = if follows { 0 } else { known.busy.saturating_sub(1) };
+        follows
+    }
+
+    /// A node that was admitted exclusively has left, as the server confirmed.
+    pub(crate) fn left(&self, kind: Kind, queue: &str, birth: Birth, now: Moment) {
+        self.learn(kind, queue, |known| known.last = Some((birth, now)));
+    }
+
+    /// This client has to wait near the head of the queue.
+    pub(crate) fn near(&self, kind: Kind, queue: &str) {
+        self.learn(kind, queue, |known| (known.busy, known.neighbour) = (BUSY_FOR, None));
+    }
+
+    /// The node with this prefix was the predecessor, far from the head.
+    pub(crate) fn far(&self, kind: Kind, queue: &str, prefix: &str) {
+        self.learn(kind, queue, |known| {
+            let again = known.neighbour.as_ref().is_some_and(|last| *last.prefix == *prefix);
+            known.neighbour = Some(Neighbour { prefix: prefix.into(), again });
+            known.busy = 0;
+        });
+    }
+
+    /// The expected predecessor was not there, or the queue is short now.
+    pub(crate) fn forget_neighbour(&self, queue: &str) {
+        if let Some(known) = self.0.lock().known.get_mut(queue) {
+            known.neighbour = None;
+        }
+    }
+
+    /// The directory was not there.
+    pub(crate) fn forget(&self, queue: &str) {
+        self.0.lock().known.remove(queue);
+    }
+
+    fn learn(&self, kind: Kind, queue: &str, change: impl FnOnce(&mut Known)) {
+        let mut queues = self.0.lock();
+        let Queues { known: all, changes } = &mut *queues;
+        *changes += 1;
+        let nothing =
+            |changed| Known { kind, changed, neighbour: None, last: None, pace: None, alone: 0, busy: 0 };
+        if let Some(known) = all.get_mut(queue) {
+            if known.kind != kind {
+                *known = nothing(*changes);
+            }
+            known.changed = *changes;
+            return change(known);
+        }
+        if all.len() >= QUEUES
+            && let Some(oldest) =
+                all.iter().min_by_key(|(_, known)| known.changed).map(|(queue, _)| queue.clone())
+        {
+            all.remove(&oldest);
+        }
+        change(all.entry(queue.into()).or_insert_with(|| nothing(*changes)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const M: Kind = Kind::Mutex;
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    fn birth(counter: i32, sequence: u64) -> Birth {
+        Birth { counter, sequence }
+    }
+
+    #[test]
+    fn a_predecessor_that_was_there_twice_is_expected_until_it_was_not() {
+        let history = History::default();
+        let expected = |queue| history.expected(M, queue, true, at(0));
+        let behind = |prefix: &str| Some(Expected::Behind(prefix.to_owned(), None));
+        assert_eq!(expected("q"), None);
+        history.far(M, "q", "a-");
+        assert_eq!(expected("q"), None, "seen once");
+        history.far(M, "q", "a-");
+        assert_eq!((expected("q"), expected("other")), (behind("a-"), None));
+        assert_eq!(history.expected(M, "q", false, at(0)), None, "a try does not wait");
+        history.far(M, "q", "b-");
+        assert_eq!(expected("q"), None);
+        history.far(M, "q", "b-");
+        assert_eq!(expected("q"), behind("b-"));
+        history.forget_neighbour("q");
+        assert_eq!(expected("q"), None);
+    }
+
+    #[test]
+    fn where_as_many_joined_twice_the_neighbours_counter_is_guessed() {
+        let history = History::default();
+        history.far(M, "q", "a-");
+        history.far(M, "q", "a-");
+        for (own, guess) in
+            [(3, None), (19, None), (35, Some(50)), (51, Some(66)), (60, None), (69, Some(77))]
+        {
+            history.made(M, "q", birth(own, 0));
+            let expected = history.expected(M, "q", true, at(0));
+            assert_eq!(expected, Some(Expected::Behind("a-".into(), guess)), "after {own}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_came_back_often_enough_expects_it_until_another_has_joined() {
+        let history = History::default();
+        let turn = |counter, sequence| {
+            let follows = history.made(M, "q", birth(counter, sequence));
+            history.left(M, "q", birth(counter, sequence), at(0));
+            follows
+        };
+        assert!(!turn(2, 4));
+        for n in 3..=10 {
+            assert_eq!(history.expected(M, "q", true, at(9)), None);
+            assert!(turn(n, u64::try_from(n).unwrap() * 2));
+        }
+        for waits in [true, false] {
+            assert_eq!(history.expected(M, "q", waits, at(100)), Some(Expected::Free));
+            assert_eq!(history.expected(M, "q", waits, at(101)), None, "too late");
+        }
+        assert!(!turn(12, 26));
+        assert_eq!(history.expected(M, "q", true, at(9)), None);
+        assert!(turn(13, 28));
+        assert!(!history.made(M, "other", birth(14, 30)));
+    }
+
+    /// Two kinds at one exact address share a directory, and do not see each other.
+    #[test]
+    fn a_turn_of_another_kind_says_nothing() {
+        let history = History::default();
+        history.left(M, "q", birth(8, 10), at(0));
+        history.far(M, "q", "a-");
+        assert!(!history.made(Kind::RwLock, "q", birth(9, 12)));
+        history.left(Kind::RwLock, "q", birth(9, 12), at(0));
+        assert!(!history.made(M, "q", birth(10, 14)));
+        assert!(history.made(Kind::RwLock, "q", birth(10, 14)));
+    }
+
+    #[test]
+    fn a_turn_that_is_not_over_says_nothing() {
+        let history = History::default();
+        history.left(M, "q", birth(3, 10), at(0));
+        assert!(history.made(M, "q", birth(4, 12)));
+        assert!(!history.made(M, "q", birth(5, 13)), "4 has not left");
+    }
+
+    #[test]
+    fn a_client_that_waited_a_moment_ago_expects_others_for_a_while() {
+        let history = History::default();
+        history.near(M, "q");
+        assert_eq!(history.expected(M, "q", true, at(0)), None, "its turn is not over");
+        for turn in 0..16 {
+            history.left(M, "q", birth(turn * 2, 0), at(10));
+            assert_eq!(history.expected(M, "q", true, at(12)), Some(Expected::Free), "turn {turn}");
+            assert_eq!(history.expected(M, "q", false, at(12)), None, "a try does not wait");
+            assert_eq!(history.expected(M, "q", true, at(13)), None, "too late");
+            history.made(M, "q", birth(turn * 2 + 2, 9));
+        }
+        history.left(M, "q", birth(40, 0), at(10));
+        assert_eq!(history.expected(M, "q", true, at(10)), None);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let history = History::default();
+        for queue in 0..=QUEUES {
+            history.far(M, &queue.to_string(), "a-");
+            history.near(M, "0");
+        }
+        let queues = history.0.lock();
+        assert_eq!(queues.known.len(), QUEUES);
+        assert!(queues.known.contains_key("0") && !queues.known.contains_key("1"), "the oldest goes");
+    }
+}

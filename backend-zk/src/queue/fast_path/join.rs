@@ -1,0 +1,101 @@
+//! The join without a listing, where the predecessor or its absence is known.
+
+use latchwork_core::contracts::{Join, Patience};
+use latchwork_core::decide::Claim;
+
+use super::birth::{Birth, right_before};
+use super::history::Expected;
+use crate::driver::Stat;
+use crate::error::{Answer, Fault};
+use crate::layout::{QueuePaths, numbered, sequence};
+use crate::queue::created::{CreatedNode, KnownPredecessor, Shown, or_undone};
+use crate::queue::session::Session;
+
+/// What came of the attempt to join without a listing.
+pub(crate) enum WithoutListing {
+    /// The node was made.
+    Created(CreatedNode),
+    /// The queue's directory is not there.
+    NoDirectory,
+    /// The history has no expectation. Nothing was sent.
+    NotTried,
+}
+
+/// Makes the node alone, where the history expects that this shows what is ahead. Where the
+/// expectation was wrong, the queue is listed in a further trip.
+pub(crate) async fn create_without_listing(
+    session: &Session,
+    queue: &QueuePaths,
+    join: &Join,
+    prefix: &str,
+) -> Answer<WithoutListing> {
+    // A reader may be admitted beside its predecessor.
+    let history = session.fast_path.history().filter(|_| join.claim == Claim::Exclusive);
+    let Some(history) = history else { return Ok(WithoutListing::NotTried) };
+    let (waits, now) = (join.patience == Patience::Wait, session.writer().clock().now());
+    let Some(expected) = history.expected(queue.kind, &queue.directory, waits, now) else {
+        return Ok(WithoutListing::NotTried);
+    };
+    let driver = &session.driver;
+    let guess = match &expected {
+        Expected::Behind(neighbour, counter) => {
+            counter.map(|counter| queue.node(&numbered(neighbour, counter)))
+        }
+        Expected::Free => None,
+    };
+    let weight = guess.as_deref().map(|guess| driver.weight_of(guess));
+    let budget = weight.and_then(|weight| driver.wait_budget(weight));
+    let guess = guess.filter(|_| budget.is_some());
+    // Taken before anything is armed on it.
+    let connection = driver.connection();
+    let made = driver.create_sequential(&queue.node(prefix), join.label.as_bytes(), guess.as_deref()).await;
+    drop(budget);
+    let (path, stat, watched) = match made {
+        Err(Fault::NoNode) => {
+            history.forget(&queue.directory);
+            return Ok(WithoutListing::NoDirectory);
+        }
+        made => made?,
+    };
+    let birth = Birth::of(queue.kind, &path, sequence(stat.czxid));
+    if birth.is_some_and(|birth| history.made(queue.kind, &queue.directory, birth)) {
+        return Ok(created(path, stat, Shown::Nobody));
+    }
+    let ahead = match (birth, expected) {
+        (Some(birth), Expected::Behind(neighbour, _)) => {
+            right_before(birth.counter).map(|counter| queue.node(&numbered(&neighbour, counter)))
+        }
+        _ => None,
+    };
+    let list = async || driver.children(&queue.directory).await.map(Shown::Queue);
+    let shown = match ahead {
+        None => list().await,
+        Some(ahead) => {
+            let (watched, is_own) = match watched.filter(|_| guess.as_ref() == Some(&ahead)) {
+                Some(watched) => (watched, true),
+                None => {
+                    let watcher = session.fast_path.watcher(driver, [ahead.as_str()]).await;
+                    (watcher.watch(&ahead).await.map(|(_, _, watch)| watch), watcher.is_own())
+                }
+            };
+            match watched {
+                Ok(watch) => Ok(Shown::Behind(KnownPredecessor {
+                    path: ahead,
+                    watched: Box::pin(watch.event()),
+                    connection: is_own.then_some(connection),
+                })),
+                Err(Fault::NoNode) => {
+                    history.forget_neighbour(&queue.directory);
+                    list().await
+                }
+                Err(fault) => Err(fault),
+            }
+        }
+    };
+    let shown = or_undone(session, &path, shown).await?;
+    Ok(created(path, stat, shown))
+}
+
+fn created(path: String, stat: Stat, shown: Shown) -> WithoutListing {
+    WithoutListing::Created(CreatedNode { path, stat, shown, limit: None })
+}

@@ -1,0 +1,55 @@
+//! What joins, waits and leaves add to the history.
+
+use latchwork_core::decide::Claim;
+
+use super::birth::Birth;
+use crate::driver::Stat;
+use crate::layout::{Contenders, QueuePaths, sequence};
+use crate::queue::session::Session;
+use crate::queue::zk_node::ZkNode;
+
+/// From so many ahead on a waiter remembers its predecessor rather than that it had to wait.
+const FAR_FROM_HEAD: usize = 4;
+
+/// A node was made in the trip of a listing, which decides.
+pub(crate) fn created(session: &Session, queue: &QueuePaths, claim: Claim, path: &str, stat: &Stat) {
+    if let (Claim::Exclusive, Some(history)) = (claim, session.fast_path.history())
+        && let Some(birth) = Birth::of(queue.kind, path, sequence(stat.czxid))
+    {
+        history.made(queue.kind, &queue.directory, birth);
+    }
+}
+
+/// A wait has listed so many children.
+pub(crate) fn listed(node: &ZkNode, children: usize) {
+    // Half of what it takes to be far. Otherwise a queue of about that length would change between
+    // the two all the time.
+    if children <= FAR_FROM_HEAD / 2
+        && let Some(history) = node.session.fast_path.history()
+    {
+        history.forget_neighbour(node.queue());
+    }
+}
+
+/// A wait is at this position.
+pub(crate) fn learn_position(node: &ZkNode, contenders: &Contenders, at: usize) {
+    let (Claim::Exclusive, Some(history)) = (node.claim, node.session.fast_path.history()) else { return };
+    if at < FAR_FROM_HEAD {
+        history.near(node.kind, node.queue());
+    } else if let Some(prefix) = contenders.right_before(at) {
+        history.far(node.kind, node.queue(), prefix);
+    } else {
+        history.forget_neighbour(node.queue());
+    }
+}
+
+/// A leave was confirmed.
+pub(crate) fn left(node: &ZkNode) {
+    if node.claim == Claim::Exclusive
+        && node.has_entered()
+        && let Some(history) = node.session.fast_path.history()
+        && let Some(birth) = Birth::of(node.kind, node.name(), node.state.sequence())
+    {
+        history.left(node.kind, node.queue(), birth, node.state.lease().clock().now());
+    }
+}

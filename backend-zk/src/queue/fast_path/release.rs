@@ -1,0 +1,77 @@
+//! Announced releases (CHAIN-ANNOUNCED-RELEASE): a node that was admitted behind several others
+//! leaves by one transaction that makes and deletes a node of its name in `released`, and deletes
+//! its node. Its follower watches both, and is admitted by the two events together.
+//!
+//! One event alone admits nobody: anyone may make such a node, and a deletion may be the end of a
+//! wait. `docs/protocol/zookeeper-fast-path.md` has each condition with what breaks without it.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use latchwork_core::{Clock, Moment};
+
+use crate::driver::Event;
+use crate::error::Answer;
+use crate::queue::woken::Woken;
+use crate::queue::zk_node::ZkNode;
+use crate::watch::Armed;
+
+/// Both events of a release come from one transaction, one right behind the other. A later deletion
+/// does not belong to the announcement.
+const TOGETHER: Duration = Duration::from_millis(50);
+
+/// Leaves with an announcement, where the follower may wait for more than this node. Answers
+/// whether that was done.
+pub(crate) async fn announce_release(node: &ZkNode) -> Answer<bool> {
+    let announced = node.has_entered() && node.is_contended();
+    match node.released_path(node.name()).filter(|_| announced) {
+        Some(released) => node.session.driver.announce_and_delete(&released, &node.path).await,
+        None => Ok(false),
+    }
+}
+
+/// The watch on the announcement of the predecessor's release.
+pub(crate) struct Release {
+    watch: Option<Armed>,
+    announced: Option<Moment>,
+}
+
+impl Release {
+    pub(crate) fn new(watch: Armed) -> Self {
+        Self { watch: Some(watch), announced: None }
+    }
+
+    /// The end of the predecessor, or another event of it. `watched`: the poll of its own watch,
+    /// which comes first. If that event, the second of a release, has come, the first is there by
+    /// then.
+    pub(crate) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        watched: Poll<Event>,
+        clock: &Clock,
+    ) -> Poll<Woken> {
+        let announced = match &mut self.watch {
+            Some(watch) => watch.as_mut().poll(context),
+            None => Poll::Pending,
+        };
+        if announced.is_ready() {
+            self.watch = None;
+        }
+        match (announced, watched) {
+            (Poll::Ready(Event::Created), Poll::Ready(Event::Deleted)) => Poll::Ready(Woken::Released),
+            (Poll::Ready(Event::Created), Poll::Pending) => {
+                self.announced = Some(clock.now());
+                Poll::Pending
+            }
+            (Poll::Ready(event), Poll::Pending) => Poll::Ready(Woken::by(event)),
+            (_, Poll::Ready(Event::Deleted)) if self.was_announced(clock.now()) => {
+                Poll::Ready(Woken::Released)
+            }
+            (_, watched) => watched.map(Woken::by),
+        }
+    }
+
+    fn was_announced(&self, now: Moment) -> bool {
+        self.announced.is_some_and(|at| now.since(at) <= TOGETHER)
+    }
+}

@@ -1,0 +1,95 @@
+//! The identities that a namespace's access control lists trust, as they are when a session is
+//! opened.
+//!
+//! An identity that may delete nodes of a queue can let two hold, whatever is announced: a
+//! namespace needs that trust. An identity that may only make nodes where releases are announced
+//! must not gain more power than it has. So announcements are believed only where all identities
+//! that may make them may also delete nodes of queues.
+//!
+//! A login keeps others off what is made with it, but protects no directory that was made without
+//! one: there, everybody can delete our nodes. That is a warning and no error, so that a running
+//! fleet can adopt a login.
+
+use crate::driver::Grant;
+
+/// Everybody, to ZooKeeper.
+const ANYONE: &str = "world:anyone";
+
+/// What a session may rely on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Trust {
+    /// Releases are announced, and announcements are believed.
+    pub(crate) believes_announcements: bool,
+}
+
+impl Trust {
+    /// From the lists of the directory of announcements and of that of the queues. `None`: it is
+    /// not there, or may not be read.
+    pub(crate) fn of(released: Option<&[Grant]>, queues: Option<&[Grant]>) -> Self {
+        let believes_announcements = match (released, queues) {
+            (Some(released), Some(queues)) => {
+                let powers = || queues.iter().filter(|to| to.delete || to.admin);
+                let may_delete =
+                    |identity: &str| powers().any(|to| to.identity == identity || to.identity == ANYONE);
+                released.iter().filter(|to| to.create || to.admin).all(|to| may_delete(&to.identity))
+            }
+            _ => false,
+        };
+        Self { believes_announcements }
+    }
+}
+
+/// Whether everybody may make or delete children of a directory, or grant itself that right.
+pub(crate) fn is_open(grants: &[Grant]) -> bool {
+    grants.iter().any(|to| to.identity == ANYONE && (to.create || to.delete || to.admin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(identity: &str, rights: &str) -> Grant {
+        Grant {
+            identity: identity.to_owned(),
+            create: rights.contains('c'),
+            delete: rights.contains('d'),
+            admin: rights.contains('a'),
+        }
+    }
+
+    #[test]
+    fn announcements_are_believed_of_identities_that_could_do_as_much_without() {
+        let open = [grant(ANYONE, "cdrwa")];
+        let ours = [grant("digest:app:x", "cdrwa")];
+        let read = [grant("digest:app:x", "cdrwa"), grant(ANYONE, "r")];
+        let two = [grant("digest:app:x", "cdrwa"), grant("digest:other:y", "c")];
+        let admin = [grant("digest:app:x", "cdrwa"), grant("digest:other:y", "a")];
+        for (released, queues, believed) in [
+            (&open[..], &open[..], true),
+            (&ours, &ours, true),
+            (&ours, &open, true),
+            (&read, &ours, true),
+            (&open, &ours, false),
+            (&two, &ours, false),
+            (&admin, &ours, false),
+            (&ours, &[grant("digest:app:x", "crw")][..], false),
+            (&ours, &[grant("digest:app:x", "rwa")][..], true),
+        ] {
+            assert_eq!(
+                Trust::of(Some(released), Some(queues)).believes_announcements,
+                believed,
+                "{released:?} {queues:?}"
+            );
+        }
+        assert!(!Trust::of(None, Some(&open)).believes_announcements);
+        assert!(!Trust::of(Some(&ours), None).believes_announcements);
+    }
+
+    #[test]
+    fn a_directory_is_open_where_everybody_may_make_or_delete_what_is_in_it() {
+        for (rights, open) in [("r", false), ("w", false), ("", false), ("c", true), ("d", true), ("a", true)]
+        {
+            assert_eq!(is_open(&[grant("digest:app:x", "cdrwa"), grant(ANYONE, rights)]), open, "{rights}");
+        }
+    }
+}

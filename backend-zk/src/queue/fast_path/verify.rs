@@ -1,0 +1,41 @@
+//! The check behind an admission by an announced release.
+
+use std::sync::Weak;
+
+use latchwork_core::LostReason;
+
+use crate::queue::zk_node::ZkNode;
+
+/// Checks that the node is the first in its queue. Otherwise the release was forged by another
+/// client: the hold is lost as if it was revoked, and its node is removed. The listing comes behind
+/// a `sync`, since a server that lags still shows what has left.
+pub(crate) async fn verify_admission(node: Weak<ZkNode>) {
+    while let Some(held) = node.upgrade().filter(|held| !held.is_leaving() && held.state.lost().is_none()) {
+        match held.session.driver.sync_children(held.queue()).await {
+            Ok(children) => match held.contenders(children).position(held.name()) {
+                // Where it is gone, its watch reports that.
+                Some(0) | None => return,
+                Some(ahead) => {
+                    tracing::warn!(
+                        path = %held.path,
+                        ahead,
+                        "a release was announced that did not happen: the hold is given up. Another program writes into this namespace"
+                    );
+                    held.state.gone(LostReason::Revoked);
+                    return remove(&held).await;
+                }
+            },
+            Err(fault) if fault.is_transient() && held.session.driver.recovered().await.is_ok() => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// A node that is no longer held must stand in nobody's way.
+async fn remove(node: &ZkNode) {
+    while node.leave_queue().await.is_err() {
+        if node.session.driver.recovered().await.is_err() {
+            return;
+        }
+    }
+}

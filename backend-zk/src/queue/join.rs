@@ -1,0 +1,192 @@
+//! Joining a queue.
+//!
+//! A join makes its node and lists the queue, pipelined: one trip. On one connection the listing
+//! shows the own node and all that were made before it. It may show too many ahead, never too few.
+
+use std::sync::Arc;
+
+use latchwork_core::contracts::{Join, Joined, NodeId, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::chain::{Standing, standing};
+use latchwork_core::{Error, ErrorKind, LostReason, Result};
+
+use super::admission::Admission;
+use super::created::{CreatedNode, Shown, or_undone};
+use super::fast_path::{self, WithoutListing};
+use super::limit::{Limit, LimitReply, settle_limit};
+use super::session::Session;
+use super::zk_node::{FirstLook, Listing, ZkNode};
+use crate::config::Settings;
+use crate::driver::{JoinReply, JoinRequest, NodeMode, QueueReply};
+use crate::error::{Answer, Fault};
+use crate::layout::{Contenders, QueuePaths, counter, has_id, is_used_up, prefix, split};
+
+/// How often a join makes a queue's directory that the server removes under it, as it does with
+/// empty ones.
+const COLD_TRIES: usize = 5;
+
+/// Carries a join out: one try.
+pub(crate) async fn join(session: &Arc<Session>, join: &Join) -> Result<Joined> {
+    let queue = QueuePaths::of(&join.queue)?;
+    let joined = enter(session, &queue, join).await;
+    session.names.joined(&queue.directory, join, &joined);
+    joined
+}
+
+async fn enter(session: &Arc<Session>, queue: &QueuePaths, join: &Join) -> Result<Joined> {
+    if let (Claim::Permits(weight), Some(limit)) = (join.claim, join.limit.exactly())
+        && weight > limit
+    {
+        return Err(join.conflict(&Some(limit).into()));
+    }
+    let name = session.names.lend(&queue.directory, join.id, join.repeated);
+    let created = create(session, queue, join, name).await.map_err(|fault| session.error(fault, "join"))?;
+    let CreatedNode { path, stat, shown, limit } = created;
+    let node = ZkNode::new(session, queue, &path, &stat, join);
+    if is_used_up(counter(queue.kind, node.name())) {
+        node.take_back().await?;
+        return Err(used_up(&session.settings, &queue.directory));
+    }
+    match shown {
+        Shown::Nobody => {
+            node.enter(Admission::Seen, None, Limit::default())?;
+            Ok(Joined::Admitted(node))
+        }
+        Shown::Behind(predecessor) => {
+            *node.first_look.lock() = Some(FirstLook::Behind(predecessor));
+            Ok(Joined::Waiting(node))
+        }
+        Shown::Queue(children) => stand(session, queue, join, node, children, limit).await,
+    }
+}
+
+/// Decides by the listing behind the create.
+async fn stand(
+    session: &Session,
+    queue: &QueuePaths,
+    join: &Join,
+    node: Arc<ZkNode>,
+    children: Vec<String>,
+    limit: LimitReply,
+) -> Result<Joined> {
+    let (limit, read_later) = match settle_limit(session, queue, join, limit).await {
+        Ok(settled) => settled,
+        Err(error) => {
+            node.take_back().await?;
+            return Err(error);
+        }
+    };
+    let contenders = node.contenders(children);
+    let Some(own) = contenders.position(node.name()) else {
+        // Another client removed it before the listing.
+        return Err(Error::lost(LostReason::Revoked));
+    };
+    match standing(&contenders.listed(|_| false), own, limit.permits) {
+        Standing::Admitted { mark } => {
+            node.enter(Admission::seen(mark || read_later), None, limit)?;
+            Ok(Joined::Admitted(node))
+        }
+        _ if join.patience == Patience::Try => {
+            node.take_back().await?;
+            Ok(Joined::Refused)
+        }
+        _ => {
+            *node.first_look.lock() = Some(FirstLook::Listing(Box::new(Listing { contenders, limit })));
+            Ok(Joined::Waiting(node))
+        }
+    }
+}
+
+/// The error for a directory whose counter has no number left that orders a node.
+fn used_up(settings: &Settings, directory: &str) -> Error {
+    let path = format!("{}{directory}", settings.chroot.as_deref().unwrap_or_default());
+    let why = format!(
+        "the queue {path} has used up its directory's counter (cversion, up to {}): nobody can join it. Once nobody holds or waits \
+         there, delete {path}, and it begins anew at 0; the server does so by itself when the queue was empty for some minutes",
+        i32::MAX - 1,
+    );
+    Error::new(ErrorKind::Misconfigured, why)
+}
+
+/// The node of this attempt: that of an earlier request, or a new one.
+async fn create(session: &Session, queue: &QueuePaths, join: &Join, name: NodeId) -> Answer<CreatedNode> {
+    if join.repeated
+        && let Some(adopted) = adopt(session, queue, name).await?
+    {
+        return Ok(adopted);
+    }
+    let prefix = prefix(queue.kind, name, join.claim);
+    let cold = match fast_path::create_without_listing(session, queue, join, &prefix).await? {
+        WithoutListing::Created(created) => return Ok(created),
+        WithoutListing::NoDirectory => true,
+        WithoutListing::NotTried => false,
+    };
+    create_and_list(session, queue, join, &prefix, cold).await
+}
+
+/// Finds the node of an earlier request of this attempt whose outcome was unknown. It counts only
+/// if it hangs on this session, and only the lowest: all others of this attempt are removed
+/// (CHAIN-SYNC-AFTER-UNKNOWN-CREATE).
+async fn adopt(session: &Session, queue: &QueuePaths, name: NodeId) -> Answer<Option<CreatedNode>> {
+    let children = match session.driver.sync_children(&queue.directory).await {
+        Ok(children) => children,
+        Err(Fault::NoNode) => return Ok(None),
+        Err(fault) => return Err(fault),
+    };
+    let mine = Contenders::read(queue.kind, has_id(&children, name).cloned().collect());
+    let paths: Vec<_> = mine.0.iter().map(|contender| queue.node(&contender.name)).collect();
+    let found = session.driver.read_all(&paths).await?;
+    let mut kept = None;
+    for (path, found) in paths.iter().zip(found) {
+        match found {
+            Some((_, stat)) if kept.is_none() && stat.owner == session.driver.session() => {
+                kept = Some((path.clone(), stat));
+            }
+            Some(_) => session.delete(path).await?,
+            None => {}
+        }
+    }
+    let Some((path, stat)) = kept else { return Ok(None) };
+    let look = session.driver.look(&queue.directory, queue.limit.as_deref(), false).await?;
+    let QueueReply { children, limit } = look;
+    Ok(Some(CreatedNode { path, stat, shown: Shown::Queue(children), limit }))
+}
+
+/// Makes the node and lists its queue, in one trip. `cold`: the queue's directory is not there.
+async fn create_and_list(
+    session: &Session,
+    queue: &QueuePaths,
+    join: &Join,
+    prefix: &str,
+    cold: bool,
+) -> Answer<CreatedNode> {
+    let limit = queue.limit.as_deref();
+    let mut request = JoinRequest { queue: &queue.directory, prefix, label: &join.label, limit, cold };
+    for _ in 0..COLD_TRIES {
+        let JoinReply { created, children, limit } = session.driver.join(request).await?;
+        let (path, stat) = match created {
+            Ok(created) => created,
+            Err(Fault::NoNode) if request.cold => {
+                make_parent(session, queue, join).await?;
+                continue;
+            }
+            Err(Fault::NoNode) => {
+                request.cold = true;
+                continue;
+            }
+            Err(fault) => return Err(fault),
+        };
+        fast_path::created(session, queue, join.claim, &path, &stat);
+        let shown = or_undone(session, &path, children.map(Shown::Queue)).await?;
+        return Ok(CreatedNode { path, stat, shown, limit });
+    }
+    Err(Fault::NoNode)
+}
+
+/// Makes the directories above a queue. Ours are plain and were made at connect, so an operator has
+/// removed them. Others are made as Curator makes them.
+async fn make_parent(session: &Session, queue: &QueuePaths, join: &Join) -> Answer<()> {
+    let (parent, _) = split(&queue.directory);
+    let mode = if join.queue.is_exact() { NodeMode::Container } else { NodeMode::Persistent };
+    if parent.is_empty() { Ok(()) } else { session.driver.make_path(parent, mode).await }
+}

@@ -1,0 +1,134 @@
+//! The stored limit of a queue of permits: the data of a plain node beside the queue's directory,
+//! as a decimal number.
+
+use latchwork_core::contracts::{Join, StoredLimit};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Error, Result};
+
+use super::session::Session;
+use crate::driver::{NodeMode, Stat};
+use crate::error::{Answer, Fault};
+use crate::layout::{QueuePaths, split};
+
+/// The reply to a read of the stored limit, where there was one.
+pub(crate) type LimitReply = Option<Answer<(Vec<u8>, Stat)>>;
+
+/// The stored limit, as it was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) permits: u32,
+    /// The transaction that wrote it. Another one may have written the same number.
+    pub(crate) written: i64,
+}
+
+impl Limit {
+    /// Data that are no limit admit nobody.
+    pub(crate) fn read(data: &[u8], stat: &Stat) -> Self {
+        Self { permits: StoredLimit::read(Some(data)).permits().unwrap_or(0), written: stat.mzxid }
+    }
+}
+
+/// The limit that counts for a join. The first join that names one stores it. Also answers whether
+/// it was read after the listing: a node admitted by such a limit must be marked, see
+/// [`read_limit`].
+pub(crate) async fn settle_limit(
+    session: &Session,
+    queue: &QueuePaths,
+    join: &Join,
+    found: LimitReply,
+) -> Result<(Limit, bool)> {
+    let (Some(path), Claim::Permits(_)) = (&queue.limit, join.claim) else {
+        return Ok((Limit::default(), false));
+    };
+    let fail = |fault: Fault| session.error(fault, "read the stored limit");
+    let read_later = !matches!(found, Some(Ok(_)));
+    let mut found = found;
+    loop {
+        match found.take() {
+            Some(Ok((data, stat))) => {
+                let permits = join.settle(&StoredLimit::read(Some(&data)))?;
+                return Ok((Limit { permits, written: stat.mzxid }, read_later));
+            }
+            Some(Err(Fault::NoNode)) => {
+                let permits = join.settle(&StoredLimit::Absent)?;
+                // Where another client stores one first, that one counts.
+                if let Some(stat) = store_first(session, path, permits).await.map_err(fail)? {
+                    return Ok((Limit { permits, written: stat.mzxid }, read_later));
+                }
+            }
+            Some(Err(fault)) => return Err(fail(fault)),
+            None => {}
+        }
+        found = Some(session.driver.read(path).await);
+    }
+}
+
+/// Stores a limit where there is none. `None` when one was there.
+async fn store_first(session: &Session, path: &str, limit: u32) -> Answer<Option<Stat>> {
+    let mut cold = false;
+    loop {
+        match session.driver.create(path, limit.to_string().as_bytes(), NodeMode::Persistent).await {
+            Ok(stat) => return Ok(Some(stat)),
+            Err(Fault::NodeExists) => return Ok(None),
+            Err(Fault::NoNode) if !cold => {
+                cold = true;
+                session.driver.make_path(split(path).0, NodeMode::Persistent).await?;
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+}
+
+/// Stores the limit. The head of the queue and its holders watch it
+/// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
+pub(crate) async fn set_limit(session: &Session, queue: &Address, limit: u32) -> Result<()> {
+    let Some(path) = QueuePaths::of(queue)?.limit else {
+        return Err(Error::invalid("queue", format!("{queue} is no queue of permits")));
+    };
+    let work = async {
+        loop {
+            match session.driver.write(&path, limit.to_string().as_bytes()).await {
+                Err(Fault::NoNode) => {
+                    if store_first(session, &path, limit).await?.is_some() {
+                        return Ok(());
+                    }
+                }
+                written => return written.map(drop),
+            }
+        }
+    };
+    work.await.map_err(|fault: Fault| fault.error("store the limit"))
+}
+
+/// The stored limit. Behind a `sync`, since a caller may look after a `set_limit` of unknown
+/// outcome.
+pub(crate) async fn limit(session: &Session, queue: &Address) -> Result<Option<u32>> {
+    let Some(path) = QueuePaths::of(queue)?.limit else { return Ok(None) };
+    match stored(session, &path).await {
+        Ok(stored) => stored.known(),
+        Err(fault) => Err(fault.error_without_trace("read the stored limit")),
+    }
+}
+
+/// What is stored at this path, a limit or not.
+pub(crate) async fn stored(session: &Session, path: &str) -> Answer<StoredLimit> {
+    match session.driver.sync_read(path).await {
+        Ok(data) => Ok(StoredLimit::read(Some(&data))),
+        Err(Fault::NoNode) => Ok(StoredLimit::Absent),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// The stored limit in a reply. `None` where there is none, or none was asked for.
+///
+/// It must be read before the listing that it judges. A client that joins behind that listing reads
+/// the limit later: it judges by the same one, or by a later one, and then the admitted holders are
+/// marked (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS). By a limit that is newer than its listing, a node
+/// could be admitted that those behind it can derive from neither sums nor marks.
+pub(crate) fn read_limit(found: LimitReply) -> Answer<Option<Limit>> {
+    match found {
+        Some(Ok((data, stat))) => Ok(Some(Limit::read(&data, &stat))),
+        Some(Err(Fault::NoNode)) | None => Ok(None),
+        Some(Err(fault)) => Err(fault),
+    }
+}

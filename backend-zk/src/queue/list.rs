@@ -1,0 +1,120 @@
+//! Listing a queue, and removing a node from it by hand.
+
+use std::time::Duration;
+
+use latchwork_core::contracts::{Entry, Page};
+use latchwork_core::decide::admitted_prefix;
+use latchwork_core::{Address, Kind, Result};
+
+use super::limit::read_limit;
+use super::session::Session;
+use crate::driver::{QueueReply, Stat};
+use crate::error::{Answer, Fault};
+use crate::layout::{Contenders, NodeData, QueuePaths, is_admitted};
+
+/// How many nodes are read in one trip.
+const CHUNK: usize = 256;
+
+/// Lists a queue in order. All names come in one reply, some 60 bytes each, since a server has no
+/// pages of them. Label, age and sequence number are read for the page only, some nodes in each
+/// trip.
+pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Result<Vec<Entry>> {
+    let paths = QueuePaths::of(address)?;
+    let fail = |fault: Fault| fault.error_without_trace("list a queue");
+    let driver = &session.driver;
+    let reply = match driver.look(&paths.directory, paths.limit.as_deref(), false).await {
+        Ok(reply) => reply,
+        Err(Fault::NoNode) => return Ok(Vec::new()),
+        Err(fault) => return Err(fail(fault)),
+    };
+    let QueueReply { children, limit } = reply;
+    let queue = Contenders::read(paths.kind, children);
+    let limit = read_limit(limit).map_err(fail)?;
+
+    // Names and sequence numbers have one order, so the begin of the page is found by bisection. (A
+    // writer that Curator downgraded is the exception: its node does not show its former number.)
+    let (mut low, mut high) = (0, queue.0.len());
+    while page.after > 0 && low < high {
+        let middle = low + (high - low) / 2;
+        match driver.read(&paths.node(&queue.0[middle].name)).await {
+            Ok((data, stat)) if data_of(&data, &stat).sequence <= page.after => low = middle + 1,
+            // Gone meanwhile. The begin is looked for before it, which reads a few entries more at
+            // worst.
+            Ok(_) | Err(Fault::NoNode) => high = middle,
+            Err(fault) => return Err(fail(fault)),
+        }
+    }
+    let shown = low..queue.0.len().min(low.saturating_add(page.most));
+    let nodes: Vec<_> = queue.0[shown.clone()].iter().map(|one| paths.node(&one.name)).collect();
+    let mut found = Vec::with_capacity(nodes.len());
+    for chunk in nodes.chunks(CHUNK) {
+        found.extend(driver.read_all(chunk).await.map_err(fail)?);
+    }
+
+    let claims: Vec<_> = queue.0.iter().map(|one| one.claim).collect();
+    let last_marked =
+        found.iter().rposition(|found| found.as_ref().is_some_and(|(data, _)| is_admitted(data)));
+    let already = last_marked.map_or(0, |at| shown.start + at + 1);
+    let admitted = match paths.kind {
+        Kind::Semaphore => admitted_prefix(&claims, already, limit.unwrap_or_default().permits),
+        _ => admitted_prefix(&claims, 0, 0),
+    };
+    let now = session.lease.server_now();
+    let entries = shown.zip(found).filter_map(|(at, found)| {
+        let (data, stat) = found?;
+        let data = data_of(&data, &stat);
+        Some(Entry {
+            sequence: data.sequence,
+            claim: claims[at],
+            admitted: at < admitted,
+            label: data.label,
+            age: Some(Duration::from_millis(u64::try_from(now.saturating_sub(data.joined)).unwrap_or(0))),
+        })
+    });
+    Ok(entries.filter(|entry| entry.sequence > page.after).collect())
+}
+
+/// Removes the node with a sequence number, of whichever client. It can meet a newer node in one
+/// case only: between its two requests the server removes the emptied directory, and the client of
+/// the node joins again under its old name. Then that new hold is revoked, and its holder is
+/// notified.
+pub(crate) async fn revoke(session: &Session, address: &Address, sequence: u64) -> Result<bool> {
+    let paths = QueuePaths::of(address)?;
+    let work = async {
+        // A writer may be downgraded, and so renamed, between two requests, but only once.
+        for _ in 0..if paths.kind == Kind::RwLock { 2 } else { 1 } {
+            let Some(path) = find(session, &paths, sequence).await? else { continue };
+            match session.driver.delete(&path).await {
+                Err(Fault::NoNode) => {}
+                deleted => return deleted.map(|()| true),
+            }
+        }
+        Ok(false)
+    };
+    work.await.map_err(|fault: Fault| fault.error("revoke a node"))
+}
+
+/// The path of the node with a sequence number. It reads from the head on, where most of the nodes
+/// stand that an operator removes.
+async fn find(session: &Session, queue: &QueuePaths, sequence: u64) -> Answer<Option<String>> {
+    let children = match session.driver.sync_children(&queue.directory).await {
+        Ok(children) => children,
+        Err(Fault::NoNode) => return Ok(None),
+        Err(fault) => return Err(fault),
+    };
+    for chunk in Contenders::read(queue.kind, children).0.chunks(CHUNK) {
+        let mut paths: Vec<_> = chunk.iter().map(|one| queue.node(&one.name)).collect();
+        let found = session.driver.read_all(&paths).await?;
+        let wanted = |found: &Option<(Vec<u8>, Stat)>| {
+            found.as_ref().is_some_and(|(data, stat)| data_of(data, stat).sequence == sequence)
+        };
+        if let Some(at) = found.iter().position(wanted) {
+            return Ok(Some(paths.swap_remove(at)));
+        }
+    }
+    Ok(None)
+}
+
+fn data_of(data: &[u8], stat: &Stat) -> NodeData {
+    NodeData::read(data, stat.czxid, stat.ctime)
+}

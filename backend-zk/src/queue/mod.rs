@@ -1,0 +1,30 @@
+//! Queues: joining, waiting, leaving, listing.
+//!
+//! The plain protocol is complete without [`fast_path`], which only saves requests.
+
+mod admission;
+mod cleanup;
+mod created;
+mod downgrade;
+mod fast_path;
+mod join;
+mod limit;
+mod list;
+mod node;
+mod session;
+mod wait;
+mod woken;
+mod zk_node;
+
+pub(crate) use cleanup::abandon;
+pub(crate) use fast_path::{FastPath, Trust, WatchSessions, is_open};
+pub(crate) use join::join;
+pub(crate) use limit::{limit, set_limit};
+pub(crate) use list::{list, revoke};
+pub(crate) use session::Session;
+
+#[cfg(test)]
+pub(crate) use {
+    fast_path::{Birth, History},
+    limit::Limit,
+};

@@ -1,0 +1,95 @@
+//! A session, with what all its queues share.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::contracts::LeaseWriter;
+use latchwork_core::support::NamePool;
+use latchwork_core::{Error, LostReason};
+use tokio::runtime::Handle;
+
+use super::fast_path::FastPath;
+use crate::config::Settings;
+use crate::driver::Driver;
+use crate::error::{Answer, Fault};
+use crate::lease::SessionLease;
+use crate::watch::HolderWatch;
+
+/// One session. All nodes that hang on it share it.
+pub(crate) struct Session {
+    pub(crate) lease: Arc<SessionLease>,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) settings: Arc<Settings>,
+    /// The client's runtime. A session must not end with the runtime that asked for it.
+    pub(crate) runtime: Handle,
+    /// The client's names, over all its sessions: they also find what an attempt of unknown outcome
+    /// has left on a lost session.
+    pub(crate) names: Arc<NamePool>,
+    pub(crate) holders: Arc<HolderWatch>,
+    pub(crate) fast_path: FastPath,
+}
+
+impl Session {
+    pub(crate) fn writer(&self) -> &LeaseWriter {
+        self.driver.lease()
+    }
+
+    /// Ends the lease and closes the session, so that no contender waits behind our old nodes
+    /// (LEASE-CLEAN-UP-AFTER-LOSS).
+    pub(crate) fn close(&self, reason: LostReason) {
+        self.writer().end(reason);
+        self.driver.close();
+        self.fast_path.watch_sessions.close();
+    }
+
+    /// Whether the server confirms the close within this time. Watch sessions hold nothing: they
+    /// are waited for as well, and do not count.
+    pub(crate) async fn closed_within(&self, time: Duration) -> bool {
+        let mut closed = false;
+        let all = async {
+            self.driver.closed().await;
+            closed = true;
+            self.fast_path.watch_sessions.closed().await;
+        };
+        // Where the time runs out, `closed` says how far it came.
+        let _ = tokio::time::timeout(time, all).await;
+        closed
+    }
+
+    /// The client dies: nothing more is sent.
+    pub(crate) async fn kill(&self) {
+        self.driver.kill().await;
+        self.fast_path.watch_sessions.kill().await;
+    }
+
+    /// Deletes a node. One that is gone already is no error.
+    pub(crate) async fn delete(&self, path: &str) -> Answer<()> {
+        match self.driver.delete(path).await {
+            Err(Fault::NoNode) => Ok(()),
+            answer => answer,
+        }
+    }
+
+    /// Our error for a request during which the session may have ended.
+    pub(crate) fn error(&self, fault: Fault, what: &str) -> Error {
+        match fault {
+            Fault::SessionOver => match self.lease.over() {
+                Some(LostReason::Closed) | None => Error::closed(),
+                Some(reason) => Error::lost(reason),
+            },
+            fault => match (&fault, self.writer().lost()) {
+                (Fault::Unknown(_), Some(reason @ (LostReason::Expired | LostReason::Forgotten))) => {
+                    Error::lost(reason)
+                }
+                _ => fault.error(what),
+            },
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("driver", &self.driver).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,301 @@
+//! Waiting to be admitted.
+//!
+//! The plain protocol: list, stand, watch what is ahead, and list again at any event of it
+//! (CHAIN-EVENT-LISTS-AGAIN). The listing that admits shows the own node
+//! (CHAIN-OWN-NODE-AND-DEADLINE). A watch is armed by a read: a node that left between the listing
+//! and the read is not there, and has the queue listed again (CHAIN-ARM-THEN-LOOK). What the
+//! read shows counts like the listing: a mark makes the waiter the head, another limit lists again.
+//! A wait also looks again each three quarters of a TTL, in case the server or the network lost the
+//! event (NODE-NO-LOST-WAKE).
+//!
+//! A [`Shortcut`] admits by the event itself, where that is proven. With none, the listing decides.
+//!
+//! The own node is watched too, so that its owner learns its removal at once. A short wait does
+//! without, and one for which the session has no budget learns it by its looks.
+
+mod events;
+mod head;
+
+use std::collections::HashSet;
+use std::future;
+use std::time::Duration;
+
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::chain::{Standing, standing};
+use latchwork_core::{Error, ErrorKind, Moment, Result};
+
+use super::admission::Admission;
+use super::created::KnownPredecessor;
+use super::fast_path::{self, Shortcut};
+use super::limit::{Limit, read_limit, stored};
+use super::zk_node::{FirstLook, Listing, ZkNode};
+use crate::driver::{Event, QueueReply};
+use crate::error::{Answer, Fault};
+use crate::layout::is_admitted;
+use crate::queue::woken::Woken;
+use crate::watch::Armed;
+use events::{Ahead, QueueEvent, next_event};
+use head::HeadWatch;
+
+/// How long a wait lasts before it watches the own node, where no shortcut needs that.
+const OWN_WATCHED_AFTER: Duration = Duration::from_millis(250);
+
+/// One wait of a node.
+pub(super) struct Wait<'a> {
+    node: &'a ZkNode,
+    /// The watch on the own node, over the whole wait.
+    own: Option<Armed>,
+    own_due: Moment,
+    /// A listing that was not used up.
+    listing: Option<Listing>,
+    known: Option<KnownPredecessor>,
+    /// The nodes that were seen to be marked as admitted.
+    marked: HashSet<String>,
+    /// Whether an event came from another server than the one that lists, which may lag behind it.
+    sync: bool,
+}
+
+/// What a step of the wait has come to.
+enum Step {
+    Admitted(Admission, Limit),
+    Again,
+    /// The node cannot be admitted any more.
+    Ended(Error),
+}
+
+impl<'a> Wait<'a> {
+    pub(super) fn of(node: &'a ZkNode) -> Self {
+        let (listing, known) = match node.first_look.lock().take() {
+            Some(FirstLook::Listing(listing)) => (Some(*listing), None),
+            Some(FirstLook::Behind(known)) => (None, Some(known)),
+            None => (None, None),
+        };
+        let own_due = node.state.lease().clock().now() + OWN_WATCHED_AFTER;
+        Self { node, own: None, own_due, listing, known, marked: HashSet::new(), sync: false }
+    }
+
+    pub(super) async fn until_admitted(mut self) -> Result<()> {
+        let node = self.node;
+        loop {
+            if let Some(reason) = node.state.lost() {
+                return Err(Error::lost(reason));
+            }
+            if node.has_entered() {
+                return Ok(());
+            }
+            if node.is_leaving() {
+                return Err(Error::new(ErrorKind::NotHeld, "it was left while it waited"));
+            }
+            let step = match self.known.take() {
+                Some(known) => self.behind_known(known).await,
+                None => self.stand().await,
+            };
+            match step {
+                Ok(Step::Admitted(admission, limit)) => return node.enter(admission, self.own, limit),
+                Ok(Step::Ended(error)) => return Err(error),
+                // `NoNode`: what was to be watched has left since the listing
+                // (CHAIN-ARM-THEN-LOOK).
+                Ok(Step::Again) | Err(Fault::NoNode) => {}
+                Err(fault) => heal(node, fault).await?,
+            }
+        }
+    }
+
+    /// Decides by a listing, and waits where it does not admit.
+    async fn stand(&mut self) -> Answer<Step> {
+        let node = self.node;
+        let Some(Listing { contenders, limit }) = self.list().await? else { return Ok(Step::Again) };
+        if matches!(node.claim, Claim::Permits(weight) if weight > limit.permits) {
+            return Ok(outweighed(node).await?.map_or(Step::Again, Step::Ended));
+        }
+        let Some(at) = contenders.position(node.name()) else {
+            node.removed_while_waiting();
+            return Ok(Step::Again);
+        };
+        match standing(&contenders.listed(|name| self.marked.contains(name)), at, limit.permits) {
+            Standing::Admitted { mark } => Ok(Step::Admitted(Admission::seen(mark), limit)),
+            Standing::Behind { watch, sole } => {
+                fast_path::learn_position(node, &contenders, at);
+                self.behind(Listing { contenders, limit }, watch, sole).await
+            }
+            Standing::Head { ahead } => self.head(Listing { contenders, limit }, ahead).await,
+        }
+    }
+
+    /// `None`: the queue's directory is gone, and the own node with it.
+    async fn list(&mut self) -> Answer<Option<Listing>> {
+        if let Some(listing) = self.listing.take() {
+            return Ok(Some(listing));
+        }
+        let (node, sync) = (self.node, std::mem::take(&mut self.sync));
+        let reply = match node.session.driver.look(node.queue(), node.limit.as_deref(), sync).await {
+            Err(Fault::NoNode) => {
+                node.removed_while_waiting();
+                return Ok(None);
+            }
+            reply => reply?,
+        };
+        let QueueReply { children, limit } = reply;
+        fast_path::listed(node, children.len());
+        let limit = read_limit(limit)?.unwrap_or_default();
+        Ok(Some(Listing { contenders: node.contenders(children), limit }))
+    }
+
+    /// Waits behind the contender at position `watch`. `sole`: nobody else is ahead of those that
+    /// count.
+    async fn behind(&mut self, listing: Listing, watch: usize, sole: bool) -> Answer<Step> {
+        let (node, session) = (self.node, &self.node.session);
+        let name = &listing.contenders.0[watch].name;
+        let path = node.beside(name);
+        if !sole {
+            node.set_contended();
+        }
+        let watcher = session.fast_path.watcher(&session.driver, [path.as_str()]).await;
+        self.sync = !watcher.is_own();
+        // Armed first, on the same connection and in the same trip.
+        let shortcut = async {
+            if watcher.is_own() { Shortcut::arm(node, &mut self.own, &path, sole).await } else { Ok(None) }
+        };
+        let (shortcut, watched) = tokio::join!(biased; shortcut, watcher.watch(&path));
+        drop(watcher);
+        let shortcut = shortcut?;
+        let end_admits = self.own.is_some() && shortcut.as_ref().is_some_and(|shortcut| shortcut.sole);
+        let watched: Armed = match watched {
+            Ok((data, _, _)) if self.is_permits() && is_admitted(&data) => {
+                self.marked.insert(name.clone());
+                self.listing = Some(listing);
+                return Ok(Step::Again);
+            }
+            Ok((_, _, watch)) => Box::pin(watch.event()),
+            // It left before it could be watched, behind the watch on the own node: as good as its
+            // event.
+            Err(Fault::NoNode) if end_admits => Box::pin(future::ready(Event::Deleted)),
+            Err(fault) => return Err(fault),
+        };
+        let limit = listing.limit;
+        // It is as large as the queue, and must not be kept while the node waits.
+        drop(listing);
+        self.until_its_end(path, watched, shortcut, limit).await
+    }
+
+    /// Waits behind a predecessor that the join has found without a listing.
+    async fn behind_known(&mut self, known: KnownPredecessor) -> Answer<Step> {
+        let KnownPredecessor { path, watched, connection } = known;
+        self.node.set_contended();
+        let shortcut = match connection {
+            Some(connection) => Shortcut::behind_several(self.node, &mut self.own, &path, connection).await?,
+            None => None,
+        };
+        self.until_its_end(path, watched, shortcut, Limit::default()).await
+    }
+
+    async fn until_its_end(
+        &mut self,
+        path: String,
+        watched: Armed,
+        mut shortcut: Option<Shortcut>,
+        limit: Limit,
+    ) -> Answer<Step> {
+        let release = shortcut.as_mut().and_then(|shortcut| shortcut.release.take());
+        let woken = self.until(Ahead { watched, release }, Some(&path)).await?;
+        let admission = shortcut.and_then(|shortcut| shortcut.admits(woken, self.own.is_some()));
+        Ok(admission.map_or(Step::Again, |admission| Step::Admitted(admission, limit)))
+    }
+
+    /// Waits as the head of permits, for any of the nodes ahead to leave, or the limit to change
+    /// (CHAIN-PERMITS-HEAD-AND-MARKS, CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
+    async fn head(&mut self, listing: Listing, ahead: usize) -> Answer<Step> {
+        let (node, session) = (self.node, &self.node.session);
+        let limit = listing.limit;
+        let paths = head::paths_ahead(node, &listing.contenders, ahead);
+        let watched = paths.iter().map(String::as_str).chain(node.limit.as_deref());
+        let watcher = session.fast_path.watcher(&session.driver, watched).await;
+        self.sync = !watcher.is_own();
+        match head::arm(node, &watcher, &paths, ahead, limit).await? {
+            HeadWatch::Armed(watched) => {
+                drop((listing, paths, watcher));
+                self.until(Ahead { watched, release: None }, None).await?;
+            }
+            HeadWatch::Moved(contenders) => self.listing = Some(Listing { contenders, limit }),
+            HeadWatch::Changed => {}
+        }
+        Ok(Step::Again)
+    }
+
+    /// Waits for an event of what is ahead (at `path`, where that is one node) or of the own node,
+    /// for the loss of the lease, or for a re-check that shows a change.
+    async fn until(&mut self, mut ahead: Ahead, path: Option<&str>) -> Answer<Woken> {
+        let (node, own_due, driver) = (self.node, self.own_due, &self.node.session.driver);
+        let clock = node.state.lease().clock();
+        // In time for NODE-GONE, where the own node is not watched.
+        let next_look = || clock.now() + node.state.lease().ttl() * 3 / 4;
+        let (mut again, mut declined) = (next_look(), false);
+        loop {
+            let unwatched = self.own.is_none() && !declined;
+            tokio::select! {
+                biased;
+                event = next_event(&mut self.own, &mut ahead, clock) => return Ok(match event {
+                    QueueEvent::Own(event) => {
+                        self.own = None;
+                        if event == Event::Deleted {
+                            node.removed_while_waiting();
+                        }
+                        Woken::Look
+                    }
+                    QueueEvent::Ahead(woken) => woken,
+                }),
+                () = clock.sleep_until(own_due), if unwatched => {
+                    let Some(budget) = driver.dispensable_budget(&node.path) else {
+                        declined = true;
+                        continue;
+                    };
+                    node.arm_own(&mut self.own).await?;
+                    drop(budget);
+                    if self.own.is_none() {
+                        // The node is gone.
+                        return Ok(Woken::Look);
+                    }
+                    continue;
+                }
+                _ = node.state.until_lost() => return Ok(Woken::Look),
+                () = clock.sleep_until(again) => {}
+            }
+            let Some(path) = path.filter(|_| !self.is_permits()) else { return Ok(Woken::Look) };
+            let (own, watched) = tokio::join!(driver.stat(&node.path), driver.stat(path));
+            if own?.is_none() {
+                node.removed_while_waiting();
+                return Ok(Woken::Look);
+            }
+            if watched?.is_none() {
+                return Ok(Woken::Look);
+            }
+            again = next_look();
+        }
+    }
+
+    fn is_permits(&self) -> bool {
+        matches!(self.node.claim, Claim::Permits(_))
+    }
+}
+
+/// The end of a wait for permits whose weight exceeds the stored limit. `None` where it fits by
+/// now.
+async fn outweighed(node: &ZkNode) -> Answer<Option<Error>> {
+    let Some(path) = node.limit.as_deref() else { return Ok(None) };
+    let stored = stored(&node.session, path).await?;
+    let fits = stored.permits().is_some_and(|limit| node.claim.weight() <= limit);
+    Ok((!fits).then(|| node.claim.outweighs(&stored)))
+}
+
+/// Waits, after a request that failed, until it makes sense to ask again.
+async fn heal(node: &ZkNode, fault: Fault) -> Result<()> {
+    let fault = match fault {
+        fault if fault.is_transient() => match node.session.driver.recovered().await {
+            Ok(()) => return Ok(()),
+            Err(fault) => fault,
+        },
+        fault => fault,
+    };
+    let error = node.session.error(fault, "wait");
+    Err(node.state.lost().map_or(error, Error::lost))
+}

@@ -1,0 +1,82 @@
+//! The watches of the head waiter of permits: any node ahead may leave first
+//! (CHAIN-PERMITS-HEAD-AND-MARKS).
+
+use futures_util::future::{join_all, select_all};
+
+use crate::error::{Answer, Fault};
+use crate::layout::Contenders;
+use crate::queue::fast_path::Watcher;
+use crate::queue::limit::Limit;
+use crate::queue::zk_node::ZkNode;
+use crate::watch::Armed;
+
+/// Up to so many nodes ahead are watched one by one. Beyond, the directory is watched, which also
+/// reports joins.
+const WATCHED_ONE_BY_ONE: usize = 4;
+
+/// What arming the watches has shown.
+pub(super) enum HeadWatch {
+    /// The same nodes are ahead. Any of the watches ends the wait.
+    Armed(Armed),
+    /// The queue has moved on.
+    Moved(Contenders),
+    /// Something differs from the listing: list again.
+    Changed,
+}
+
+/// The paths to watch for so many nodes ahead.
+pub(super) fn paths_ahead(node: &ZkNode, contenders: &Contenders, ahead: usize) -> Vec<String> {
+    if ahead > WATCHED_ONE_BY_ONE {
+        return vec![node.queue().to_owned()];
+    }
+    contenders.0[..ahead].iter().map(|contender| node.beside(&contender.name)).collect()
+}
+
+/// Arms the watches on these paths and on the stored limit (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS), in
+/// one trip.
+pub(super) async fn arm(
+    node: &ZkNode,
+    watcher: &Watcher<'_>,
+    paths: &[String],
+    ahead: usize,
+    limit: Limit,
+) -> Answer<HeadWatch> {
+    let arm_limit = async {
+        let Some(path) = &node.limit else { return Ok(None) };
+        match watcher.watch(path).await {
+            Ok((data, stat, watch)) => Ok(Some((Limit::read(&data, &stat), watch))),
+            // Removed by another client. The look of the re-check shows a new one.
+            Err(Fault::NoNode) => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    };
+    let mut watches = Vec::new();
+    let mut now = None;
+    let stored = if ahead <= WATCHED_ONE_BY_ONE {
+        let (stored, armed) =
+            tokio::join!(biased; arm_limit, join_all(paths.iter().map(|path| watcher.watch(path))));
+        for armed in armed {
+            watches.push(armed?.2);
+        }
+        stored?
+    } else {
+        let (stored, listed) = tokio::join!(biased; arm_limit, watcher.children_watched(node.queue()));
+        let (children, watch) = listed?;
+        now = Some(node.contenders(children));
+        watches.push(watch);
+        stored?
+    };
+    if let Some((stored, watch)) = stored {
+        if stored.permits != limit.permits {
+            return Ok(HeadWatch::Changed);
+        }
+        watches.push(watch);
+    }
+    // Joins behind the node do not matter, only leaves ahead of it.
+    if let Some(now) = now.filter(|now| now.position(node.name()) != Some(ahead)) {
+        // The own session must make the listing that decides (CHAIN-OWN-NODE-AND-DEADLINE).
+        return Ok(if watcher.is_own() { HeadWatch::Moved(now) } else { HeadWatch::Changed });
+    }
+    let any = select_all(watches.into_iter().map(|watch| Box::pin(watch.event()) as Armed));
+    Ok(HeadWatch::Armed(Box::pin(async move { any.await.0 })))
+}

@@ -1,0 +1,197 @@
+//! The state of one own node.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use latchwork_core::contracts::{Join, Leave, NodeWriter};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Kind, LostReason};
+use parking_lot::Mutex;
+
+use super::created::KnownPredecessor;
+use super::limit::Limit;
+use super::session::Session;
+use crate::driver::Stat;
+use crate::error::{Answer, Fault};
+use crate::layout::{Contenders, QueuePaths, as_reader, in_directory, released_path, sequence, split};
+use crate::watch::Armed;
+
+/// How far the downgrade of a writer has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DowngradeState {
+    /// It is what it was made as.
+    None,
+    /// The request was sent: it may be either.
+    Asked,
+    /// It is a reader.
+    Done,
+}
+
+/// A listing of a queue, with the limit that counts for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Listing {
+    pub(crate) contenders: Contenders,
+    pub(crate) limit: Limit,
+}
+
+/// What a join has seen of the queue. The first wait begins with it.
+pub(crate) enum FirstLook {
+    Listing(Box<Listing>),
+    Behind(KnownPredecessor),
+}
+
+/// A node of this client.
+pub(crate) struct ZkNode {
+    pub(crate) session: Arc<Session>,
+    /// Its path as it was made. A held node keeps this one text: queue and name are parts of it.
+    pub(crate) path: Box<str>,
+    pub(crate) kind: Kind,
+    /// The node of the stored limit, for permits.
+    pub(crate) limit: Option<Box<str>>,
+    pub(crate) claim: Claim,
+    pub(crate) label: Arc<str>,
+    pub(crate) state: NodeWriter,
+    /// When it was made, by the server's clock, in milliseconds.
+    pub(super) joined: i64,
+    /// Whether its id is free for reuse when its leave is confirmed: no request of its join is
+    /// still on its way.
+    pub(super) frees_id: AtomicBool,
+    /// The confirmed leave.
+    pub(super) left: OnceLock<Leave>,
+    pub(super) downgrade: Mutex<DowngradeState>,
+    pub(super) first_look: Mutex<Option<FirstLook>>,
+    pub(super) me: Weak<ZkNode>,
+    leaving: AtomicBool,
+    entered: AtomicBool,
+    contended: AtomicBool,
+    announces: bool,
+}
+
+impl ZkNode {
+    /// The client's side of a node that a join has made.
+    pub(super) fn new(
+        session: &Arc<Session>,
+        queue: &QueuePaths,
+        path: &str,
+        stat: &Stat,
+        join: &Join,
+    ) -> Arc<Self> {
+        session.lease.saw(stat.czxid);
+        Arc::new_cyclic(|me| Self {
+            session: Arc::clone(session),
+            path: path.into(),
+            kind: queue.kind,
+            limit: queue.limit.as_deref().map(Into::into),
+            claim: join.claim,
+            label: Arc::clone(&join.label),
+            state: NodeWriter::new(session.writer().clone(), sequence(stat.czxid)),
+            joined: stat.ctime,
+            frees_id: AtomicBool::new(!join.repeated),
+            left: OnceLock::new(),
+            downgrade: Mutex::new(DowngradeState::None),
+            first_look: Mutex::default(),
+            me: me.clone(),
+            leaving: AtomicBool::new(false),
+            entered: AtomicBool::new(false),
+            contended: AtomicBool::new(false),
+            announces: session.fast_path.announces(queue.kind, join.queue.is_exact()),
+        })
+    }
+
+    /// The path of its queue.
+    pub(crate) fn queue(&self) -> &str {
+        split(&self.path).0
+    }
+
+    /// Its name in its queue.
+    pub(crate) fn name(&self) -> &str {
+        split(&self.path).1
+    }
+
+    /// The path of the node of this name in its queue.
+    pub(crate) fn beside(&self, name: &str) -> String {
+        in_directory(self.queue(), name)
+    }
+
+    /// The contenders that count for this node. Only permits depend on those behind it
+    /// (CHAIN-PERMITS-HEAD-AND-MARKS).
+    pub(crate) fn contenders(&self, children: Vec<String>) -> Contenders {
+        match self.claim {
+            Claim::Permits(_) => Contenders::read(self.kind, children),
+            Claim::Exclusive | Claim::Shared => Contenders::read_up_to(self.name(), self.kind, children),
+        }
+    }
+
+    /// The path that announces the release of the node of this name, where releases are announced.
+    pub(crate) fn released_path(&self, name: &str) -> Option<String> {
+        self.announces.then(|| released_path(&self.session.settings.namespace, name))
+    }
+
+    /// Several nodes were ahead of it, so its follower may wait for more than its release, unless
+    /// that is announced.
+    pub(super) fn set_contended(&self) {
+        self.contended.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_contended(&self) -> bool {
+        self.contended.load(Ordering::Acquire)
+    }
+
+    /// Whether it was admitted.
+    pub(crate) fn has_entered(&self) -> bool {
+        self.entered.load(Ordering::Acquire)
+    }
+
+    /// Answers whether it was admitted before.
+    pub(super) fn set_entered(&self) -> bool {
+        self.entered.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_leaving(&self) {
+        self.leaving.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn downgrade_state(&self) -> DowngradeState {
+        *self.downgrade.lock()
+    }
+
+    /// All paths that it may have, in the order in which they are to be asked: once the writer is
+    /// gone, no reader is made of it any more.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        let state = self.downgrade_state();
+        let writer = (state != DowngradeState::Done).then(|| self.path.to_string());
+        let reader = (state != DowngradeState::None).then(|| as_reader(self.name())).flatten();
+        writer.into_iter().chain(reader.map(|name| self.beside(&name))).collect()
+    }
+
+    /// It was seen to be gone from the server (NODE-GONE).
+    pub(crate) fn removed(&self) {
+        if !self.is_leaving() {
+            self.state.gone(LostReason::Revoked);
+        }
+    }
+
+    /// The same, seen by a wait. Another wait may have been admitted, and the node downgraded
+    /// since.
+    pub(crate) fn removed_while_waiting(&self) {
+        if !self.has_entered() {
+            self.removed();
+        }
+    }
+
+    /// Arms the watch of a wait on this node, unless it is armed.
+    pub(crate) async fn arm_own(&self, own: &mut Option<Armed>) -> Answer<()> {
+        if own.is_none() {
+            match self.session.driver.watch(&self.path).await {
+                Ok((_, _, watch)) => *own = Some(Box::pin(watch.event())),
+                Err(Fault::NoNode) => self.removed_while_waiting(),
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(())
+    }
+}

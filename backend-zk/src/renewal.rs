@@ -1,0 +1,95 @@
+//! Renewal: the session is proven by contacts until it is lost.
+
+use latchwork_core::LostReason;
+use latchwork_core::decide::ContactProof;
+
+use crate::driver::{Driver, NodeMode, Stat};
+use crate::error::{Answer, Fault};
+use crate::incarnation::forgotten;
+use crate::layout::split;
+use crate::lease::SessionLease;
+
+/// Proves the lease by writes on the node `member` until it is lost, and answers the reason. `None`
+/// for a client that was killed, whose lease runs out by itself.
+pub(crate) async fn renew(lease: &SessionLease, proof: ContactProof, member: &str) -> Option<LostReason> {
+    let driver = &lease.driver;
+    let killed = driver.killed();
+    tokio::select! {
+        biased;
+        () = killed.cancelled() => None,
+        reason = lease.writer().until_lost() => Some(reason),
+        () = contact(lease, proof, member) => Some(LostReason::Expired),
+        () = driver.follow() => Some(LostReason::Expired),
+        () = forgotten(lease) => Some(LostReason::Forgotten),
+    }
+}
+
+async fn contact(lease: &SessionLease, mut proof: ContactProof, member: &str) {
+    #[cfg(feature = "controls")]
+    if lease.settings.believes_reads {
+        return believe_reads(lease, member).await;
+    }
+    let (driver, writer) = (&lease.driver, lease.writer());
+    let clock = writer.clock();
+    let period = proof.period();
+    let label = lease.settings.label.as_bytes();
+    let mut next = proof.next_send();
+    loop {
+        clock.sleep_until(next).await;
+        if driver.connected().await.is_err() {
+            return;
+        }
+        let sent = clock.now();
+        // A short lease has less left than a period, and must be suspended before it is lost.
+        writer.awaiting(sent, sent + period.min(writer.deadline().since(sent) / 2));
+        let written = match driver.write_until_lost(member, label).await {
+            // Removed by another client. The create is a write as good as any.
+            Err(Fault::NoNode) => make_again(driver, member, label).await,
+            written => written,
+        };
+        match written {
+            Ok(stat) => {
+                let answered = clock.now();
+                lease.set_server_time(stat.mtime, answered);
+                lease.saw(stat.mzxid);
+                if let Some(deadline) = proof.acknowledged(sent, answered) {
+                    writer.proven_until(sent, deadline);
+                }
+                next = proof.next_send();
+            }
+            Err(Fault::SessionOver) => return,
+            Err(fault) => {
+                tracing::debug!(?fault, "a proof of contact failed");
+                writer.suspend();
+                // A refused proof is not repeated in a tight loop.
+                next = clock.now() + period / 4;
+            }
+        }
+        writer.tick();
+    }
+}
+
+/// A control for tests: a client that counts from its last answered read, and sends no write. It
+/// believes a follower that is cut off from its leader.
+#[cfg(feature = "controls")]
+async fn believe_reads(lease: &SessionLease, member: &str) {
+    let (driver, writer) = (&lease.driver, lease.writer());
+    loop {
+        let sent = writer.clock().now();
+        if driver.stat(member).await.is_ok() {
+            writer.proven(sent);
+        }
+        writer.clock().sleep_until(sent + lease.settings.tick).await;
+    }
+}
+
+/// Makes this client's node again, and its directory where that was removed too.
+async fn make_again(driver: &Driver, member: &str, label: &[u8]) -> Answer<Stat> {
+    match driver.create(member, label, NodeMode::Ephemeral).await {
+        Err(Fault::NoNode) => {
+            driver.make_path(split(member).0, NodeMode::Persistent).await?;
+            driver.create(member, label, NodeMode::Ephemeral).await
+        }
+        made => made,
+    }
+}

@@ -1,0 +1,180 @@
+//! The watch over one hold: the node itself, and the stored limit of permits.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::{Either, FutureExt};
+use tokio::runtime::Handle;
+
+use super::Armed;
+use super::held_node::HeldNode;
+use super::unwatched::{Unwatched, under_any_path};
+use crate::driver::{Event, Watch, WatchBudget};
+use crate::error::Fault;
+
+/// How long permits are held, beyond the time before the node is watched, until the stored limit
+/// is.
+const SHORT_HOLD: Duration = Duration::from_millis(100);
+
+/// An admitted node that is to be watched.
+pub(crate) struct NewHolder {
+    pub(crate) node: Weak<dyn HeldNode>,
+    /// The watch on the own node, where the wait has armed one.
+    pub(crate) own: Option<Armed>,
+    /// The transaction that wrote the stored limit of the admission, where a later one is to be
+    /// marked.
+    pub(crate) limit_written: Option<i64>,
+    /// Whether the admission is to be verified in the queue.
+    pub(crate) verify: bool,
+}
+
+impl NewHolder {
+    /// Whether the hold was over before its watch began.
+    fn is_obsolete(&self) -> bool {
+        self.own.is_none() && self.node.upgrade().is_none_or(|node| node.is_leaving())
+    }
+}
+
+/// Watches a hold, and marks a holder of permits when the limit changes. `None` where there is no
+/// budget: the hold is looked at instead. The future lives as long as the hold, so its large and
+/// rare parts are boxed.
+pub(super) fn watch<'a>(
+    holder: NewHolder,
+    unwatched: &'a Unwatched,
+    runtime: &Handle,
+) -> Option<impl Future<Output = ()> + Send + use<'a>> {
+    if holder.is_obsolete() {
+        return None;
+    }
+    let NewHolder { node, own, limit_written, verify } = holder;
+    let held = node.upgrade()?;
+    if verify {
+        runtime.spawn(Arc::clone(&held).verify_admission());
+    }
+    let budgets = || {
+        let own = held.driver().dispensable_budget(held.path())?;
+        // Counted for each holder, though the client crate names the limit's path once.
+        let limit = match (held.limit_path(), limit_written) {
+            (Some(path), Some(written)) => Some((written, held.driver().dispensable_budget(path)?)),
+            _ => None,
+        };
+        Some((own, limit))
+    };
+    let Some((budget, limit)) = budgets() else {
+        unwatched.add(node, limit_written);
+        return None;
+    };
+    // A watch that the wait has armed is counted already.
+    let own = own.ok_or(budget);
+    let watch = watch_node(node.clone(), own, limit.as_ref().map(|&(written, _)| written), unwatched);
+    let Some((written, budget)) = limit else { return Some(Either::Left(watch)) };
+    Some(Either::Right(Box::pin(async move {
+        let mut watch = pin!(watch);
+        tokio::select! {
+            biased;
+            () = &mut watch => {}
+            () = mark_when_limit_changes(node, written, budget) => watch.await,
+        }
+    })))
+}
+
+/// Watches a node, under whichever path it has, and notifies its owner when others removed it. It
+/// takes over the watch of the wait, or arms its own. Where the budget is used up later, the node
+/// is looked at from then on.
+#[expect(clippy::manual_async_fn, reason = "an async fn would keep its arguments twice")]
+fn watch_node<'a>(
+    node: Weak<dyn HeldNode>,
+    own: Result<Armed, WatchBudget>,
+    limit_written: Option<i64>,
+    unwatched: &'a Unwatched,
+) -> impl Future<Output = ()> + Send + use<'a> {
+    async move {
+        let (mut own, mut budget) = own.map_or_else(|budget| (None, Some(budget)), |own| (Some(own), None));
+        loop {
+            let event = match own.take() {
+                Some(armed) => armed.await,
+                None => match Box::pin(arm(&node)).await {
+                    Some(watch) => {
+                        // The watch has a budget of its own.
+                        drop(budget.take());
+                        watch.event_unless_silent().await
+                    }
+                    None => return,
+                },
+            };
+            match event {
+                Event::Deleted => {
+                    let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) else { return };
+                    if !node.may_be_downgraded() {
+                        return node.removed();
+                    }
+                    // The read that arms the next watch shows whether it was the own downgrade.
+                }
+                // The data were written: a mark, or a peer's wish for revocation.
+                Event::Created | Event::Changed => {}
+                // The lease reports that.
+                Event::SessionOver => return,
+            }
+            // The budget went with the watch, and another watch may have it by now.
+            let Some(held) = node.upgrade() else { return };
+            let Some(again) = held.driver().dispensable_budget(held.path()) else {
+                return unwatched.add(Weak::clone(&node), limit_written);
+            };
+            budget = Some(again);
+        }
+    }
+}
+
+/// Arms the watch on a node. `None` where there is nothing more to watch.
+async fn arm(node: &Weak<dyn HeldNode>) -> Option<Watch> {
+    loop {
+        let node = node.upgrade()?;
+        let armed = under_any_path(&*node, |driver, path| {
+            async move { driver.watch(&path).await.map(|(_, _, watch)| watch) }.boxed()
+        });
+        match armed.await {
+            Ok(watch) => return Some(watch),
+            Err(Fault::NoNode) => {
+                node.removed();
+                return None;
+            }
+            Err(fault) if fault.is_transient() => node.driver().recovered().await.ok()?,
+            Err(fault) => {
+                tracing::debug!(?fault, path = %node.path(), "an own node cannot be watched");
+                return None;
+            }
+        }
+    }
+}
+
+/// Marks the node once the stored limit was written after the admission. The contenders behind it
+/// cannot derive from the sums which nodes are admitted then (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS),
+/// even where the old limit was restored since.
+async fn mark_when_limit_changes(node: Weak<dyn HeldNode>, written: i64, budget: WatchBudget) {
+    // A short hold costs no watch. The read that arms it late shows a change in that time.
+    tokio::time::sleep(SHORT_HOLD).await;
+    loop {
+        let Some(held) = node.upgrade() else { return };
+        let Some(path) = held.limit_path() else { return };
+        let watch = match held.driver().watch(path).await {
+            Ok((_, stat, watch)) if stat.mzxid == written => watch,
+            Ok(_) | Err(Fault::NoNode) => break,
+            Err(fault) if fault.is_transient() && held.driver().recovered().await.is_ok() => continue,
+            Err(_) => return,
+        };
+        // A watch does not keep its node alive.
+        drop(held);
+        // The watch has a budget of its own.
+        drop(budget);
+        match watch.event().await {
+            Event::Created | Event::Changed | Event::Deleted => break,
+            // The lease reports that.
+            Event::SessionOver => return,
+        }
+    }
+    if let Some(held) = node.upgrade() {
+        held.mark_admitted().await;
+    }
+}

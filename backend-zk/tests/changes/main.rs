@@ -1,0 +1,45 @@
+//! Changes under holders and waiters: a downgrade, another limit, a removal by hand.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod downgrade;
+mod limit;
+mod revoke;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::contracts::{Backend, Entry, Node, Page};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Config, Kind, Result};
+use tokio::task::JoinHandle;
+use zookeeper_client::Client;
+
+const ALL: Page = Page { after: 0, most: 100 };
+
+/// ZooKeeper's numbers of a transaction, and of a deletion.
+const MULTI: i32 = 14;
+
+const DELETE: i32 = 2;
+
+async fn listed(backend: &Arc<dyn Backend>, queue: &Address) -> Vec<(u64, Claim, bool)> {
+    let entries = backend.list(queue, ALL).await.unwrap();
+    entries.iter().map(|&Entry { sequence, claim, admitted, .. }| (sequence, claim, admitted)).collect()
+}
+
+/// The names in a queue's directory, as another program sees them.
+async fn names(stranger: &Client, config: &Config, kind: Kind) -> Vec<String> {
+    let queue = format!("/{}/{}/a", config.namespace, kind.as_str());
+    stranger.sync(&queue).await.unwrap();
+    stranger.list_children(&queue).await.unwrap()
+}
+
+fn waits(node: &Arc<dyn Node>) -> JoinHandle<Result<()>> {
+    let node = Arc::clone(node);
+    tokio::spawn(async move { node.admitted().await })
+}
+
+/// Well before the re-check, which would hide a lost wake-up.
+async fn promptly<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(5), work).await.expect("not before the re-check")
+}

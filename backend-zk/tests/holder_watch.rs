@@ -1,0 +1,70 @@
+//! The holder watch: owners learn that their nodes were removed by hand.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{address, admitted, backend, config, join, server, soon, stranger, waiting};
+use futures_util::future::try_join_all;
+use latchwork_core::contracts::Page;
+use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::{Kind, LostReason};
+
+/// Well before a hold or a wait looks again by itself, at a TTL of 10 s.
+async fn promptly<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(5), work).await.expect("not before the re-check")
+}
+
+#[tokio::test]
+async fn of_many_holds_of_a_client_each_learns_its_own_removal_only() {
+    let addr = server().await.addr();
+    let stranger = stranger(addr).await;
+    let config = config(addr);
+    let backend = backend(&config).await;
+    let queues: Vec<_> = (0..40).map(|key| address(&config, Kind::Mutex, format!("m{key}"))).collect();
+    let hold = async |queue| admitted(backend.join(&join(queue, Exclusive)).await);
+    let mut held = Vec::new();
+    for queue in &queues[..20] {
+        held.push(hold(queue).await);
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    for queue in &queues[20..] {
+        held.push(hold(queue).await);
+    }
+    // The first twenty are watched by now, the others are not yet.
+    for removed in [0, 17, 39] {
+        let queue = format!("/{}/mutex/m{removed}", config.namespace);
+        let name = stranger.list_children(&queue).await.unwrap().remove(0);
+        stranger.delete(&format!("{queue}/{name}"), None).await.unwrap();
+        assert_eq!(promptly(held[removed].state().until_lost()).await, LostReason::Revoked);
+    }
+    let lost: Vec<_> = held.iter().filter(|node| node.state().lost().is_some()).collect();
+    assert_eq!(lost.len(), 3, "{lost:?}");
+    try_join_all(held.iter().map(|node| node.leave())).await.unwrap();
+    let lost = held.iter().filter(|node| node.state().lost().is_some()).count();
+    assert_eq!(lost, 3, "a leave is nobody else's hand");
+    assert_eq!(backend.lease().lost(), None);
+}
+
+#[tokio::test]
+async fn a_waiter_in_mid_queue_learns_its_removal_long_before_its_admission() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let backend = backend(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    let holder = admitted(backend.join(&join(&queue, Exclusive)).await);
+    let second = waiting(backend.join(&join(&queue, Exclusive)).await);
+    let third = waiting(backend.join(&join(&queue, Exclusive)).await);
+    let [second_waits, third_waits] = [&second, &third].map(|node| {
+        let node = Arc::clone(node);
+        tokio::spawn(async move { node.admitted().await })
+    });
+    assert!(backend.revoke(&queue, third.state().sequence()).await.unwrap());
+    let error = promptly(third_waits).await.unwrap().unwrap_err();
+    assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+    assert_eq!(backend.list(&queue, Page { after: 0, most: 10 }).await.unwrap().len(), 2);
+    holder.leave().await.unwrap();
+    soon(second_waits).await.unwrap().unwrap();
+    second.leave().await.unwrap();
+}

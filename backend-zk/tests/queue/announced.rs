@@ -1,0 +1,125 @@
+//! Announced releases.
+
+use std::pin::pin;
+
+use crate::common::{
+    address, backend, config, holds, join, one_proxied, server, soon, still_waits, stranger, waiting,
+};
+use crate::{ALL, LIST, MULTI, all_hold_and_release, line_up};
+use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::{Address, ErrorKind, Kind, LostReason};
+use zookeeper_client::Acls;
+
+/// Where several wait, a release is announced, and the direct follower enters without a request,
+/// however many were ahead. Where it cannot be announced, the follower lists.
+#[tokio::test]
+async fn a_release_admits_its_direct_follower_and_no_other_leave_does() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let ((proxy, [one, other]), stranger) = (one_proxied(&config).await, stranger(addr).await);
+    let released = format!("/{}/released", config.namespace);
+    // A node that had only one ahead does not announce its release.
+    for (key, gives_up, lists) in
+        [("a", false, false), ("b", true, true), ("forbidden", false, true), ("gone", false, true)]
+    {
+        assert_eq!(stranger.list_children(&released).await.unwrap(), [""; 0]);
+        match key {
+            "forbidden" => {
+                stranger.set_acl(&released, Acls::anyone_read().as_ref(), None).await.unwrap();
+            }
+            "gone" => stranger.delete(&released, None).await.unwrap(),
+            _ => {}
+        }
+        let queue = address(&config, Kind::Mutex, key);
+        let mut ahead = line_up(&other, &queue, 2).await;
+        let waiter = waiting(one.join(&join(&queue, Exclusive)).await);
+        let mut admission = pin!(waiter.admitted());
+        assert!(still_waits(&one, &queue, &mut admission).await);
+        let mut listed = proxy.request(|chunk| holds(chunk, LIST));
+        if gives_up {
+            ahead.pop().unwrap().leave().await.unwrap();
+            assert!(still_waits(&one, &queue, &mut admission).await);
+            // The listing for that does not count.
+            listed = proxy.request(|chunk| holds(chunk, LIST));
+        }
+        all_hold_and_release(ahead).await;
+        soon(admission).await.unwrap();
+        assert_eq!(listed.has_fired(), lists, "{key}");
+        waiter.leave().await.unwrap();
+        assert!(other.list(&queue, ALL).await.unwrap().is_empty());
+    }
+}
+
+/// It sees its own removal first, on the same connection.
+#[tokio::test]
+async fn a_release_admits_nobody_whose_own_node_was_removed() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let ((proxy, [client, other]), stranger) = (one_proxied(&config).await, stranger(addr).await);
+    let queue = address(&config, Kind::Mutex, "a");
+    let directory = format!("/{}/mutex/a", config.namespace);
+    // The last of them had others ahead, so its release is announced.
+    let ahead = line_up(&other, &queue, 2).await;
+    let waiter = waiting(client.join(&join(&queue, Exclusive)).await);
+    let mut admission = pin!(waiter.admitted());
+    assert!(still_waits(&client, &queue, &mut admission).await);
+    let names = stranger.list_children(&directory).await.unwrap();
+    let own = names.iter().max_by_key(|name| &name[name.len() - 10..]).unwrap();
+    let listed = proxy.request(|chunk| holds(chunk, LIST));
+    stranger.delete(&format!("{directory}/{own}"), None).await.unwrap();
+    all_hold_and_release(ahead).await;
+    let lost = soon(admission).await.unwrap_err();
+    assert_eq!(lost.lost_reason(), Some(LostReason::Revoked));
+    assert!(!listed.has_fired(), "the event suffices");
+}
+
+/// The request may have been carried out: repeated, it finds nothing.
+#[tokio::test]
+async fn a_release_whose_answer_is_lost_is_asked_again() {
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    let ahead = line_up(&other, &queue, 1).await;
+    let (next, last) = (
+        waiting(one.join(&join(&queue, Exclusive)).await),
+        waiting(other.join(&join(&queue, Exclusive)).await),
+    );
+    let mut admission = pin!(next.admitted());
+    assert!(still_waits(&one, &queue, &mut admission).await);
+    all_hold_and_release(ahead).await;
+    soon(admission).await.unwrap();
+    let mut lost = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
+    assert_eq!(*next.leave().await.unwrap_err().kind(), ErrorKind::Unknown);
+    lost.fired().await.unwrap();
+    soon(last.admitted()).await.unwrap();
+    while next.leave().await.is_err() {}
+    last.leave().await.unwrap();
+    assert!(other.list(&queue, ALL).await.unwrap().is_empty());
+}
+
+/// Curator asks a holder to release by writing its node's data.
+#[tokio::test]
+async fn a_holder_that_is_asked_to_release_has_not_released() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let (client, other, stranger) = (backend(&config).await, backend(&config).await, stranger(addr).await);
+    let exact = format!("/{}-exact", config.namespace);
+    for (queue, directory) in [
+        (address(&config, Kind::Mutex, "a"), format!("/{}/mutex/a", config.namespace)),
+        (address(&config, Kind::Mutex, Address::exact(exact.as_str())), exact.clone()),
+    ] {
+        let mut ahead = line_up(&other, &queue, 1).await;
+        let waiter = waiting(client.join(&join(&queue, Exclusive)).await);
+        let mut admission = pin!(waiter.admitted());
+        assert!(still_waits(&client, &queue, &mut admission).await);
+        for name in stranger.list_children(&directory).await.unwrap() {
+            stranger.set_data(&format!("{directory}/{name}"), b"__REVOKE__", None).await.unwrap();
+        }
+        assert!(still_waits(&client, &queue, &mut admission).await);
+        ahead.pop().unwrap().leave().await.unwrap();
+        assert!(still_waits(&client, &queue, &mut admission).await);
+        all_hold_and_release(ahead).await;
+        soon(admission).await.unwrap();
+        waiter.leave().await.unwrap();
+    }
+}

@@ -1,0 +1,139 @@
+//! A predecessor that is known from the last turns.
+
+use std::pin::pin;
+
+use crate::common::{
+    address, admitted, config, holds, join, one_proxied, server, soon, still_waits, waiting,
+};
+use crate::{ALL, CREATE, LIST, READ, all_hold_and_release, line_up};
+use latchwork_core::Kind;
+use latchwork_core::decide::Claim::Exclusive;
+
+/// Where the same clients take turns, a waiter far from the head knows its predecessor by name.
+#[tokio::test]
+async fn a_waiter_behind_the_same_predecessor_again_joins_without_listing_and_lists_when_that_leaves() {
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    for (key, is_there) in [("a", true), ("b", false)] {
+        let queue = address(&config, Kind::Mutex, key);
+        let mut ahead = line_up(&other, &queue, 4).await;
+        for round in 0..2 {
+            let listed = proxy.request(|chunk| holds(chunk, LIST));
+            let node = waiting(one.join(&join(&queue, Exclusive)).await);
+            assert!(listed.has_fired(), "round {round}");
+            assert!(still_waits(&one, &queue, node.admitted()).await);
+            node.leave().await.unwrap();
+            // The predecessor takes its next turn, under its name.
+            ahead.pop().unwrap().leave().await.unwrap();
+            ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
+        }
+        if !is_there {
+            for node in ahead {
+                node.leave().await.unwrap();
+            }
+            for expected in [true, false] {
+                let read = proxy.request(|chunk| holds(chunk, READ));
+                admitted(one.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+                assert_eq!(read.has_fired(), expected, "whether it looks for its former predecessor");
+            }
+            continue;
+        }
+        let listed = proxy.request(|chunk| holds(chunk, LIST));
+        let node = waiting(one.join(&join(&queue, Exclusive)).await);
+        assert!(!listed.has_fired());
+        let mut admission = pin!(node.admitted());
+        assert!(still_waits(&one, &queue, &mut admission).await);
+        // It gives up, and was not the only one ahead.
+        ahead.pop().unwrap().leave().await.unwrap();
+        assert!(still_waits(&one, &queue, &mut admission).await);
+        let last = ahead.pop().unwrap();
+        for node in ahead {
+            node.leave().await.unwrap();
+        }
+        assert!(still_waits(&one, &queue, &mut admission).await);
+        last.leave().await.unwrap();
+        soon(admission).await.unwrap();
+        node.leave().await.unwrap();
+        assert!(other.list(&queue, ALL).await.unwrap().is_empty());
+    }
+}
+
+/// A waiter that knows its predecessor, and sees its announced release, never lists.
+#[tokio::test]
+async fn a_waiter_behind_a_known_predecessor_is_admitted_by_its_release() {
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    let mut ahead = line_up(&other, &queue, 4).await;
+    for _ in 0..2 {
+        // Learned while it waits.
+        let node = waiting(one.join(&join(&queue, Exclusive)).await);
+        assert!(still_waits(&one, &queue, node.admitted()).await);
+        node.leave().await.unwrap();
+        // The predecessor takes its next turn, under its name.
+        ahead.pop().unwrap().leave().await.unwrap();
+        ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
+    }
+    let listed = proxy.request(|chunk| holds(chunk, LIST));
+    let node = waiting(one.join(&join(&queue, Exclusive)).await);
+    assert!(!listed.has_fired());
+    let mut admission = pin!(node.admitted());
+    assert!(still_waits(&one, &queue, &mut admission).await);
+    let listed = proxy.request(|chunk| holds(chunk, LIST));
+    all_hold_and_release(ahead).await;
+    soon(admission).await.unwrap();
+    assert!(!listed.has_fired());
+    node.leave().await.unwrap();
+    assert!(other.list(&queue, ALL).await.unwrap().is_empty());
+}
+
+/// Where as many join between its turns, a waiter far from the head guesses its predecessor's
+/// number, and watches it in the trip of its create. A wrong guess costs a further trip.
+#[tokio::test]
+async fn a_predecessor_whose_number_is_guessed_is_watched_in_the_trip_of_the_create() {
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    let mut ahead = line_up(&other, &queue, 4).await;
+    let mut join_behind_it = async |others: usize, guess: bool| {
+        for _ in 0..others {
+            // The predecessor takes its next turn, under its name.
+            ahead.pop().unwrap().leave().await.unwrap();
+            ahead.push(waiting(other.join(&join(&queue, Exclusive)).await));
+        }
+        // In one trip: the read is sent before the create's answer is there.
+        let mut created = proxy.hold_reply_to(|chunk| holds(chunk, CREATE));
+        let mut read = proxy.request(|chunk| holds(chunk, READ));
+        let listed = proxy.request(|chunk| holds(chunk, LIST));
+        let request = join(&queue, Exclusive);
+        let held = async {
+            created.fired().await.unwrap();
+            if guess {
+                soon(read.fired()).await.unwrap();
+            }
+            assert_eq!(read.has_fired(), guess, "{others} others");
+            proxy.resume();
+        };
+        let (joined, ()) = tokio::join!(one.join(&request), held);
+        (listed.has_fired(), waiting(joined))
+    };
+    for _ in 0..4 {
+        let (_, node) = join_behind_it(1, false).await;
+        assert!(still_waits(&one, &queue, node.admitted()).await);
+        node.leave().await.unwrap();
+    }
+    for (others, guess) in [(1, true), (3, true), (3, false), (3, true)] {
+        let (listed, node) = join_behind_it(others, guess).await;
+        assert!(!listed);
+        assert!(still_waits(&one, &queue, node.admitted()).await);
+        node.leave().await.unwrap();
+    }
+    let (_, node) = join_behind_it(1, true).await;
+    let mut admission = pin!(node.admitted());
+    for node in ahead {
+        assert!(still_waits(&one, &queue, &mut admission).await);
+        node.leave().await.unwrap();
+    }
+    soon(admission).await.unwrap();
+    node.leave().await.unwrap();
+}

@@ -1,0 +1,46 @@
+//! The queue on a real server.
+
+mod announced;
+#[path = "../common/mod.rs"]
+mod common;
+mod foreign;
+mod known;
+mod order;
+mod permits;
+mod rwlock;
+mod shortcut;
+
+use std::sync::Arc;
+
+use crate::common::{admitted, join, soon, waiting};
+use latchwork_core::Address;
+use latchwork_core::contracts::{Backend, Node, Page};
+use latchwork_core::decide::Claim::Exclusive;
+
+const ALL: Page = Page { after: 0, most: 100 };
+
+/// ZooKeeper's numbers of requests. A `MULTI` is a transaction of several.
+const LIST: i32 = 8;
+
+const READ: i32 = 4;
+
+const CREATE: i32 = 15;
+
+const MULTI: i32 = 14;
+
+/// One holder, and so many waiters behind it.
+async fn line_up(client: &Arc<dyn Backend>, queue: &Address, behind: usize) -> Vec<Arc<dyn Node>> {
+    let mut line = vec![admitted(client.join(&join(queue, Exclusive)).await)];
+    for _ in 0..behind {
+        line.push(waiting(client.join(&join(queue, Exclusive)).await));
+    }
+    line
+}
+
+/// All hold and leave, one after the other.
+async fn all_hold_and_release(line: Vec<Arc<dyn Node>>) {
+    for node in line {
+        soon(node.admitted()).await.unwrap();
+        node.leave().await.unwrap();
+    }
+}

@@ -1,0 +1,126 @@
+//! Order, tokens, and the names of nodes.
+
+use crate::ALL;
+use crate::common::{
+    address, admitted, backend, config, coordinator, join, server, soon, still_waits, stranger, waiting,
+};
+use latchwork_core::contracts::{AskedLimit, Join, Joined, Page, Patience};
+use latchwork_core::decide::Claim::{Exclusive, Permits};
+use latchwork_core::{ErrorKind, Kind};
+
+#[tokio::test]
+async fn tokens_rise_though_the_counter_begins_anew_when_the_directory_was_removed() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let coordinator = coordinator(&config).await;
+    let mutex = coordinator.mutex("a").unwrap();
+    let stranger = stranger(addr).await;
+    let mut last = None;
+    for _ in 0..3 {
+        let guard = soon(mutex.acquire()).await.unwrap();
+        assert!(Some(guard.token()) > last);
+        last = Some(guard.token());
+        let queue = format!("/{}/mutex/a", config.namespace);
+        let names = stranger.list_children(&queue).await.unwrap();
+        assert!(names.len() == 1 && names[0].ends_with("-lock-0000000000"), "{names:?}");
+        let _ = guard.release().await.unwrap();
+        // The server does this with a container that was empty for a minute.
+        stranger.delete(&queue, None).await.unwrap();
+    }
+    coordinator.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn waiters_are_admitted_in_order_each_by_its_predecessors_departure() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::Mutex, "a");
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    let first = admitted(one.join(&join(&queue, Exclusive)).await);
+    let second = waiting(other.join(&join(&queue, Exclusive)).await);
+    let third = waiting(one.join(&join(&queue, Exclusive)).await);
+    let listed = one.list(&queue, ALL).await.unwrap();
+    let sequences: Vec<_> = listed.iter().map(|entry| entry.sequence).collect();
+    assert_eq!(sequences, [&first, &second, &third].map(|node| node.state().sequence()));
+    assert_eq!(listed.iter().map(|entry| entry.admitted).collect::<Vec<_>>(), [true, false, false]);
+    assert!(listed.iter().all(|entry| entry.label == "tester" && entry.age.is_some()));
+    // The same by pages.
+    let page = one.list(&queue, Page { after: sequences[0], most: 1 }).await.unwrap();
+    assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [sequences[1]]);
+
+    assert!(still_waits(&other, &queue, second.admitted()).await);
+    first.leave().await.unwrap();
+    soon(second.admitted()).await.unwrap();
+    assert!(still_waits(&one, &queue, third.admitted()).await);
+    second.leave().await.unwrap();
+    soon(third.admitted()).await.unwrap();
+    third.leave().await.unwrap();
+    // A second leave of a node that is gone is no error.
+    third.leave().await.unwrap();
+    assert!(one.list(&queue, ALL).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_waiter_that_leaves_in_mid_queue_admits_nobody() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::Mutex, "a");
+    let backend = backend(&config).await;
+    let first = admitted(backend.join(&join(&queue, Exclusive)).await);
+    let second = waiting(backend.join(&join(&queue, Exclusive)).await);
+    let third = waiting(backend.join(&join(&queue, Exclusive)).await);
+    assert!(still_waits(&backend, &queue, third.admitted()).await);
+    second.leave().await.unwrap();
+    assert!(still_waits(&backend, &queue, third.admitted()).await);
+    first.leave().await.unwrap();
+    soon(third.admitted()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_refused_try_leaves_nothing() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::Mutex, "a");
+    let backend = backend(&config).await;
+    let held = admitted(backend.join(&join(&queue, Exclusive)).await);
+    let attempt = latchwork_core::contracts::Join { patience: Patience::Try, ..join(&queue, Exclusive) };
+    assert!(matches!(backend.join(&attempt).await, Ok(Joined::Refused)));
+    assert_eq!(backend.list(&queue, ALL).await.unwrap().len(), 1);
+    held.leave().await.unwrap();
+}
+
+/// Ids are reused, and a counter begins anew with its directory: a path may be another node's.
+#[tokio::test]
+async fn a_second_leave_of_a_node_spares_the_next_of_its_path() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let (client, stranger) = (backend(&config).await, stranger(addr).await);
+    let queue = address(&config, Kind::Mutex, "a");
+    let directory = format!("/{}/mutex/a", config.namespace);
+    let first = admitted(client.join(&join(&queue, Exclusive)).await);
+    let named = stranger.list_children(&directory).await.unwrap();
+    first.leave().await.unwrap();
+    stranger.delete(&directory, None).await.unwrap();
+    let next = admitted(client.join(&join(&queue, Exclusive)).await);
+    assert_eq!(stranger.list_children(&directory).await.unwrap(), named, "ids are reused");
+    first.leave().await.unwrap();
+    assert_eq!(stranger.list_children(&directory).await.unwrap(), named);
+    next.leave().await.unwrap();
+    assert!(stranger.list_children(&directory).await.unwrap().is_empty());
+}
+
+/// A repeated join looks for its node by its id, so that id must not be another's.
+#[tokio::test]
+async fn a_join_that_failed_behind_its_write_takes_its_id_with_it() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let (client, stranger) = (backend(&config).await, stranger(addr).await);
+    let queue = address(&config, Kind::Semaphore, "a");
+    let asked = join(&queue, Permits(1));
+    let kept = admitted(client.join(&asked).await);
+    let other = Join { limit: AskedLimit::Exactly(3), ..join(&queue, Permits(1)) };
+    assert_eq!(*client.join(&other).await.unwrap_err().kind(), ErrorKind::Conflict);
+    let next = admitted(client.join(&join(&queue, Permits(1))).await);
+    let names = stranger.list_children(&format!("/{}/semaphore/a", config.namespace)).await.unwrap();
+    assert!(names.len() == 2 && !names.iter().any(|name| name.contains(&other.id.hyphenated())), "{names:?}");
+    for node in [kept, next] {
+        node.leave().await.unwrap();
+    }
+}

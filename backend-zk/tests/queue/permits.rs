@@ -1,0 +1,147 @@
+//! Permits and their limit.
+
+use std::time::Duration;
+
+use crate::ALL;
+use crate::common::{address, admitted, backend, config, join, server, soon, still_waits, stranger, waiting};
+use latchwork_core::contracts::{AskedLimit, Joined};
+use latchwork_core::decide::Claim;
+use latchwork_core::decide::Claim::Permits;
+use latchwork_core::{ErrorKind, Kind};
+
+/// Whichever of two holders leaves first, the next waiter is admitted: no single watched node would
+/// do (CHAIN-PERMITS-HEAD-AND-MARKS).
+#[tokio::test]
+async fn permits_are_given_on_whichever_departure_and_pass_down_the_queue() {
+    let config = config(server().await.addr());
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    for (key, first_to_leave) in [("a", 0), ("b", 1)] {
+        let queue = address(&config, Kind::Semaphore, key);
+        let holders = [
+            admitted(one.join(&join(&queue, Permits(1))).await),
+            admitted(other.join(&join(&queue, Permits(1))).await),
+        ];
+        let head = waiting(one.join(&join(&queue, Permits(1))).await);
+        let next = waiting(other.join(&join(&queue, Permits(1))).await);
+        let last = waiting(one.join(&join(&queue, Permits(2))).await);
+        let (head_waits, next_waits, last_waits) = (
+            tokio::spawn({
+                let node = head.clone();
+                async move { node.admitted().await }
+            }),
+            tokio::spawn({
+                let node = next.clone();
+                async move { node.admitted().await }
+            }),
+            tokio::spawn({
+                let node = last.clone();
+                async move { node.admitted().await }
+            }),
+        );
+        holders[first_to_leave].leave().await.unwrap();
+        soon(head_waits).await.unwrap().unwrap();
+        assert!(still_waits(&other, &queue, next.admitted()).await);
+        holders[1 - first_to_leave].leave().await.unwrap();
+        soon(next_waits).await.unwrap().unwrap();
+        head.leave().await.unwrap();
+        assert!(still_waits(&one, &queue, last.admitted()).await);
+        next.leave().await.unwrap();
+        soon(last_waits).await.unwrap().unwrap();
+        last.leave().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn many_permits_go_round_without_a_sleeper() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::Semaphore, "a");
+    let backends = [backend(&config).await, backend(&config).await];
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..24 {
+        let (backend, queue) = (backends[n % 2].clone(), queue.clone());
+        tasks.spawn(async move {
+            let request = latchwork_core::contracts::Join {
+                limit: AskedLimit::Exactly(7),
+                ..join(&queue, Permits(1 + u32::try_from(n % 3).unwrap()))
+            };
+            let node = match backend.join(&request).await.unwrap() {
+                Joined::Admitted(node) => node,
+                Joined::Waiting(node) => {
+                    // Well within the re-check, which would hide a lost wake-up.
+                    tokio::time::timeout(Duration::from_secs(8), node.admitted()).await.unwrap().unwrap();
+                    node
+                }
+                Joined::Refused => panic!("it was no try"),
+            };
+            node.leave().await.unwrap();
+        });
+    }
+    soon(async {
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_limit_is_a_conflict_and_leaves_nothing() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::Semaphore, "a");
+    let backend = backend(&config).await;
+    let with =
+        |limit: AskedLimit, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
+    let conflict =
+        |joined: latchwork_core::Result<Joined>| *joined.unwrap_err().kind() == ErrorKind::Conflict;
+    assert!(conflict(backend.join(&with(AskedLimit::Stored, Permits(1))).await), "none is stored yet");
+    let held = admitted(backend.join(&with(AskedLimit::Exactly(2), Permits(1))).await);
+    assert!(conflict(backend.join(&with(AskedLimit::Exactly(3), Permits(1))).await));
+    assert!(conflict(backend.join(&with(AskedLimit::Stored, Permits(3))).await));
+    let followed = admitted(backend.join(&with(AskedLimit::Stored, Permits(1))).await);
+    assert_eq!(backend.list(&queue, ALL).await.unwrap().len(), 2);
+    for node in [held, followed] {
+        node.leave().await.unwrap();
+    }
+}
+
+/// permits(3): A(2) and B(1) hold, the limit falls to 2, C(1) comes. By the sums B seems not
+/// admitted, and C would wait for it for ever. The holders mark themselves at the change
+/// (CHAIN-LIMIT-CHANGE-MARKS-HOLDERS).
+#[tokio::test]
+async fn a_lowered_limit_puts_nobody_to_sleep() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let queue = address(&config, Kind::Semaphore, "a");
+    let backend = backend(&config).await;
+    let stranger = stranger(addr).await;
+    let with =
+        |limit: AskedLimit, claim: Claim| latchwork_core::contracts::Join { limit, ..join(&queue, claim) };
+    let first = admitted(backend.join(&with(AskedLimit::Exactly(3), Permits(2))).await);
+    let second = admitted(backend.join(&with(AskedLimit::Stored, Permits(1))).await);
+    stranger.set_data(&format!("/{}/limits/a", config.namespace), b"2", None).await.unwrap();
+    let third = waiting(backend.join(&with(AskedLimit::Stored, Permits(1))).await);
+    let waits = tokio::spawn({
+        let node = third.clone();
+        async move { node.admitted().await }
+    });
+    let marked = async {
+        loop {
+            let mut marks = 0;
+            for name in stranger.list_children(&format!("/{}/semaphore/a", config.namespace)).await.unwrap() {
+                let path = format!("/{}/semaphore/a/{name}", config.namespace);
+                marks += usize::from(stranger.get_data(&path).await.unwrap().0.ends_with(b"\0admitted"));
+            }
+            if marks == 2 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon(marked).await;
+    assert!(backend.list(&queue, ALL).await.unwrap().iter().filter(|entry| entry.admitted).count() == 2);
+    first.leave().await.unwrap();
+    // Well before the re-check.
+    tokio::time::timeout(Duration::from_secs(5), waits).await.unwrap().unwrap().unwrap();
+    second.leave().await.unwrap();
+    third.leave().await.unwrap();
+}

@@ -1,0 +1,207 @@
+//! The lease over silences, cuts and restarts.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::common::{address, backend, config, coordinator, holds, join, own_server, server, soon, stranger};
+use crate::{SET_DATA, through};
+use futures_util::future::join_all;
+use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_core::contracts::{Close, Joined, LeaseState};
+use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::{Kind, LostReason};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_healthy_lease_of_six_seconds_lives_for_nine() {
+    let mut config = config(server().await.addr());
+    // With a shorter one, a machine that stands still for a second would use up the time between
+    // renewal and deadline.
+    config.ttl = Duration::from_secs(6);
+    let backend = backend(&config).await;
+    let lease = backend.lease();
+    assert_eq!(lease.ttl(), Duration::from_secs(6));
+    let lost = tokio::time::timeout(lease.ttl() * 3 / 2, lease.until_lost()).await;
+    assert!(lost.is_err(), "it was lost: {lost:?}");
+    assert!(backend.lease().same_as(&lease));
+    backend.close(Close::Orderly).await.unwrap();
+    assert_eq!(lease.lost(), Some(LostReason::Closed));
+}
+
+/// A short lease has less time left when a proof is sent than a proof may take in good times.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silence_suspends_a_short_lease_before_it_is_lost() {
+    let server = server().await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let mut config = through(&proxy).await;
+    (config.ttl, config.tick) = (Duration::from_secs(6), Duration::from_secs(2));
+    let backend = backend(&config).await;
+    let lease = backend.lease();
+    // Shortly before the third proof, so that the loss comes before the connection is given up as
+    // silent.
+    lease.clock().sleep_until(lease.opened() + Duration::from_millis(5800)).await;
+    proxy.hold(Direction::ToServer);
+    assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
+    assert_eq!(soon(lease.until_lost()).await, LostReason::Expired);
+    backend.close(Close::Abrupt).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_mutex_survives_a_cut_that_is_shorter_than_its_lease() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let config = through(&proxy).await;
+    let coordinator = coordinator(&config).await;
+    let mutex = coordinator.mutex("a").unwrap();
+    let guard = soon(mutex.acquire()).await.unwrap();
+    let lease = coordinator.lease();
+    proxy.sever();
+    soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+    assert!(guard.is_held(), "held until the deadline");
+    proxy.resume();
+    soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
+    let _ = guard.release().await.unwrap();
+    coordinator.close().await.unwrap();
+}
+
+/// As when the host loses its power, or the network a route.
+#[tokio::test(flavor = "multi_thread")]
+async fn holds_outlive_the_silence_of_the_host_in_use_beside_another() {
+    // Several clients, since hosts are tried in any order, the silent one too.
+    const CLIENTS: usize = 6;
+    let addr = server().await.addr();
+    let [first, other] = [Proxy::start(addr).await.unwrap(), Proxy::start(addr).await.unwrap()];
+    let mut config = config(addr);
+    config.hosts = [&first, &other].map(|proxy| proxy.addr().to_string()).into();
+    other.refuse();
+    let proofs = AtomicUsize::new(0);
+    let mut due = first
+        .request(move |chunk| holds(chunk, SET_DATA) && proofs.fetch_add(1, Ordering::Relaxed) == CLIENTS);
+    let held = join_all((0..CLIENTS).map(async |number| {
+        let client = coordinator(&config).await;
+        let hold = soon(client.mutex(number.to_string()).unwrap().acquire()).await.unwrap();
+        (client, hold)
+    }));
+    let held = held.await;
+    other.resume();
+    // The second proof of one of them: the contact that its deadline counts from is as old as it
+    // gets.
+    soon(due.fired()).await.unwrap();
+    first.hold(Direction::ToServer);
+    first.hold(Direction::ToClient);
+    join_all(held.iter().map(async |(client, hold)| {
+        let lease = client.lease();
+        soon(lease.changed(LeaseState::Live)).await;
+        assert_eq!(soon(lease.changed(LeaseState::Suspended)).await, LeaseState::Live);
+        hold.check().unwrap();
+    }))
+    .await;
+    first.resume();
+    for (client, _) in held {
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_cut_off_is_lost_before_another_is_admitted_and_a_new_one_is_opened_later() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let mut config = through(&proxy).await;
+    config.ttl = Duration::from_secs(2);
+    let mut direct = config.clone();
+    direct.hosts = vec![server().await.addr().to_owned()];
+    let (cut_off, other) = (coordinator(&config).await, coordinator(&direct).await);
+    let guard = soon(cut_off.mutex("a").unwrap().acquire()).await.unwrap();
+    let token = guard.token();
+    let waits = tokio::spawn({
+        let mutex = other.mutex("a").unwrap();
+        async move { mutex.acquire().await }
+    });
+    soon(async {
+        while other.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    proxy.hold(Direction::ToServer);
+    proxy.hold(Direction::ToClient);
+    let next = tokio::select! {
+        biased;
+        lost = guard.lost() => {
+            assert_eq!(lost.reason(), LostReason::Expired);
+            soon(waits).await.unwrap().unwrap()
+        }
+        _ = tokio::time::sleep(crate::common::PATIENCE) => panic!("neither noticed"),
+    };
+    assert!(!guard.is_held());
+    assert!(next.token() > token);
+    let _ = next.release().await.unwrap();
+    // Our own old node is in nobody's way when the server is back.
+    proxy.sever();
+    proxy.resume();
+    let again = soon(cut_off.mutex("a").unwrap().acquire()).await.unwrap();
+    assert!(again.token() > token);
+    assert_eq!(
+        guard.check().unwrap_err().lost_reason(),
+        Some(LostReason::Expired),
+        "the old hold stays lost"
+    );
+    let _ = again.release().await.unwrap();
+    cut_off.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_server_suspends_and_a_restart_within_the_lease_loses_nothing() {
+    let server = own_server().await;
+    let mut config = config(server.addr());
+    config.ttl = Duration::from_secs(30);
+    let coordinator = coordinator(&config).await;
+    let guard = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
+    server.restart().await.unwrap();
+    let lease = coordinator.lease();
+    let member = stranger(server.addr()).await;
+    soon(async {
+        while lease.state() != LeaseState::Live {
+            lease.changed(lease.state()).await;
+        }
+    })
+    .await;
+    assert!(guard.is_held());
+    let names = member.list_children(&format!("/{}/mutex/a", config.namespace)).await.unwrap();
+    assert_eq!(names.len(), 1);
+    let _ = guard.release().await.unwrap();
+    coordinator.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_clients_node_that_was_deleted_is_made_again_by_its_next_proof() {
+    made_again_by_the_next_proof(false).await;
+}
+
+#[tokio::test]
+async fn a_clients_node_whose_directory_was_deleted_too_is_made_again_by_its_next_proof() {
+    made_again_by_the_next_proof(true).await;
+}
+
+async fn made_again_by_the_next_proof(with_its_directory: bool) {
+    let addr = server().await.addr();
+    let mut config = config(addr);
+    config.ttl = Duration::from_secs(2);
+    let backend = backend(&config).await;
+    let stranger = stranger(addr).await;
+    let clients = format!("/{}/client", config.namespace);
+    let names = stranger.list_children(&clients).await.unwrap();
+    let mut deletion = stranger.new_multi_writer();
+    deletion.add_delete(&format!("{clients}/{}", names[0]), None).unwrap();
+    if with_its_directory {
+        deletion.add_delete(&clients, None).unwrap();
+    }
+    deletion.commit().await.unwrap();
+    soon(async {
+        while stranger.list_children(&clients).await.ok().as_ref() != Some(&names) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert!(tokio::time::timeout(Duration::from_secs(3), backend.lease().until_lost()).await.is_err());
+    let queue = address(&config, Kind::Mutex, "a");
+    assert!(matches!(backend.join(&join(&queue, Exclusive)).await, Ok(Joined::Admitted(_))));
+}

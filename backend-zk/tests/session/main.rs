@@ -1,0 +1,93 @@
+//! The session as a lease: kept, lost, opened anew; and requests whose replies are lost.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod lease;
+mod reopened;
+mod replies;
+mod watch_budget;
+mod watch_sessions;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use crate::common::{config, soon};
+use latchwork_conformance::proxy::{Event, Proxy};
+use latchwork_conformance::servers::Server;
+use latchwork_core::Config;
+use latchwork_core::contracts::Page;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const ALL: Page = Page { after: 0, most: 100 };
+
+/// ZooKeeper's numbers of requests. A node is made by `CREATE2`, which answers its stat.
+const CREATE2: i32 = 15;
+
+/// Here a proof of contact.
+const SET_DATA: i32 = 5;
+
+const READ: i32 = 4;
+
+const LIST: i32 = 8;
+
+async fn through(proxy: &Proxy) -> Config {
+    config(&proxy.addr().to_string())
+}
+
+/// A key so long that the watch budget holds few of them.
+fn long_key(number: usize) -> String {
+    format!("{number:0>3}{}", "/".repeat(252))
+}
+
+type Connects = Mutex<HashMap<i64, Vec<u8>>>;
+
+/// The connect request of each session when it comes back, with its id and password, while the
+/// event is kept.
+fn connects(proxy: &Proxy) -> (Arc<Connects>, Event) {
+    let connects = Arc::new(Connects::default());
+    let heard = Arc::clone(&connects);
+    let hear = proxy.request(move |chunk| {
+        // Next come the last transaction seen, the timeout and the session.
+        if let (true, Some(session)) = (opens_a_session(chunk), chunk.get(20..28)) {
+            let session = i64::from_be_bytes(session.try_into().unwrap());
+            let length = 4 + usize::from(chunk[3]);
+            heard.lock().unwrap().insert(session, chunk[..length].to_vec());
+        }
+        false
+    });
+    (connects, hear)
+}
+
+/// Closes a session under its id, as an operator would: the client's connect request on a
+/// connection of our own, and the request to close behind it. Returns when the server has carried
+/// that out.
+async fn end_session(addr: &str, connect: &[u8]) {
+    let mut stream = TcpStream::connect(addr).await.unwrap();
+    stream.write_all(connect).await.unwrap();
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer).await.unwrap();
+    let close: [[u8; 4]; 3] = [8_i32, 1, -11].map(i32::to_be_bytes);
+    stream.write_all(&close.concat()).await.unwrap();
+    soon(stream.read_to_end(&mut Vec::new())).await.unwrap();
+}
+
+/// The number of sessions on a server.
+async fn sessions(server: &Server) -> u64 {
+    count(server, "zk_global_sessions").await
+}
+
+/// A counter of a server.
+async fn count(server: &Server, of: &str) -> u64 {
+    let mut stream = TcpStream::connect(server.addr()).await.unwrap();
+    stream.write_all(b"mntr").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let value = answer.lines().find_map(|line| line.strip_prefix(of));
+    value.expect("mntr has it").trim().parse().unwrap()
+}
+
+/// The request that opens a session: length, version of the protocol.
+fn opens_a_session(chunk: &[u8]) -> bool {
+    matches!(chunk.first_chunk(), Some(&[0, 0, 0, 44 | 45, 0, 0, 0, 0]))
+}

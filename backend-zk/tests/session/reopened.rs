@@ -1,0 +1,191 @@
+//! The end of a session, and the next one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::{
+    address, admitted, backend, config, coordinator, holds, join, one_proxied, own_server, server, soon,
+    waiting,
+};
+use crate::{CREATE2, connects, end_session, opens_a_session, sessions, through};
+use latchwork_conformance::proxy::{Direction, Event, Proxy};
+use latchwork_conformance::servers::Server;
+use latchwork_core::contracts::{Backend, Close, LeaseState};
+use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::{Config, ErrorKind, Kind, LostReason};
+use tokio::runtime::Builder;
+
+/// For example a future that its owner keeps in a `select!` and no longer polls.
+async fn a_session_ends_though_a_request_of_it_is_not_polled(end: impl AsyncFnOnce(&dyn Backend)) {
+    let own = own_server().await;
+    let mut config = config(own.addr());
+    // The server ends one session. The other must not run out where the machine stands still for a
+    // second.
+    config.ttl = Duration::from_secs(6);
+    config.request_timeout = Duration::from_millis(500);
+    let (proxy, [client, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    admitted(client.join(&join(&queue, Exclusive)).await);
+    let next = waiting(other.join(&join(&queue, Exclusive)).await);
+
+    let mut answered = proxy.hold_reply_to(|chunk| holds(chunk, CREATE2));
+    let elsewhere = join(&address(&config, Kind::Mutex, "b"), Exclusive);
+    let mut request = client.join(&elsewhere);
+    tokio::select! {
+        biased;
+        joined = &mut request => panic!("its answer is held back: {joined:?}"),
+        fired = soon(answered.fired()) => fired.unwrap(),
+    }
+    proxy.resume();
+    assert_eq!(sessions(&own).await, 2);
+    end(&*client).await;
+    soon(next.admitted()).await.unwrap();
+    soon(async { while sessions(&own).await > 1 {} }).await;
+    soon(request).await.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_session_ends_on_the_server_though_a_request_of_it_is_not_polled() {
+    a_session_ends_though_a_request_of_it_is_not_polled(async |client| {
+        let lease = client.lease();
+        lease.clock().jump(lease.ttl());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_session_ends_on_the_server_though_a_request_of_it_is_not_polled() {
+    a_session_ends_though_a_request_of_it_is_not_polled(async |client| {
+        let error = client.close(Close::Orderly).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Unavailable, "it has no answer");
+    })
+    .await;
+}
+
+/// A client that has lost its session, behind a proxy that holds back the answer to the next
+/// opening.
+async fn about_to_open(server: &Server) -> (Proxy, Event, Config, Arc<dyn Backend>) {
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let mut config = through(&proxy).await;
+    // Nothing expires while these tests last.
+    config.ttl = Duration::from_secs(60);
+    let client = backend(&config).await;
+    client.lease().clock().jump(config.ttl);
+    let opened = proxy.hold_reply_to(opens_a_session);
+    (proxy, opened, config, client)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_join_that_opens_a_session_and_is_not_polled_keeps_no_other_from_it() {
+    let (proxy, mut opened, config, client) = about_to_open(server().await).await;
+    let joins = ["a", "b"].map(|key| join(&address(&config, Kind::Mutex, key), Exclusive));
+    let mut first = client.join(&joins[0]);
+    tokio::select! {
+        biased;
+        joined = &mut first => panic!("there is no session: {joined:?}"),
+        fired = soon(opened.fired()) => fired.unwrap(),
+    }
+    proxy.resume();
+    admitted(soon(client.join(&joins[1])).await);
+    admitted(soon(first).await);
+    client.close(Close::Orderly).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_is_being_opened_is_closed_when_its_client_ends_meanwhile() {
+    let own = own_server().await;
+    for closed in [true, false] {
+        let (proxy, mut opened, config, client) = about_to_open(&own).await;
+        let elsewhere = join(&address(&config, Kind::Mutex, "a"), Exclusive);
+        tokio::select! {
+            joined = client.join(&elsewhere) => panic!("there is no session: {joined:?}"),
+            fired = soon(opened.fired()) => fired.unwrap(),
+        }
+        if closed {
+            soon(client.close(Close::Orderly)).await.unwrap();
+            assert_eq!(*client.join(&elsewhere).await.unwrap_err().kind(), ErrorKind::Closed);
+        }
+        drop(client);
+        proxy.resume();
+        soon(async { while sessions(&own).await > 0 {} }).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn joins_that_give_up_before_a_session_is_open_get_it_between_them() {
+    let own = own_server().await;
+    let proxy = Proxy::start(own.addr()).await.unwrap();
+    let config = through(&proxy).await;
+    let client = backend(&config).await;
+    let queue = address(&config, Kind::Mutex, "a");
+    // Makes the directory, so that a join is one trip.
+    admitted(client.join(&join(&queue, Exclusive)).await).leave().await.unwrap();
+    let trip = Duration::from_millis(200);
+    proxy.delay(Direction::ToServer, trip);
+    let lease = client.lease();
+    lease.clock().jump(lease.ttl());
+    let joined = soon(async {
+        loop {
+            let request = join(&queue, Exclusive);
+            // An opening takes four trips, and the end of the old session another.
+            if let Ok(joined) = tokio::time::timeout(trip * 5 / 2, client.join(&request)).await {
+                break joined;
+            }
+        }
+    });
+    joined.await.unwrap();
+    assert_eq!(sessions(&own).await, 1, "none was left half open");
+    client.close(Close::Orderly).await.unwrap();
+}
+
+/// The join that asks for the new session may be on a runtime that ends soon after.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_session_does_not_end_with_the_runtime_that_asked_for_it() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let mut config = through(&proxy).await;
+    config.ttl = Duration::from_secs(6);
+    let client = coordinator(&config).await;
+    let mutex = client.mutex("a").unwrap();
+    let hold = soon(mutex.acquire()).await.unwrap();
+    let lease = client.lease();
+    lease.clock().jump(lease.ttl());
+    soon(hold.lost()).await;
+    let asked = move || Builder::new_current_thread().enable_all().build().unwrap().block_on(mutex.acquire());
+    let hold = soon(tokio::task::spawn_blocking(asked)).await.unwrap().unwrap();
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
+    hold.check().expect("the session is served and proven");
+    let _ = hold.release().await.unwrap();
+    client.close().await.unwrap();
+}
+
+/// The server ends the session before our clock does: another client closes it under its id, as an
+/// operator would.
+#[tokio::test]
+async fn a_session_that_was_ended_on_the_server_is_lost_at_once_and_the_next_join_has_a_new_one() {
+    let addr = server().await.addr();
+    let proxy = Proxy::start(addr).await.unwrap();
+    let config = through(&proxy).await;
+    let coordinator = coordinator(&config).await;
+    let guard = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
+    let lease = coordinator.lease();
+    let (connects, _hear) = connects(&proxy);
+    proxy.sever();
+    soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+    soon(async { while lease.changed(LeaseState::Suspended).await != LeaseState::Live {} }).await;
+    let connect = connects.lock().unwrap().values().next().cloned().unwrap();
+
+    // The client is kept out meanwhile: it would take its session back before.
+    proxy.refuse();
+    end_session(addr, &connect).await;
+    proxy.resume();
+
+    let reason = soon(guard.lost()).await.reason();
+    assert!(matches!(reason, LostReason::Expired | LostReason::Revoked), "{reason}");
+    soon(lease.until_lost()).await;
+    assert!(lease.clock().now() < lease.deadline(), "by the server, not by the clock");
+    let again = soon(coordinator.mutex("a").unwrap().acquire()).await.unwrap();
+    assert!(again.token() > guard.token());
+    let _ = again.release().await.unwrap();
+    coordinator.close().await.unwrap();
+}

@@ -1,0 +1,156 @@
+//! More holds and waits than one session can watch.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::{
+    address, admitted, backend, config, coordinator, join, own_server, server, soon, stranger, waiting,
+};
+use crate::{count, long_key, through};
+use futures_util::future::join_all;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use latchwork_conformance::proxy::Proxy;
+use latchwork_core::contracts::{Backend, Close, LeaseState};
+use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::recipes::Permit;
+use latchwork_core::{Config, Coordinator, Hold, Kind, LostReason, encode};
+use tokio::task::JoinSet;
+
+/// On a new connection the client crate sets all watches again at once. Beyond one message that
+/// fails, so further holds are looked at instead.
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_holds_survive_a_cut_that_is_shorter_than_their_lease() {
+    let proxy = Proxy::start(server().await.addr()).await.unwrap();
+    let config = through(&proxy).await;
+    let client = coordinator(&config).await;
+    let acquired = (0..6000).map(|number| {
+        let mutex = client.mutex(format!("held-{number}")).unwrap();
+        async move { mutex.acquire().await }
+    });
+    let guards: Vec<_> = soon(stream::iter(acquired).buffer_unordered(64).try_collect()).await.unwrap();
+    // By now each of them is watched.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let lease = client.lease();
+    proxy.sever();
+    soon(lease.changed(LeaseState::Live)).await;
+    proxy.resume();
+    let then = soon(lease.changed(LeaseState::Suspended)).await;
+    assert_eq!(then, LeaseState::Live, "the session did not come back");
+    assert!(guards.iter().all(Hold::is_held));
+    // A hold without a watch learns its removal too, within a TTL (NODE-GONE).
+    let last = guards.iter().find(|guard| guard.key() == "held-5999").unwrap();
+    let mutex = client.mutex("held-5999").unwrap();
+    let sequence = mutex.queue(0, 1).await.unwrap()[0].sequence;
+    let removed = std::time::Instant::now();
+    assert!(mutex.force_release(sequence).await.unwrap());
+    assert_eq!(soon(last.lost()).await.reason(), LostReason::Revoked);
+    assert!(removed.elapsed() <= config.ttl, "noticed after {:?}", removed.elapsed());
+    assert_eq!(guards.iter().filter(|guard| guard.is_held()).count(), 5999);
+    client.close().await.unwrap();
+}
+
+/// A hold without a watch is marked when the limit has changed: the next waiter is the head behind
+/// it, though no sum shows that.
+#[tokio::test(flavor = "multi_thread")]
+async fn permits_beyond_the_watch_budget_are_marked_when_the_limit_changes() {
+    let mut config = config(server().await.addr());
+    config.ttl = Duration::from_secs(4);
+    let (client, permits, other) = over_budget(&config, 2600).await;
+    let mut operator = other.semaphore_as_stored("held-2599").unwrap();
+    operator.set_limit(1).await.unwrap();
+    let waits = operator.clone();
+    let next = tokio::spawn(async move { waits.acquire(1).await });
+    soon(async { while operator.queue(0, 9).await.unwrap().len() < 2 {} }).await;
+    // A round of looks, which comes each three quarters of the TTL.
+    tokio::time::sleep(config.ttl).await;
+    let data = stranger(server().await.addr()).await;
+    let queue = format!("/{}/semaphore/held-2599", config.namespace);
+    let children = data.list_children(&queue).await.unwrap();
+    let mut marked = 0;
+    for child in children {
+        let (text, _) = data.get_data(&format!("{queue}/{child}")).await.unwrap();
+        marked += usize::from(text.ends_with(b"\0admitted"));
+    }
+    assert_eq!(marked, 1, "the holder, and nobody else");
+    operator.set_limit(3).await.unwrap();
+    let _ = soon(next).await.unwrap().unwrap().release().await.unwrap();
+    drop(permits);
+    client.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_gives_its_watch_budget_back() {
+    let mut config = config(server().await.addr());
+    // No look comes while this test lasts.
+    config.ttl = Duration::from_secs(60);
+    let (client, permits, other) = over_budget(&config, 4000).await;
+    // By now they are watched, as far as the budget allows.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    for released in permits.chunks(64) {
+        for outcome in join_all(released.iter().map(Hold::release)).await {
+            let _ = outcome.unwrap();
+        }
+    }
+    let mutex = client.mutex("watched").unwrap();
+    let hold = soon(mutex.acquire()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(other.mutex("watched").unwrap().force_release(hold.token().sequence()).await.unwrap());
+    let lost = tokio::time::timeout(Duration::from_secs(10), hold.lost()).await.expect("nobody watches it");
+    assert_eq!(lost.reason(), LostReason::Revoked);
+    client.close().await.unwrap();
+    other.close().await.unwrap();
+}
+
+/// More watches than the client crate can set again would cost the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_is_watched_again_after_an_event_only_within_the_budget() {
+    let own = own_server().await;
+    let mut config = config(own.addr());
+    // No look comes while this test lasts.
+    config.ttl = Duration::from_secs(60);
+    let (client, other) = (backend(&config).await, backend(&config).await);
+    let enter = async |backend: &Arc<dyn Backend>, number: usize| {
+        let queue = address(&config, Kind::Mutex, long_key(number));
+        backend.join(&join(&queue, Exclusive)).await
+    };
+    // They need most of the budget for holds, and most of the whole budget.
+    let (holds, waits) = (0..60, 60..140);
+    let mut held = Vec::new();
+    for number in holds.clone() {
+        held.push(admitted(enter(&client, number).await));
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let mut waiters = JoinSet::new();
+    for number in waits {
+        admitted(enter(&other, number).await);
+        let node = waiting(enter(&client, number).await);
+        waiters.spawn(async move { node.admitted().await });
+    }
+    // By now all are watched.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = count(&own, "zk_watch_count").await;
+    let stranger = stranger(own.addr()).await;
+    for number in holds {
+        let queue = format!("/{}/mutex/{}", config.namespace, encode(&long_key(number)));
+        let node = stranger.list_children(&queue).await.unwrap().remove(0);
+        stranger.set_data(&format!("{queue}/{node}"), b"changed", None).await.unwrap();
+    }
+    // And by now they are watched again.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(count(&own, "zk_watch_count").await, before - 60);
+    assert!(held.iter().all(|node| node.state().lost().is_none()));
+    client.close(Close::Orderly).await.unwrap();
+}
+
+/// A client with permits on so many semaphores that there is no budget to watch them all, and
+/// another client.
+async fn over_budget(config: &Config, count: usize) -> (Coordinator, Vec<Permit>, Coordinator) {
+    let (client, other) = (coordinator(config).await, coordinator(config).await);
+    let acquired = (0..count).map(|number| {
+        let semaphore = client.semaphore(format!("held-{number}"), 3).unwrap();
+        async move { semaphore.acquire(2).await }
+    });
+    let permits = soon(stream::iter(acquired).buffer_unordered(64).try_collect()).await.unwrap();
+    (client, permits, other)
+}

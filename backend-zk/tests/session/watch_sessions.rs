@@ -1,0 +1,150 @@
+//! Waits that are watched from further sessions.
+
+use std::time::Duration;
+
+use crate::common::{
+    address, admitted, config, coordinator, join, one_proxied, own_server, server, soon, stranger, waiting,
+};
+use crate::{connects, end_session, long_key, opens_a_session, sessions};
+use futures_util::future::{BoxFuture, join_all};
+use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
+use latchwork_conformance::proxy::Proxy;
+use latchwork_core::contracts::{Close, LeaseState};
+use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::{Coordinator, Hold, Kind};
+use tokio::task::JoinSet;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_waits_for_locks_keep_their_places_over_a_cut() {
+    waits_outlive_a_cut("mutex", 5000, |client, key| {
+        let mutex = client.mutex(key).unwrap();
+        async move { mutex.acquire().await }.boxed()
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thousands_of_waits_for_permits_keep_their_places_over_a_cut() {
+    waits_outlive_a_cut("semaphore", 2500, |client, key| {
+        let semaphore = client.semaphore(key, 3).unwrap();
+        async move { semaphore.acquire(2).await }.boxed()
+    })
+    .await;
+}
+
+/// Further sessions of the client watch what one session cannot, and they may end as well.
+async fn waits_outlive_a_cut<G: Hold + Send + 'static>(
+    kind: &str,
+    count: usize,
+    acquire: fn(&Coordinator, &str) -> BoxFuture<'static, latchwork_core::Result<G>>,
+) {
+    let own = own_server().await;
+    let proxy = Proxy::start(own.addr()).await.unwrap();
+    let mut direct = config(own.addr());
+    // No look comes while this test lasts: only watches report.
+    direct.ttl = Duration::from_secs(60);
+    let mut proxied = direct.clone();
+    proxied.hosts = vec![proxy.addr().to_string()];
+    let (holder, client) = (coordinator(&direct).await, coordinator(&proxied).await);
+    let stranger = stranger(own.addr()).await;
+    let keys: Vec<_> = (0..count).map(|number| format!("held-{number}")).collect();
+    let held = stream::iter(&keys).map(|key| acquire(&holder, key)).buffer_unordered(64);
+    let held: Vec<_> = soon(held.try_collect()).await.unwrap();
+    // Its owner is the session that all nodes hang on.
+    let main = soon(client.mutex("main").unwrap().acquire()).await.unwrap();
+    let queue = format!("/{}/mutex/main", direct.namespace);
+    let node = stranger.list_children(&queue).await.unwrap().remove(0);
+    let (_, stat) = stranger.get_data(&format!("{queue}/{node}")).await.unwrap();
+    let mut waits: JoinSet<_> = keys.iter().map(|key| acquire(&client, key)).collect();
+    let places = async || {
+        let queues = stream::iter(&keys).map(async |key| {
+            let queue = format!("/{}/{kind}/{key}", direct.namespace);
+            loop {
+                let mut places = stranger.list_children(&queue).await.unwrap();
+                if places.len() == 2 {
+                    places.sort();
+                    return places;
+                }
+            }
+        });
+        soon(queues.buffered(64).collect::<Vec<_>>()).await
+    };
+    let before = places().await;
+    // By now each of them is watched.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(sessions(&own).await > 3, "watched from the one session alone");
+    let (lease, (connects, _hear)) = (client.lease(), connects(&proxy));
+    proxy.sever();
+    soon(lease.changed(LeaseState::Live)).await;
+    proxy.resume();
+    let then = soon(lease.changed(LeaseState::Suspended)).await;
+    assert_eq!(then, LeaseState::Live, "the session did not come back");
+    assert_eq!(places().await, before);
+
+    let of_others = || -> Vec<_> {
+        let connects = connects.lock().unwrap();
+        connects
+            .iter()
+            .filter(|(session, _)| **session != stat.ephemeral_owner)
+            .map(|(_, connect)| connect.clone())
+            .collect()
+    };
+    soon(async {
+        while of_others().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    proxy.refuse();
+    for connect in of_others() {
+        end_session(own.addr(), &connect).await;
+    }
+    proxy.resume();
+    assert_eq!(places().await, before);
+    main.check().expect("the end of a watch session is not that of the main one");
+    let _ = main.release().await.unwrap();
+    for released in held.chunks(64) {
+        for outcome in join_all(released.iter().map(Hold::release)).await {
+            let _ = outcome.unwrap();
+        }
+    }
+    let mut granted = Vec::new();
+    while let Some(hold) = soon(waits.join_next()).await {
+        granted.push(hold.unwrap().unwrap());
+    }
+    assert!(granted.iter().all(Hold::is_held));
+    client.close().await.unwrap();
+    holder.close().await.unwrap();
+    assert_eq!(sessions(&own).await, 1, "that of the stranger");
+}
+
+/// The further session is opened for all waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_needs_a_further_session_and_is_not_polled_keeps_no_other_from_it() {
+    let mut config = config(server().await.addr());
+    // No look comes while this test lasts.
+    config.ttl = Duration::from_secs(60);
+    let (proxy, [client, holder]) = one_proxied(&config).await;
+    let enter = async |number: usize| {
+        let queue = address(&config, Kind::Mutex, long_key(number));
+        let ahead = admitted(holder.join(&join(&queue, Exclusive)).await);
+        let node = waiting(client.join(&join(&queue, Exclusive)).await);
+        (ahead, Box::pin(async move { node.admitted().await }))
+    };
+    let opened = proxy.hold_reply_to(opens_a_session);
+    let mut waits = JoinSet::new();
+    soon(async {
+        while !opened.has_fired() {
+            waits.spawn(enter(waits.len()).await.1);
+        }
+    })
+    .await;
+    let [(_, mut unpolled), (ahead, mut polled)] = [enter(998).await, enter(999).await];
+    assert!((&mut unpolled).now_or_never().is_none());
+    assert!((&mut polled).now_or_never().is_none());
+    proxy.resume();
+    ahead.leave().await.unwrap();
+    soon(polled).await.unwrap();
+    drop(unpolled);
+    client.close(Close::Orderly).await.unwrap();
+}

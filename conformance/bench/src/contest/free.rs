@@ -1,0 +1,82 @@
+//! For how long a lock stands free while somebody waits for it.
+
+use std::time::Duration;
+
+/// The waiters and the holders, and what they came to since the last [`begin`](Free::begin). Times
+/// are of one clock.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Free {
+    waiting: u64,
+    inside: u64,
+    since: Option<Duration>,
+    spells: Vec<Duration>,
+}
+
+impl Free {
+    /// From now on it counts; a spell that is under way counts from now.
+    pub(super) fn begin(&mut self, now: Duration) {
+        self.spells.clear();
+        self.since = self.since.map(|_| now);
+    }
+
+    /// One more waits.
+    pub(super) fn waits(&mut self, now: Duration) {
+        self.waiting += 1;
+        self.look(now);
+    }
+
+    /// One of those that waited waits no more: it holds, or it gave up.
+    pub(super) fn waited(&mut self, holds: bool, now: Duration) {
+        self.waiting -= 1;
+        self.inside += u64::from(holds);
+        self.look(now);
+    }
+
+    /// One of those that hold releases.
+    pub(super) fn releases(&mut self, now: Duration) {
+        self.inside -= 1;
+        self.look(now);
+    }
+
+    fn look(&mut self, now: Duration) {
+        let free = self.inside == 0 && self.waiting > 0;
+        match self.since {
+            None if free => self.since = Some(now),
+            Some(since) if !free => {
+                self.spells.push(now.saturating_sub(since));
+                self.since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// The spells so far, one that is under way among them.
+    pub(super) fn spells(&self, now: Duration) -> Vec<Duration> {
+        self.spells.iter().copied().chain(self.since.map(|since| now.saturating_sub(since))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn it_is_free_while_nobody_holds_and_somebody_waits() {
+        let mut free = Free::default();
+        free.waits(ms(1));
+        free.begin(ms(3));
+        free.waited(true, ms(5));
+        free.waits(ms(6));
+        free.releases(ms(8));
+        free.waited(false, ms(12));
+        // Nobody waits.
+        free.waits(ms(20));
+        assert_eq!(free.spells(ms(21)), [ms(2), ms(4), ms(1)]);
+        free.waited(true, ms(23));
+        assert_eq!(free.spells(ms(30)), [ms(2), ms(4), ms(3)]);
+    }
+}

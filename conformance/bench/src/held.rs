@@ -1,0 +1,83 @@
+//! M5: thousands of locks held by one client, and what that costs while nothing else happens.
+
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+use latchwork_core::Coordinator;
+use latchwork_core::recipes::MutexGuard;
+
+use crate::Result;
+use crate::cost::Cost;
+use crate::line::Line;
+use crate::plan::Plan;
+use crate::recipe::Recipe;
+use crate::requests::Counted;
+use crate::target::Target;
+
+/// That of the budget.
+const TTL: Duration = Duration::from_secs(30);
+/// Joins under way at a time.
+const AT_ONCE: usize = 64;
+
+pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
+    let client = target.open_with(TTL).await?;
+    // What a client needs once, however much it holds (buffers, pages of code), is no lock's.
+    for warm in hold(&client, AT_ONCE, "warm").await? {
+        let _ = warm.release().await?;
+    }
+    let empty = Cost::own();
+    let started = Instant::now();
+    let holds = hold(&client, count, "m5").await?;
+    let acquired = started.elapsed();
+
+    let (before, server, own) =
+        (target.counter().read().await?, target.pid().and_then(Cost::of), Cost::own());
+    let started = Instant::now();
+    // Nothing is awaited: that it is idle is what is measured.
+    tokio::time::sleep(plan.held_time).await;
+    let seconds = started.elapsed().as_secs_f64();
+    let (server_after, own_after) = (target.pid().and_then(Cost::of), Cost::own());
+    let after = target.counter().read().await?;
+    if let Some(lost) = holds.iter().find(|hold| !hold.is_held()) {
+        return Err(format!("{} was lost while it was held", lost.key()).into());
+    }
+    client.close().await?;
+
+    let share = |before: Option<Cost>, after: Option<Cost>| {
+        before.zip(after).map(|(before, after)| after.share_since(&before, seconds))
+    };
+    let line = Line::new(
+        target.name(),
+        Recipe::Mutex.peer(),
+        "M5",
+        &format!("{count} held"),
+        "server commands/s while idle",
+    );
+    let line = Counted::per_second(line, before, after, seconds);
+    Ok(vec![Line {
+        // No server, no requests.
+        value: line.value.or(Some(0.0)),
+        n: Some(count as u64),
+        acquire_all_s: Some(acquired.as_secs_f64()),
+        server_cpu_pct: share(server, server_after),
+        client_cpu_pct: share(own, own_after),
+        client_bytes_per_lock: empty
+            .zip(own)
+            .map(|(empty, own)| own.memory.saturating_sub(empty.memory) as f64 / count as f64),
+        ..line
+    }])
+}
+
+/// Acquires so many locks of these names.
+async fn hold(client: &Coordinator, count: usize, name: &str) -> Result<Vec<MutexGuard>> {
+    let joins = stream::iter(0..count).map(|number| {
+        let mutex = client.mutex(format!("{name}-{number}"));
+        async move { mutex?.acquire().await }
+    });
+    let mut holds = Vec::with_capacity(count);
+    let mut joins = joins.buffer_unordered(AT_ONCE);
+    while let Some(hold) = joins.try_next().await? {
+        holds.push(hold);
+    }
+    Ok(holds)
+}

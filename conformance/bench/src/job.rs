@@ -1,0 +1,131 @@
+//! One measurement of one recipe on one target.
+
+use std::fmt;
+
+use crate::contest::{Contest, Play};
+use crate::line::Line;
+use crate::plan::{Measure, Plan};
+use crate::recipe::Recipe;
+use crate::target::Target;
+use crate::{Result, held, reentry, throughput, uncontended};
+
+/// How many contend for a read/write lock and for permits.
+const CONTENDERS: usize = 16;
+/// How many contend where some give up: more than stand near the head of a queue on etcd.
+const IMPATIENT: usize = 32;
+
+/// The targets, and the terms on which they are measured.
+#[derive(Debug)]
+pub struct Bench {
+    /// The coordinators.
+    pub targets: Vec<Target>,
+    /// The terms.
+    pub plan: Plan,
+}
+
+/// One measurement of one recipe on one target.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// Which of the targets.
+    pub target: usize,
+    task: Task,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    Uncontended(Recipe),
+    Throughput(Recipe),
+    Contest(Contest),
+    Reentry,
+    Held(usize),
+}
+
+impl Bench {
+    /// What there is to do in a round. Thousands of locks are held in rounds of their own: see
+    /// [`Job::held`].
+    pub fn jobs(&self, measures: &[Measure], recipes: &[Recipe]) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for target in 0..self.targets.len() {
+            for measure in measures {
+                let tasks = self.tasks(*measure, recipes);
+                jobs.extend(tasks.into_iter().map(|task| Job { target, task }));
+            }
+        }
+        jobs
+    }
+
+    fn tasks(&self, measure: Measure, recipes: &[Recipe]) -> Vec<Task> {
+        let each = |of: fn(Recipe) -> Task| recipes.iter().copied().map(of).collect();
+        let contest = |play, contenders| Task::Contest(Contest { play, contenders });
+        match measure {
+            Measure::Uncontended => each(Task::Uncontended),
+            Measure::Throughput => each(Task::Throughput),
+            Measure::Handoff => {
+                let contenders = &self.plan.contenders;
+                let of = |recipe: &Recipe| {
+                    contenders.iter().map(|contenders| contest(Play::Handoff(*recipe), *contenders)).collect()
+                };
+                recipes.iter().flat_map(|recipe| -> Vec<_> { of(recipe) }).collect()
+            }
+            Measure::Mixes => {
+                [10, 2].map(|writes| contest(Play::Mix { one_write_in: writes }, CONTENDERS)).into()
+            }
+            Measure::Permits => vec![contest(Play::Permits, CONTENDERS)],
+            Measure::GiveUps => {
+                let shares = &self.plan.give_ups;
+                let of = |recipe: Recipe| {
+                    shares.iter().map(move |&percent| contest(Play::GiveUps { recipe, percent }, IMPATIENT))
+                };
+                recipes.iter().copied().flat_map(of).collect()
+            }
+            Measure::Reentry => vec![Task::Reentry],
+            Measure::Held => self.plan.held.iter().copied().map(Task::Held).collect(),
+        }
+    }
+
+    /// Does a job. What goes wrong is a line too.
+    ///
+    /// # Cancel safety
+    /// Cancelled, it leaves nothing that its clients' leases do not take.
+    pub async fn play(&self, job: &Job) -> Vec<Line> {
+        let (target, plan) = (&self.targets[job.target], &self.plan);
+        let lines: Result<Vec<Line>> = match job.task {
+            Task::Uncontended(recipe) => uncontended::measure(target, recipe, plan).await,
+            Task::Throughput(recipe) => throughput::measure(target, recipe, plan).await,
+            Task::Contest(contest) => contest.measure(target, plan).await,
+            Task::Reentry => reentry::measure(target, plan).await,
+            Task::Held(count) => held::measure(target, count, plan).await,
+        };
+        lines.unwrap_or_else(|error| vec![self.failed(job, &error.to_string())])
+    }
+
+    /// The line of a job that came to nothing.
+    pub fn failed(&self, job: &Job, why: &str) -> Line {
+        let line = Line::new(self.targets[job.target].name(), "latchwork", &job.to_string(), "", "");
+        Line { error: Some(why.to_owned()), ..line }
+    }
+}
+
+impl Job {
+    /// The number of locks that it holds, if that is what it does. It is done in a process of its
+    /// own, so that no other measurement's memory and work are counted, and takes too long to be
+    /// done as often as others.
+    pub fn held(&self) -> Option<usize> {
+        match self.task {
+            Task::Held(count) => Some(count),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.task {
+            Task::Uncontended(recipe) => write!(f, "M1 {recipe}"),
+            Task::Throughput(recipe) => write!(f, "M2 {recipe}"),
+            Task::Contest(contest) => write!(f, "{contest}"),
+            Task::Reentry => f.write_str("REENTRY"),
+            Task::Held(count) => write!(f, "M5 {count} held"),
+        }
+    }
+}

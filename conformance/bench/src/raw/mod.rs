@@ -1,0 +1,74 @@
+//! The same requests, sent through the client crate alone: what ours are measured against.
+
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+
+use super::Result;
+use super::target::Target;
+
+/// Something that is done again and again, and timed.
+#[async_trait]
+pub(super) trait Pair: Send {
+    /// One acquire and release, confirmed by the server.
+    async fn once(&mut self) -> Result<()>;
+
+    /// Gives back what would stay on the server.
+    async fn end(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// One of those that are timed side by side.
+pub(super) struct Subject {
+    /// Its name among the peers.
+    pub(super) peer: &'static str,
+    pub(super) pair: Box<dyn Pair>,
+}
+
+/// The very requests of a mutex.
+pub(super) const SAME: &str = "raw-same";
+/// The very requests of three mutexes, at once: what a MultiLock of them sends.
+pub(super) const SAME_OF_THREE: &str = "raw-same-3";
+/// Redis: `SET NX PX`, and a script that compares and deletes.
+pub(super) const PLAIN: &str = "raw-plain";
+/// ZooKeeper: the same with the listing that a client needs which was not there a moment ago.
+pub(super) const LISTED: &str = "raw-listed";
+
+/// The keys of the three.
+#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+const THREE: [&str; 3] = ["m1-a", "m1-b", "m1-c"];
+
+/// Several pairs at once.
+struct AtOnce(Vec<Box<dyn Pair>>);
+
+#[async_trait]
+impl Pair for AtOnce {
+    async fn once(&mut self) -> Result<()> {
+        try_join_all(self.0.iter_mut().map(|pair| pair.once())).await.map(drop)
+    }
+
+    async fn end(&mut self) -> Result<()> {
+        try_join_all(self.0.iter_mut().map(|pair| pair.end())).await.map(drop)
+    }
+}
+
+/// What is sent raw beside the mutex; nothing for the memory of this process.
+#[allow(clippy::unused_async, reason = "a build without servers has nothing to open")]
+pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
+    match target.name() {
+        #[cfg(feature = "redis")]
+        "redis" => redis::subjects(target).await,
+        #[cfg(feature = "zookeeper")]
+        "zookeeper" => zookeeper::subjects(target).await,
+        #[cfg(feature = "etcd")]
+        "etcd" => etcd::subjects(target).await,
+        _ => Ok(Vec::new()),
+    }
+}

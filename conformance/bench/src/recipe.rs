@@ -1,0 +1,107 @@
+//! The recipes under measure, behind one face.
+
+use std::fmt;
+use std::str::FromStr;
+
+use latchwork_core::recipes::{Mutex, RwLock, Semaphore};
+use latchwork_core::{Coordinator, Hold, Release};
+
+use crate::Result;
+
+/// A recipe whose holds exclude each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipe {
+    /// The mutex.
+    Mutex,
+    /// The read/write lock, taken for writing.
+    RwWrite,
+    /// A semaphore of one permit.
+    Semaphore,
+}
+
+impl Recipe {
+    /// All of them.
+    pub const ALL: [Recipe; 3] = [Recipe::Mutex, Recipe::RwWrite, Recipe::Semaphore];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Recipe::Mutex => "mutex",
+            Recipe::RwWrite => "rw-write",
+            Recipe::Semaphore => "semaphore",
+        }
+    }
+
+    /// Its name among the peers.
+    pub(super) const fn peer(self) -> &'static str {
+        match self {
+            Recipe::Mutex => "latchwork-mutex",
+            Recipe::RwWrite => "latchwork-rw-write",
+            Recipe::Semaphore => "latchwork-semaphore",
+        }
+    }
+
+    pub(super) fn lock(self, client: &Coordinator, key: &str) -> Result<Lock> {
+        Ok(match self {
+            Recipe::Mutex => Lock::Mutex(client.mutex(key)?),
+            Recipe::RwWrite => Lock::RwLock(client.rwlock(key)?),
+            Recipe::Semaphore => Lock::Semaphore(client.semaphore(key, 1)?),
+        })
+    }
+}
+
+impl fmt::Display for Recipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Recipe {
+    type Err = String;
+
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|recipe| recipe.name() == name)
+            .ok_or_else(|| format!("no recipe {name:?}: expected {}", Self::ALL.map(Recipe::name).join(", ")))
+    }
+}
+
+/// A handle of one client.
+#[derive(Clone, Debug)]
+pub(super) enum Lock {
+    Mutex(Mutex),
+    RwLock(RwLock),
+    Semaphore(Semaphore),
+}
+
+/// What is asked of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// To hold alone.
+    Alone,
+    /// To read beside other readers.
+    Read,
+    /// So many permits.
+    Permits(u32),
+}
+
+impl Lock {
+    pub(super) async fn acquire(&self, ask: Ask) -> Result<Box<dyn Hold>> {
+        Ok(match (self, ask) {
+            (Lock::Mutex(mutex), _) => Box::new(mutex.acquire().await?),
+            (Lock::RwLock(lock), Ask::Read) => Box::new(lock.read().await?),
+            (Lock::RwLock(lock), _) => Box::new(lock.write().await?),
+            (Lock::Semaphore(permits), Ask::Permits(weight)) => Box::new(permits.acquire(weight).await?),
+            (Lock::Semaphore(permits), _) => Box::new(permits.acquire(1).await?),
+        })
+    }
+}
+
+/// Gives a hold back; one that was lost meanwhile is an error.
+pub(super) async fn release(hold: &dyn Hold) -> Result<()> {
+    match hold.release().await? {
+        Release::Released => Ok(()),
+        Release::AlreadyLost(reason) => Err(format!("{} was lost: {reason:?}", hold.key()).into()),
+    }
+}

@@ -1,0 +1,285 @@
+//! The tables, with the budgets beside the figures.
+
+use std::fmt;
+
+use comfy_table::Table;
+
+use super::figures::{filled, in_millis, judged, median, new_table, none, spread, verdict};
+use super::{Key, Summary, handed_on};
+use crate::line::Line;
+use crate::raw::{LISTED, PLAIN, SAME, SAME_OF_THREE};
+use crate::recipe::Recipe;
+use crate::stats::Spread;
+use crate::uncontended::MULTI;
+
+/// Uncontended, against the same requests sent raw.
+const SAME_BUDGET: f64 = 1.10;
+/// Uncontended on Redis, against a plain `SET NX PX` and compare-and-delete.
+const PLAIN_BUDGET: f64 = 1.5;
+/// A hand-off's requests. On Redis a join and a leave, and none by the winner; else each waiter has
+/// armed a watch, and the winner may look once: on ZooKeeper besides a create and a delete, on etcd
+/// besides a join and a leave, where a watch comes on an open stream. A mutex' winner on ZooKeeper
+/// looks no more: each waiter has armed a watch on its own node and one for the release besides.
+const HANDOFF_BUDGETS: [(&str, f64); 3] = [("redis", 2.0), ("zookeeper", 4.0), ("etcd", 3.0)];
+/// So many more may be renewals, a look that is repeated after a while, or under way when they are
+/// counted.
+const BESIDE: f64 = 0.1;
+/// Where some give up, in what is granted a second where nobody does.
+const GIVE_UPS_BUDGET: f64 = 0.5;
+/// A re-entry, in microseconds.
+const REENTRY_BUDGET: f64 = 1.0;
+/// A held lock in the client, in bytes.
+const MEMORY_BUDGET: f64 = 1024.0;
+/// Redis: the client's share of a core for 10,000 held locks, in percent.
+const RENEWAL_BUDGET: f64 = 1.0;
+
+impl Summary {
+    fn uncontended(&self) -> Option<Table> {
+        let mut table = new_table(&[
+            "uncontended",
+            "peer",
+            "p50 µs\n[over rounds]",
+            "p99 µs",
+            "x the same\nsent raw",
+            "x raw-plain,\nx raw-listed",
+            "server\nrequests",
+        ]);
+        for key in self.keys("M1") {
+            table.add_row([
+                key.0.to_owned(),
+                key.1.to_owned(),
+                spread(self.spread("M1", key, |line| line.p50), 1),
+                median(self.spread("M1", key, |line| line.p99), 1),
+                self.beside_the_same(key),
+                match key.0 {
+                    // For the eye: it asks for more than ours.
+                    "zookeeper" => spread(self.ratio(key, LISTED), 2),
+                    _ => judged(self.ratio(key, PLAIN), 2, PLAIN_BUDGET, ""),
+                },
+                self.requests((key.0, key.1, "uncontended")),
+            ]);
+        }
+        for key in self.keys("REENTRY") {
+            table.add_row([
+                key.0.to_owned(),
+                format!("{}\n(again)", key.1),
+                judged(self.spread("REENTRY", key, |line| line.p50), 3, REENTRY_BUDGET, " µs"),
+                median(self.spread("REENTRY", key, |line| line.p99), 3),
+                none(),
+                none(),
+                self.requests(key),
+            ]);
+        }
+        filled(table)
+    }
+
+    /// The budget is one of the same requests: against others the ratio is shown, and not judged.
+    fn beside_the_same(&self, key: Key<'_>) -> String {
+        let raw = if key.1 == MULTI { SAME_OF_THREE } else { SAME };
+        let ratio = self.ratio(key, raw);
+        if ratio.is_none() || self.asks_the_same(key, raw) {
+            return judged(ratio, 2, SAME_BUDGET, "");
+        }
+        format!("{}\nother requests:\nnot judged", spread(ratio, 2))
+    }
+
+    /// Server requests per acquisition; of Redis the commands inside scripts too, and the time of
+    /// its one thread; of etcd the messages, which come on open streams as well.
+    fn requests(&self, key: Key<'_>) -> String {
+        let figure = |of| self.spread("M4", key, of);
+        let sent = median(figure(|line| line.value), 2);
+        match (figure(|line| line.in_script), figure(|line| line.msgs)) {
+            (Some(in_script), _) => {
+                let busy = median(figure(|line| line.server_us), 0);
+                format!("{sent}\n(+{:.1} in scripts,\n{busy} µs)", in_script.median)
+            }
+            (_, Some(messages)) => format!("{sent}\n({:.1} messages)", messages.median),
+            _ => sent,
+        }
+    }
+
+    fn throughput(&self) -> Option<Table> {
+        let mut table = new_table(&["64 tasks, 64 keys", "peer", "pairs/s\n[over rounds]"]);
+        for key in self.keys("M2") {
+            let pairs = self.spread("M2", key, |line| line.value);
+            table.add_row([key.0.to_owned(), key.1.to_owned(), spread(pairs, 0)]);
+        }
+        filled(table)
+    }
+
+    fn contended(&self) -> Option<Table> {
+        let mut table = new_table(&[
+            "one key",
+            "peer",
+            "contenders",
+            "grants/s\n[over rounds]",
+            "handed\non/s",
+            "hand-off ms\np50/p99/max",
+            "wait ms p50/max,\nmax in turns of all",
+            "max/min",
+            "server\nrequests",
+            "over-\nlaps",
+        ]);
+        for measure in ["M3", "RW", "PERMITS"] {
+            let named = |what: &str| format!("{measure}_{what}");
+            let grants = named("grants");
+            for key in self.keys(&grants) {
+                let handoff = |of| self.spread(&named("handoff"), key, of).map(in_millis);
+                let overlaps: u64 = self.all(&grants, key).filter_map(|line| line.overlaps).sum();
+                // Where several hold at once there is no hand-off.
+                let handed = (measure == "M3").then(|| self.spread(&grants, key, handed_on)).flatten();
+                let handoffs = [handoff(|line| line.p50), handoff(|line| line.p99), handoff(|line| line.max)];
+                table.add_row([
+                    key.0.to_owned(),
+                    key.1.to_owned(),
+                    key.2.to_owned(),
+                    spread(self.spread(&grants, key, |line| line.value), 0),
+                    median(handed, 0),
+                    if measure == "M3" { handoffs.map(|time| median(time, 2)).join("/") } else { none() },
+                    self.waits(measure, key),
+                    median(self.spread(&named("fair"), key, |line| line.value), 1),
+                    match measure {
+                        "M3" => self.winners_requests(key),
+                        _ => self.requests(key),
+                    },
+                    overlaps.to_string(),
+                ]);
+            }
+        }
+        filled(table)
+    }
+
+    /// As [`requests`](Summary::requests), with the budget of a hand-off beside it.
+    fn winners_requests(&self, key: Key<'_>) -> String {
+        let shown = self.requests(key);
+        let budget = HANDOFF_BUDGETS.iter().find(|(server, _)| *server == key.0);
+        let Some(((_, budget), asked)) = budget.zip(self.spread("M4", key, |line| line.value)) else {
+            return shown;
+        };
+        // A holder of permits marks that it is admitted where somebody follows; on Redis the server
+        // does.
+        let marks = key.1 == Recipe::Semaphore.peer() && key.0 != "redis";
+        let watches = key.1 == Recipe::Mutex.peer() && key.0 == "zookeeper";
+        let budget = budget + f64::from(u8::from(marks || watches));
+        format!("{shown}\n{budget}: {}", verdict(asked.median <= budget + BESIDE))
+    }
+
+    /// Waits in milliseconds; and the longest in the time that all contenders take for a turn each,
+    /// which is what a queue explains.
+    fn waits(&self, measure: &str, key: Key<'_>) -> String {
+        let (wait, grants) = (format!("{measure}_wait"), format!("{measure}_grants"));
+        let figure = |of| self.spread(&wait, key, of).map(in_millis);
+        let (middle, longest) = (figure(|line| line.p50), figure(|line| line.max));
+        let shown = [middle, longest].map(|time| median(time, 1)).join("/");
+        let contenders = key.2.rsplit_once("W=").and_then(|(_, contenders)| contenders.parse::<f64>().ok());
+        let a_second = self.spread(&grants, key, |line| line.value);
+        match (longest, contenders, a_second) {
+            (Some(longest), Some(contenders), Some(a_second)) => {
+                format!("{shown},\n{:.1}", longest.median / 1e3 * a_second.median / contenders)
+            }
+            _ => shown,
+        }
+    }
+
+    fn give_ups(&self) -> Option<Table> {
+        let mut table = new_table(&[
+            "some give up",
+            "peer",
+            "of the\nacquisitions",
+            "grants/s\n[over rounds]",
+            "x that with\nno give-ups",
+            "free while one waits,\n% of the time",
+            "free ms\np50/p99/max",
+            "server\nrequests",
+            "over-\nlaps",
+        ]);
+        for key in self.keys("GIVEUPS_grants") {
+            let free = |of| self.spread("GIVEUPS_free", key, of);
+            let times = [|line: &Line| line.p50, |line: &Line| line.p99, |line: &Line| line.max];
+            let times = times.map(|of| median(free(of).map(in_millis), 2)).join("/");
+            let overlaps: u64 = self.all("GIVEUPS_grants", key).filter_map(|line| line.overlaps).sum();
+            table.add_row([
+                key.0.to_owned(),
+                key.1.to_owned(),
+                key.2.to_owned(),
+                spread(self.spread("GIVEUPS_grants", key, |line| line.value), 0),
+                self.beside_no_give_ups(key),
+                median(free(|line| line.value), 0),
+                times,
+                self.requests(key),
+                overlaps.to_string(),
+            ]);
+        }
+        filled(table)
+    }
+
+    /// Grants a second, divided by those of the same round in which nobody gave up.
+    fn beside_no_give_ups(&self, key: Key<'_>) -> String {
+        let Some((_, contenders)) = key.2.split_once(" % ") else { return none() };
+        let none_given_up = format!("0 % {contenders}");
+        let ratio = |line: &Line| {
+            let beside = (key.0, key.1, none_given_up.as_str());
+            let beside = self.all("GIVEUPS_grants", beside).find(|other| other.round == line.round)?;
+            Some(line.value? / beside.value?)
+        };
+        match Spread::of(self.all("GIVEUPS_grants", key).filter_map(ratio)) {
+            Some(ratio) if key.2 != none_given_up => {
+                let word = verdict(ratio.median >= GIVE_UPS_BUDGET);
+                format!("{}\n{GIVE_UPS_BUDGET}: {word}", spread(Some(ratio), 2))
+            }
+            _ => none(),
+        }
+    }
+
+    fn held(&self) -> Option<Table> {
+        let mut table = new_table(&[
+            "held by\none client",
+            "locks",
+            "acquired\nin s",
+            "commands/s",
+            "server's\ncore %",
+            "client's\ncore %",
+            "client's memory,\nbytes a lock",
+        ]);
+        for key in self.keys("M5") {
+            let figure = |of| self.spread("M5", key, of);
+            let share = figure(|line| line.client_cpu_pct);
+            table.add_row([
+                key.0.to_owned(),
+                key.2.to_owned(),
+                spread(figure(|line| line.acquire_all_s), 2),
+                spread(figure(|line| line.value), 1),
+                spread(figure(|line| line.server_cpu_pct), 2),
+                // Elsewhere one lease is renewed, however many locks hang on it.
+                if key.0 == "redis" { judged(share, 2, RENEWAL_BUDGET, " %") } else { spread(share, 2) },
+                judged(figure(|line| line.client_bytes_per_lock), 0, MEMORY_BUDGET, ""),
+            ]);
+        }
+        filled(table)
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tables = [self.uncontended(), self.throughput(), self.contended(), self.give_ups(), self.held()];
+        for table in tables.into_iter().flatten() {
+            writeln!(f, "{table}\n")?;
+        }
+        writeln!(
+            f,
+            "Medians over rounds; [lowest..highest] of the rounds. Ratios are the mutex', taken within a round, where both take turns."
+        )?;
+        writeln!(
+            f,
+            "Hand-offs a second are judged beside the raw peers of the peers' harness, which runs this with --json: by `picture`."
+        )?;
+        if cfg!(debug_assertions) {
+            writeln!(f, "This program was built for debugging: its figures say nothing about the budgets.")?;
+        }
+        for line in self.lines.iter().filter(|line| line.is_bad()) {
+            let why = line.error.clone().unwrap_or_else(|| "two holders at once".to_owned());
+            writeln!(f, "FAILED {} {} {} {}: {why}", line.server, line.peer, line.measure, line.param)?;
+        }
+        Ok(())
+    }
+}

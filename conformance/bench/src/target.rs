@@ -1,0 +1,83 @@
+//! A coordinator under measure.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::{Config, Connector, Coordinator, connect};
+
+use crate::Result;
+use crate::requests::Counter;
+use latchwork_servers::Server;
+
+/// All keys are below this, or below names that begin so: a run leaves the same few behind, however
+/// often it is repeated.
+pub(super) const NAMESPACE: &str = "latchwork-bench";
+
+/// A coordinator under measure, and how to look at its server from outside.
+#[derive(Debug)]
+pub struct Target {
+    connectors: Vec<Arc<dyn Connector>>,
+    pub(super) config: Config,
+    // Kept, since a server of ours ends with it.
+    server: Option<Server>,
+    pid: Option<u32>,
+    counter: Counter,
+}
+
+impl Target {
+    /// The store of this process.
+    pub fn memory(connectors: Vec<Arc<dyn Connector>>) -> Self {
+        let mut config = Config::new("memory");
+        config.hosts.push(NAMESPACE.to_owned());
+        Self { connectors, config, server: None, pid: None, counter: Counter::None }
+    }
+
+    /// A server. `pid` names its process where the server itself does not know it: its share of the
+    /// processor is read from there.
+    ///
+    /// # Errors
+    /// When the server's URL is malformed, or the server does not answer.
+    pub async fn on(server: Server, pid: Option<u32>, connectors: Vec<Arc<dyn Connector>>) -> Result<Self> {
+        let mut config = Config::from_url(server.url())?;
+        config.namespace = NAMESPACE.to_owned();
+        let pid = server.pid().or(pid);
+        let counter = Counter::of(&server).await?;
+        Ok(Self { connectors, config, server: Some(server), pid, counter })
+    }
+
+    /// The backend's name.
+    pub fn name(&self) -> &str {
+        &self.config.backend
+    }
+
+    /// The server's URL and process, for a benchmark in another process; nothing for the store of
+    /// this one.
+    pub fn server(&self) -> Option<(&str, Option<u32>)> {
+        self.server.as_ref().map(|server| (server.url(), self.pid))
+    }
+
+    #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
+    pub(super) fn addr(&self) -> Option<&str> {
+        self.server.as_ref().map(Server::addr)
+    }
+
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.pid
+    }
+
+    pub(super) fn counter(&self) -> &Counter {
+        &self.counter
+    }
+
+    /// A client of its own: connection, lease and all.
+    pub(super) async fn open(&self) -> Result<Coordinator> {
+        Ok(connect(&self.connectors, &self.config).await?)
+    }
+
+    /// The same, on this TTL.
+    pub(super) async fn open_with(&self, ttl: Duration) -> Result<Coordinator> {
+        let mut config = self.config.clone();
+        config.ttl = ttl;
+        Ok(connect(&self.connectors, &config).await?)
+    }
+}

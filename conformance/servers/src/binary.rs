@@ -1,0 +1,224 @@
+//! Servers started from programs on the machine.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::time::{Instant, sleep};
+
+use crate::locate::{Program, locate};
+use crate::options::{Clocks, Options};
+use crate::ports::free_ports;
+use crate::probe::{self, Identity};
+use crate::process::Process;
+use crate::{Kind, ServerError};
+
+/// How long a server may take until it serves.
+pub(super) const READY: Duration = Duration::from_secs(60);
+
+/// How often a server is asked whether it serves yet.
+pub(super) const AGAIN: Duration = Duration::from_millis(20);
+
+/// How often a server is started on other ports when the ones it got were taken meanwhile.
+const ATTEMPTS: usize = 5;
+
+/// How to start one server program, as often as needed, on the same ports with the same data.
+#[derive(Debug)]
+pub(super) struct Binary {
+    kind: Kind,
+    program: Program,
+    args: Vec<String>,
+    pub(super) port: u16,
+    folder: TempDir,
+}
+
+impl Binary {
+    /// Finds the program and prepares its folder; [`run`](Binary::run) starts it.
+    pub(super) fn prepare(kind: Kind, options: &Options) -> Result<Binary, ServerError> {
+        let program = locate(kind)?;
+        let folder = temporary_folder(kind)?;
+        let ports = free_ports(2)?;
+        let (port, peer_port) = (ports[0], ports[1]);
+        let args = match kind {
+            Kind::Redis => redis_args(port, options),
+            Kind::Etcd => etcd_args(folder.path(), port, peer_port, options),
+            Kind::Zookeeper => {
+                let mut config = zookeeper_config(folder.path(), port, options.clocks);
+                for line in &options.args {
+                    config.push_str(line);
+                    config.push('\n');
+                }
+                zookeeper_args(&program, folder.path(), &config)?
+            }
+        };
+        Ok(Binary { kind, program, args, port, folder })
+    }
+
+    /// One member of a ZooKeeper ensemble: `members` are the `server.N=` lines as this one is to
+    /// see them.
+    pub(super) fn zookeeper_member(
+        id: usize,
+        port: u16,
+        clocks: Clocks,
+        members: &str,
+    ) -> Result<Binary, ServerError> {
+        let kind = Kind::Zookeeper;
+        let program = locate(kind)?;
+        let folder = temporary_folder(kind)?;
+        std::fs::create_dir_all(folder.path().join("data"))
+            .and_then(|()| std::fs::write(folder.path().join("data/myid"), id.to_string()))
+            .map_err(ServerError::io("writing myid"))?;
+        let config = zookeeper_config(folder.path(), port, clocks) + members;
+        let args = zookeeper_args(&program, folder.path(), &config)?;
+        Ok(Binary { kind, program, args, port, folder })
+    }
+
+    pub(super) fn addr(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// The last lines of its log.
+    pub(super) fn log_tail(&self) -> String {
+        tail(&self.log()).unwrap_or_else(|error| format!("(the log cannot be read: {error})"))
+    }
+
+    /// Starts the program without waiting for it.
+    fn spawn(&self) -> Result<Process, ServerError> {
+        Process::spawn(&self.program, &self.args, self.folder.path(), &self.log())
+    }
+
+    /// Starts the program and waits until it serves.
+    pub(super) async fn run(&self) -> Result<Process, ServerError> {
+        let mut process = self.spawn()?;
+        let addr = self.addr();
+        let identity =
+            Identity { pid: process.pid(), folder: self.folder.path().to_string_lossy().into_owned() };
+        let deadline = Instant::now() + READY;
+        while !probe::serves(self.kind, &addr, Some(&identity)).await {
+            if Instant::now() > deadline {
+                return Err(ServerError::NotReady { kind: self.kind, waited: READY, log: self.log_tail() });
+            }
+            // Nothing announces that a server serves: it is asked again and again. Its end is an
+            // event.
+            tokio::select! {
+                ended = process.ended() => {
+                    let status = ended?.to_string();
+                    return Err(ServerError::Died { kind: self.kind, status, log: self.log_tail() });
+                }
+                () = sleep(AGAIN) => {}
+            }
+        }
+        Ok(process)
+    }
+}
+
+/// Finds, prepares and runs a server.
+pub(super) async fn start(kind: Kind, options: &Options) -> Result<(Binary, Process), ServerError> {
+    on_free_ports(|| async {
+        let binary = Binary::prepare(kind, options)?;
+        let process = binary.run().await?;
+        Ok((binary, process))
+    })
+    .await
+}
+
+/// Starts again, on other ports, if somebody else took the ones that were free.
+pub(super) async fn on_free_ports<F, T>(start: impl Fn() -> F) -> Result<T, ServerError>
+where
+    F: Future<Output = Result<T, ServerError>>,
+{
+    let mut attempt = 1;
+    loop {
+        match start().await {
+            Err(ServerError::Died { log, .. }) if port_taken(&log) && attempt < ATTEMPTS => attempt += 1,
+            done => return done,
+        }
+    }
+}
+
+/// Whether a log says that a port was taken.
+fn port_taken(log: &str) -> bool {
+    let log = log.to_ascii_lowercase();
+    ["address already in use", "bindexception", "failed listening on port"]
+        .iter()
+        .any(|text| log.contains(text))
+}
+
+fn temporary_folder(kind: Kind) -> Result<TempDir, ServerError> {
+    tempfile::Builder::new()
+        .prefix(&format!("latchwork-{kind}-"))
+        .tempdir()
+        .map_err(ServerError::io("making a temporary folder"))
+}
+
+fn redis_args(port: u16, options: &Options) -> Vec<String> {
+    let port = port.to_string();
+    let fixed = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];
+    fixed.into_iter().map(str::to_owned).chain(options.args.iter().cloned()).collect()
+}
+
+fn etcd_args(folder: &Path, port: u16, peer_port: u16, options: &Options) -> Vec<String> {
+    let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
+    let fixed = [
+        "--name=latchwork".to_owned(),
+        format!("--data-dir={}", folder.join("data").display()),
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=latchwork={peer}"),
+        format!("--heartbeat-interval={}", options.clocks.etcd_heartbeat().as_millis()),
+        format!("--election-timeout={}", options.clocks.etcd_election().as_millis()),
+    ];
+    fixed.into_iter().chain(options.args.iter().cloned()).collect()
+}
+
+fn zookeeper_config(folder: &Path, port: u16, clocks: Clocks) -> String {
+    let data = folder.join("data");
+    let mut config = format!(
+        "tickTime={}\ndataDir={}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n\
+         admin.enableServer=false\n4lw.commands.whitelist=*\n",
+        clocks.zookeeper_tick().as_millis(),
+        data.display(),
+    );
+    if clocks == Clocks::Fast {
+        // Twenty ticks, the default, would be 2 s.
+        let _ = writeln!(config, "maxSessionTimeout=60000");
+    }
+    config
+}
+
+fn zookeeper_args(program: &Program, folder: &Path, config: &str) -> Result<Vec<String>, ServerError> {
+    let file = folder.join("zoo.cfg");
+    std::fs::write(&file, config).map_err(ServerError::io("writing zoo.cfg"))?;
+    let fixed = [
+        "-Xmx256m",
+        // For a program that lives for minutes on few cores.
+        "-XX:+UseSerialGC",
+        "-XX:TieredStopAtLevel=1",
+        "-Dzookeeper.forceSync=no",
+        // Each question for its role is a line otherwise, and the log's end says nothing else.
+        "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=warn",
+        "-cp",
+        program.class_path.as_deref().unwrap_or_default(),
+        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+    ];
+    Ok(fixed.into_iter().map(str::to_owned).chain([file.to_string_lossy().into_owned()]).collect())
+}
+
+fn tail(log: &Path) -> std::io::Result<String> {
+    const BYTES: i64 = 3_000;
+    let mut file = File::open(log)?;
+    let length = file.metadata()?.len().cast_signed();
+    file.seek(SeekFrom::End(-length.min(BYTES)))?;
+    let mut end = Vec::new();
+    file.read_to_end(&mut end)?;
+    Ok(String::from_utf8_lossy(&end).into_owned())
+}

@@ -1,0 +1,47 @@
+//! Servers for tests and demonstrations: found or started, never assumed.
+//!
+//! [`Server::start`] gives a server of a [`Kind`], from the first of these that there is:
+//! 1. a URL in the environment (`LATCHWORK_REDIS_URL`, `LATCHWORK_ZOOKEEPER_URL`,
+//!    `LATCHWORK_ETCD_URL`), used as it is and never stopped;
+//! 2. with the crate feature `containers`: a container, when a Docker engine answers and has or can
+//!    get the image (`LATCHWORK_REDIS_IMAGE` and so on name another);
+//! 3. a program found on the machine, started on a free loopback port in a temporary folder, and
+//!    killed with the [`Server`], even if this process is killed first. `LATCHWORK_SERVER_DIR` may
+//!    name a folder with a tree of unpacked Debian packages to look in before the machine's own
+//!    folders.
+//!
+//! If there is none, [`ServerError::NotFound`] says what was tried and how to get one.
+//!
+//! What cannot be done with a given server is refused: a test that stops a server asks for one of
+//! its own ([`Options::own`]), one that depends on default clocks says so ([`Clocks::Default`]). A
+//! program that was started on the machine can be paused, stopped and started again on the same
+//! port with the same data. An [`Ensemble`] is three ZooKeeper servers with fault proxies between
+//! them.
+//!
+//! Servers started here use fast clocks unless asked otherwise ([`Clocks::Fast`]) and do not sync
+//! their disks: they are for tests.
+
+mod binary;
+#[cfg(feature = "containers")]
+mod container;
+mod ensemble;
+mod error;
+mod kind;
+mod local;
+mod locate;
+mod members;
+mod options;
+mod ports;
+mod probe;
+mod process;
+pub mod proxy;
+mod serve;
+mod server;
+
+pub use ensemble::Ensemble;
+pub use error::ServerError;
+pub use kind::Kind;
+pub use options::{Clocks, Options};
+pub use probe::ask;
+pub use serve::serve;
+pub use server::{Origin, Server};

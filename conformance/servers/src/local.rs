@@ -1,0 +1,66 @@
+//! A server program of ours that can be stopped and started again.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::process::Signal;
+
+use crate::binary::Binary;
+use crate::process::Process;
+use crate::{Kind, ServerError};
+
+/// A program, and its process while it runs.
+#[derive(Debug)]
+pub(super) struct Local {
+    // Dropped first: the process must be gone before its folder goes.
+    process: Mutex<Option<Process>>,
+    pub(super) binary: Binary,
+    kind: Kind,
+}
+
+impl Local {
+    pub(super) fn new(kind: Kind, binary: Binary, process: Process) -> Self {
+        Local { process: Mutex::new(Some(process)), binary, kind }
+    }
+
+    /// The process, unless it has ended, be it by itself.
+    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
+        if process.as_mut().is_some_and(Process::has_ended) {
+            *process = None;
+        }
+        process
+    }
+
+    fn take(&self) -> Result<Process, ServerError> {
+        self.process().take().ok_or(ServerError::Stopped { kind: self.kind })
+    }
+
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.process().as_ref().map(Process::pid)
+    }
+
+    pub(super) fn log_tail(&self) -> String {
+        self.binary.log_tail()
+    }
+
+    pub(super) fn signal(&self, signal: Signal) -> Result<(), ServerError> {
+        self.process().as_ref().ok_or(ServerError::Stopped { kind: self.kind })?.signal(signal)
+    }
+
+    pub(super) async fn stop(&self) -> Result<(), ServerError> {
+        self.take()?.stop().await
+    }
+
+    pub(super) async fn kill(&self) -> Result<(), ServerError> {
+        self.take()?.kill().await
+    }
+
+    /// Starts the program again and waits until it serves; nothing when it runs.
+    pub(super) async fn launch(&self) -> Result<(), ServerError> {
+        if self.pid().is_none() {
+            let process = self.binary.run().await?;
+            *self.process() = Some(process);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! What a test asks of its server.
+
+use std::time::Duration;
+
+/// How fast a server's own timers run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clocks {
+    /// ZooKeeper ticks every 100 ms and grants sessions of 200 ms to 60 s, etcd beats every 20 ms
+    /// and elects after 200 ms.
+    #[default]
+    Fast,
+    /// What the servers do out of the box: ZooKeeper ticks every 2 s and grants 4 s to 40 s, etcd
+    /// beats every 100 ms and elects after 1 s.
+    Default,
+}
+
+impl Clocks {
+    /// ZooKeeper's tick.
+    pub const fn zookeeper_tick(self) -> Duration {
+        match self {
+            Clocks::Fast => Duration::from_millis(100),
+            Clocks::Default => Duration::from_secs(2),
+        }
+    }
+
+    /// etcd's heartbeat interval.
+    pub const fn etcd_heartbeat(self) -> Duration {
+        match self {
+            Clocks::Fast => Duration::from_millis(20),
+            Clocks::Default => Duration::from_millis(100),
+        }
+    }
+
+    /// etcd's election timeout, which bounds its shortest lease from below.
+    pub const fn etcd_election(self) -> Duration {
+        match self {
+            Clocks::Fast => Duration::from_millis(200),
+            Clocks::Default => Duration::from_secs(1),
+        }
+    }
+
+    /// The value of [`Kind::clocks_variable`](super::Kind::clocks_variable).
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Clocks::Fast => "fast",
+            Clocks::Default => "default",
+        }
+    }
+}
+
+/// What is asked of a server. The default takes any server, with fast clocks where it is started
+/// here.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    pub(super) clocks: Clocks,
+    pub(super) own: bool,
+    pub(super) args: Vec<String>,
+}
+
+impl Options {
+    /// Any server, fast clocks, no further arguments.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With these clocks. [`Clocks::Fast`] is a wish: a server named in the environment has the
+    /// clocks it has ([`Server::clocks`](super::Server::clocks)). [`Clocks::Default`] is a demand.
+    pub fn clocks(mut self, clocks: Clocks) -> Self {
+        self.clocks = clocks;
+        self
+    }
+
+    /// A program of this process' own, which can be stopped, started again, and be harmed by faults
+    /// without disturbing others.
+    pub fn own(mut self) -> Self {
+        self.own = true;
+        self
+    }
+
+    /// With more arguments: of the command line for Redis and etcd, lines of `zoo.cfg`
+    /// (`key=value`) for ZooKeeper. A server named in the environment is not used then, since
+    /// nobody knows how it was started.
+    pub fn args<I: IntoIterator<Item = S>, S: Into<String>>(mut self, args: I) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+}

@@ -1,0 +1,87 @@
+//! Ports for servers that stay theirs.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
+
+use crate::ServerError;
+
+/// Below it are the well-known services, whose default ports are left to others.
+const FIRST: u16 = 10_000;
+
+/// Where dynamic ports begin on systems that do not say (RFC 6335).
+const DYNAMIC: u16 = 49_152;
+
+/// How many ports are tried for each that is wanted: they are taken only where dozens of servers
+/// run.
+const TRIES: usize = 100;
+
+/// Ports of the loopback interface that are free now, all different.
+///
+/// The system gives none of them to an outgoing connection. A server does not hold its ports all
+/// the time: not while it is stopped, and a follower binds its quorum port only when it leads. A
+/// connection that had the port meanwhile would keep the server from it for a minute beyond its own
+/// end (`TIME_WAIT`).
+pub(super) fn free_ports(count: usize) -> Result<Vec<u16>, ServerError> {
+    let range = range();
+    let mut bound = Vec::with_capacity(count);
+    let mut refused = None;
+    for _ in 0..count * TRIES {
+        if bound.len() == count {
+            break;
+        }
+        // All are bound before any is given back, so that they differ.
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, rand::random_range(range.clone()))) {
+            Ok(listener) => bound.push(listener),
+            Err(error) => refused = Some(error),
+        }
+    }
+    if bound.len() < count {
+        let refused = refused.unwrap_or_else(|| io::ErrorKind::AddrInUse.into());
+        return Err(ServerError::io("binding a port")(refused));
+    }
+    bound
+        .iter()
+        .map(|listener| listener.local_addr().map(|addr| addr.port()))
+        .collect::<io::Result<_>>()
+        .map_err(ServerError::io("reading a bound port"))
+}
+
+/// The ports below those that the system gives to outgoing connections.
+fn range() -> Range<u16> {
+    // Another system than Linux has no such file.
+    let dynamic = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
+    below(dynamic.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(DYNAMIC))
+}
+
+/// A system that gives all ports away leaves no choice.
+fn below(dynamic: u16) -> Range<u16> {
+    FIRST..if dynamic > FIRST { dynamic } else { u16::MAX }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::{below, free_ports};
+
+    #[test]
+    fn no_outgoing_connection_gets_the_port_of_a_server() {
+        let ports = free_ports(9).unwrap();
+        let mut different = ports.clone();
+        different.sort_unstable();
+        different.dedup();
+        assert_eq!(different.len(), 9);
+        // The system gives a listener that names no port one of those that connections get.
+        let dynamic =
+            (0..200).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()).collect::<Vec<_>>();
+        let lowest = dynamic.iter().map(|socket| socket.local_addr().unwrap().port()).min().unwrap();
+        assert!(ports.iter().all(|port| *port < lowest), "{ports:?} are not below {lowest}");
+    }
+
+    #[test]
+    fn a_system_that_gives_all_ports_away_leaves_no_choice() {
+        assert_eq!(below(32_768), 10_000..32_768);
+        assert_eq!(below(1_024), 10_000..u16::MAX);
+    }
+}

@@ -1,0 +1,80 @@
+//! Asking a server whether it is there, and whether it is the one we started.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::Kind;
+
+/// How long one question may take; a server that is only just starting is asked again.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Sends a request on a connection of its own, and reads until the server closes it.
+pub async fn ask(addr: &str, request: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(addr).await?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// The same within [`PATIENCE`], for instance a four-letter word of ZooKeeper.
+pub(super) async fn ask_in_time(addr: &str, request: &str) -> io::Result<String> {
+    timeout(PATIENCE, ask(addr, request)).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}
+
+/// What distinguishes a server that we started from another that took its port first.
+#[derive(Debug, Clone)]
+pub(super) struct Identity {
+    pub(super) pid: u32,
+    /// Its data are below this folder.
+    pub(super) folder: String,
+}
+
+/// Whether a server serves now, and is the one meant; with no identity, nobody else can have the
+/// port.
+pub(super) async fn serves(kind: Kind, addr: &str, identity: Option<&Identity>) -> bool {
+    match kind {
+        Kind::Redis => redis(addr, identity).await,
+        Kind::Zookeeper => zookeeper(addr, identity).await,
+        Kind::Etcd => etcd(addr, identity).await,
+    }
+    // What cannot be asked does not serve.
+    .unwrap_or(false)
+}
+
+async fn redis(addr: &str, identity: Option<&Identity>) -> io::Result<bool> {
+    // A server that loads its data answers INFO, but not PING; one that wants a password answers
+    // neither.
+    let answer = ask_in_time(addr, "PING\r\nINFO server\r\nQUIT\r\n").await?;
+    let ours = identity.is_none_or(|identity| answer.contains(&format!("process_id:{}\r\n", identity.pid)));
+    Ok(answer.starts_with("-NOAUTH") || (answer.starts_with("+PONG") && ours))
+}
+
+async fn zookeeper(addr: &str, identity: Option<&Identity>) -> io::Result<bool> {
+    if let Some(Identity { folder, .. }) = identity
+        && !ask_in_time(addr, "conf").await?.contains(folder)
+    {
+        return Ok(false);
+    }
+    Ok(ask_in_time(addr, "srvr").await?.contains("Mode: "))
+}
+
+async fn etcd(addr: &str, identity: Option<&Identity>) -> io::Result<bool> {
+    if let Some(Identity { folder, .. }) = identity {
+        let variables = http_get(addr, "/debug/vars").await?;
+        // A release without this page cannot say; its own failure to bind ends it, which is seen
+        // too.
+        if variables.contains("cmdline") && !variables.contains(folder) {
+            return Ok(false);
+        }
+    }
+    Ok(http_get(addr, "/health").await?.contains("\"true\""))
+}
+
+async fn http_get(addr: &str, path: &str) -> io::Result<String> {
+    ask_in_time(addr, &format!("GET {path} HTTP/1.0\r\nHost: {addr}\r\n\r\n")).await
+}

@@ -1,0 +1,239 @@
+//! One connection through the proxy: two pumps, and the faults between them.
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::faults::{self, Direction, Faults};
+use super::shared::{Client, Shared};
+use super::trap::Catch;
+
+/// How long the server's side outlives a client whose reply was dropped: time enough to act on the
+/// request.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How soon a server that refused is dialled again.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// What one read returned, and when.
+struct Chunk {
+    bytes: Vec<u8>,
+    received: Instant,
+}
+
+/// Why a connection ended before both its streams did.
+enum Ended {
+    Broken,
+    ReplyDropped(watch::Sender<bool>),
+    Parked {
+        request: Vec<u8>,
+        caught: watch::Sender<bool>,
+        deliver: oneshot::Receiver<()>,
+        delivered: oneshot::Sender<()>,
+    },
+}
+
+/// A broken connection is seen by both sides as just that; the cause is of no use to anybody here.
+impl From<io::Error> for Ended {
+    fn from(_: io::Error) -> Self {
+        Ended::Broken
+    }
+}
+
+/// What is to happen to the next chunk from the server.
+enum ReplyFault {
+    Drop(watch::Sender<bool>),
+    Hold(watch::Sender<bool>),
+}
+
+/// What the two pumps of a connection share.
+#[derive(Default)]
+struct Replies {
+    fault: Option<ReplyFault>,
+    /// Replies are held until the proxy has resumed more often than this.
+    kept: Option<u64>,
+}
+
+/// Runs one connection to its end.
+pub(super) async fn run(mut client: Client, shared: Arc<Shared>) {
+    let mut cuts = shared.faults.subscribe();
+    let born = client.cuts;
+    let mut upstream = None;
+    let ended = tokio::select! {
+        () = faults::cut(&mut cuts, born) => Err(Ended::Broken),
+        ended = forward(&mut client.stream, &mut upstream, &shared) => ended,
+    };
+    drop(client);
+    let Some(mut upstream) = upstream else { return };
+    match ended {
+        Ok(()) | Err(Ended::Broken) => {}
+        Err(Ended::ReplyDropped(fired)) => {
+            fired.send_replace(true);
+            // Closing now could take the request back: a server may drop what a closed connection
+            // asked for.
+            let _ = timeout(LINGER, tokio::io::copy(&mut upstream, &mut tokio::io::sink())).await;
+        }
+        Err(Ended::Parked { request, caught, deliver, delivered }) => {
+            caught.send_replace(true);
+            if deliver.await.is_ok() && answered(&mut upstream, &request).await.is_ok() {
+                // Nobody need be waiting any more.
+                let _ = delivered.send(());
+            }
+        }
+    }
+}
+
+/// Sends a request, and waits for a first chunk of an answer.
+async fn answered(upstream: &mut TcpStream, request: &[u8]) -> io::Result<()> {
+    upstream.write_all(request).await?;
+    upstream.read(&mut [0; 1024]).await.map(drop)
+}
+
+/// Forwards until both streams have ended, or a fault ends the connection.
+///
+/// Both directions run in one task: a fault that is set right after a request was written is in
+/// place before any reply to it can be read.
+async fn forward(
+    client: &mut TcpStream,
+    upstream: &mut Option<TcpStream>,
+    shared: &Shared,
+) -> Result<(), Ended> {
+    client.set_nodelay(true)?;
+    let (client_read, client_write) = client.split();
+    let (requests_in, requests) = mpsc::unbounded_channel();
+    let (replies_in, replies_out) = mpsc::unbounded_channel();
+    let replies = Mutex::new(Replies::default());
+
+    // The client is read while the server is not yet dialled, so that one that gave up meanwhile is
+    // seen.
+    let read_requests = read(client_read, move |chunk| {
+        // The queue's other end is only gone when the connection is.
+        let _ = requests_in.send(chunk);
+        Ok(())
+    });
+    let connected = async {
+        faults::open(&mut shared.faults.subscribe()).await;
+        if requests.is_closed() {
+            return Ok(());
+        }
+        let upstream = upstream.insert(dial(shared, &requests).await?);
+        upstream.set_nodelay(true)?;
+        let (server_read, server_write) = upstream.split();
+        let held = &replies;
+        let read_replies = read(server_read, move |chunk| {
+            strike(held, &shared.faults)?;
+            let told = shared.replies.spring(&chunk.bytes);
+            // As above.
+            let _ = replies_in.send(chunk);
+            for trap in told {
+                trap.fired.send_replace(true);
+            }
+            Ok(())
+        });
+        tokio::try_join!(
+            read_replies,
+            pump_requests(requests, server_write, shared, &replies),
+            pump_replies(replies_out, client_write, shared, &replies),
+        )?;
+        Ok(())
+    };
+    tokio::try_join!(read_requests, connected).map(drop)
+}
+
+/// Connects to the server; with patience, for as long as the client waits.
+async fn dial(shared: &Shared, requests: &mpsc::UnboundedReceiver<Chunk>) -> io::Result<TcpStream> {
+    loop {
+        match TcpStream::connect(&shared.upstream).await {
+            Err(_) if shared.manners.patient && !requests.is_closed() => sleep(AGAIN).await,
+            done => return done,
+        }
+    }
+}
+
+/// Hands every chunk of a stream on, until its end. A reset is an end, which waits its turn like
+/// any other.
+async fn read(
+    mut from: impl AsyncRead + Unpin,
+    mut hand_on: impl FnMut(Chunk) -> Result<(), Ended>,
+) -> Result<(), Ended> {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(length @ 1..) = from.read(&mut buffer).await {
+        hand_on(Chunk { bytes: buffer[..length].to_vec(), received: Instant::now() })?;
+    }
+    Ok(())
+}
+
+/// Applies to a chunk that came from the server the fault that waits for it.
+fn strike(replies: &Mutex<Replies>, faults: &watch::Sender<Faults>) -> Result<(), Ended> {
+    let mut replies = replies.lock().unwrap_or_else(PoisonError::into_inner);
+    match replies.fault.take() {
+        None => Ok(()),
+        Some(ReplyFault::Drop(fired)) => Err(Ended::ReplyDropped(fired)),
+        Some(ReplyFault::Hold(fired)) => {
+            replies.kept = Some(faults.borrow().resumes);
+            fired.send_replace(true);
+            Ok(())
+        }
+    }
+}
+
+async fn pump_requests(
+    mut requests: mpsc::UnboundedReceiver<Chunk>,
+    mut server: impl AsyncWrite + Unpin,
+    shared: &Shared,
+    replies: &Mutex<Replies>,
+) -> Result<(), Ended> {
+    let mut faults = shared.faults.subscribe();
+    let mut introduce = shared.manners.introduce;
+    while let Some(Chunk { mut bytes, received }) = requests.recv().await {
+        if let Some(introduce) = introduce.take() {
+            introduce(&mut bytes);
+        }
+        faults::pass(&mut faults, Direction::ToServer, received, None).await;
+        faults::squeeze(&mut faults, Direction::ToServer, bytes.len()).await;
+        let (mut told, mut reply_fault) = (Vec::new(), None);
+        for trap in shared.traps.spring(&bytes) {
+            match trap.catch {
+                Catch::Tell => told.push(trap.fired),
+                Catch::DropReply => reply_fault = Some(ReplyFault::Drop(trap.fired)),
+                Catch::HoldReply => reply_fault = Some(ReplyFault::Hold(trap.fired)),
+                Catch::Park { deliver, delivered } => {
+                    return Err(Ended::Parked { request: bytes, caught: trap.fired, deliver, delivered });
+                }
+            }
+        }
+        server.write_all(&bytes).await?;
+        shared.asked.fetch_add(bytes.len() as u64, Ordering::AcqRel);
+        if reply_fault.is_some() {
+            replies.lock().unwrap_or_else(PoisonError::into_inner).fault = reply_fault;
+        }
+        for fired in told {
+            fired.send_replace(true);
+        }
+    }
+    faults::pass(&mut faults, Direction::ToServer, Instant::now(), None).await;
+    Ok(server.shutdown().await?)
+}
+
+async fn pump_replies(
+    mut replies_out: mpsc::UnboundedReceiver<Chunk>,
+    mut client: impl AsyncWrite + Unpin,
+    shared: &Shared,
+    replies: &Mutex<Replies>,
+) -> Result<(), Ended> {
+    let mut faults = shared.faults.subscribe();
+    let kept = || replies.lock().unwrap_or_else(PoisonError::into_inner).kept;
+    while let Some(Chunk { bytes, received }) = replies_out.recv().await {
+        faults::pass(&mut faults, Direction::ToClient, received, kept()).await;
+        faults::squeeze(&mut faults, Direction::ToClient, bytes.len()).await;
+        client.write_all(&bytes).await?;
+    }
+    faults::pass(&mut faults, Direction::ToClient, Instant::now(), kept()).await;
+    Ok(client.shutdown().await?)
+}

@@ -1,0 +1,313 @@
+//! One server, wherever it comes from.
+
+use std::{env, fmt};
+
+use rustix::process::Signal;
+
+use crate::local::Local;
+use crate::options::{Clocks, Options};
+use crate::process::until_stopped;
+use crate::{Kind, ServerError, binary};
+
+/// Where a server comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A URL names it, in the environment or by [`Server::at`]. It is never stopped.
+    Environment,
+    /// A container, removed with the [`Server`]; it stays where this process is killed first.
+    Container,
+    /// A program of this machine, killed with the [`Server`].
+    Binary,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Origin::Environment => "environment",
+            Origin::Container => "container engine",
+            Origin::Binary => "machine",
+        })
+    }
+}
+
+#[derive(Debug)]
+enum Backing {
+    Environment,
+    #[cfg(feature = "containers")]
+    Container(Box<super::container::Container>),
+    Binary(Box<Local>),
+}
+
+/// A server that serves. Dropping it ends it, unless the environment named it.
+#[derive(Debug)]
+pub struct Server {
+    kind: Kind,
+    url: String,
+    addr: String,
+    clocks: Clocks,
+    backing: Backing,
+}
+
+impl Server {
+    /// Gives a server of this kind: the first that there is in the order of the [module](super).
+    ///
+    /// A server from the environment is not contacted. Others serve when this returns.
+    ///
+    /// # Cancel safety
+    /// Cancelled, it leaves no server behind, but for a container that the engine is starting just
+    /// then: that may stay, and is removed by hand.
+    ///
+    /// # Errors
+    /// [`ServerError::NotFound`] when there is none, else what went wrong in starting the one there
+    /// is.
+    pub async fn start(kind: Kind, options: Options) -> Result<Server, ServerError> {
+        if let Some(server) = Self::from_environment(kind, &options) {
+            return Ok(server);
+        }
+        let no_container = match Self::from_container(kind, &options).await {
+            Ok(server) => return Ok(server),
+            Err(why) => why,
+        };
+        match binary::start(kind, &options).await {
+            Ok((binary, process)) => {
+                let addr = binary.addr();
+                let backing = Backing::Binary(Box::new(Local::new(kind, binary, process)));
+                Ok(Server { kind, url: format!("{kind}://{addr}"), addr, clocks: options.clocks, backing })
+            }
+            Err(ServerError::NotFound { tried, .. }) => {
+                Err(ServerError::NotFound { kind, tried: format!("{no_container}; {tried}") })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The server at this URL, with the clocks that it is said to have. It is not contacted here,
+    /// and never stopped.
+    pub fn at(kind: Kind, url: impl Into<String>, clocks: Clocks) -> Server {
+        let url = url.into();
+        Server { kind, addr: first_addr(kind, &url), url, clocks, backing: Backing::Environment }
+    }
+
+    fn from_environment(kind: Kind, options: &Options) -> Option<Server> {
+        let url = env::var(kind.url_variable()).ok().filter(|url| !url.is_empty())?;
+        let fast = env::var(kind.clocks_variable()).is_ok_and(|clocks| clocks == Clocks::Fast.name());
+        let clocks = if fast { Clocks::Fast } else { Clocks::Default };
+        let refused = options.own
+            || !options.args.is_empty()
+            || (options.clocks == Clocks::Default && clocks == Clocks::Fast);
+        (!refused).then(|| Self::at(kind, url, clocks))
+    }
+
+    #[cfg(feature = "containers")]
+    async fn from_container(kind: Kind, options: &Options) -> Result<Server, String> {
+        if options.own {
+            return Err("one of our own was asked for, so no container".to_owned());
+        }
+        let (container, addr) = super::container::start(kind, options).await?;
+        let url = format!("{kind}://{addr}");
+        Ok(Server {
+            kind,
+            url,
+            addr,
+            clocks: options.clocks,
+            backing: Backing::Container(Box::new(container)),
+        })
+    }
+
+    #[cfg(not(feature = "containers"))]
+    async fn from_container(_: Kind, _: &Options) -> Result<Server, String> {
+        Err("built without the feature `containers`".to_owned())
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its URL, as `latchwork::connect` takes it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The `host:port` that clients connect to; the first of them where the environment names
+    /// several.
+    pub fn addr(&self) -> &str {
+        &self.addr
+    }
+
+    /// The URL with `addr` in the place of this server's own: of a [`Proxy`](crate::proxy::Proxy)
+    /// before it. Everything else of a URL from the environment stays.
+    pub fn url_at(&self, addr: impl fmt::Display) -> String {
+        let (scheme, rest) = self.url.split_once("://").unwrap_or((self.kind.name(), &self.url));
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let user = rest[..end].rfind('@').map_or("", |at| &rest[..=at]);
+        format!("{scheme}://{user}{addr}{}", &rest[end..])
+    }
+
+    /// Where it comes from.
+    pub fn origin(&self) -> Origin {
+        match self.backing {
+            Backing::Environment => Origin::Environment,
+            #[cfg(feature = "containers")]
+            Backing::Container(_) => Origin::Container,
+            Backing::Binary(_) => Origin::Binary,
+        }
+    }
+
+    /// The clocks it has.
+    pub fn clocks(&self) -> Clocks {
+        self.clocks
+    }
+
+    /// The id of its process, where it is a program of ours that runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.program()?.pid()
+    }
+
+    /// The last lines of its log, where it is a program of ours.
+    pub fn log_tail(&self) -> Option<String> {
+        self.program().map(Local::log_tail)
+    }
+
+    /// Stops it as an operator would (SIGTERM), and waits for its end. Its data stay for
+    /// [`launch`](Server::launch).
+    ///
+    /// # Cancel safety
+    /// Cancelled, it is killed.
+    ///
+    /// # Errors
+    /// [`ServerError::NotPossible`] unless it is a program of ours, [`ServerError::Stopped`] if it
+    /// does not run.
+    pub async fn stop(&self) -> Result<(), ServerError> {
+        self.local("stop")?.stop().await
+    }
+
+    /// Kills it (SIGKILL), as a crash would. Its data stay for [`launch`](Server::launch), as far
+    /// as it keeps any: Redis forgets everything.
+    ///
+    /// # Cancel safety
+    /// Cancelled, it is killed all the same.
+    ///
+    /// # Errors
+    /// As [`stop`](Server::stop).
+    pub async fn kill(&self) -> Result<(), ServerError> {
+        self.local("kill")?.kill().await
+    }
+
+    /// Starts it again on the same port with the same data, and waits until it serves. Nothing
+    /// happens when it runs.
+    ///
+    /// # Cancel safety
+    /// Cancelled, it does not run.
+    ///
+    /// # Errors
+    /// [`ServerError::NotPossible`] unless it is a program of ours; as [`start`](Server::start)
+    /// otherwise.
+    pub async fn launch(&self) -> Result<(), ServerError> {
+        self.local("start again")?.launch().await
+    }
+
+    /// [`stop`](Server::stop), then [`launch`](Server::launch).
+    ///
+    /// # Cancel safety
+    /// Cancelled, it does not run.
+    ///
+    /// # Errors
+    /// As both.
+    pub async fn restart(&self) -> Result<(), ServerError> {
+        self.stop().await?;
+        self.launch().await
+    }
+
+    /// Freezes it: connections stay open, nothing is answered, its clock goes on.
+    ///
+    /// # Cancel safety
+    /// A program of ours is frozen at the first poll; a container may or may not be when cancelled.
+    ///
+    /// # Errors
+    /// [`ServerError::NotPossible`] for a server of the environment, [`ServerError::Stopped`] if it
+    /// does not run.
+    pub async fn pause(&self) -> Result<(), ServerError> {
+        #[cfg(feature = "containers")]
+        if let Backing::Container(container) = &self.backing {
+            return container.pause().await.map_err(|error| ServerError::Container(error.to_string()));
+        }
+        self.local("pause")?.signal(Signal::STOP)?;
+        match self.pid() {
+            Some(pid) => until_stopped(pid).await,
+            None => Err(ServerError::Stopped { kind: self.kind }),
+        }
+    }
+
+    /// Lets a frozen server go on.
+    ///
+    /// # Cancel safety
+    /// As [`pause`](Server::pause).
+    ///
+    /// # Errors
+    /// As [`pause`](Server::pause).
+    pub async fn resume(&self) -> Result<(), ServerError> {
+        #[cfg(feature = "containers")]
+        if let Backing::Container(container) = &self.backing {
+            return container.unpause().await.map_err(|error| ServerError::Container(error.to_string()));
+        }
+        self.local("resume")?.signal(Signal::CONT)
+    }
+
+    fn local(&self, action: &'static str) -> Result<&Local, ServerError> {
+        let refused = ServerError::NotPossible { action, kind: self.kind, origin: self.origin() };
+        self.program().ok_or(refused)
+    }
+
+    fn program(&self) -> Option<&Local> {
+        match &self.backing {
+            Backing::Binary(local) => Some(local),
+            _ => None,
+        }
+    }
+}
+
+/// The first `host:port` of a URL, with the kind's own port where none is said.
+fn first_addr(kind: Kind, url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let hosts = rest.split(['/', '?']).next().unwrap_or_default();
+    let hosts = hosts.rsplit_once('@').map_or(hosts, |(_, hosts)| hosts);
+    let first = hosts.split(',').next().unwrap_or_default();
+    // The colons of an IPv6 address are inside brackets.
+    let port = first.rsplit(']').next().is_some_and(|end| end.contains(':'));
+    if port { first.to_owned() } else { format!("{first}:{}", kind.default_port()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_address_of_a_url_is_found_whatever_surrounds_it() {
+        for (kind, url, addr) in [
+            (Kind::Redis, "redis://localhost", "localhost:6379"),
+            (Kind::Redis, "redis://user:p%40ss@h:7000/2?ttl=10s", "h:7000"),
+            (Kind::Zookeeper, "zookeeper://a:1,b:2,c/chroot", "a:1"),
+            (Kind::Etcd, "etcd://[::1]", "[::1]:2379"),
+            (Kind::Etcd, "etcd://[::1]:5?namespace=x", "[::1]:5"),
+        ] {
+            assert_eq!(first_addr(kind, url), addr, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_url_keeps_everything_but_its_address_behind_a_proxy() {
+        let at = |url: &str| {
+            let server = Server {
+                kind: Kind::Redis,
+                url: url.to_owned(),
+                addr: String::new(),
+                clocks: Clocks::Fast,
+                backing: Backing::Environment,
+            };
+            server.url_at("127.0.0.1:9")
+        };
+        assert_eq!(at("redis://h:1"), "redis://127.0.0.1:9");
+        assert_eq!(at("redis://u:p@h:1,h:2/3?ttl=1s"), "redis://u:p@127.0.0.1:9/3?ttl=1s");
+    }
+}

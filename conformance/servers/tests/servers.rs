@@ -1,0 +1,245 @@
+//! Servers started from this machine's programs. Run with `LATCHWORK_SERVER_DIR` or with the
+//! programs installed; there is no silent skip: without them these tests fail and say how to get
+//! them.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use latchwork_servers::{Clocks, Ensemble, Kind, Options, Origin, Server, ServerError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// What a server answers within two seconds, if it answers.
+async fn ask(addr: &str, request: &str) -> Option<String> {
+    timeout(Duration::from_secs(2), async {
+        let mut stream = TcpStream::connect(addr).await.ok()?;
+        stream.write_all(request.as_bytes()).await.ok()?;
+        let mut answer = vec![0; 4096];
+        let length = stream.read(&mut answer).await.ok().filter(|length| *length > 0)?;
+        answer.truncate(length);
+        String::from_utf8(answer).ok()
+    })
+    .await
+    .ok()
+    .flatten()
+}
+
+async fn own(kind: Kind) -> Server {
+    Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A question that each kind answers, and a part of the answer.
+fn probe(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::Redis => ("PING\r\n", "+PONG"),
+        Kind::Zookeeper => ("ruok", "imok"),
+        Kind::Etcd => ("GET /version HTTP/1.0\r\n\r\n", "etcdserver"),
+    }
+}
+
+async fn answers(server: &Server) -> bool {
+    let (question, answer) = probe(server.kind());
+    ask(server.addr(), question).await.is_some_and(|said| said.contains(answer))
+}
+
+async fn life_of_a_server(kind: Kind) {
+    let server = own(kind).await;
+    assert_eq!(server.origin(), Origin::Binary);
+    assert_eq!(server.clocks(), Clocks::Fast);
+    assert_eq!(server.url(), format!("{kind}://{}", server.addr()));
+    assert!(
+        !server.addr().ends_with(&format!(":{}", kind.default_port())),
+        "a default port is not ours to take"
+    );
+    assert!(answers(&server).await);
+    let first = server.pid().expect("it runs");
+
+    server.pause().await.unwrap();
+    assert!(!answers(&server).await, "a frozen server answered");
+    server.resume().await.unwrap();
+    assert!(answers(&server).await);
+
+    server.restart().await.unwrap();
+    assert!(answers(&server).await, "it serves on the same port again");
+    assert_ne!(server.pid(), Some(first));
+
+    server.kill().await.unwrap();
+    assert_eq!(server.pid(), None);
+    assert!(!answers(&server).await);
+    assert!(matches!(server.pause().await, Err(ServerError::Stopped { .. })));
+    server.launch().await.unwrap();
+    assert!(answers(&server).await);
+    server.pause().await.unwrap();
+    server.stop().await.expect("a frozen server can be stopped");
+
+    server.launch().await.unwrap();
+    let (addr, pid) = (server.addr().to_owned(), server.pid().expect("it runs"));
+    drop(server);
+    assert!(!lives(pid), "dropping it has ended it");
+    TcpStream::connect(addr).await.expect_err("the port is still open");
+}
+
+#[tokio::test]
+async fn redis_can_be_paused_stopped_killed_and_started_again() {
+    life_of_a_server(Kind::Redis).await;
+}
+
+#[tokio::test]
+async fn zookeeper_can_be_paused_stopped_killed_and_started_again() {
+    life_of_a_server(Kind::Zookeeper).await;
+}
+
+#[tokio::test]
+async fn etcd_can_be_paused_stopped_killed_and_started_again() {
+    life_of_a_server(Kind::Etcd).await;
+}
+
+#[tokio::test]
+async fn arguments_reach_the_server() {
+    let options = Options::new().args(["--maxmemory", "50mb", "--maxmemory-policy", "allkeys-lru"]).own();
+    let redis = Server::start(Kind::Redis, options).await.unwrap();
+    let policy = ask(redis.addr(), "CONFIG GET maxmemory-policy\r\n").await.unwrap();
+    assert!(policy.contains("allkeys-lru"), "{policy}");
+    let zookeeper = Server::start(Kind::Zookeeper, Options::new().args(["globalOutstandingLimit=77"]).own())
+        .await
+        .unwrap();
+    assert!(ask(zookeeper.addr(), "srvr").await.unwrap().contains("standalone"));
+}
+
+#[tokio::test]
+async fn zookeeper_has_the_clocks_that_were_asked_for() {
+    for (clocks, expected) in [
+        (Clocks::Fast, ["tickTime=100", "minSessionTimeout=200", "maxSessionTimeout=60000"]),
+        (Clocks::Default, ["tickTime=2000", "minSessionTimeout=4000", "maxSessionTimeout=40000"]),
+    ] {
+        let server = Server::start(Kind::Zookeeper, Options::new().clocks(clocks).own()).await.unwrap();
+        let config = ask(server.addr(), "conf").await.unwrap();
+        for line in expected {
+            assert!(config.contains(line), "{line} is missing in:\n{config}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_ends_at_once_is_reported_with_its_log() {
+    let options = Options::new().own().args(["--no-such-option", "x"]);
+    match Server::start(Kind::Redis, options).await {
+        Err(ServerError::Died { log, .. }) => assert!(log.contains("no-such-option"), "{log}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_ended_by_itself_can_be_started_again() {
+    let server = own(Kind::Redis).await;
+    // It answers nothing: the connection ends with it.
+    assert_eq!(ask(server.addr(), "SHUTDOWN NOSAVE\r\n").await, None);
+    ends("the server", || server.pid().is_some()).await;
+    server.launch().await.unwrap();
+    assert!(answers(&server).await);
+}
+
+#[tokio::test]
+async fn two_servers_of_a_kind_are_two_servers() {
+    let (one, two) = tokio::join!(own(Kind::Redis), own(Kind::Redis));
+    assert_ne!(one.addr(), two.addr());
+    ask(one.addr(), "SET a 1\r\n").await.unwrap();
+    assert_eq!(ask(two.addr(), "GET a\r\n").await.unwrap(), "$-1\r\n");
+}
+
+/// Whether a process lives: one that is dead and not yet collected does not.
+fn lives(pid: u32) -> bool {
+    let state = if Path::new("/proc/self/stat").exists() {
+        // The state follows the name, which is in brackets and may hold anything.
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().unwrap_or_default().trim().to_owned()
+    } else {
+        let said =
+            Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().expect("ps runs");
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    };
+    !state.is_empty() && !state.starts_with('Z')
+}
+
+/// Waits for the end of something that no event announces.
+async fn ends(what: &str, lives: impl Fn() -> bool) {
+    timeout(Duration::from_secs(20), async {
+        while lives() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap_or_else(|_| panic!("{what} lives on"));
+}
+
+/// Runs this test program again as a process that starts a server, says which, and waits to be
+/// killed.
+#[tokio::test]
+async fn a_server_dies_with_the_process_that_started_it_even_if_that_is_killed() {
+    const CHILD: &str = "LATCHWORK_TEST_START_AND_WAIT";
+    if std::env::var_os(CHILD).is_some() {
+        let server = own(Kind::Redis).await;
+        println!("started {} {}", server.pid().unwrap(), server.addr());
+        std::future::pending::<()>().await;
+    }
+    let name = "a_server_dies_with_the_process_that_started_it_even_if_that_is_killed";
+    let mut starter = tokio::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(CHILD, "1")
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines =
+        tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(starter.stdout.take().unwrap()));
+    let (pid, addr) = loop {
+        let line = lines.next_line().await.unwrap().expect("it says what it started");
+        if let Some((_, started)) = line.split_once("started ") {
+            let (pid, addr) = started.split_once(' ').unwrap();
+            break (pid.parse::<u32>().unwrap(), addr.to_owned());
+        }
+    };
+    // A connection to the server ends with it.
+    let mut connection = TcpStream::connect(&addr).await.unwrap();
+    starter.kill().await.unwrap();
+    let end =
+        timeout(Duration::from_secs(20), connection.read(&mut [0; 8])).await.expect("the server lives on");
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    // A process ends a moment after its connections.
+    ends("the server", || lives(pid)).await;
+}
+
+#[tokio::test]
+async fn a_follower_that_is_cut_off_serves_a_while_then_stops_and_rejoins_when_healed() {
+    let ensemble = Ensemble::zookeeper(3).await.unwrap_or_else(|error| panic!("{error}"));
+    let leader = ensemble.leader().await.unwrap();
+    let followers = ensemble.followers().await;
+    assert_eq!(followers.len(), 2, "every server that does not lead follows");
+    let cut = followers[0];
+
+    ensemble.cut(cut);
+    assert!(ensemble.serves(cut).await, "it cannot know yet that it is cut off");
+    ensemble.wait_until_not_serving(cut).await.unwrap();
+    assert_eq!(ensemble.leader().await.unwrap(), leader, "the majority has kept its leader");
+    assert_eq!(ensemble.followers().await, [followers[1]]);
+
+    ensemble.heal();
+    ensemble.wait_until_serving(cut).await.unwrap();
+    assert_eq!(ensemble.leader().await.unwrap(), leader);
+    assert_eq!(ensemble.followers().await, followers);
+
+    // A leader that is cut off gives up, and the others choose.
+    ensemble.cut(leader);
+    ensemble.wait_until_not_serving(leader).await.unwrap();
+    let next = ensemble.leader().await.unwrap();
+    assert_ne!(next, leader);
+    ensemble.heal();
+    ensemble.wait_until_serving(leader).await.unwrap();
+    assert_eq!(ensemble.leader().await.unwrap(), next);
+
+    ensemble.kill(next).await.unwrap();
+    assert_ne!(ensemble.leader().await.unwrap(), next);
+    ensemble.launch(next).await.unwrap();
+}

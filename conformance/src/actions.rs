@@ -1,0 +1,108 @@
+//! What cases do with a client: by the recipes, and below them.
+
+use latchwork_core::contracts::{AskedLimit, Entry, Join, Joined, NodeId, Page, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::recipes::ReentrantMutex;
+use latchwork_core::{Address, Release};
+
+use crate::adapter::Adapter;
+use crate::exclusive::{Guard, Lock};
+use crate::testbed::Client;
+use crate::waits::{soon, until};
+
+/// A plain mutex, in a case that is about something else too. A case about what a mutex does asks
+/// the context for one.
+pub(crate) fn mutex(client: &Client, key: &str) -> Lock {
+    Adapter::Mutex.lock(&client.coordinator, key, None).expect("a good key")
+}
+
+pub(crate) fn reentrant(client: &Client, key: &str) -> ReentrantMutex {
+    client.coordinator.reentrant_mutex(key).expect("a good key")
+}
+
+pub(crate) async fn acquire(mutex: &Lock) -> Guard {
+    soon("acquire", mutex.acquire()).await.expect("acquired")
+}
+
+/// What a release must answer of a hold that nobody has taken.
+pub(crate) fn in_time(release: Release) {
+    assert_eq!(release, Release::Released, "it was held until now");
+}
+
+pub(crate) async fn try_acquire(mutex: &Lock) -> Option<Guard> {
+    soon("try_acquire", mutex.try_acquire()).await.expect("answered")
+}
+
+/// The queue of a mutex, as a listing shows it.
+pub(crate) async fn listing(mutex: &Lock) -> Vec<Entry> {
+    soon("list", mutex.queue(0, 1000)).await.expect("listed")
+}
+
+/// Starts an acquire in the background.
+pub(crate) fn acquiring(mutex: Lock) -> Waiter {
+    Waiter(tokio::spawn(async move { mutex.acquire().await }))
+}
+
+/// Starts an acquire in the background, and waits until it stands in the queue as its `place`-th
+/// node (from 1).
+pub(crate) async fn queue_up(mutex: &Lock, place: usize) -> Waiter {
+    let waiter = acquiring(mutex.clone());
+    until("the waiter stands in the queue", || async { listing(mutex).await.len() >= place }).await;
+    waiter
+}
+
+/// An acquire in the background. Dropped, it is cancelled.
+pub(crate) struct Waiter(tokio::task::JoinHandle<latchwork_core::Result<Guard>>);
+
+impl Waiter {
+    pub(crate) async fn outcome(mut self) -> latchwork_core::Result<Guard> {
+        soon("the waiter ends", &mut self.0).await.expect("no panic")
+    }
+
+    pub(crate) async fn guard(self) -> Guard {
+        self.outcome().await.expect("admitted")
+    }
+
+    /// Cancels it, and waits for its end.
+    pub(crate) async fn cancel(mut self) {
+        self.0.abort();
+        let _cancelled = (&mut self.0).await;
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A join below the recipes.
+pub(crate) fn join_of(queue: &Address, claim: Claim) -> Join {
+    Join {
+        queue: queue.clone(),
+        id: NodeId::random(),
+        claim,
+        limit: match claim {
+            Claim::Permits(_) => AskedLimit::Exactly(2),
+            _ => AskedLimit::Stored,
+        },
+        label: "conformance".into(),
+        patience: Patience::Wait,
+        repeated: false,
+    }
+}
+
+/// Joins below the recipes: the answer.
+pub(crate) async fn join(client: &Client, queue: &Address, claim: Claim) -> Joined {
+    soon("join", client.coordinator.backend().join(&join_of(queue, claim))).await.expect("joined")
+}
+
+/// The first page of a queue below the recipes.
+pub(crate) async fn entries(client: &Client, queue: &Address) -> Vec<Entry> {
+    let page = Page { after: 0, most: 1000 };
+    soon("list", client.coordinator.backend().list(queue, page)).await.expect("listed")
+}

@@ -1,0 +1,21 @@
+//! The times that cases are bound by.
+
+use std::time::Duration;
+
+/// The TTL of cases that are not about loss or expiry.
+pub(crate) const LONG_TTL: Duration = Duration::from_secs(10);
+/// A TTL at which renewals and re-checks come so seldom that they hide nothing: the longest that
+/// ZooKeeper grants by default.
+pub(crate) const QUIET_TTL: Duration = Duration::from_secs(40);
+/// What a busy machine may add to any bound of time: scheduling, not protocol. It is stated here
+/// once.
+pub(crate) const NOISE: Duration = Duration::from_millis(1500);
+/// The TTL of cases about loss and expiry: as short as it may be so that nothing is lost to
+/// [`NOISE`] alone. From the send of a renewal to the deadline there is T - T / 10, and the next is
+/// sent after T / 3.
+pub(crate) const SHORT_TTL: Duration = NOISE.saturating_mul(2);
+/// Anything that is not about time must happen within this.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// What is cleaned up must be within this: less than [`LONG_TTL`], so that the end of a lease hides
+/// nothing that stayed.
+pub(crate) const CLEAN_UP: Duration = Duration::from_secs(8);

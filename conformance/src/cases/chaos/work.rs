@@ -1,0 +1,169 @@
+//! What the tasks of a client do: acquire in every way, work, and note for how long they held.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use latchwork_core::decide::Claim;
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{Coordinator, Error, ErrorKind, Hold, LostReason, Result, Token};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Chaos, KEYS, LOOK, name, pause};
+use crate::hold_record::HoldRecord;
+use crate::order::SoakKind;
+
+impl Chaos {
+    pub(super) async fn contend(&self, coordinator: &Coordinator, mut chance: StdRng, ends: Instant) {
+        while Instant::now() < ends {
+            let key = chance.random_range(0..KEYS);
+            let patience = chance.random_range(Duration::ZERO..self.ttl * 3);
+            let work = match chance.random_range(0..40) {
+                0..2 => chance.random_range(Duration::ZERO..self.ttl * 3),
+                2..15 => chance.random_range(Duration::ZERO..Duration::from_millis(50)),
+                _ => chance.random_range(Duration::ZERO..Duration::from_millis(5)),
+            };
+            match timeout(patience, self.hold(coordinator, key, &mut chance, work)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    self.expected(&error);
+                    pause(&mut chance, Duration::ZERO..Duration::from_millis(100)).await;
+                }
+                // Dropped wherever it was.
+                Err(_) => {
+                    self.given_up.fetch_add(1, Ordering::AcqRel);
+                }
+            }
+        }
+    }
+
+    /// Nobody removes anything here, and the servers keep what they have acknowledged: a loss comes
+    /// by the deadline, or it is one that the server had no right to.
+    pub(super) fn expected(&self, error: &Error) {
+        let of_faults = match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout => true,
+            ErrorKind::Lost { reason } => *reason == LostReason::Expired,
+            _ => false,
+        };
+        assert!(of_faults, "{error}");
+        self.failed.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// All that there is to have, for a moment.
+    pub(super) async fn serve(&self, coordinator: &Coordinator, key: usize) -> Result<()> {
+        let name = name(key);
+        match self.kind {
+            SoakKind::Exclusive => give_back(coordinator.mutex(name)?.acquire().await?, true).await,
+            SoakKind::ReadWrite => give_back(coordinator.rwlock(name)?.write().await?, true).await,
+            SoakKind::Permits { limit } => {
+                give_back(coordinator.semaphore(name, limit)?.acquire(limit).await?, true).await
+            }
+        }
+    }
+
+    /// Acquires in one way or the other, and works.
+    async fn hold(
+        &self,
+        coordinator: &Coordinator,
+        key: usize,
+        chance: &mut StdRng,
+        work: Duration,
+    ) -> Result<()> {
+        let name = name(key);
+        let tries = chance.random_ratio(1, 6);
+        let options = match chance.random() {
+            true => Acquire::new(),
+            false => Acquire::new().within(chance.random_range(self.ttl / 100..self.ttl * 2)),
+        };
+        let releases = chance.random_ratio(3, 4);
+        match self.kind {
+            SoakKind::Exclusive => {
+                let mutex = coordinator.mutex(name)?;
+                let had = had(tries, mutex.try_acquire(), mutex.acquire_with(options)).await?;
+                let Some(guard) = had else { return Ok(()) };
+                self.witness(key, &guard, Claim::Exclusive, guard.token(), work).await;
+                give_back(guard, releases).await
+            }
+            SoakKind::ReadWrite if chance.random_ratio(1, 3) => {
+                let lock = coordinator.rwlock(name)?;
+                let had = had(tries, lock.try_write(), lock.write_with(options)).await?;
+                let Some(guard) = had else { return Ok(()) };
+                self.witness(key, &guard, Claim::Exclusive, guard.token(), work).await;
+                if chance.random() {
+                    return give_back(guard, releases).await;
+                }
+                let guard = guard.downgrade().await?;
+                self.witness(key, &guard, Claim::Shared, guard.token(), work).await;
+                give_back(guard, releases).await
+            }
+            SoakKind::ReadWrite => {
+                let lock = coordinator.rwlock(name)?;
+                let had = had(tries, lock.try_read(), lock.read_with(options)).await?;
+                let Some(guard) = had else { return Ok(()) };
+                self.witness(key, &guard, Claim::Shared, guard.token(), work).await;
+                give_back(guard, releases).await
+            }
+            SoakKind::Permits { limit } => {
+                let (semaphore, weight) =
+                    (coordinator.semaphore(name, limit)?, chance.random_range(1..=limit));
+                let had = had(tries, semaphore.try_acquire(weight), semaphore.acquire_with(weight, options))
+                    .await?;
+                let Some(permit) = had else { return Ok(()) };
+                self.witness(key, &permit, Claim::Permits(weight), permit.token(), work).await;
+                give_back(permit, releases).await
+            }
+        }
+    }
+
+    /// Works under a hold, and notes for how long it certainly held: the clock is read before the
+    /// look that says so.
+    async fn witness(&self, key: usize, hold: &dyn Hold, claim: Claim, token: Token, work: Duration) {
+        let from = self.now();
+        let ends = Instant::now() + work;
+        let mut noted = None;
+        loop {
+            let to = self.now();
+            if let Err(error) = hold.check() {
+                self.expected(&error);
+                self.lost.fetch_add(1, Ordering::AcqRel);
+                return;
+            }
+            {
+                let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+                let at = *noted.get_or_insert_with(|| {
+                    records[key].push(HoldRecord { key, claim, token: Some(token), from, to });
+                    records[key].len() - 1
+                });
+                records[key][at].to = to;
+            }
+            if Instant::now() >= ends {
+                return;
+            }
+            sleep(LOOK.min(ends - Instant::now())).await;
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).expect("a run of chaos is short")
+    }
+}
+
+/// By a try, or by waiting.
+async fn had<G>(
+    tries: bool,
+    trying: impl Future<Output = Result<Option<G>>>,
+    waiting: impl Future<Output = Result<G>>,
+) -> Result<Option<G>> {
+    if tries { trying.await } else { waiting.await.map(Some) }
+}
+
+/// By a release, or by dropping it.
+async fn give_back(hold: impl Hold, releases: bool) -> Result<()> {
+    if releases {
+        // Held until now or not: the records are compared.
+        let _ = hold.release().await?;
+    }
+    Ok(())
+}

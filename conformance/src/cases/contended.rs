@@ -1,0 +1,253 @@
+//! NODE-WAIT in a long queue: what a grant costs behind a hundred waiters, and behind a thousand.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use latchwork_core::contracts::Page;
+use latchwork_core::{Address, Coordinator, Hold, Kind, Result};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::node::counts;
+use crate::actions::in_time;
+use crate::bounds::QUIET_TTL;
+use crate::case::cases;
+use crate::context::Context;
+use crate::testbed::Client;
+use crate::waits::{soon, within};
+
+const CLIENTS: usize = 10;
+/// So many grants are counted together.
+const STRETCH: usize = 50;
+/// Requests that a grant may cost more in the longer queue: the next waiter may look once too
+/// early.
+const TOLERANCE: f64 = 1.0;
+/// All waiters stand in the queue within this.
+const GATHERING: Duration = Duration::from_secs(60);
+
+type Holding = Result<Box<dyn Hold>>;
+
+/// How the waiters of a contended key wait.
+struct Recipe {
+    kind: Kind,
+    /// Takes all there is, so that everybody waits.
+    takes_all: fn(Coordinator) -> BoxFuture<'static, Holding>,
+    /// The wait of the one with this number.
+    waits: fn(Coordinator, usize) -> BoxFuture<'static, Holding>,
+    /// So many come at a time: one, if it matters in which order they stand. A thousand at once
+    /// would be a case about joins.
+    at_a_time: usize,
+}
+
+const KEY: &str = "contended";
+const PERMITS: u32 = 2;
+
+const MUTEX: Recipe = Recipe {
+    kind: Kind::Mutex,
+    takes_all: |client| Box::pin(async move { boxed(client.mutex(KEY)?.acquire().await?) }),
+    waits: |client, _| Box::pin(async move { boxed(client.mutex(KEY)?.acquire().await?) }),
+    at_a_time: 50,
+};
+
+const READERS_AND_WRITERS: Recipe = Recipe {
+    kind: Kind::RwLock,
+    takes_all: |client| Box::pin(async move { boxed(client.rwlock(KEY)?.write().await?) }),
+    waits: |client, number| {
+        Box::pin(async move {
+            match number % 2 {
+                0 => boxed(client.rwlock(KEY)?.read().await?),
+                _ => boxed(client.rwlock(KEY)?.write().await?),
+            }
+        })
+    },
+    at_a_time: 1,
+};
+
+const SEMAPHORE: Recipe = Recipe {
+    kind: Kind::Semaphore,
+    takes_all: |client| {
+        Box::pin(async move { boxed(client.semaphore(KEY, PERMITS)?.acquire(PERMITS).await?) })
+    },
+    waits: |client, _| Box::pin(async move { boxed(client.semaphore(KEY, PERMITS)?.acquire(1).await?) }),
+    at_a_time: 50,
+};
+
+fn boxed(guard: impl Hold + 'static) -> Holding {
+    Ok(Box::new(guard))
+}
+
+cases! {
+    "NODE-WAIT" alone =>
+    /// 1,000 waiters of ten clients released one by one: a grant costs as many requests at the end
+    /// as at the beginning, and as among 100
+    async fn node_wait_a_thousand_released_one_by_one(context) {
+        costs_do_not_grow(context, &MUTEX, [100, 1000]).await;
+    }
+
+    "NODE-WAIT" alone =>
+    /// 150 readers and writers in turn released one by one: a grant costs as many requests as among
+    /// 50
+    async fn node_wait_readers_and_writers_released_one_by_one(context) {
+        costs_do_not_grow(context, &READERS_AND_WRITERS, [50, 150]).await;
+    }
+
+    "NODE-WAIT" alone =>
+    /// 150 waiters for one of two permits released one by one: a grant costs as many requests as
+    /// among 50
+    async fn node_wait_for_permits_released_one_by_one(context) {
+        costs_do_not_grow(context, &SEMAPHORE, [50, 150]).await;
+    }
+}
+
+/// What a grant cost.
+#[derive(Clone, Copy)]
+struct Cost {
+    requests: f64,
+    /// So many of them at most may be no matter of grants.
+    upkeep: f64,
+}
+
+impl fmt::Debug for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.requests.fmt(f)
+    }
+}
+
+async fn costs_do_not_grow(context: &Context, recipe: &Recipe, [few, many]: [usize; 2]) {
+    if !counts(context).await {
+        return;
+    }
+    let among_few = released_one_by_one(context, recipe, few, &[0..few / 2, few / 2..few]).await;
+    let middle = (many - STRETCH) / 2;
+    let stretches = [0..STRETCH, middle..middle + STRETCH, many - STRETCH..many];
+    let among_many = released_one_by_one(context, recipe, many, &stretches).await;
+    let kind = recipe.kind;
+    eprintln!(
+        "{}: {kind:?}: requests per grant: {among_few:.2?} among {few}, {among_many:.2?} among {many}",
+        context.testbed.name()
+    );
+    let usual = among_few.iter().map(|cost| cost.requests).fold(0.0, f64::max);
+    assert!(usual >= 1.0, "{among_few:?} requests per grant: they are not counted");
+    for cost in &among_many {
+        assert!(
+            cost.requests <= usual + TOLERANCE + cost.upkeep,
+            "a grant costs {among_few:.2?} requests among {few} and {among_many:.2?} among {many}, at the beginning, in the \
+             middle and at the end"
+        );
+    }
+}
+
+/// Has so many wait, and releases them one by one. Answers what a grant cost over each of the
+/// stretches.
+async fn released_one_by_one(
+    context: &Context,
+    recipe: &Recipe,
+    waiters: usize,
+    stretches: &[Range<usize>],
+) -> Vec<Cost> {
+    assert!(waiters.is_multiple_of(recipe.at_a_time), "every waiter stands in the queue");
+    let mut config = context.config(QUIET_TTL);
+    // A request that is sent again, since a busy machine did not answer in time, would count twice.
+    config.request_timeout = config.request_timeout.max(QUIET_TTL / 4);
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(context.client_with(&config).await);
+    }
+    let all = soon("all is taken", (recipe.takes_all)(clients[0].coordinator.clone())).await.expect("taken");
+    let (admitted, mut grants) = mpsc::unbounded_channel();
+    let queue = context.queue_of(recipe.kind, KEY);
+    let began = Instant::now();
+    for number in 0..waiters {
+        let waits = (recipe.waits)(clients[number % CLIENTS].coordinator.clone(), number);
+        let admitted = admitted.clone();
+        tokio::spawn(async move {
+            // Nobody listens any more when the case has failed.
+            let _ = admitted.send(waits.await);
+        });
+        if (number + 1).is_multiple_of(recipe.at_a_time) {
+            gathered(&clients[0], &queue, number + 2).await;
+        }
+    }
+    settled(context).await;
+    assert!(grants.is_empty(), "somebody was admitted beside the holder of all");
+
+    let mut costs = Vec::new();
+    let mut before = (0, began);
+    in_time(soon("the first release", all.release()).await.expect("released"));
+    for number in 0..waiters {
+        let grant =
+            soon("the next grant", grants.recv()).await.expect("the channel is open").expect("admitted");
+        if stretches.iter().any(|stretch| stretch.start == number) {
+            before = (requests(context).await, Instant::now());
+        }
+        in_time(soon("the release", grant.release()).await.expect("released"));
+        if let Some(stretch) = stretches.iter().find(|stretch| stretch.end == number + 1) {
+            let (made, grants) = (requests(context).await - before.0, stretch.len() as f64);
+            let allowed = upkeep(before.1.elapsed()) + rechecks(waiters, began.elapsed());
+            costs.push(Cost { requests: made as f64 / grants, upkeep: allowed / grants });
+        }
+    }
+    for client in clients {
+        soon("the close", client.coordinator.close()).await.expect("closed");
+    }
+    costs
+}
+
+/// What the clients' leases cost meanwhile at the most: each is kept alive by three requests (a
+/// renewal of up to a hundred nodes, a ping, a proof of contact) every sixth of its TTL, which is
+/// the shortest period of all backends.
+fn upkeep(time: Duration) -> f64 {
+    let rounds = (time.as_secs_f64() / (QUIET_TTL / 6).as_secs_f64()).ceil();
+    (3 * CLIENTS) as f64 * rounds
+}
+
+/// Nobody looks again by itself before a TTL has passed. Where a run takes that long, all may have
+/// looked during one stretch: at the own node and at the one that it waits for.
+fn rechecks(waiters: usize, since_they_came: Duration) -> f64 {
+    if since_they_came < QUIET_TTL { 0.0 } else { (2 * waiters) as f64 }
+}
+
+/// Waits until all waiters watch what they wait for. A node stands in the queue before that, and
+/// there is no event for it.
+async fn settled(context: &Context) {
+    let servers = context.fixture.config().hosts.len().max(1) as u64;
+    within(GATHERING, "quiet", async {
+        let mut before = requests(context).await;
+        loop {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let now = requests(context).await;
+            // A lease is kept alive meanwhile, and a server that counts this question too counts
+            // one.
+            if now - before <= 3 * servers {
+                return;
+            }
+            before = now;
+        }
+    })
+    .await;
+}
+
+async fn requests(context: &Context) -> u64 {
+    context.fixture.requests().await.expect("counted")
+}
+
+/// Waits until so many stand in the queue.
+async fn gathered(client: &Client, queue: &Address, nodes: usize) {
+    let (mut after, mut seen) = (0, 0);
+    within(GATHERING, "the gathering of the waiters", async {
+        loop {
+            // What has been seen stays until the first release: only what came since is read.
+            let page = Page { after, most: 1000 };
+            let entries = client.coordinator.backend().list(queue, page).await.expect("listed");
+            seen += entries.len();
+            if seen >= nodes {
+                return;
+            }
+            after = entries.last().map_or(after, |entry| entry.sequence);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}

@@ -1,0 +1,264 @@
+//! LEASE-: how a lease ends, and what comes after it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use latchwork_core::contracts::Joined;
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{Ended, ErrorKind, Hold, LostReason, Release};
+use tokio::time::Instant;
+
+use crate::actions::{acquire, acquiring, in_time, listing, queue_up};
+use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
+use crate::case::cases;
+use crate::testbed::Fault;
+use crate::waits::{is_live, soon, until, within};
+
+cases! {
+    "LEASE-FIXED" adapted =>
+    /// a hold with a fixed end is renewed until then and not past it, and the next is admitted
+    async fn lease_fixed_end_is_kept(context) {
+        let client = context.mortal().await;
+        let other = context.client().await;
+        let length = client.ttl() * 2;
+        let asked = Instant::now();
+        let guard = soon("acquire", context.mutex(&client, "a").acquire_with(Acquire::new().max_hold(length)))
+            .await
+            .expect("acquired");
+        let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
+        let lost = within(length + NOISE, "the fixed end", guard.lost()).await;
+        assert_eq!(lost.reason(), LostReason::MaxHold);
+        assert!(asked.elapsed() >= length, "renewed until its end: {:?}", asked.elapsed());
+        let next = within(context.recovery(&client), "the next admission", waiter.outcome()).await.expect("admitted");
+        // Only the hold ended.
+        is_live(&client.coordinator).await;
+        assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::MaxHold));
+        in_time(next.release().await.expect("released"));
+    }
+
+    "LEASE-FIXED" adapted =>
+    /// the next behind a fixed end comes a margin after its holder has counted itself lost, as at
+    /// an expiry, whether its guard is kept or dropped; at once behind a release
+    async fn lease_fixed_end_has_a_margin(context) {
+        let other = context.client().await;
+        for (ttl, how) in [(SHORT_TTL, "kept"), (SHORT_TTL, "dropped"), (QUIET_TTL, "released")] {
+            let client = context.client_with(&context.config(ttl)).await;
+            let (length, margin) = (Duration::from_millis(300), client.coordinator.lease().margin());
+            let asked = Instant::now();
+            let options = Acquire::new().max_hold(length);
+            let guard = soon("acquire", context.mutex(&client, "a").acquire_with(options)).await.expect("acquired");
+            let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
+            let deed = Duration::from_millis(15);
+            while guard.is_held() && guard.run(tokio::time::sleep(deed)).await.is_ok() {}
+            assert_eq!(guard.lost().reason(), Some(LostReason::MaxHold));
+            let bound = match how {
+                "released" => {
+                    let answer = guard.release().await.expect("answered");
+                    assert_eq!(answer, Release::AlreadyLost(LostReason::MaxHold));
+                    length
+                }
+                _ => margin,
+            };
+            let guard = (how != "dropped").then_some(guard);
+            let next = within(bound + NOISE, "the next", waiter.outcome()).await.expect("admitted");
+            let came = asked.elapsed();
+            assert_eq!(came >= length + margin, how != "released", "{how}: the next came after {came:?}");
+            in_time(next.release().await.expect("released"));
+            drop(guard);
+        }
+    }
+
+    "LEASE-CLOSE" adapted =>
+    /// a close notifies a live guard first, and gives back what it held a margin later; where all
+    /// were released it waits for nothing
+    async fn lease_close_has_a_margin(context) {
+        let (client, other) = (context.client().await, context.client().await);
+        let (guard, given_back) = (acquire(&context.mutex(&client, "a")).await, acquire(&context.mutex(&client, "b")).await);
+        let behind = queue_up(&context.mutex(&other, "a"), 2).await;
+        in_time(given_back.release().await.expect("released"));
+        let (from, margin) = (Instant::now(), client.coordinator.lease().margin());
+        let closing = tokio::spawn({ let client = client.clone(); async move { client.coordinator.close().await } });
+        assert_eq!(within(NOISE, "the event", guard.lost()).await, Ended::Lost(LostReason::Closed));
+        let late = soon("acquire", context.mutex(&client, "b").acquire()).await.expect_err("it is being closed");
+        assert_eq!(late.kind(), &ErrorKind::Closed);
+        drop(guard);
+        let next = soon("the next admission", behind.outcome()).await.expect("admitted");
+        assert!(from.elapsed() >= margin, "given back after {:?}", from.elapsed());
+        soon("close", closing).await.expect("no panic").expect("closed");
+        in_time(next.release().await.expect("released"));
+
+        let client = context.client_with(&context.config(QUIET_TTL)).await;
+        in_time(acquire(&context.mutex(&client, "a")).await.release().await.expect("released"));
+        let (from, margin) = (Instant::now(), client.coordinator.lease().margin());
+        soon("close", client.coordinator.close()).await.expect("closed");
+        assert!(from.elapsed() < margin, "nobody was to be waited for");
+    }
+
+    "LEASE-CLOSE" adapted =>
+    /// closing gives everything back at once, holders and waiters hear it, and later calls say
+    /// closed
+    async fn lease_close_gives_everything_back(context) {
+        let (client, other) = (context.client().await, context.client().await);
+        let guard = acquire(&context.mutex(&client, "a")).await;
+        let behind = queue_up(&context.mutex(&other, "a"), 2).await;
+        let held_by_other = acquire(&context.mutex(&other, "b")).await;
+        let waiting = queue_up(&context.mutex(&client, "b"), 2).await;
+        soon("close", client.coordinator.close()).await.expect("closed");
+        assert_eq!(guard.lost().now_or_never(), Some(Ended::Lost(LostReason::Closed)), "told");
+        // By the close, and not by the lease's end.
+        let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
+        let error = waiting.outcome().await.expect_err("closed");
+        assert!(
+            matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost { reason: LostReason::Closed }),
+            "{error}"
+        );
+        let error = soon("acquire", context.mutex(&client, "a").acquire()).await.expect_err("closed");
+        assert_eq!(error.kind(), &ErrorKind::Closed);
+        assert_eq!(listing(&context.mutex(&other, "b")).await.len(), 1, "the waiter's node is gone");
+        soon("a second close", client.coordinator.close()).await.expect("closed");
+        in_time(next.release().await.expect("released"));
+        in_time(held_by_other.release().await.expect("released"));
+    }
+
+    "LEASE-CLOSE" adapted =>
+    /// a close takes back the node of an acquisition whose answer is still on its way
+    async fn lease_close_takes_back_what_is_in_flight(context) {
+        let (client, other) = (context.client().await, context.client().await);
+        // Half of it for the answer's way back.
+        client.link.delay(Duration::from_millis(600));
+        let waiter = acquiring(context.mutex(&client, "a"));
+        until("its node is on the server", || async { listing(&context.mutex(&other, "a")).await.len() == 1 }).await;
+        soon("close", client.coordinator.close()).await.expect("closed");
+        // By the close, and not by the lease's end.
+        let next = within(client.ttl() / 2, "the next admission", context.mutex(&other, "a").acquire()).await.expect("admitted");
+        match waiter.outcome().await {
+            Ok(guard) => assert!(!guard.is_held(), "held by two"),
+            Err(error) => assert_eq!(error.kind(), &ErrorKind::Closed, "{error}"),
+        }
+        in_time(next.release().await.expect("released"));
+    }
+
+    "LEASE-CLOSE" adapted =>
+    /// a close while the server cannot be reached gives everything back when it can be, within the
+    /// request timeout
+    async fn lease_close_outlasts_a_break(context) {
+        let outage = Duration::from_millis(300);
+        let mut config = context.config(LONG_TTL);
+        // A client may need a second to connect anew, on a machine that stands still for a while.
+        config.request_timeout = outage + NOISE * 2;
+        let (client, other) = (context.client_with(&config).await, context.client().await);
+        let guard = acquire(&context.mutex(&client, "a")).await;
+        let behind = queue_up(&context.mutex(&other, "a"), 2).await;
+        // A close notifies the guard first, and asks the server a margin later.
+        let margin = client.coordinator.lease().margin();
+        client.link.cut();
+        let healed = async {
+            tokio::time::sleep(margin + outage).await;
+            client.link.heal();
+        };
+        let both = async { tokio::join!(biased; client.coordinator.close(), healed) };
+        let (closed, ()) = within(margin + 2 * config.request_timeout, "close", both).await;
+        closed.expect("closed");
+        assert!(!guard.is_held());
+        // By the close, and not by the lease's end.
+        let next = within(client.ttl() / 2, "the next admission", behind.outcome()).await.expect("admitted");
+        in_time(next.release().await.expect("released"));
+    }
+
+    "LEASE-CLOSE" adapted =>
+    /// dropping the last handle gives everything back in the background
+    async fn lease_close_by_dropping(context) {
+        let (client, other) = (context.client().await, context.client().await);
+        let guard = acquire(&context.mutex(&client, "a")).await;
+        // A node without a guard, which nobody leaves but the end of the client.
+        let bare = context.join_mutex(&client, "b").await;
+        assert!(matches!(bare, Joined::Admitted(_)), "{bare:?}");
+        let (first, second) = (queue_up(&context.mutex(&other, "a"), 2).await, queue_up(&context.mutex(&other, "b"), 2).await);
+        let ttl = client.ttl();
+        // The link stays: a client that is dropped still reaches its server.
+        let link = Arc::clone(&client.link);
+        drop((guard, client));
+        for waiter in [first, second] {
+            // By the close, and not by the lease's end.
+            let next = within(ttl / 2, "the next admission", waiter.outcome()).await.expect("admitted");
+            in_time(next.release().await.expect("released"));
+        }
+        drop((bare, link));
+    }
+
+    "LEASE-REOPEN" adapted =>
+    /// after a loss the next acquisition opens a new lease, and does not wait behind our own old
+    /// node
+    async fn lease_reopen_after_loss(context) {
+        let client = context.mortal().await;
+        let old_lease = client.coordinator.lease();
+        let old = acquire(&context.mutex(&client, "a")).await;
+        client.link.cut();
+        within(context.recovery(&client), "the loss", old.lost()).await;
+        client.link.heal();
+        let new = within(context.recovery(&client), "acquire", context.mutex(&client, "a").acquire()).await.expect("acquired");
+        assert!(new.is_held() && !old.is_held());
+        is_live(&client.coordinator).await;
+        assert!(old_lease.lost().is_some() || client.coordinator.capabilities().lease_per_node);
+        assert!(new.token() > old.token());
+        in_time(new.release().await.expect("released"));
+    }
+
+    "LEASE-REOPEN" adapted =>
+    /// the lost lease is given back: a new acquisition does not wait until the server has forgotten
+    /// our own old node
+    async fn lease_reopen_does_not_wait_behind_our_own_old_node(context) {
+        let client = context.client().await;
+        let old = acquire(&context.mutex(&client, "a")).await;
+        let lease = client.coordinator.lease();
+        // Lost here while it lives on the server: for the margin, when the renewal is dead; for
+        // nearly a TTL, when we slept.
+        let bound = match client.link.kill_renewal() {
+            true => lease.margin() / 2,
+            false => {
+                lease.clock().jump(lease.ttl());
+                lease.ttl() / 2
+            }
+        };
+        within(context.recovery(&client), "the loss", old.lost()).await;
+        let new = within(bound, "acquire", context.mutex(&client, "a").acquire()).await.expect("acquired");
+        assert!(new.is_held() && !old.is_held());
+        assert!(new.token() > old.token());
+        assert_eq!(listing(&context.mutex(&client, "a")).await.len(), 1, "the old node is given back");
+        in_time(new.release().await.expect("released"));
+    }
+
+    "LEASE-EXPIRY" adapted =>
+    /// what hangs on a dead client's lease is gone within TTL and the stated bound
+    async fn lease_expiry_frees_what_a_dead_client_held(context) {
+        let (dead, other) = (context.mortal().await, context.client().await);
+        let guard = acquire(&context.mutex(&dead, "a")).await;
+        let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
+        let bound = context.recovery(&dead);
+        dead.coordinator.crash().await;
+        let next = within(bound, "the next admission", waiter.outcome()).await.expect("admitted");
+        assert!(!guard.is_held(), "the dead client's hold is over by the clock");
+        in_time(next.release().await.expect("released"));
+    }
+
+    "LEASE-RENEWAL" adapted =>
+    /// when the task that renews dies, the lease is lost at its deadline: silence is never life
+    async fn lease_renewal_death_is_a_loss(context) {
+        let client = context.mortal().await;
+        let guard = acquire(&context.mutex(&client, "a")).await;
+        assert_eq!(client.link.kill_renewal(), context.can(Fault::KillRenewal), "the testbed says what it can");
+        if !context.can(Fault::KillRenewal) {
+            // Here all of the client's tasks die, as with the runtime that they ran on.
+            client.coordinator.crash().await;
+        }
+        let lost = within(context.recovery(&client), "the loss", guard.lost()).await;
+        assert_eq!(lost.reason(), LostReason::Expired);
+        assert!(!guard.is_held());
+        let other = context.client().await;
+        let next = within(context.recovery(&client), "acquire", context.mutex(&other, "a").acquire()).await.expect("acquired");
+        in_time(next.release().await.expect("released"));
+        let empty = || async { listing(&context.mutex(&other, "a")).await.is_empty() };
+        until("the queue is empty", empty).await;
+    }
+}

@@ -1,0 +1,106 @@
+//! NODE-: nodes as others remove them, plant beside them and list them.
+
+use latchwork_core::contracts::Page;
+use latchwork_core::{Hold, LostReason, Release};
+
+use crate::actions::{acquire, in_time, listing, queue_up, try_acquire};
+use crate::bounds::{LONG_TTL, NOISE};
+use crate::case::cases;
+use crate::context::Context;
+use crate::testbed::Fault;
+use crate::waits::{is_live, within};
+
+cases! {
+    "NODE-GONE" adapted =>
+    /// a holder whose node is removed from outside hears `Revoked` within one TTL, and its lease
+    /// may live on
+    async fn node_gone_a_holder_hears_it(context) {
+        let (client, other) = (context.mortal().await, context.client().await);
+        let guard = acquire(&context.mutex(&client, "a")).await;
+        let second = acquire(&context.mutex(&client, "b")).await;
+        remove(context, "a", guard.token().sequence()).await;
+        let lost = within(client.ttl() + NOISE, "the loss", guard.lost()).await;
+        assert_eq!(lost.reason(), LostReason::Revoked);
+        assert_eq!(guard.check().expect_err("lost").lost_reason(), Some(LostReason::Revoked));
+        assert!(second.is_held(), "only that hold is lost");
+        is_live(&client.coordinator).await;
+        in_time(acquire(&context.mutex(&other, "a")).await.release().await.expect("released"));
+        in_time(second.release().await.expect("released"));
+    }
+
+    "NODE-GONE" adapted =>
+    /// a waiter whose node is removed from outside hears `Revoked` within one TTL
+    async fn node_gone_a_waiter_hears_it(context) {
+        let (holder, client) = (context.client().await, context.mortal().await);
+        let guard = acquire(&context.mutex(&holder, "a")).await;
+        let waiter = queue_up(&context.mutex(&client, "a"), 2).await;
+        let node = listing(&context.mutex(&holder, "a")).await[1].sequence;
+        remove(context, "a", node).await;
+        let error = within(client.ttl() + NOISE, "the loss", waiter.outcome()).await.expect_err("revoked");
+        assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+        in_time(guard.release().await.expect("released"));
+    }
+
+    "NODE-GONE" adapted =>
+    /// a removal is reported at once where that is promised, and within one TTL elsewhere
+    async fn node_gone_is_reported_as_promptly_as_promised(context) {
+        let client = context.client().await;
+        let guard = acquire(&context.mutex(&client, "a")).await;
+        let bound = match client.coordinator.capabilities().prompt_revocation {
+            // Before the first renewal could have shown it.
+            true => NOISE,
+            false => client.ttl() + NOISE,
+        };
+        remove(context, "a", guard.token().sequence()).await;
+        let lost = within(bound, "the loss", guard.lost()).await;
+        assert_eq!(lost.reason(), LostReason::Revoked);
+        assert_eq!(guard.release().await.expect("answered"), Release::AlreadyLost(LostReason::Revoked));
+    }
+
+    "NODE-FOREIGN" adapted =>
+    /// an entry under the queue that is no node of ours does no harm
+    async fn node_foreign_entries_do_no_harm(context) {
+        let (client, other) = (context.client().await, context.client().await);
+        let queue = context.queue("a");
+        let guard = acquire(&context.mutex(&client, "a")).await;
+        let planted = context.fixture.plant(&queue).await;
+        assert_eq!(planted.is_ok(), context.can(Fault::Plant), "the testbed says what it can: {planted:?}");
+        if planted.is_err() {
+            context.leave_out("no strangers");
+        }
+        let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
+        in_time(guard.release().await.expect("released"));
+        let next = waiter.guard().await;
+        assert!(try_acquire(&context.mutex(&client, "a")).await.is_none());
+        in_time(next.release().await.expect("released"));
+    }
+
+    "NODE-LIST" adapted =>
+    /// holders and waiters are listed in order with label, rule and sequence, page by page
+    async fn node_list_in_order_and_paged(context) {
+        let mut config = context.config(LONG_TTL);
+        config.label = Some("an-owner".to_owned());
+        let (client, other) = (context.client_with(&config).await, context.client().await);
+        let guard = acquire(&context.mutex(&client, "a")).await;
+        let first = queue_up(&context.mutex(&other, "a"), 2).await;
+        let second = queue_up(&context.mutex(&other, "a"), 3).await;
+        let all = listing(&context.mutex(&other, "a")).await;
+        assert_eq!(all.iter().map(|entry| entry.admitted).collect::<Vec<_>>(), [true, false, false]);
+        assert!(all.is_sorted_by(|a, b| a.sequence < b.sequence), "{all:?}");
+        assert_eq!(all[0].sequence, guard.token().sequence());
+        assert_eq!((all[0].label.as_str(), all[0].claim), ("an-owner", context.adapter.claim()));
+        assert_eq!(all[1].label, other.coordinator.label());
+        let queue = context.queue("a");
+        let page = Page { after: all[0].sequence, most: 1 };
+        let page = other.coordinator.backend().list(&queue, page).await.expect("listed");
+        assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [all[1].sequence]);
+        drop((first, second));
+        in_time(guard.release().await.expect("released"));
+    }
+}
+
+async fn remove(context: &Context, key: &str, sequence: u64) {
+    let queue = context.queue(key);
+    assert!(context.can(Fault::Remove), "every backend has an outside");
+    context.fixture.remove(&queue, sequence).await.expect("removed");
+}

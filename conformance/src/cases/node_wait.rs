@@ -1,0 +1,137 @@
+//! NODE-: how a waiter learns of its turn.
+
+use std::time::Duration;
+
+use latchwork_core::Hold;
+
+use super::node::counts;
+use crate::actions::{acquire, in_time, listing, queue_up};
+use crate::bounds::{NOISE, QUIET_TTL};
+use crate::case::cases;
+use crate::testbed::Fault;
+use crate::waits::{until, within};
+
+cases! {
+    "NODE-WAIT" adapted =>
+    /// a hand-off comes by an event: well before the waiter would look again by itself
+    async fn node_wait_a_handoff_is_an_event(context) {
+        let config = context.config(QUIET_TTL);
+        let (holder, waiting) = (context.client_with(&config).await, context.client_with(&config).await);
+        for _ in 0..3 {
+            let guard = acquire(&context.mutex(&holder, "a")).await;
+            let waiter = queue_up(&context.mutex(&waiting, "a"), 2).await;
+            in_time(guard.release().await.expect("released"));
+            let next = within(QUIET_TTL / 10, "the hand-off", waiter.outcome()).await.expect("admitted");
+            in_time(next.release().await.expect("released"));
+        }
+    }
+
+    "NODE-WAIT" alone adapted =>
+    /// what a departure costs does not grow with the number of waiters
+    async fn node_wait_a_departure_costs_the_same_behind_few_and_many(context) {
+        if !counts(context).await {
+            return;
+        }
+        let config = context.config(QUIET_TTL);
+        let (one, other) = (context.client_with(&config).await, context.client_with(&config).await);
+        let departures = 4;
+        let mut costs = Vec::new();
+        for (key, waiters) in [("few", 5), ("many", 30)] {
+            let guard = acquire(&context.mutex(&one, key)).await;
+            let mut queue = Vec::new();
+            for place in 0..waiters {
+                queue.push(queue_up(&context.mutex(if place % 2 == 0 { &other } else { &one }, key), place + 2).await);
+            }
+            let mut queue = queue.into_iter();
+            let before = context.fixture.requests().await.expect("counted");
+            in_time(guard.release().await.expect("released"));
+            for waiter in queue.by_ref().take(departures - 1) {
+                in_time(waiter.guard().await.release().await.expect("released"));
+            }
+            let last = queue.next().expect("more waiters than departures").guard().await;
+            costs.push(context.fixture.requests().await.expect("counted") - before);
+            drop(queue);
+            in_time(last.release().await.expect("released"));
+        }
+        // A herd of 25 more at each departure would cost a hundred more; renewals and pings at this
+        // TTL a handful.
+        let [few, many] = costs[..] else { unreachable!("two queues") };
+        let most = few + 6 * departures as u64;
+        assert!(many <= most, "{departures} departures cost {few} requests with 5 waiters and {many} with 30");
+        assert!(few >= departures as u64, "{few} requests: they are not counted");
+    }
+
+    "NODE-WAIT" adapted =>
+    /// a departure admits the next and nobody else, and a waiter in mid-queue that leaves admits
+    /// nobody
+    async fn node_wait_a_departure_admits_the_next_alone(context) {
+        let (holder, one, two, three) =
+            (context.client().await, context.client().await, context.client().await, context.client().await);
+        let guard = acquire(&context.mutex(&holder, "a")).await;
+        let first = queue_up(&context.mutex(&one, "a"), 2).await;
+        let second = queue_up(&context.mutex(&two, "a"), 3).await;
+        let third = queue_up(&context.mutex(&three, "a"), 4).await;
+        drop(second);
+        until("the cancelled one is gone", || async { listing(&context.mutex(&holder, "a")).await.len() == 3 }).await;
+        assert!(!first.is_finished() && !third.is_finished(), "admitted beside the holder");
+        in_time(guard.release().await.expect("released"));
+        let guard = first.guard().await;
+        assert!(!third.is_finished(), "admitted beside the holder");
+        in_time(guard.release().await.expect("released"));
+        in_time(third.guard().await.release().await.expect("released"));
+    }
+
+    "NODE-NO-LOST-WAKE" adapted =>
+    /// a waiter that was cut off while its turn came learns of it, within its re-check
+    async fn node_no_lost_wake(context) {
+        let (holder, waiting) = (context.client().await, context.client().await);
+        let guard = acquire(&context.mutex(&holder, "a")).await;
+        let waiter = queue_up(&context.mutex(&waiting, "a"), 2).await;
+        waiting.link.cut();
+        in_time(guard.release().await.expect("released"));
+        let turn = || async { listing(&context.mutex(&holder, "a")).await.first().is_some_and(|entry| entry.admitted) };
+        until("its turn has come", turn).await;
+        // So long that the message was sent, and lost with the connection.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert!(!waiter.is_finished(), "admitted without a word from the server");
+        waiting.link.heal();
+        let guard = within(waiting.ttl() + NOISE, "the admission", waiter.outcome()).await.expect("admitted");
+        in_time(guard.release().await.expect("released"));
+    }
+
+    "NODE-NO-LOST-WAKE" adapted =>
+    /// a wake-up that the server drops delays the waiter until its re-check, not for ever
+    async fn node_no_lost_wake_when_it_is_dropped(context) {
+        let (holder, waiting) = (context.client().await, context.client().await);
+        let guard = acquire(&context.mutex(&holder, "a")).await;
+        let waiter = queue_up(&context.mutex(&waiting, "a"), 2).await;
+        let sequence = listing(&context.mutex(&holder, "a")).await[1].sequence;
+        let dropped = waiting.link.drop_wake(&context.queue("a"), sequence);
+        assert_eq!(dropped, context.can(Fault::DropWake), "the testbed says what it can");
+        if !dropped {
+            context.leave_out("not dropped");
+        }
+        in_time(guard.release().await.expect("released"));
+        let asked = tokio::time::Instant::now();
+        let next = within(waiting.ttl() + NOISE, "the admission", waiter.outcome()).await.expect("admitted");
+        if dropped && context.testbed.is_paused() {
+            assert!(asked.elapsed() > Duration::ZERO, "nothing was dropped");
+        }
+        in_time(next.release().await.expect("released"));
+    }
+
+    "NODE-DEATH" adapted =>
+    /// a dead waiter in mid-queue stands in nobody's way longer than its lease
+    async fn node_death_in_mid_queue(context) {
+        let (holder, dead, last) = (context.client().await, context.mortal().await, context.client().await);
+        let guard = acquire(&context.mutex(&holder, "a")).await;
+        let doomed = queue_up(&context.mutex(&dead, "a"), 2).await;
+        let waiter = queue_up(&context.mutex(&last, "a"), 3).await;
+        let bound = context.recovery(&dead);
+        dead.coordinator.crash().await;
+        in_time(guard.release().await.expect("released"));
+        let next = within(bound, "the admission", waiter.outcome()).await.expect("admitted");
+        in_time(next.release().await.expect("released"));
+        drop(doomed);
+    }
+}

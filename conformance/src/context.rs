@@ -1,0 +1,164 @@
+//! What a case is given: a fixture, clients of it, and what stands for a mutex.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use latchwork_core::contracts::{Join, Joined};
+use latchwork_core::{Address, Config, Kind};
+use tokio::time::Instant;
+
+use crate::actions::join_of;
+use crate::adapter::Adapter;
+use crate::bounds::{CLEAN_UP, LONG_TTL, NOISE, PATIENCE, QUIET_TTL, SHORT_TTL};
+use crate::exclusive::Lock;
+use crate::played::Played;
+use crate::taken::Taken;
+use crate::testbed::{Client, Fault, Fixture, Testbed};
+use crate::waits::{soon, within};
+
+/// The environment variable that repeats the random choices of a run that printed it.
+pub(crate) const SEED: &str = "LATCHWORK_SEED";
+
+/// Where a case plays: its fixture, and the testbed behind it.
+pub struct Context {
+    /// The testbed.
+    pub(crate) testbed: &'static dyn Testbed,
+    /// The case's own fixture.
+    pub(crate) fixture: Box<dyn Fixture>,
+    /// What the case takes for a mutex.
+    pub(crate) adapter: Adapter,
+    // What is to be held beside it by a client of its own.
+    taken: Option<Arc<Taken>>,
+    // Why the case is not played.
+    left_out: OnceLock<&'static str>,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("testbed", &self.testbed.name())
+            .field("adapter", &self.adapter)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// Opens a context on a testbed.
+    ///
+    /// # Errors
+    /// When the testbed has no fixture to give.
+    pub async fn open(testbed: &'static dyn Testbed, adapter: Adapter) -> latchwork_core::Result<Self> {
+        let fixture = testbed.fixture().await?;
+        let taken = match adapter {
+            Adapter::SemaphoreOfFive => {
+                let mut config = fixture.config();
+                config.ttl = QUIET_TTL;
+                Some(Arc::new(Taken::by(fixture.client(&config).await?.coordinator)))
+            }
+            _ => None,
+        };
+        Ok(Self { testbed, fixture, adapter, taken, left_out: OnceLock::new() })
+    }
+
+    /// Says that the fixture has not what the case needs.
+    pub(crate) fn leave_out(&self, why: &'static str) {
+        self.left_out.get_or_init(|| why);
+    }
+
+    /// Whether the case was played.
+    pub(crate) fn played(&self) -> Played {
+        self.left_out.get().map_or(Played::Whole, |why| Played::LeftOut(why))
+    }
+
+    /// What this case is played with, as a mutex.
+    pub(crate) fn mutex(&self, client: &Client, key: &str) -> Lock {
+        self.adapter.lock(&client.coordinator, key, self.taken.clone()).expect("a good key")
+    }
+
+    /// The queue of that mutex.
+    pub(crate) fn queue(&self, key: &str) -> Address {
+        self.queue_of(self.adapter.kind(), key)
+    }
+
+    /// The queue of a kind, under the fixture's namespace.
+    pub(crate) fn queue_of(&self, kind: Kind, key: &str) -> Address {
+        Address::new(&self.fixture.config().namespace, kind, key).expect("a good key")
+    }
+
+    /// Takes what is to be held of that mutex by another, before anything below or beside the
+    /// suite's handles touches it.
+    pub(crate) async fn take_others(&self, key: &str) {
+        if let Some(taken) = &self.taken {
+            soon("the other permits are taken", taken.take(key)).await.expect("taken");
+        }
+    }
+
+    /// Joins the queue of that mutex below the recipes.
+    pub(crate) async fn join_mutex(&self, client: &Client, key: &str) -> Joined {
+        self.take_others(key).await;
+        let join = Join { limit: self.adapter.limit(), ..join_of(&self.queue(key), self.adapter.claim()) };
+        soon("join", client.coordinator.backend().join(&join)).await.expect("joined")
+    }
+
+    /// The end of a case: the context's own client gives back what it held.
+    pub(crate) async fn end(&self) {
+        if let Some(taken) = &self.taken {
+            soon("the other permits are given back", taken.give_back()).await.expect("given back");
+        }
+    }
+
+    pub(crate) fn config(&self, ttl: Duration) -> Config {
+        let mut config = self.fixture.config();
+        config.ttl = ttl;
+        config
+    }
+
+    /// A client with a TTL for cases that are not about loss.
+    pub(crate) async fn client(&self) -> Client {
+        self.client_with(&self.config(LONG_TTL)).await
+    }
+
+    /// A client with a short TTL.
+    pub(crate) async fn mortal(&self) -> Client {
+        self.client_with(&self.config(SHORT_TTL)).await
+    }
+
+    pub(crate) async fn client_with(&self, config: &Config) -> Client {
+        within(PATIENCE, "connect", self.fixture.client(config)).await.expect("a client connects")
+    }
+
+    /// What the random choices of a case begin with; it says so.
+    pub(crate) fn seed(&self) -> u64 {
+        let seed = match std::env::var(SEED) {
+            Ok(seed) => seed.parse().unwrap_or_else(|_| panic!("{SEED} is a number, not {seed:?}")),
+            Err(_) => rand::random(),
+        };
+        eprintln!("{}: {SEED}={seed}", self.testbed.name());
+        seed
+    }
+
+    /// Answers whether the fixture can lay a fault. Where it cannot, checks that it refuses.
+    pub(crate) fn can(&self, fault: Fault) -> bool {
+        self.fixture.can(fault)
+    }
+
+    /// The longest that a dead client's node may stand in the way, from its last contact.
+    pub(crate) fn recovery(&self, client: &Client) -> Duration {
+        client.ttl() + self.fixture.expiry_bound() + NOISE
+    }
+
+    /// The end of a case: nothing may be left on the server.
+    pub async fn assert_nothing_left(&self) {
+        let deadline = Instant::now() + CLEAN_UP;
+        loop {
+            let contents = self.fixture.contents().await.expect("the server can be read");
+            if contents.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < deadline, "left behind on the server: {contents:#?}");
+            // What was dropped goes in the background, and the server has no event for it.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Who held what, and when: each process reports it of itself, on a clock that they share. The
+//! verdict comes afterwards, with nothing but arithmetic: neither the library nor what it is shared
+//! with has a say.
+
+use latchwork_core::Token;
+use latchwork_core::decide::Claim;
+use serde::{Deserialize, Serialize};
+
+/// A time for which something was certainly held: the clock is read after the admission and before
+/// the release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldRecord {
+    /// Which of the keys of its soak.
+    #[serde(default)]
+    pub key: usize,
+    /// As what.
+    pub claim: Claim,
+    /// The token, where the holder's library has tokens.
+    #[serde(default)]
+    pub token: Option<Token>,
+    /// From this instant of [`monotonic`].
+    pub from: u64,
+    /// To this one.
+    pub to: u64,
+}
+
+/// Nanoseconds on the clock that all processes of a machine share: Linux' `CLOCK_MONOTONIC`, which
+/// is Java's `System.nanoTime`.
+pub fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).expect("it counts up from the machine's start")
+}
+
+/// Judges that nobody was beside a writer, and that readers and permits together never had more
+/// than `limit`.
+///
+/// # Errors
+/// The holders that were inside at once, and when.
+pub fn none_overlap(records: &[HoldRecord], limit: u32) -> Result<(), String> {
+    let mut entries: Vec<_> = records.iter().collect();
+    // On a paused clock one may come and go in an instant, before the next.
+    entries.sort_unstable_by_key(|record| (record.from, record.to));
+    let mut inside: Vec<&HoldRecord> = Vec::new();
+    for entry in entries {
+        // A holder that leaves at the instant at which another comes made room for it.
+        inside.retain(|other| other.to > entry.from);
+        inside.push(entry);
+        let alone = inside.iter().any(|record| record.claim == Claim::Exclusive);
+        let weight: u64 = inside.iter().map(|record| weight(record.claim)).sum();
+        if (alone && inside.len() > 1) || weight > u64::from(limit) {
+            return Err(format!("inside at once, of {limit}: {inside:#?}"));
+        }
+    }
+    Ok(())
+}
+
+fn weight(claim: Claim) -> u64 {
+    match claim {
+        Claim::Permits(weight) => u64::from(weight),
+        Claim::Exclusive | Claim::Shared => 0,
+    }
+}
+
+/// Judges that the order of tokens is the order of holding: nobody held before a writer with a
+/// lower token had left, no writer before anybody with a lower token had, and no token was given to
+/// two writers.
+///
+/// # Errors
+/// The two that are out of order.
+pub fn in_order_of_tokens(records: &[HoldRecord]) -> Result<(), String> {
+    let mut records: Vec<_> = records.iter().collect();
+    records.sort_by_key(|record| (record.token, record.from));
+    let (mut last_writer, mut last): (Option<&HoldRecord>, Option<&HoldRecord>) = (None, None);
+    for record in records {
+        let writes = record.claim == Claim::Exclusive;
+        let before = if writes { last } else { last_writer };
+        if let Some(before) = before.filter(|before| before.to > record.from) {
+            return Err(format!("out of order: {before:#?} and {record:#?}"));
+        }
+        if writes && last_writer.is_some_and(|before| before.token == record.token) {
+            return Err(format!("given twice: {:?}", record.token));
+        }
+        let later = |one: Option<&HoldRecord>| one.is_none_or(|one| one.to < record.to);
+        if writes && later(last_writer) {
+            last_writer = Some(record);
+        }
+        if later(last) {
+            last = Some(record);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use latchwork_core::decide::Claim::{Exclusive, Permits, Shared};
+
+    use super::*;
+
+    fn record(claim: Claim, token: u64, from: u64, to: u64) -> HoldRecord {
+        HoldRecord { key: 0, claim, token: Some(Token::new(0, token).unwrap()), from, to }
+    }
+
+    #[test]
+    fn an_overlap_is_found_whatever_the_order_of_the_log() {
+        let apart = [
+            record(Exclusive, 1, 0, 10),
+            record(Shared, 2, 10, 20),
+            record(Shared, 3, 12, 30),
+            record(Exclusive, 4, 30, 31),
+        ];
+        for (claims, overlap) in [
+            ((Shared, 5, 25, 29), false),
+            ((Shared, 5, 9, 11), true),
+            ((Shared, 5, 29, 31), true),
+            ((Exclusive, 5, 29, 30), true),
+            ((Exclusive, 5, 13, 14), true),
+            ((Exclusive, 5, 31, 32), false),
+        ] {
+            let (claim, token, from, to) = claims;
+            let mut log = apart.to_vec();
+            log.push(record(claim, token, from, to));
+            for _ in 0..log.len() {
+                log.rotate_left(1);
+                assert_eq!(none_overlap(&log, 1).is_err(), overlap, "{claims:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn permits_are_added_up() {
+        let full = [record(Permits(2), 1, 0, 10), record(Permits(3), 2, 5, 15)];
+        assert_eq!(none_overlap(&full, 5), Ok(()));
+        assert!(none_overlap(&full, 4).is_err());
+        let after_one_left = [full[0], full[1], record(Permits(2), 3, 10, 12)];
+        assert_eq!(none_overlap(&after_one_left, 5), Ok(()));
+        assert!(none_overlap(&[full[0], full[1], record(Permits(1), 3, 9, 12)], 5).is_err());
+    }
+
+    #[test]
+    fn tokens_that_are_not_the_order_of_holding_are_found() {
+        let good = [
+            record(Exclusive, 1, 0, 10),
+            record(Shared, 3, 11, 30),
+            record(Shared, 2, 15, 20),
+            record(Exclusive, 4, 30, 31),
+        ];
+        assert_eq!(in_order_of_tokens(&good), Ok(()));
+        // A writer that reads on keeps its token; a reader behind it may come in at once.
+        let downgraded = [good[0], record(Shared, 1, 12, 20), good[1], record(Exclusive, 4, 30, 31)];
+        assert_eq!(in_order_of_tokens(&downgraded), Ok(()));
+        assert!(
+            in_order_of_tokens(&[good[0], record(Shared, 1, 12, 20), record(Exclusive, 4, 19, 31)]).is_err()
+        );
+        for bad in [
+            // A writer before a reader that came first, a reader before a writer that did, two
+            // writers turned round, one token twice.
+            [good[0], record(Exclusive, 2, 11, 12), record(Shared, 1, 13, 14)],
+            [good[0], record(Exclusive, 2, 20, 30), record(Shared, 3, 11, 12)],
+            [good[0], record(Exclusive, 3, 11, 12), record(Exclusive, 2, 13, 14)],
+            [good[0], record(Exclusive, 2, 11, 12), record(Exclusive, 2, 13, 14)],
+        ] {
+            assert!(in_order_of_tokens(&bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Memory, under tokio's paused clock.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::Backend;
+use latchwork_core::memory::{self, Memory};
+use latchwork_core::{
+    Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Eviction, Result,
+};
+
+use crate::testbed::{Armed, Client, Fault, Fixture, Link, Testbed};
+use latchwork_servers::proxy::EventLost;
+
+/// What is done to a backend before the suite sees it: for deliberately broken ones.
+pub type Wrap = Arc<dyn Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync>;
+
+/// The memory backend, each case with a store of its own.
+pub struct MemoryTestbed {
+    name: &'static str,
+    wrap: Wrap,
+}
+
+impl MemoryTestbed {
+    /// The backend as it is.
+    pub fn new() -> Self {
+        Self { name: "memory", wrap: Arc::new(|backend| backend) }
+    }
+
+    /// A backend with something broken: a control that the case for it fails.
+    pub fn broken(
+        name: &'static str,
+        wrap: impl Fn(Arc<dyn Backend>) -> Arc<dyn Backend> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name, wrap: Arc::new(wrap) }
+    }
+}
+
+impl fmt::Debug for MemoryTestbed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryTestbed").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Default for MemoryTestbed {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Testbed for MemoryTestbed {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn is_paused(&self) -> bool {
+        true
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            lease_per_node: false,
+            clean_try: true,
+            prompt_revocation: true,
+            minimum_outlives_close: false,
+            survives_failover: false,
+            exact_addresses: true,
+            eviction: Eviction::Never,
+        }
+    }
+
+    async fn fixture(&self) -> Result<Box<dyn Fixture>> {
+        Ok(Box::new(MemoryFixture {
+            store: Memory::new(Clock::tokio()),
+            wrap: Arc::clone(&self.wrap),
+            links: Mutex::default(),
+        }))
+    }
+
+    fn connectors(&self) -> Vec<Arc<dyn Connector>> {
+        vec![memory::connector()]
+    }
+}
+
+struct MemoryFixture {
+    store: Memory,
+    wrap: Wrap,
+    // Of all clients: a store counts no requests, its links do.
+    links: Mutex<Vec<memory::Link>>,
+}
+
+#[async_trait]
+impl Fixture for MemoryFixture {
+    fn can(&self, fault: Fault) -> bool {
+        !matches!(fault, Fault::Plant | Fault::Processes | Fault::Narrow)
+    }
+
+    fn config(&self) -> Config {
+        Config::new("memory")
+    }
+
+    async fn client(&self, config: &Config) -> Result<Client> {
+        let (backend, link) = self.store.client(config)?;
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).push(link.clone());
+        let coordinator = Coordinator::new((self.wrap)(backend), config);
+        Ok(Client { coordinator, link: Arc::new(MemoryLink(link)) })
+    }
+
+    async fn contents(&self) -> Result<Vec<String>> {
+        Ok(self.store.contents())
+    }
+
+    async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
+        match self.store.remove(queue, sequence) {
+            true => Ok(()),
+            false => Err(Error::invalid("sequence", "no such node")),
+        }
+    }
+
+    async fn plant(&self, _queue: &Address) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported { capability: "plant" }, "a store holds nothing but nodes"))
+    }
+
+    async fn requests(&self) -> Result<u64> {
+        Ok(self.links.lock().unwrap_or_else(PoisonError::into_inner).iter().map(memory::Link::requests).sum())
+    }
+
+    fn expiry_bound(&self) -> Duration {
+        // Expiry is computed on access and in the waiters' timers: at once.
+        Duration::ZERO
+    }
+
+    fn exact_name(&self) -> String {
+        "/exact/name".to_owned()
+    }
+
+    fn process_config(&self) -> Option<Config> {
+        None
+    }
+}
+
+struct MemoryLink(memory::Link);
+
+struct Dropped(memory::Link);
+struct Parked(memory::Link);
+
+#[async_trait]
+impl Link for MemoryLink {
+    fn cut(&self) {
+        self.0.cut();
+    }
+
+    fn heal(&self) {
+        self.0.heal();
+    }
+
+    fn drop_reply(&self, _key: &str) -> Box<dyn Armed> {
+        self.0.drop_next_reply();
+        Box::new(Dropped(self.0.clone()))
+    }
+
+    fn park(&self, _key: &str) -> Box<dyn Armed> {
+        self.0.park_next_request();
+        Box::new(Parked(self.0.clone()))
+    }
+
+    fn delay(&self, delay: Duration) {
+        self.0.delay(delay);
+    }
+
+    fn drop_wake(&self, queue: &Address, sequence: u64) -> bool {
+        self.0.drop_next_wake(queue, sequence)
+    }
+
+    fn kill_renewal(&self) -> bool {
+        self.0.stop_renewal();
+        true
+    }
+}
+
+#[async_trait]
+impl Armed for Dropped {
+    async fn caught(&mut self) -> std::result::Result<(), EventLost> {
+        self.0.reply_dropped().await;
+        Ok(())
+    }
+
+    async fn deliver(self: Box<Self>) {}
+}
+
+#[async_trait]
+impl Armed for Parked {
+    async fn caught(&mut self) -> std::result::Result<(), EventLost> {
+        self.0.parked().await;
+        Ok(())
+    }
+
+    async fn deliver(self: Box<Self>) {
+        assert!(self.0.deliver_parked(), "a request was caught");
+    }
+}

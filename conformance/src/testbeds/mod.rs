@@ -1,0 +1,21 @@
+//! The testbeds of the four backends.
+
+#[cfg(feature = "etcd")]
+mod etcd;
+mod memory;
+mod proxied;
+mod proxy_link;
+#[cfg(feature = "redis")]
+mod redis;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
+
+#[cfg(feature = "etcd")]
+pub use etcd::etcd_testbed;
+#[cfg(feature = "redis")]
+pub use redis::redis_testbed;
+#[cfg(feature = "zookeeper")]
+pub use zookeeper::{zookeeper_ensemble_testbed, zookeeper_testbed};
+
+pub use memory::{MemoryTestbed, Wrap};
+pub use proxied::{Admin, OpenAdmin, ServerTestbed};

@@ -1,0 +1,220 @@
+//! A real server, or several of one ensemble, each behind one fault proxy per client.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use latchwork_core::{Address, Capabilities, Config, Connector, Error, ErrorKind, Result, connect};
+
+use super::proxy_link::ProxyLink;
+use crate::testbed::{Client, Fault, Fixture, Testbed};
+use latchwork_servers::proxy::Proxy;
+
+/// An operator's hands on a server, past the library: written with the client crate or the server's
+/// own tools.
+#[async_trait]
+pub trait Admin: fmt::Debug + Send + Sync {
+    /// Everything under `namespace` (as it is coded on the server) and under the exact `names` that
+    /// must not stay: nodes of holders and waiters, member nodes. What a documented call stores, or
+    /// goes by itself, is left out.
+    async fn contents(&self, namespace: &str, names: &[String]) -> Result<Vec<String>>;
+
+    /// Removes the node at `sequence`.
+    async fn remove(&self, queue: &Address, sequence: u64) -> Result<()>;
+
+    /// Puts an entry under the queue that is no node of ours and must do no harm.
+    async fn plant(&self, queue: &Address) -> Result<()>;
+
+    /// How many requests the server got, those of this call not counted.
+    async fn requests(&self) -> Result<u64>;
+}
+
+/// Opens an [`Admin`] of the server at this address (of several: with commas between them), on the
+/// runtime of the case.
+pub type OpenAdmin = fn(addr: String) -> futures_util::future::BoxFuture<'static, Result<Box<dyn Admin>>>;
+
+/// A backend on a real server.
+#[derive(Clone, Debug)]
+pub struct ServerTestbed {
+    /// The backend's name.
+    pub name: &'static str,
+    /// Its connector.
+    pub connector: Arc<dyn Connector>,
+    /// What it is expected to promise.
+    pub capabilities: Capabilities,
+    /// `host:port` of each of its servers.
+    pub hosts: Vec<String>,
+    /// The configuration of a client, hosts apart.
+    pub config: Config,
+    /// LEASE-EXPIRY's bound beyond the TTL.
+    pub expiry_bound: Duration,
+    /// An operator's hands.
+    pub admin: OpenAdmin,
+    /// What a name for `Address::exact` begins with.
+    pub exact_prefix: &'static str,
+    // What must live as long as the run: its servers.
+    kept: Arc<tokio::sync::Mutex<Option<Box<dyn fmt::Debug + Send + Sync>>>>,
+}
+
+impl ServerTestbed {
+    /// A testbed on these `hosts`, which are one for their clients, behind a `url` of the kind that
+    /// `connector` connects to.
+    ///
+    /// # Errors
+    /// `InvalidArgument` when the URL is none of ours, or has a login, or a path other than Redis'
+    /// database 0.
+    pub fn new(
+        url: &str,
+        hosts: Vec<String>,
+        connector: Arc<dyn Connector>,
+        capabilities: Capabilities,
+        expiry_bound: Duration,
+        exact_prefix: &'static str,
+        admin: OpenAdmin,
+    ) -> Result<Self> {
+        let config = Config::from_url(url)?;
+        if config.user.is_some() || config.password.is_some() || !["", "0"].contains(&config.path.as_str()) {
+            return Err(Error::invalid(
+                "url",
+                "the suite looks at the server by itself: it needs one without a login and a path",
+            ));
+        }
+        Ok(Self {
+            name: connector.name(),
+            connector,
+            capabilities,
+            hosts,
+            config,
+            expiry_bound,
+            admin,
+            exact_prefix,
+            kept: Arc::default(),
+        })
+    }
+
+    async fn open_admin(&self) -> Result<Box<dyn Admin>> {
+        (self.admin)(self.hosts.join(",")).await
+    }
+
+    /// With its servers, which end with it.
+    pub fn keeping(self, servers: impl fmt::Debug + Send + Sync + 'static) -> Self {
+        Self { kept: Arc::new(tokio::sync::Mutex::new(Some(Box::new(servers)))), ..self }
+    }
+}
+
+#[async_trait]
+impl Testbed for ServerTestbed {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    async fn fixture(&self) -> Result<Box<dyn Fixture>> {
+        let mut testbed = self.clone();
+        let random = latchwork_core::contracts::NodeId::random().to_string();
+        testbed.config.namespace = format!("t{}", &random[..12]);
+        Ok(Box::new(ServerFixture {
+            admin: self.open_admin().await?,
+            testbed,
+            last_name: AtomicU64::new(0),
+            proxies: Mutex::default(),
+        }))
+    }
+
+    async fn close(&self) {
+        // A container is removed on the runtime that it was made on.
+        drop(self.kept.lock().await.take());
+    }
+
+    fn connectors(&self) -> Vec<Arc<dyn Connector>> {
+        vec![Arc::clone(&self.connector)]
+    }
+}
+
+struct ServerFixture {
+    /// In a namespace of its own.
+    testbed: ServerTestbed,
+    admin: Box<dyn Admin>,
+    last_name: AtomicU64,
+    // They outlive the clients, whose last words are said after a case has dropped them.
+    proxies: Mutex<Vec<Arc<Proxy>>>,
+}
+
+impl ServerFixture {
+    fn exact(&self, number: u64) -> String {
+        format!("{}{}-{number}", self.testbed.exact_prefix, self.testbed.config.namespace)
+    }
+}
+
+#[async_trait]
+impl Fixture for ServerFixture {
+    fn can(&self, fault: Fault) -> bool {
+        // The task that renews cannot be killed alone, from outside; and a proxy that reads no
+        // protocol can lose a message only with its connection.
+        !matches!(fault, Fault::KillRenewal | Fault::DropWake)
+    }
+
+    fn config(&self) -> Config {
+        self.testbed.config.clone()
+    }
+
+    async fn client(&self, config: &Config) -> Result<Client> {
+        let no_port = |error| Error::new(ErrorKind::Unavailable, "no port for a proxy").because(error);
+        let proxies: Vec<_> = try_join_all(self.testbed.hosts.iter().map(Proxy::start))
+            .await
+            .map_err(no_port)?
+            .into_iter()
+            .map(Arc::new)
+            .collect();
+        let mut config = config.clone();
+        config.hosts = proxies.iter().map(|proxy| proxy.addr().to_string()).collect();
+        let coordinator = connect(&[Arc::clone(&self.testbed.connector)], &config).await?;
+        self.proxies.lock().unwrap_or_else(PoisonError::into_inner).extend(proxies.iter().cloned());
+        Ok(Client { coordinator, link: Arc::new(ProxyLink(proxies)) })
+    }
+
+    async fn contents(&self) -> Result<Vec<String>> {
+        let names: Vec<_> =
+            (1..=self.last_name.load(Ordering::Acquire)).map(|number| self.exact(number)).collect();
+        let namespace = &self.testbed.config.namespace;
+        match self.admin.contents(namespace, &names).await {
+            // A server that was started again has hung up on the operator too.
+            Err(error) if error.is_retryable() => {
+                self.testbed.open_admin().await?.contents(namespace, &names).await
+            }
+            contents => contents,
+        }
+    }
+
+    async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
+        self.admin.remove(queue, sequence).await
+    }
+
+    async fn plant(&self, queue: &Address) -> Result<()> {
+        self.admin.plant(queue).await
+    }
+
+    async fn requests(&self) -> Result<u64> {
+        self.admin.requests().await
+    }
+
+    fn expiry_bound(&self) -> Duration {
+        self.testbed.expiry_bound
+    }
+
+    fn exact_name(&self) -> String {
+        self.exact(self.last_name.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
+    fn process_config(&self) -> Option<Config> {
+        let mut config = self.testbed.config.clone();
+        config.hosts = self.testbed.hosts.clone();
+        Some(config)
+    }
+}

@@ -1,0 +1,143 @@
+//! Redis.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncCommands, AsyncConnectionConfig};
+
+use super::proxied::{Admin, ServerTestbed};
+use latchwork_servers::Server;
+
+/// What the operator's hands wait for at most.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The testbed of a Redis server.
+///
+/// # Errors
+/// `InvalidArgument` when the server's URL is none of ours.
+pub fn redis_testbed(server: Server) -> Result<ServerTestbed> {
+    let capabilities = Capabilities {
+        lease_per_node: true,
+        clean_try: true,
+        prompt_revocation: false,
+        minimum_outlives_close: true,
+        survives_failover: false,
+        exact_addresses: true,
+        eviction: Eviction::Never,
+    };
+    // Every script drops what has expired, and a waiter looks when what it waits for expires
+    // (QUEUE-LOOK-AT-EXPIRY).
+    let expiry_bound = Duration::from_millis(100);
+    let hosts = vec![server.addr().to_owned()];
+    let testbed = ServerTestbed::new(
+        server.url(),
+        hosts,
+        latchwork_redis::connector(),
+        capabilities,
+        expiry_bound,
+        "exact-",
+        |addr| {
+            Box::pin(async move {
+                let client = redis::Client::open(format!("redis://{addr}")).map_err(unavailable)?;
+                // The client crate's own timeouts are short: an operator waits for a busy machine.
+                let patient = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(PATIENCE))
+                    .set_response_timeout(Some(PATIENCE));
+                let connection = client
+                    .get_multiplexed_async_connection_with_config(&patient)
+                    .await
+                    .map_err(unavailable)?;
+                Ok(Box::new(RedisAdmin(connection)) as Box<dyn Admin>)
+            })
+        },
+    )?;
+    Ok(testbed.keeping(server))
+}
+
+#[derive(Debug)]
+struct RedisAdmin(MultiplexedConnection);
+
+fn prefix(queue: &Address) -> String {
+    let (kind, key) = (queue.kind().as_str(), queue.coded());
+    match queue.namespace() {
+        Some(namespace) => format!("{namespace}:{kind}:{{{key}}}:"),
+        None => format!("{kind}:{{{key}}}:"),
+    }
+}
+
+/// The sequence number of the node of a folded queue.
+fn folded_node(text: &str) -> Option<u64> {
+    text.split_once(' ')?.0.parse().ok()
+}
+
+#[async_trait]
+impl Admin for RedisAdmin {
+    async fn contents(&self, namespace: &str, names: &[String]) -> Result<Vec<String>> {
+        let mut patterns = vec![format!("{namespace}:*"), format!("{namespace}-2:*")];
+        patterns.extend(names.iter().map(|name| format!("*:{{{name}}}:*")));
+        let mut contents = Vec::new();
+        for pattern in patterns {
+            let mut connection = self.0.clone();
+            let mut keys = connection.scan_match::<_, String>(pattern).await.map_err(unavailable)?;
+            while let Some(key) = keys.next_item().await {
+                contents.push(key.map_err(unavailable)?);
+            }
+        }
+        // The meta hash and tombstones go by themselves; a limit is what a documented call stores;
+        // the foreign entry is the suite's own.
+        contents
+            .retain(|key| ![":meta", ":left", ":limit", ":foreign"].iter().any(|part| key.ends_with(part)));
+        // So does a folded queue without a node.
+        let mut folded = Vec::new();
+        for key in contents.iter().filter(|key| key.ends_with(":one")) {
+            let text: Option<String> = self.0.clone().get(key).await.map_err(unavailable)?;
+            if text.is_none_or(|text| folded_node(&text).is_none()) {
+                folded.push(key.clone());
+            }
+        }
+        contents.retain(|key| !folded.contains(key));
+        Ok(contents)
+    }
+
+    async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
+        let (mut connection, prefix) = (self.0.clone(), prefix(queue));
+        let one = format!("{prefix}one");
+        let text: Option<String> = connection.get(&one).await.map_err(unavailable)?;
+        let removed: u32 = if text.is_some_and(|text| folded_node(&text) == Some(sequence)) {
+            connection.del(one).await.map_err(unavailable)?
+        } else {
+            let key = format!("{prefix}seq");
+            connection.zrembyscore(key, sequence, sequence).await.map_err(unavailable)?
+        };
+        if removed == 1 { Ok(()) } else { Err(Error::invalid("sequence", "no such node")) }
+    }
+
+    async fn plant(&self, queue: &Address) -> Result<()> {
+        let (mut connection, prefix) = (self.0.clone(), prefix(queue));
+        let mut pipeline = redis::pipe();
+        pipeline.set(format!("{prefix}foreign"), "what is this").ignore();
+        // In front of everybody, without the data and the expiry that a node has.
+        pipeline.zadd(format!("{prefix}seq"), "foreign", 1).ignore();
+        pipeline.query_async::<()>(&mut connection).await.map_err(unavailable)
+    }
+
+    async fn requests(&self) -> Result<u64> {
+        let mut connection = self.0.clone();
+        let stats: String =
+            redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await.map_err(unavailable)?;
+        // What runs inside a script is counted there under its own name too: only what a client
+        // sends counts here.
+        let sent = ["evalsha", "eval", "fcall", "script|load", "ping", "subscribe", "wait"];
+        let calls = |line: &str| {
+            let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
+            sent.contains(&name).then(|| rest.split(',').next()?.parse::<u64>().ok())?
+        };
+        Ok(stats.lines().filter_map(calls).sum())
+    }
+}
+
+fn unavailable(error: redis::RedisError) -> Error {
+    Error::new(ErrorKind::Unavailable, "the operator's connection").because(error)
+}

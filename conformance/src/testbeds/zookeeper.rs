@@ -1,0 +1,168 @@
+//! ZooKeeper.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::{BoxFuture, try_join_all};
+use latchwork_core::{Address, Capabilities, Config, Error, ErrorKind, Eviction, Result};
+use zookeeper_client::{Acls, Client, CreateMode};
+
+use super::proxied::{Admin, ServerTestbed};
+use latchwork_servers::{Clocks, Ensemble, Server, ask};
+
+/// The testbed of a ZooKeeper server.
+///
+/// # Errors
+/// `InvalidArgument` when the server's URL is none of ours.
+pub fn zookeeper_testbed(server: Server) -> Result<ServerTestbed> {
+    let tick = match server.clocks() {
+        Clocks::Fast => Clocks::Fast.zookeeper_tick(),
+        Clocks::Default => Config::from_url(server.url())?.tick,
+    };
+    Ok(over(server.url(), vec![server.addr().to_owned()], tick)?.keeping(server))
+}
+
+/// The testbed of an ensemble whose servers end with it, under a name of its own.
+///
+/// # Errors
+/// `InvalidArgument` when its URL is none of ours.
+pub fn zookeeper_ensemble_testbed(ensemble: Arc<Ensemble>) -> Result<ServerTestbed> {
+    let hosts = (0..ensemble.size()).map(|server| ensemble.addr(server)).collect();
+    let testbed = over(&ensemble.url(), hosts, Clocks::Fast.zookeeper_tick())?;
+    let mut testbed = testbed.keeping(ensemble);
+    testbed.name = "zookeeper-ensemble";
+    Ok(testbed)
+}
+
+fn over(url: &str, hosts: Vec<String>, tick: Duration) -> Result<ServerTestbed> {
+    // Sessions are expired in buckets of a tick, and the buckets are looked at every tick.
+    let expiry_bound = tick * 2;
+    let mut testbed = ServerTestbed::new(
+        url,
+        hosts,
+        latchwork_zookeeper::connector(),
+        CAPABILITIES,
+        expiry_bound,
+        "/exact-",
+        open_admin,
+    )?;
+    testbed.config.tick = tick;
+    Ok(testbed)
+}
+
+const CAPABILITIES: Capabilities = Capabilities {
+    lease_per_node: false,
+    clean_try: false,
+    prompt_revocation: true,
+    minimum_outlives_close: false,
+    survives_failover: true,
+    exact_addresses: true,
+    eviction: Eviction::Never,
+};
+
+fn open_admin(addr: String) -> BoxFuture<'static, Result<Box<dyn Admin>>> {
+    Box::pin(async move {
+        let client = Client::connector()
+            .with_session_timeout(Duration::from_secs(30))
+            .connect(&addr)
+            .await
+            .map_err(unavailable)?;
+        Ok(Box::new(ZooKeeperAdmin { client, addr }) as Box<dyn Admin>)
+    })
+}
+
+struct ZooKeeperAdmin {
+    client: Client,
+    addr: String,
+}
+
+impl std::fmt::Debug for ZooKeeperAdmin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ZooKeeperAdmin").field("addr", &self.addr).finish_non_exhaustive()
+    }
+}
+
+fn path(queue: &Address) -> String {
+    match queue.namespace() {
+        Some(namespace) => format!("/{namespace}/{}/{}", queue.kind().as_str(), queue.coded()),
+        None => queue.coded().to_owned(),
+    }
+}
+
+impl ZooKeeperAdmin {
+    async fn children(&self, path: &str) -> Result<Vec<String>> {
+        match self.client.list_children(path).await {
+            Ok(names) => Ok(names),
+            Err(zookeeper_client::Error::NoNode) => Ok(Vec::new()),
+            Err(error) => Err(unavailable(error)),
+        }
+    }
+}
+
+#[async_trait]
+impl Admin for ZooKeeperAdmin {
+    async fn contents(&self, namespace: &str, names: &[String]) -> Result<Vec<String>> {
+        let mut queues = names.to_vec();
+        for namespace in [namespace.to_owned(), format!("{namespace}-2")] {
+            for kind in self.children(&format!("/{namespace}")).await? {
+                let kind = format!("/{namespace}/{kind}");
+                if ["/client", "/released"].iter().any(|own| kind.ends_with(own)) {
+                    queues.push(kind);
+                    continue;
+                }
+                let keys = self.children(&kind).await?;
+                queues.extend(keys.into_iter().map(|key| format!("{kind}/{key}")));
+            }
+        }
+        let mut contents = Vec::new();
+        for queue in queues {
+            let nodes = self.children(&queue).await?;
+            contents.extend(nodes.into_iter().map(|node| format!("{queue}/{node}")));
+        }
+        // The foreign entry is the suite's own.
+        contents.retain(|path| !path.ends_with("/foreign"));
+        Ok(contents)
+    }
+
+    async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
+        let queue = path(queue);
+        for name in self.children(&queue).await? {
+            let node = format!("{queue}/{name}");
+            let Ok((data, stat)) = self.client.get_data(&node).await else { continue };
+            // A reader that was a writer keeps that one's number in its data.
+            let was = format!("\0writer {sequence} ");
+            let turned = data.windows(was.len()).any(|part| part == was.as_bytes());
+            if turned || u64::try_from(stat.czxid) == Ok(sequence) {
+                return self.client.delete(&node, None).await.map_err(unavailable);
+            }
+        }
+        Err(Error::invalid("sequence", "no such node"))
+    }
+
+    async fn plant(&self, queue: &Address) -> Result<()> {
+        let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+        let node = format!("{}/foreign", path(queue));
+        self.client.create(&node, b"what is this", &options).await.map(drop).map_err(unavailable)
+    }
+
+    async fn requests(&self) -> Result<u64> {
+        let of_each = self.addr.split(',').map(packets_received);
+        Ok(try_join_all(of_each).await?.into_iter().sum())
+    }
+}
+
+/// The packets that one server got from clients.
+async fn packets_received(addr: &str) -> Result<u64> {
+    let answer = ask(addr, "mntr")
+        .await
+        .map_err(|error| Error::new(ErrorKind::Unavailable, "mntr is not answered").because(error))?;
+    let packets = answer.lines().find_map(|line| line.strip_prefix("zk_packets_received"));
+    packets
+        .and_then(|count| count.trim().parse().ok())
+        .ok_or_else(|| Error::new(ErrorKind::Misconfigured, "mntr is not allowed on this server"))
+}
+
+fn unavailable(error: zookeeper_client::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, "the operator's session").because(error)
+}

@@ -1,0 +1,86 @@
+//! Waits with a bound: a case that waits for longer fails.
+
+use std::future::Future;
+use std::task::Poll;
+use std::time::Duration;
+
+use latchwork_core::Coordinator;
+use latchwork_core::contracts::LeaseState;
+use tokio::time::timeout;
+
+use crate::bounds::{CLEAN_UP, NOISE, PATIENCE};
+
+/// Awaits `future` for at most `bound`.
+pub(crate) async fn within<F: Future>(bound: Duration, what: &str, future: F) -> F::Output {
+    match timeout(bound, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("{what} did not happen within {bound:?}"),
+    }
+}
+
+/// Awaits what must happen, with no bound of its own.
+pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
+    within(PATIENCE, what, future).await
+}
+
+/// Polls `future` so often, each time when it has been woken, and then drops it: `None` when it was
+/// not done by then. So a case goes through its await points one by one.
+pub(crate) async fn after_polls<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    stepping(polls, false, future).await
+}
+
+/// As [`after_polls`], and drops it when it has been woken once more, but not polled: what woke it
+/// is lost with it.
+pub(crate) async fn after_polls_and_a_wake<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+    stepping(polls, true, future).await
+}
+
+async fn stepping<F: Future>(polls: usize, and_a_wake: bool, future: F) -> Option<F::Output> {
+    tokio::pin!(future);
+    let mut left = polls;
+    let stepping = std::future::poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 && !and_a_wake => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    });
+    soon("the next step", stepping).await
+}
+
+/// Polls until something holds that there is no event for.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    within(CLEAN_UP, what, async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
+
+/// A client's lease is live, or soon again: a busy machine may have had it
+/// suspended.
+pub(crate) async fn is_live(coordinator: &Coordinator) {
+    lease_state(coordinator, NOISE, |state| state == LeaseState::Live).await;
+}
+
+/// Waits until a client's lease is in a state for which `is` holds, at most for `bound`.
+pub(crate) async fn lease_state(
+    coordinator: &Coordinator,
+    bound: Duration,
+    is: impl Fn(LeaseState) -> bool,
+) -> LeaseState {
+    let lease = coordinator.lease();
+    within(bound, "the lease's change of state", async {
+        let mut state = lease.state();
+        while !is(state) {
+            state = lease.changed(state).await;
+        }
+        state
+    })
+    .await
+}

@@ -1,0 +1,159 @@
+//! Ends of leases and holds that go wrong.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::{Backend, Close, Join, Joined, LeaseState, Leave, Node, NodeWriter, Page};
+use latchwork_core::{Address, Error, ErrorKind, Kind, LostReason, Result};
+
+use super::states::lost_never;
+use super::wrapper::{BrokenNode, Defect};
+
+#[derive(Debug)]
+pub(super) struct RefusesWhileSuspended;
+
+#[async_trait]
+impl Defect for RefusesWhileSuspended {
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        match honest.lease().state() {
+            LeaseState::Suspended => Err(Error::new(ErrorKind::Misconfigured, "suspended")),
+            _ => honest.join(join).await,
+        }
+    }
+}
+
+/// What is lost for this reason leaves by itself, at once.
+#[derive(Debug)]
+pub(super) struct LeavesWhenLost(pub(super) LostReason);
+
+#[async_trait]
+impl Defect for LeavesWhenLost {
+    fn made(&self, node: &Arc<BrokenNode>) {
+        let (node, reason) = (Arc::clone(&node.honest), self.0);
+        tokio::spawn(async move {
+            if node.state().until_lost().await == reason {
+                let _ = node.leave().await;
+            }
+        });
+    }
+}
+
+/// Hears of no removal, and from its leave of this number on answers as though the node had been
+/// there.
+#[derive(Debug)]
+pub(super) struct Believes {
+    pub(super) asks: u32,
+}
+
+#[async_trait]
+impl Defect for Believes {
+    fn state(&self, node: &Arc<dyn Node>) -> Option<Arc<NodeWriter>> {
+        Some(lost_never(node))
+    }
+
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
+        let left = node.honest.leave().await?;
+        let believes = node.leaves.load(Ordering::Acquire) >= self.asks;
+        Ok(if believes { Leave::Removed } else { left })
+    }
+}
+
+/// A leave whose reply was lost is reported as one that was not sent, and the next finds nothing.
+#[derive(Debug)]
+pub(super) struct ForgetsThatItAsked;
+
+#[async_trait]
+impl Defect for ForgetsThatItAsked {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
+        match node.honest.leave().await {
+            Err(error) if error.kind() == &ErrorKind::Unknown => {
+                Err(Error::new(ErrorKind::Unavailable, "it was not sent, says this one"))
+            }
+            Ok(Leave::Removed) if node.leaves.load(Ordering::Acquire) > 1 => Ok(Leave::of(false)),
+            left => left,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct IgnoresFixedEnd;
+
+#[async_trait]
+impl Defect for IgnoresFixedEnd {
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
+        match node.honest.state().lost() {
+            Some(LostReason::MaxHold) => Ok(Leave::Removed),
+            _ => node.honest.leave().await,
+        }
+    }
+}
+
+/// The client ends its own side, and sends the server nothing.
+#[derive(Debug)]
+pub(super) struct ClosesHere;
+
+#[async_trait]
+impl Defect for ClosesHere {
+    async fn close(&self, honest: &dyn Backend, _how: Close) -> Result<()> {
+        honest.close(Close::Abrupt).await
+    }
+}
+
+/// The client ends, whether it reached the server or not.
+#[derive(Debug)]
+pub(super) struct ClosesOnce;
+
+#[async_trait]
+impl Defect for ClosesOnce {
+    async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
+        let anything = Address::new("latchwork", Kind::Mutex, "anything")?;
+        match honest.list(&anything, Page { after: 0, most: 1 }).await {
+            Err(unreached) if unreached.is_retryable() => {
+                ClosesHere.close(honest, how).await.and(Err(unreached))
+            }
+            _ => honest.close(how).await,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct NeverReopens;
+
+#[async_trait]
+impl Defect for NeverReopens {
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        match honest.lease().lost() {
+            Some(_) => Err(Error::new(ErrorKind::Unavailable, "the lease is gone")),
+            None => honest.join(join).await,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct WaitsBehindItself;
+
+#[async_trait]
+impl Defect for WaitsBehindItself {
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        let lease = honest.lease();
+        if lease.lost().is_some() {
+            lease.clock().sleep_until(lease.deadline() + lease.margin()).await;
+        }
+        honest.join(join).await
+    }
+}
+
+/// What a crashed client had is kept alive by somebody.
+#[derive(Debug)]
+pub(super) struct NeverDies;
+
+#[async_trait]
+impl Defect for NeverDies {
+    async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
+        match how {
+            Close::Orderly => honest.close(how).await,
+            Close::Abrupt => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Every clause has cases, and every clause has a broken backend.
+
+use std::collections::BTreeSet;
+
+use latchwork_conformance::{Adapter, Case, cases};
+
+use super::broken::controls;
+
+/// Clauses without a broken backend, each with the reason.
+const WITHOUT_CONTROL: &[(&str, &str)] = &[
+    ("MUTEX-OPTIONS", "options are refused before any backend is asked: no backend can break it"),
+    ("REENTRY-OWNER", OWNERS),
+    ("REENTRY-COUNT", OWNERS),
+    ("REENTRY-LOSS", OWNERS),
+    ("REENTRY-RACE", OWNERS),
+    ("RWLOCK-OWNER", OWNERS),
+    ("SEMAPHORE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
+];
+
+const OWNERS: &str =
+    "kept by core's ledger above every backend: its own tests play each rule on the code that runs";
+
+/// Clauses about one recipe, or about what lies below all of them: their cases are played as they
+/// are.
+const OF_ITS_OWN: &[&str] = &["RWLOCK-", "SEMAPHORE-", "MULTI-", "REENTRY-", "KEY-", "CAPABILITIES"];
+
+/// Other cases that are not played with every adapter, each with the reason.
+const PLAYED_ONCE: &[(&str, &str)] = &[
+    ("node_order_rises_in_join_order", BELOW),
+    ("node_admit_exclusive", BELOW),
+    ("node_admit_shared_and_exclusive", BELOW),
+    ("node_admit_permits", BELOW),
+    ("node_gone_by_a_forced_release_makes_room", "of readers and of permits"),
+    ("node_cancel_ten_thousand_at_random_instants", "plays all recipes itself"),
+    ("node_cancel_every_future_at_every_await_point", "plays all recipes itself"),
+    ("mutex_under_chaos", "one of three runs of chaos, each over one recipe"),
+    ("lease_alive_beside_many_dropped_at_once", WAY),
+    ("lease_alive_beside_many_released_at_once", WAY),
+    ("lease_alive_beside_many_tries_at_once", WAY),
+    ("lease_close_from_another_runtime_is_bounded", RUNTIME),
+    ("lease_renewal_gone_with_its_runtime_is_reported_at_once", RUNTIME),
+    ("lease_alive_in_a_soak_of_many_holds", WAY),
+    ("soak_ten_thousand_holds", WAY),
+    ("node_wait_a_thousand_released_one_by_one", RECIPE),
+    ("node_wait_readers_and_writers_released_one_by_one", RECIPE),
+    ("node_wait_for_permits_released_one_by_one", RECIPE),
+];
+
+const RUNTIME: &str = "is about the runtime of a client, whatever it holds";
+
+const WAY: &str = "takes its time, and is about the way to the server";
+
+const RECIPE: &str = "plays one recipe of three, since a long queue takes its time";
+
+const BELOW: &str = "joins below the recipes, with the claims that it is about";
+
+fn promised() -> BTreeSet<&'static str> {
+    cases::CLAUSES.iter().chain(cases::PROPERTIES).copied().collect()
+}
+
+#[test]
+fn every_clause_has_a_case_and_every_case_a_clause() {
+    let checked: BTreeSet<_> = cases::all().iter().map(|case| case.clause).collect();
+    assert_eq!(checked, promised());
+}
+
+#[test]
+fn every_clause_has_a_broken_backend() {
+    let clause_of =
+        |title: &str| cases::all().iter().find(|case| case.title() == title).map(|case| case.clause);
+    let mut broken = BTreeSet::new();
+    for control in controls() {
+        let clause = clause_of(control.case);
+        broken
+            .insert(clause.unwrap_or_else(|| panic!("{}: there is no case {}", control.name, control.case)));
+        assert!(clause_of(control.beside).is_some(), "{}: there is no case {}", control.name, control.beside);
+        assert_ne!(control.case, control.beside, "{}", control.name);
+    }
+    for (clause, why) in WITHOUT_CONTROL {
+        assert!(!why.is_empty());
+        assert!(broken.insert(clause), "{clause} has a broken backend after all");
+    }
+    assert_eq!(broken, promised());
+}
+
+#[test]
+fn names_are_unique() {
+    let (cases, controls) = (cases::all(), controls());
+    let (titles, broken): (BTreeSet<_>, BTreeSet<_>) =
+        (cases.iter().map(Case::title).collect(), controls.iter().map(|control| control.name).collect());
+    assert_eq!((titles.len(), broken.len()), (cases.len(), controls.len()));
+}
+
+#[test]
+fn what_a_mutex_does_is_played_with_every_adapter() {
+    let cases = cases::all();
+    let names: BTreeSet<_> = cases.iter().map(|case| case.name).collect();
+    for (name, why) in PLAYED_ONCE {
+        // Those of the long tier are there in the long tier only.
+        assert!(
+            names.contains(name) || name.starts_with("soak_") && !cases::is_long(),
+            "there is no case {name}"
+        );
+        assert!(!why.is_empty());
+    }
+    for name in names {
+        let plays: Vec<_> = cases.iter().filter(|case| case.name == name).collect();
+        let adapters: Vec<_> = plays.iter().map(|case| case.adapter).collect();
+        let once = OF_ITS_OWN.iter().any(|clause| plays[0].clause.starts_with(clause))
+            || PLAYED_ONCE.iter().any(|(listed, _)| *listed == name);
+        match plays[0].adapted {
+            true => assert_eq!(adapters, Adapter::ALL, "{name}"),
+            false => assert_eq!(
+                (adapters.as_slice(), once),
+                (&[Adapter::Mutex][..], true),
+                "{name}: tag it, or say why not"
+            ),
+        }
+    }
+}
+
+/// A case of a contract is named after its clause, so that a failure says which promise is broken;
+/// those with processes of their own say so instead, since they take longer.
+#[test]
+fn names_begin_with_the_clause() {
+    for case in cases::all() {
+        let clause = case.clause.to_lowercase().replace('-', "_");
+        let named = match case.clause.split_once('-') {
+            Some((recipe @ ("MUTEX" | "RWLOCK" | "SEMAPHORE" | "MULTI"), _)) => {
+                case.name.starts_with(&format!("{}_", recipe.to_lowercase()))
+                    || case.name.starts_with("process_")
+            }
+            _ => case.name.starts_with(&clause) || case.name.starts_with("process_"),
+        };
+        let named = match case.long {
+            true => case.name.starts_with("soak_"),
+            false => named,
+        };
+        assert!(named, "{} checks {}", case.name, case.clause);
+        assert!(!case.line.trim().is_empty(), "{} has a line", case.name);
+    }
+}

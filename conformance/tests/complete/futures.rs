@@ -1,0 +1,129 @@
+//! The futures of core that a user can await.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use latchwork_conformance::cases;
+
+use super::places::root;
+
+/// Public futures of core that are not in the table of those that are dropped at every await point,
+/// each with the reason.
+const NOT_DROPPED: &[(&str, &str)] = &[
+    ("Coordinator::crash", "for tests: it leaves what is held to the lease, whether it is dropped or not"),
+    ("Coordinator::close_after", "the work of its caller, and then `close`, which is in the table"),
+    ("Backend::close", CONTRACT),
+    ("CloseOnce::close", FLIGHT),
+    ("Connector::connect", CONTRACT),
+    ("connect_within", "of backends: it is dropped with the connecting that it bounds"),
+    ("SharedTask::wait", FLIGHT),
+    ("SharedTask::wait_within", FLIGHT),
+    ("Node::admitted", CONTRACT),
+    ("Node::downgrade", CONTRACT),
+    ("Node::leave", CONTRACT),
+    ("Backoff::wait", "of backends: it sleeps, and holds nothing"),
+    ("SequentialNodes::abandon", CONTRACT),
+    ("SequentialNodes::join", CONTRACT),
+    ("SequentialNodes::limit", CONTRACT),
+    ("SequentialNodes::list", CONTRACT),
+    ("SequentialNodes::revoke", CONTRACT),
+    ("SequentialNodes::set_limit", CONTRACT),
+    (
+        "Throttle::take",
+        "of backends: requests wait in it for their turn, and are dropped there with the futures that send them",
+    ),
+];
+
+const CONTRACT: &str = "of the contract: core awaits it, and drops it wherever a recipe's future is dropped";
+
+const FLIGHT: &str = "of backends: what it waits for is another task's, and its unit tests drop it";
+
+/// In the table, though they are not declared with `async`.
+const NOT_ASYNC: &[&str] = &["Hold::lost", "Hold::run", "Hold::states", "connect_lazy"];
+
+/// A new future of core belongs into the table of `cases/futures.rs`, or gets a reason here.
+#[test]
+fn every_public_future_of_core_is_dropped_at_every_await_point() {
+    let mut declared = declared_in("core/src");
+    let sample = ["Mutex::acquire", "Hold::release", "Node::leave", "connect"];
+    assert!(sample.iter().all(|name| declared.contains(*name)), "the sources are read wrongly: {declared:?}");
+    let tabled: BTreeSet<_> = cases::futures::names().map(str::to_owned).collect();
+    let excused: BTreeSet<_> = NOT_DROPPED.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert!(NOT_DROPPED.iter().all(|(_, why)| !why.is_empty()));
+    assert!(tabled.is_disjoint(&excused), "in the table after all: {:?}", tabled.intersection(&excused));
+    let known: BTreeSet<_> = tabled.union(&excused).cloned().collect();
+    declared.extend(NOT_ASYNC.iter().map(|name| (*name).to_owned()));
+    assert_eq!(known, declared);
+}
+
+/// What a line of core's macro `verb!` declares: names alone, or the verb with its arguments and
+/// its guard.
+fn ways(line: &str) -> Option<impl Iterator<Item = String>> {
+    let inside =
+        line.strip_prefix("        ").filter(|rest| rest.starts_with(|char: char| char.is_lowercase()))?;
+    let names = match inside.split_once('(') {
+        Some((verb, rest)) if rest.contains(", by ") => verb,
+        Some(_) => return None,
+        None => inside,
+    };
+    let names = names.trim_end().trim_end_matches(';');
+    let plain = |name: &str| !name.is_empty() && name.chars().all(|char| char.is_lowercase() || char == '_');
+    let names: Vec<_> = names.split(", ").map(str::to_owned).collect();
+    let is_verb = inside.ends_with(';') && names.iter().all(|name| plain(name));
+    is_verb.then(|| names.into_iter())
+}
+
+/// The names of all futures that a folder of the repository declares, as [`collect_futures`] has
+/// them.
+pub(crate) fn declared_in(folder: &str) -> BTreeSet<String> {
+    let mut declared = BTreeSet::new();
+    collect_futures(&root().join(folder), &mut declared);
+    declared
+}
+
+/// The names of all `pub async fn` and of the `async fn` of public traits, as `Type::function`.
+/// Memory's own are those of a test's hands.
+fn collect_futures(folder: &Path, into: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).expect("core's sources stand beside the suite") {
+        let path = entry.expect("read").path();
+        if path.is_dir() {
+            if !path.ends_with("memory") {
+                collect_futures(&path, into);
+            }
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("read");
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        let mut owner = None;
+        for line in code.lines() {
+            if let Some(rest) = line.strip_prefix("impl") {
+                // What a trait declares counts there.
+                owner = (!rest.contains(" for "))
+                    .then(|| (name(rest.split_once(' ').map_or("", |(_, it)| it)), false));
+            } else if let Some(rest) = line.strip_prefix("pub trait ") {
+                owner = Some((name(rest), true));
+            } else if line == "}" {
+                owner = None;
+            }
+            if let (Some((owner, _)), Some(ways)) = (&owner, ways(line)) {
+                into.extend(ways.map(|way| format!("{owner}::{way}")));
+            }
+            let function = match &owner {
+                Some((_, true)) => line.strip_prefix("    async fn "),
+                Some((_, false)) => line.strip_prefix("    pub async fn "),
+                None => line.strip_prefix("pub async fn "),
+            };
+            if let Some(function) = function.map(name) {
+                into.insert(
+                    owner.as_ref().map_or(function.clone(), |(owner, _)| format!("{owner}::{function}")),
+                );
+            }
+        }
+    }
+}
+
+/// The identifier that a text begins with.
+fn name(text: &str) -> String {
+    text.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect()
+}

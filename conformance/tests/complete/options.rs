@@ -1,0 +1,44 @@
+//! The places of an option that all backends have: a field of `Config`.
+
+use super::places::{Place, assert_all_missing, assert_filled_in, place, read};
+
+/// Fields that a URL has parts for: no options behind its `?`.
+const PARTS_OF_A_URL: [&str; 5] = ["backend", "hosts", "path", "user", "password"];
+
+/// The fields of `Config`.
+fn fields() -> Vec<String> {
+    let text = read("core/src/config.rs");
+    let (_, rest) = text.split_once("pub struct Config {").expect("it is declared there");
+    let (body, _) = rest.split_once("\n}").expect("it ends");
+    let fields = body.lines().filter_map(|line| line.strip_prefix("    pub ")?.split_once(':'));
+    fields.map(|(name, _)| name.to_owned()).collect()
+}
+
+fn places(field: &str) -> Vec<Place> {
+    let mut places =
+        vec![place("core/src/config/file.rs", "struct Table {", "\n}", format!("\n    {field}: "))];
+    if !PARTS_OF_A_URL.contains(&field) {
+        let quoted = format!("\"{field}\"");
+        places.extend([
+            place("core/src/config/url.rs", "\nconst OPTIONS", ";\n", quoted.as_str()),
+            place("core/src/config/url.rs", "fn set(&mut self", "\n    }\n", format!("{quoted} =>")),
+            place("core/src/config/url.rs", "/// Reads `scheme://", "pub fn from_url", format!("`{field}`")),
+            place("src/guide/connecting.md", "# URL options", "\n# ", format!("\n| `{field}")),
+        ]);
+    }
+    places
+}
+
+#[test]
+fn every_option_is_read_from_urls_and_files_and_is_in_the_guide() {
+    let fields = fields();
+    assert!(PARTS_OF_A_URL.iter().all(|part| fields.iter().any(|field| field == part)), "{fields:?}");
+    for field in fields {
+        assert_filled_in(&places(&field));
+    }
+}
+
+#[test]
+fn an_option_that_is_only_a_field_is_missed_in_all_places() {
+    assert_all_missing(&places("retries"));
+}

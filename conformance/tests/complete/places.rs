@@ -1,0 +1,80 @@
+//! Places in the repository's files that something new must be named in.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The repository's folder.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The text of one of the repository's files.
+pub(crate) fn read(file: &str) -> String {
+    fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// Where something must be named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    file: String,
+    /// The place behind this text.
+    from: String,
+    /// And before the next of this one; the file's end when it is empty.
+    to: String,
+    /// What stands there when nothing was forgotten.
+    names: String,
+}
+
+/// In `file`, between `from` and the next `to`, stands `names`.
+pub(crate) fn place(file: &str, from: &str, to: &str, names: impl Into<String>) -> Place {
+    Place { file: file.to_owned(), from: from.to_owned(), to: to.to_owned(), names: names.into() }
+}
+
+impl Place {
+    /// The part of the file in which it must stand.
+    fn part<'a>(&self, text: &'a str) -> &'a str {
+        let Some(begin) = text.find(&self.from) else { panic!("{}: no {:?} any more", self.file, self.from) };
+        let rest = &text[begin + self.from.len()..];
+        let end = if self.to.is_empty() { None } else { rest.find(&self.to) };
+        &rest[..end.unwrap_or(rest.len())]
+    }
+
+    fn is_filled_in(&self, text: &str) -> bool {
+        self.part(text).contains(&self.names)
+    }
+
+    /// The file's text with what stands there taken out.
+    fn spoilt(&self, text: &str) -> String {
+        let part = self.part(text);
+        let begin = part.as_ptr() as usize - text.as_ptr() as usize;
+        let (before, behind) = (&text[..begin], &text[begin + part.len()..]);
+        format!("{before}{}{behind}", part.replace(&self.names, ""))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {:?} is missing", self.file, self.names)?;
+        if self.from.is_empty() { Ok(()) } else { write!(f, " behind {:?}", self.from) }
+    }
+}
+
+/// Checks that all places are filled in, and that this sees each of them when it is not.
+pub(crate) fn assert_filled_in(places: &[Place]) {
+    let forgotten: Vec<_> = places.iter().filter(|place| !place.is_filled_in(&read(&place.file))).collect();
+    let lines: String = forgotten.iter().map(|place| format!("\n  {place}")).collect();
+    assert!(forgotten.is_empty(), "forgotten:{lines}");
+    for place in places {
+        let spoilt = place.spoilt(&read(&place.file));
+        assert!(!place.is_filled_in(&spoilt), "taken out, and not seen: {place}");
+    }
+}
+
+/// Checks that a thing that is named nowhere is missed in all of its places.
+pub(crate) fn assert_all_missing(places: &[Place]) {
+    assert!(!places.is_empty());
+    for place in places {
+        assert!(!place.is_filled_in(&read(&place.file)), "not missed: {place}");
+    }
+}

@@ -1,0 +1,142 @@
+//! A recipe's places outside its own file, and the grammar of its ways.
+
+use std::collections::BTreeSet;
+
+use super::futures::declared_in;
+use super::places::{Place, assert_all_missing, assert_filled_in, place, read};
+
+/// What core's recipes export beside recipes and their `…Guard`s, each with the reason.
+const NO_RECIPE: [(&str, &str); 3] = [
+    ("Acquire", "the options of an acquisition"),
+    ("Permit", "the guard of a semaphore"),
+    ("Member", "a lock as a part of a MultiLock"),
+];
+
+/// Recipes over handles of others, of several coordinators too: no coordinator makes them.
+const OVER_OTHERS: [&str; 1] = ["MultiLock"];
+
+/// Recipes that no adapter plays as a mutex, each with the reason.
+const WITHOUT_ADAPTER: [(&str, &str); 0] = [];
+
+/// The recipes that core exports.
+fn recipes() -> Vec<String> {
+    let text = read("core/src/recipes/mod.rs");
+    let exports = text.lines().filter_map(|line| line.strip_prefix("pub use ")?.split_once("::"));
+    let names = exports.flat_map(|(_, names)| names.trim_matches(['{', '}', ';']).split(", "));
+    let recipes =
+        names.filter(|name| !name.ends_with("Guard") && NO_RECIPE.iter().all(|(other, _)| other != name));
+    recipes.map(str::to_owned).collect()
+}
+
+/// The method of `Coordinator` that makes its handle.
+fn method(recipe: &str) -> Option<String> {
+    let text = read("core/src/coordinator.rs");
+    let line = text.lines().find(|line| line.ends_with(&format!("-> Result<{recipe}> {{")))?;
+    let (name, _) = line.trim_start().strip_prefix("pub fn ")?.split_once('(')?;
+    Some(name.to_owned())
+}
+
+fn places(recipe: &str) -> Vec<Place> {
+    if OVER_OTHERS.contains(&recipe) {
+        let made = format!("{recipe}::new(");
+        return vec![
+            place("src/lib.rs", "pub use latchwork_core::recipes::{", "}", format!(" {recipe},")),
+            place("conformance/src/cases/futures.rs", "", "", format!("\"{recipe}")),
+            place("README.md", "\n## Recipes", "\n## ", format!("\n| `{made}")),
+            place("src/guide/recipes.md", "", "", made.clone()),
+            place("conformance/src/adapter.rs", "fn lock(", "\n    }\n", made),
+        ];
+    }
+    let method = method(recipe).unwrap_or_else(|| recipe.to_lowercase());
+    let mut places = vec![
+        place("core/src/coordinator.rs", "impl Coordinator", "", format!("-> Result<{recipe}>")),
+        place("src/lib.rs", "pub use latchwork_core::recipes::{", "}", format!(" {recipe},")),
+        place("conformance/src/cases/futures.rs", "", "", format!("\"{recipe}")),
+        place("README.md", "\n## Recipes", "\n## ", format!("\n| `{method}(")),
+        place("src/guide/recipes.md", "", "", format!("coordinator.{method}")),
+    ];
+    if WITHOUT_ADAPTER.iter().all(|(other, _)| *other != recipe) {
+        places.push(place(
+            "conformance/src/adapter.rs",
+            "fn lock(",
+            "\n    }\n",
+            format!("coordinator.{method}("),
+        ));
+    }
+    places
+}
+
+#[test]
+fn every_recipe_is_in_all_places_of_a_recipe() {
+    let recipes = recipes();
+    assert!(
+        ["Mutex", "Semaphore"].iter().all(|known| recipes.iter().any(|recipe| recipe == known)),
+        "{recipes:?}"
+    );
+    for recipe in recipes {
+        assert_filled_in(&places(&recipe));
+    }
+}
+
+#[test]
+fn a_recipe_that_is_only_exported_is_missed_in_all_places() {
+    let places = places("Latch");
+    assert_all_missing(&places);
+    assert!(places.iter().any(|place| place.to_string().starts_with("src/guide/recipes.md: ")));
+}
+
+/// Every recipe is asked in one grammar: each of its verbs has all ways of
+/// `core/src/recipes/verb.rs`, and nothing is named like a way that is none. (The order of what
+/// they take is the table's to show, which calls them.)
+#[test]
+fn every_verb_of_every_recipe_has_all_its_ways() {
+    let declared = declared_in("core/src/recipes");
+    let queues = declared.iter().filter_map(|name| name.strip_suffix("::force_release"));
+    let recipes: Vec<_> = OVER_OTHERS.into_iter().chain(queues).collect();
+    assert_eq!(
+        recipes,
+        ["MultiLock", "Mutex", "ReentrantMutex", "RwLock", "Semaphore"],
+        "a new recipe is one of these then"
+    );
+    assert_eq!(ungrammatical(&declared, &recipes), Vec::<String>::new());
+    // It sees one that is missing, one too many, and a recipe without a verb.
+    for (without, with) in
+        [("Mutex::try_acquire_as_with", "Mutex::queue"), ("Mutex::queue", "RwLock::read_as_within")]
+    {
+        let mut spoilt = declared.clone();
+        spoilt.remove(without);
+        spoilt.insert(with.to_owned());
+        assert_eq!(ungrammatical(&spoilt, &recipes).len(), 1, "without {without}, with {with}");
+    }
+    assert_eq!(ungrammatical(&BTreeSet::new(), &["Mutex"]).len(), 1);
+}
+
+const VERBS: &[&str] = &["acquire", "read", "write"];
+
+/// What is missing, or too much.
+fn ungrammatical(declared: &BTreeSet<String>, recipes: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
+    for recipe in recipes {
+        let own: BTreeSet<_> =
+            declared.iter().filter_map(|name| name.strip_prefix(&format!("{recipe}::"))).collect();
+        let of = |verb: &str| {
+            let ways = ["", "_within", "_with", "_as", "_as_with"].map(|way| format!("{verb}{way}"));
+            let tries = ["", "_with", "_as", "_as_with"].map(|way| format!("try_{verb}{way}"));
+            ways.into_iter().chain(tries).collect::<BTreeSet<_>>()
+        };
+        let like = |name: &str, verb: &str| {
+            let rest = name.strip_prefix("try_").unwrap_or(name).strip_prefix(verb);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
+        };
+        let verbs: Vec<_> = VERBS.iter().filter(|verb| own.iter().any(|name| like(name, verb))).collect();
+        if verbs.is_empty() {
+            found.push(format!("{recipe} has no verb"));
+        }
+        for verb in verbs {
+            let (ways, named) = (of(verb), own.iter().filter(|name| like(name, verb)));
+            let named: BTreeSet<_> = named.map(|name| (*name).to_owned()).collect();
+            found.extend(ways.symmetric_difference(&named).map(|name| format!("{recipe}::{name}")));
+        }
+    }
+    found
+}

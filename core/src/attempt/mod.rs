@@ -1,0 +1,252 @@
+//! One acquisition: its attempts (each a join, its retries under one id, and the wait), and the
+//! clean-up of those that are dropped.
+//!
+//! An attempt has one random id, and every request of it carries the id, so the server makes at
+//! most one node (NODE-IDEMPOTENT). Whatever ends the future (an error, a deadline, a drop at any
+//! await) drops the [`Attempt`], which hands what may be left on the server to the
+//! [`Cleanup`](crate::cleanup::Cleanup). [`life`](crate::decide::life) decides what follows each
+//! answer and what may be left; see `docs/protocol/cleanup.md`.
+
+mod obstacle;
+mod request;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::obstacle::{Obstacle, silent, until_unproven};
+pub(crate) use self::obstacle::{late, unanswered, unproven};
+pub(crate) use self::request::{OnQueue, Request};
+use crate::cleanup::Task;
+use crate::client::Client;
+use crate::clock::{Clock, Moment};
+use crate::contracts::{Join, Joined, LeaseState, Node, Patience};
+use crate::decide::join_obsolete_at;
+use crate::decide::life::{Advance, Joining, Residue};
+use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::support::Backoff;
+use crate::token::Token;
+
+/// An admitted node. The caller makes a hold of it without an await in between, so that no drop can
+/// lose it.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    pub(crate) node: Arc<dyn Node>,
+    pub(crate) waited: Duration,
+}
+
+/// How much longer than its last request an acquisition waits, to hear where and why that failed.
+const LAST_WORD: Duration = Duration::from_millis(50);
+
+/// Acquires, as long as the client's runtime lives; `None` for a refused try.
+pub(crate) async fn acquire(client: &Client, request: &Request) -> Result<Option<Admitted>> {
+    let acquired = client.serve(async {
+        if client.live.is_closing() || client.lease().state() == LeaseState::Lost(LostReason::Closed) {
+            return Err(Error::closed());
+        }
+        acquire_in_time(client, request).await
+    });
+    acquired.await.map_err(|error| error.on(request.queue.name()))
+}
+
+async fn acquire_in_time(client: &Client, request: &Request) -> Result<Option<Admitted>> {
+    let clock = client.clock();
+    let started = clock.now();
+    let obstacle = Obstacle::default();
+    // A try has one request, which began a little later and has the same time: its outcome says
+    // more than our deadline.
+    let last_word = if request.patience == Patience::Try { LAST_WORD } else { Duration::ZERO };
+    let answer = tokio::select! {
+        biased;
+        error = unanswered(&client.backend, request.fail_fast) => Err(error),
+        answer = acquire_now(client, request, &clock, &obstacle) => answer,
+        () = clock.sleep_until(request.deadline + last_word) => Err(late(request.patience, obstacle.why())),
+    };
+    let node = answer.map_err(|error| match error.lost_reason() {
+        // To a waiter, a lease that a close has ended means the close.
+        Some(LostReason::Closed) => Error::closed(),
+        _ => error,
+    })?;
+    Ok(node.map(|node| Admitted { node, waited: clock.now().since(started) }))
+}
+
+async fn acquire_now(
+    client: &Client,
+    request: &Request,
+    clock: &Clock,
+    obstacle: &Obstacle,
+) -> Result<Option<Arc<dyn Node>>> {
+    let mut give_up = request.give_up(clock.now(), client.lease().ttl());
+    // If the clean-up has no answer by then, the join goes ahead, and stands behind the old node.
+    tokio::select! {
+        biased;
+        () = client.cleanup.settled(&request.queue) => {}
+        () = clock.sleep_until(give_up) => {}
+    }
+    // The first new attempt starts at once. Several in a row mean that no lease lasts, so they are
+    // paced.
+    let (mut delay, mut backoff) = (Duration::ZERO, retries());
+    loop {
+        let mut attempt = Attempt::new(client, request, clock, obstacle);
+        // However late it begins, an attempt has the time of one request, and hears its outcome.
+        let last = clock.now() + request.request_timeout + LAST_WORD;
+        match attempt.run(give_up.max(last)).await? {
+            Progress::Refused => return Ok(None),
+            Progress::Admitted(node) => {
+                attempt.joining.keep();
+                return Ok(Some(node));
+            }
+            Progress::Again { heard: Some(until) } => give_up = give_up.max(until),
+            Progress::Again { heard: None } if clock.now() >= give_up => {
+                return Err(obstacle.explain(silent()));
+            }
+            Progress::Again { heard: None } => {}
+        }
+        drop(attempt);
+        if request.patience == Patience::Try {
+            // A try does not queue, so the last attempt's node must not be what refuses the next.
+            client.cleanup.settled(&request.queue).await;
+        }
+        clock.sleep_until(clock.now() + delay).await;
+        delay = backoff.next();
+    }
+}
+
+fn retries() -> Backoff {
+    Backoff::new(Duration::from_millis(10), Duration::from_millis(500))
+}
+
+/// What became of an attempt.
+enum Progress {
+    Refused,
+    /// The lease was lost during the attempt, and a new attempt is due. `heard` is a TTL after the
+    /// server's last answer, if it has answered since this attempt began.
+    Again {
+        heard: Option<Moment>,
+    },
+    Admitted(Arc<dyn Node>),
+}
+
+/// An attempt under way. Dropping it cleans up what it may have left.
+struct Attempt<'a> {
+    client: &'a Client,
+    request: &'a Request,
+    clock: &'a Clock,
+    obstacle: &'a Obstacle,
+    join: Join,
+    joining: Joining,
+    // Set once a join has made it.
+    node: Option<Arc<dyn Node>>,
+}
+
+impl<'a> Attempt<'a> {
+    fn new(client: &'a Client, request: &'a Request, clock: &'a Clock, obstacle: &'a Obstacle) -> Self {
+        Self { client, request, clock, obstacle, join: request.join(), joining: Joining::new(), node: None }
+    }
+
+    /// Joins and waits until the attempt is over. The caller keeps what it admits
+    /// ([`Joining::keep`]).
+    async fn run(&mut self, give_up: Moment) -> Result<Progress> {
+        let (clock, obstacle) = (self.clock, self.obstacle);
+        let (sent, advance) = tokio::select! {
+            biased;
+            joined = self.join_until_answered() => joined?,
+            () = clock.sleep_until(give_up) => return Err(obstacle.explain(silent())),
+        };
+        let node = match (advance, &self.node) {
+            (Advance::Refused, _) => return Ok(Progress::Refused),
+            (_, Some(node)) => Arc::clone(node),
+            (_, None) => return Ok(Progress::Again { heard: None }),
+        };
+        let state = node.state();
+        let from = if advance == Advance::Hold {
+            // The hold does not include the time before the lease or connection was open.
+            sent.max(state.lease().opened())
+        } else {
+            if let Some(on_queue) = &self.request.on_queue {
+                on_queue.notify();
+            }
+            let admitted = tokio::select! {
+                biased;
+                admitted = node.admitted() => admitted,
+                why = until_unproven(&*node, self.request.fail_fast) => {
+                    return Err(Error::new(ErrorKind::Unavailable, "not waited for, as fail_fast asks").because(why));
+                }
+            };
+            if let Err(error) = admitted {
+                // Our lease ran out while we waited, or the server has forgotten us, and the place
+                // in the queue is lost: join again, at the tail, under a new lease
+                // (QUEUE-PAUSED-WAITER-LOSES-PLACE).
+                if state.look(|life| life.wait_failed((&error).into())) != Advance::JoinAnew {
+                    return Err(error);
+                }
+                self.obstacle.met(&error);
+                let lease = state.lease();
+                return Ok(Progress::Again { heard: Some(lease.deadline() + lease.margin()) });
+            }
+            self.clock.now()
+        };
+        // A raw value that does not fit a token is an error at admission; it is never truncated.
+        Token::new(0, state.sequence())?;
+        match state.change(|life, seen| life.hold(from, self.request.max_hold, seen)) {
+            Ok(()) => Ok(Progress::Admitted(node)),
+            // The reply came too late to leave any time: no hold (LEASE-DEADLINE-FROM-SEND).
+            Err((_, Advance::JoinAnew)) => {
+                Ok(Progress::Again { heard: Some(self.clock.now() + state.lease().ttl()) })
+            }
+            Err((reason, _)) => Err(Error::lost(reason)),
+        }
+    }
+
+    /// Joins, and joins again under the same id while the outcome is unknown or the server
+    /// unreachable. Answers when the last join was sent, and what comes next.
+    async fn join_until_answered(&mut self) -> Result<(Moment, Advance)> {
+        let mut backoff = retries();
+        self.obstacle.asks();
+        loop {
+            self.join.repeated = self.joining.sent();
+            let sent = self.clock.now();
+            let error = match self.client.backend.join(&self.join).await {
+                Ok(Joined::Refused) => return Ok((sent, self.joining.refused())),
+                Ok(Joined::Admitted(node)) => {
+                    self.node = Some(node);
+                    return Ok((sent, self.joining.joined(true)));
+                }
+                Ok(Joined::Waiting(node)) => {
+                    self.obstacle.waits(&node);
+                    self.node = Some(node);
+                    return Ok((sent, self.joining.joined(false)));
+                }
+                Err(error) => error,
+            };
+            self.obstacle.met(&error);
+            match self.joining.failed((&error).into()) {
+                // A try answers within the request timeout.
+                Advance::JoinAgain if self.request.patience == Patience::Try || self.request.fail_fast => {
+                    return Err(silent().because(error));
+                }
+                Advance::JoinAgain => {}
+                Advance::JoinAnew => return Ok((sent, Advance::JoinAnew)),
+                _ => return Err(error),
+            }
+            if self.client.lease().state() == LeaseState::Lost(LostReason::Closed) {
+                return Err(Error::closed());
+            }
+            backoff.wait(self.clock).await;
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let cleanup = &self.client.cleanup;
+        match (self.joining.give_up(), &self.node) {
+            (Residue::Nothing, _) => {}
+            (Residue::Node, Some(node)) => cleanup.push(Task::leave(&self.join.queue, node)),
+            (Residue::Node | Residue::Unknown, _) => {
+                let (now, ttl) = (self.clock.now(), self.client.lease().ttl());
+                let obsolete_at = join_obsolete_at(now, self.request.request_timeout, ttl);
+                cleanup.push(Task::Abandon { join: self.join.clone(), obsolete_at });
+            }
+        }
+    }
+}

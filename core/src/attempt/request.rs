@@ -1,0 +1,74 @@
+//! What an acquisition asks for.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::clock::Moment;
+use crate::contracts::{AskedLimit, Join, NodeId, Patience};
+use crate::decide::Claim;
+
+/// One acquisition's parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) queue: Address,
+    pub(crate) claim: Claim,
+    pub(crate) limit: AskedLimit,
+    pub(crate) label: Arc<str>,
+    pub(crate) patience: Patience,
+    /// The total deadline (for a try: of its answer); `Moment::NEVER` for none.
+    pub(crate) deadline: Moment,
+    /// The timeout of one request.
+    pub(crate) request_timeout: Duration,
+    /// Whether it gives up as soon as the coordinator does not answer.
+    pub(crate) fail_fast: bool,
+    /// A fixed end, counted from the send of an uncontended join, or from the admission.
+    pub(crate) max_hold: Option<Duration>,
+    /// Called when it is not admitted at once.
+    pub(crate) on_queue: Option<OnQueue>,
+}
+
+impl Request {
+    /// When to give up on a server that does not answer, counted from `now`: after one TTL if there
+    /// is no deadline, else only at the deadline.
+    pub(super) fn give_up(&self, now: Moment, ttl: Duration) -> Moment {
+        match self.deadline {
+            Moment::NEVER => now + ttl,
+            _ => Moment::NEVER,
+        }
+    }
+
+    /// The join of a new attempt.
+    pub(super) fn join(&self) -> Join {
+        Join {
+            queue: self.queue.clone(),
+            id: NodeId::random(),
+            claim: self.claim,
+            limit: self.limit,
+            label: Arc::clone(&self.label),
+            patience: self.patience,
+            repeated: false,
+        }
+    }
+}
+
+/// A callback for an acquisition that has joined a queue behind others.
+#[derive(Clone)]
+pub(crate) struct OnQueue(Arc<dyn Fn() + Send + Sync>);
+
+impl OnQueue {
+    pub(crate) fn new(notify: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(notify))
+    }
+
+    pub(super) fn notify(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for OnQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnQueue")
+    }
+}

@@ -1,0 +1,51 @@
+//! A task that others may wait for.
+
+use std::sync::Arc;
+
+use super::pending::Pending;
+use super::task::{Task, kept_out};
+
+/// A task that counts as pending until it is dropped: when it is settled, or lost with its tokio
+/// task (a panic in a driver) or its runtime. So no wait for it is endless.
+pub(super) struct InFlight {
+    pub(super) task: Task,
+    pending: Arc<Pending>,
+    // `None` until it counts, which is after the least time of its node.
+    pub(super) number: Option<u64>,
+}
+
+impl InFlight {
+    pub(super) fn new(task: Task, pending: Arc<Pending>) -> Self {
+        let kept = task.kept().is_some();
+        let mut in_flight = Self { task, pending, number: None };
+        if !kept {
+            in_flight.count();
+        }
+        in_flight
+    }
+
+    fn count(&mut self) {
+        if self.number.is_none() {
+            self.number = Some(self.pending.add(self.task.queue()));
+            if let Task::Leave { node, .. } = &self.task {
+                node.state().change(|life, _| life.begin_end());
+            }
+        }
+    }
+
+    /// Waits until the least time of its node is over.
+    pub(super) async fn due(&mut self) {
+        if let Some(node) = self.task.kept() {
+            kept_out(&*node).await;
+        }
+        self.count();
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.pending.done(self.task.queue(), number);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Clean-up in the background. It removes what a dropped guard or acquisition left on the server,
+//! and retries until the server confirms it or the lease is lost (NODE-CANCEL, NODE-LEAVE-OWN).
+//! After a refusal waiters go on, and the task is retried with long delays.
+//!
+//! A join first waits for this client's own tasks on that queue that are pending when it comes
+//! (QUEUE-LEAVE-BEFORE-JOIN), so that `drop(guard)` and then `try_acquire` succeeds.
+//! `docs/protocol/cleanup.md` has the whole.
+
+mod in_flight;
+mod pending;
+mod task;
+mod worker;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+
+use self::in_flight::InFlight;
+use self::pending::Pending;
+pub(crate) use self::task::{Task, leave, settle};
+use self::worker::Worker;
+use crate::address::Address;
+use crate::contracts::{Backend, Node};
+use crate::runtime::HomeRuntime;
+
+/// A handle of the background worker. When the last clone is dropped, the worker settles what is
+/// left and closes the backend.
+#[derive(Clone, Debug)]
+pub(crate) struct Cleanup {
+    sender: mpsc::UnboundedSender<InFlight>,
+    pending: Arc<Pending>,
+    runtime: Handle,
+    home: HomeRuntime,
+}
+
+impl Cleanup {
+    /// Starts the worker on the current runtime.
+    pub(crate) fn start(backend: Arc<dyn Backend>, request_timeout: Duration) -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let pending = Arc::new(Pending::default());
+        let runtime = Handle::current();
+        let home = HomeRuntime::default();
+        let worker = Worker::new(backend, request_timeout, Arc::clone(&pending), home.resident());
+        runtime.spawn(worker.work(receiver));
+        Self { sender, pending, runtime, home }
+    }
+
+    /// The runtime that the worker lives on.
+    pub(crate) fn home(&self) -> &HomeRuntime {
+        &self.home
+    }
+
+    /// Spawns work for a hold on the worker's runtime: the caller's may end before, or not be
+    /// driven.
+    pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(work);
+    }
+
+    /// Queues a task. Never blocks, and needs no runtime.
+    pub(crate) fn push(&self, task: Task) {
+        if self.sender.send(InFlight::new(task, Arc::clone(&self.pending))).is_err() {
+            tracing::debug!("nothing is cleaned up after the end of the runtime; the lease frees the node");
+        }
+    }
+
+    /// Adds a node with a least time, from now on.
+    pub(crate) fn keep(&self, node: &Arc<dyn Node>) {
+        self.pending.keep(node);
+    }
+
+    /// Waits until the least time of every present hold is over, but not for holds that begin
+    /// meanwhile.
+    pub(crate) async fn kept_out(&self) {
+        self.pending.kept_out().await;
+    }
+
+    /// Waits for the tasks on `queue` that are pending now.
+    pub(crate) async fn settled(&self, queue: &Address) {
+        self.pending.settled(Some(queue)).await;
+    }
+
+    /// Waits for all tasks that are pending now.
+    pub(crate) async fn all_settled(&self) {
+        self.pending.settled(None).await;
+    }
+}

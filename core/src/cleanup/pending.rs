@@ -1,0 +1,245 @@
+//! The tasks that an acquisition or a close may wait for.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::task::kept_out;
+use crate::address::Address;
+use crate::contracts::Node;
+
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    numbers: Mutex<Numbers>,
+    // Nodes with a least time, held or released: an orderly close waits for them.
+    kept: Mutex<Vec<Weak<dyn Node>>>,
+}
+
+/// The pending tasks, numbered in the order of arrival.
+#[derive(Debug, Default)]
+struct Numbers {
+    next: u64,
+    all: Numbered,
+    queues: HashMap<Address, Numbered>,
+    // How many queues have been waited for.
+    asked: u64,
+    // The tasks that are ready and waited for, by the rank of their queue, then by number. It holds
+    // no others, so that a pick costs the same however many wait for tasks under way.
+    wanted: BTreeSet<(u64, u64)>,
+}
+
+/// The tasks of one queue, or of all. Each queue has a notification of its own: there may be
+/// thousands of queues and of waiters.
+#[derive(Debug, Default)]
+struct Numbered {
+    numbers: BTreeSet<u64>,
+    // For a queue: its tasks that are ready to begin, and its rank when something waits for it.
+    ready: BTreeSet<u64>,
+    rank: Option<u64>,
+    settled: Arc<Notify>,
+}
+
+impl Numbered {
+    fn remove(&mut self, number: u64) {
+        self.numbers.remove(&number);
+        self.settled.notify_waiters();
+    }
+}
+
+impl Numbers {
+    fn add(&mut self, queue: &Address) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.all.numbers.insert(number);
+        self.queues.entry(queue.clone()).or_default().numbers.insert(number);
+        number
+    }
+
+    fn ready(&mut self, queue: &Address, number: u64) {
+        if let Some(numbered) = self.queues.get_mut(queue) {
+            numbered.ready.insert(number);
+            self.wanted.extend(numbered.rank.map(|rank| (rank, number)));
+        }
+    }
+
+    fn begun(&mut self, queue: &Address, number: u64) {
+        if let Some(numbered) = self.queues.get_mut(queue) {
+            numbered.ready.remove(&number);
+            if let Some(rank) = numbered.rank {
+                self.wanted.remove(&(rank, number));
+            }
+        }
+    }
+
+    fn remove(&mut self, queue: &Address, number: u64) {
+        self.begun(queue, number);
+        self.all.remove(number);
+        if let Some(numbered) = self.queues.get_mut(queue) {
+            numbered.remove(number);
+            if numbered.numbers.is_empty() {
+                self.queues.remove(queue);
+            }
+        }
+    }
+
+    /// The tasks of a queue, or of all; `None` when there are none.
+    fn of(&self, queue: Option<&Address>) -> Option<&Numbered> {
+        let numbered = match queue {
+            Some(queue) => self.queues.get(queue)?,
+            None => &self.all,
+        };
+        (!numbered.numbers.is_empty()).then_some(numbered)
+    }
+
+    fn want(&mut self, queue: &Address) {
+        if let Some(numbered) = self.queues.get_mut(queue)
+            && numbered.rank.is_none()
+        {
+            numbered.rank = Some(self.asked);
+            self.wanted.extend(numbered.ready.iter().map(|&number| (self.asked, number)));
+            self.asked += 1;
+        }
+    }
+}
+
+impl Pending {
+    /// Counts another task on a queue, and answers its number.
+    pub(super) fn add(&self, queue: &Address) -> u64 {
+        self.numbers.lock().add(queue)
+    }
+
+    pub(super) fn done(&self, queue: &Address, number: u64) {
+        self.numbers.lock().remove(queue, number);
+    }
+
+    /// The task may begin.
+    pub(super) fn ready(&self, queue: &Address, number: u64) {
+        self.numbers.lock().ready(queue, number);
+    }
+
+    /// The task has begun.
+    pub(super) fn begun(&self, queue: &Address, number: u64) {
+        self.numbers.lock().begun(queue, number);
+    }
+
+    /// The first task that is ready and waited for.
+    pub(super) fn first_wanted(&self) -> Option<u64> {
+        self.numbers.lock().wanted.first().map(|&(_, number)| number)
+    }
+
+    /// Waits for the tasks on `queue` that are pending now; without a queue, for all.
+    pub(super) async fn settled(&self, queue: Option<&Address>) {
+        let later = {
+            let mut numbers = self.numbers.lock();
+            // The usual case, nothing pending, costs one look.
+            if numbers.of(queue).is_none() {
+                return;
+            }
+            if let Some(queue) = queue {
+                numbers.want(queue);
+            }
+            numbers.next
+        };
+        loop {
+            let Some(settled) = self.numbers.lock().of(queue).map(|numbered| Arc::clone(&numbered.settled))
+            else {
+                return;
+            };
+            let notified = settled.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            let first = self.numbers.lock().of(queue).and_then(|numbered| numbered.numbers.first().copied());
+            if first.is_none_or(|first| first >= later) {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Adds a node with a least time, from now on.
+    pub(super) fn keep(&self, node: &Arc<dyn Node>) {
+        let mut kept = self.kept.lock();
+        kept.retain(|node| node.upgrade().is_some_and(|node| node.state().is_kept()));
+        kept.push(Arc::downgrade(node));
+    }
+
+    /// Waits until the least time of every present hold is over, but not for holds that begin
+    /// meanwhile.
+    pub(super) async fn kept_out(&self) {
+        let kept: Vec<_> = self.kept.lock().iter().filter_map(Weak::upgrade).collect();
+        for node in kept {
+            kept_out(&*node).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::address::Kind;
+
+    fn queue(number: u64) -> Address {
+        Address::new("test", Kind::Mutex, format!("{number}")).expect("a good key")
+    }
+
+    impl Pending {
+        /// A task on each of so many queues; each may be begun, and is waited for.
+        fn wanted(count: u64) -> Self {
+            let pending = Self::default();
+            for number in 0..count {
+                assert_eq!(pending.add(&queue(number)), number);
+                pending.ready(&queue(number), number);
+                assert!(pending.settled(Some(&queue(number))).now_or_never().is_none(), "it is pending");
+            }
+            pending
+        }
+
+        /// Among how many it picks.
+        fn looked_at(&self) -> usize {
+            self.numbers.lock().wanted.len()
+        }
+    }
+
+    #[test]
+    fn a_pick_looks_at_nothing_that_is_under_way_however_many_wait_for_it() {
+        let pending = Pending::wanted(10_000);
+        for number in 0..9_999 {
+            assert_eq!(pending.first_wanted(), Some(number), "as they were asked for");
+            pending.begun(&queue(number), number);
+        }
+        assert_eq!((pending.first_wanted(), pending.looked_at()), (Some(9_999), 1));
+        // Neither a wait for a task under way nor a task that is not ready adds anything to look
+        // at.
+        assert!(pending.settled(Some(&queue(0))).now_or_never().is_none());
+        assert_eq!(pending.add(&queue(0)), 10_000);
+        assert_eq!(pending.looked_at(), 1);
+        pending.ready(&queue(0), 10_000);
+        assert_eq!(pending.first_wanted(), Some(10_000), "its queue was asked for first");
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_not_picked_and_what_is_over_is_forgotten() {
+        let pending = Pending::wanted(2);
+        let (quiet, first) = (queue(2), queue(0));
+        assert_eq!(pending.add(&quiet), 2);
+        pending.ready(&quiet, 2);
+        pending.done(&first, 0);
+        assert_eq!((pending.first_wanted(), pending.looked_at()), (Some(1), 1));
+        pending.begun(&queue(1), 1);
+        pending.done(&queue(1), 1);
+        assert_eq!((pending.first_wanted(), pending.looked_at()), (None, 0));
+        // The queue has a task again, and nothing waits for it.
+        assert_eq!(pending.add(&first), 3);
+        pending.ready(&first, 3);
+        assert_eq!(pending.first_wanted(), None);
+        assert!(pending.settled(Some(&quiet)).now_or_never().is_none());
+        assert_eq!(pending.first_wanted(), Some(2), "asked for when it could be begun already");
+        pending.done(&quiet, 2);
+        pending.done(&first, 3);
+        assert!(pending.settled(None).now_or_never().is_some());
+    }
+}

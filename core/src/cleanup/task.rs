@@ -1,0 +1,134 @@
+//! What is to be removed from the server, and the retries until that is confirmed, refused or
+//! obsolete.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::clock::Moment;
+use crate::contracts::{Backend, Join, Leave, Node};
+use crate::decide::life::{AfterTry, Failure};
+use crate::decide::node_obsolete_at;
+use crate::error::{Error, Result};
+use crate::support::Backoff;
+
+/// One clean-up.
+#[derive(Clone)]
+pub(crate) enum Task {
+    /// A known node is to leave.
+    Leave { queue: Address, node: Arc<dyn Node> },
+    /// A writer's node is to become a reader's: `at_once`, or when the node's least time is over.
+    Downgrade { queue: Address, node: Arc<dyn Node>, at_once: bool },
+    /// An attempt with an unknown outcome is to be abandoned. After `obsolete_at` the lease has
+    /// removed its node anyway.
+    Abandon { join: Join, obsolete_at: Moment },
+}
+
+impl Task {
+    pub(crate) fn leave(queue: &Address, node: &Arc<dyn Node>) -> Self {
+        Task::Leave { queue: queue.clone(), node: Arc::clone(node) }
+    }
+
+    pub(crate) fn downgrade(queue: &Address, node: &Arc<dyn Node>, at_once: bool) -> Self {
+        Task::Downgrade { queue: queue.clone(), node: Arc::clone(node), at_once }
+    }
+
+    pub(super) fn queue(&self) -> &Address {
+        match self {
+            Task::Leave { queue, .. } | Task::Downgrade { queue, .. } => queue,
+            Task::Abandon { join, .. } => &join.queue,
+        }
+    }
+
+    /// Whether nothing is left to remove: the server has done it by itself.
+    pub(super) fn is_obsolete(&self, now: Moment) -> bool {
+        match self {
+            Task::Leave { node, .. } | Task::Downgrade { node, .. } => {
+                let lease = node.state().lease();
+                now >= node_obsolete_at(lease.deadline(), lease.ttl())
+            }
+            Task::Abandon { obsolete_at, .. } => now >= *obsolete_at,
+        }
+    }
+
+    /// Tries once. Answers what comes next, and the server's answer: `Lost` for a node that is
+    /// gone.
+    pub(super) async fn attempt(&self, backend: &dyn Backend) -> (AfterTry, Result<()>) {
+        let answer = match self {
+            Task::Leave { node, .. } => return leave(&**node).await,
+            Task::Downgrade { node, .. } => node.downgrade().await,
+            Task::Abandon { join, .. } => backend.abandon(join).await,
+        };
+        let failure = answer.as_ref().err().map(Failure::from);
+        let now = backend.lease().clock().now();
+        (AfterTry::of(failure, self.is_obsolete(now)), answer)
+    }
+
+    /// The task's node, if it must not be given back yet.
+    pub(super) fn kept(&self) -> Option<Arc<dyn Node>> {
+        match self {
+            Task::Leave { node, .. } | Task::Downgrade { node, at_once: false, .. } => {
+                let state = node.state();
+                // A lost node (at a fixed end, say) is no longer kept.
+                (state.is_kept() && state.lost().is_none()).then(|| Arc::clone(node))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Task::Leave { queue, node } => write!(f, "Leave({queue:?}, {node:?})"),
+            Task::Downgrade { queue, node, .. } => write!(f, "Downgrade({queue:?}, {node:?})"),
+            Task::Abandon { join, .. } => write!(f, "Abandon({:?}, {})", join.queue, join.id),
+        }
+    }
+}
+
+/// Waits until a node's least time is over, or the node is lost.
+pub(super) async fn kept_out(node: &dyn Node) {
+    let state = node.state();
+    tokio::select! {
+        () = state.lease().clock().sleep_until(state.kept_until()) => {}
+        _ = state.until_lost() => {}
+    }
+}
+
+/// One try of a leave, recorded in the node's life. Answers what comes next, and the server's
+/// answer: `Lost` for a node that is gone.
+pub(crate) async fn leave(node: &dyn Node) -> (AfterTry, Result<()>) {
+    let state = node.state();
+    state.change(|life, _| life.leave_sent());
+    let answer = node.leave().await;
+    let outcome = match &answer {
+        Ok(Leave::Removed) => Ok(()),
+        Ok(Leave::Absent(reason)) => Err(Error::lost(*reason)),
+        Err(error) => Err(error.clone()),
+    };
+    (state.left(answer), outcome)
+}
+
+/// Retries a task until it is confirmed, refused or obsolete, and answers as the last try. The
+/// delays are short compared with a try's time limit, because a try may wait for the task.
+pub(crate) async fn settle(
+    backend: &dyn Backend,
+    task: &Task,
+    request_timeout: Duration,
+) -> (AfterTry, Result<()>) {
+    let first = Duration::from_millis(20);
+    // With jitter, up to half of that time limit.
+    let mut backoff = Backoff::new(first, (request_timeout / 4).clamp(first, Duration::from_secs(1)));
+    loop {
+        let (next, answer) = task.attempt(backend).await;
+        if next != AfterTry::Again {
+            if let (AfterTry::Insist, Err(error)) = (next, &answer) {
+                tracing::debug!(?task, %error, "a clean-up was refused, or not confirmed within its lease");
+            }
+            return (next, answer);
+        }
+        backoff.wait(backend.lease().clock()).await;
+    }
+}

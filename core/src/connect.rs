@@ -1,0 +1,65 @@
+//! From a configuration to a coordinator. The list of connectors comes from the program that links
+//! the backends in.
+
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::connector::{Connector, connect_in_time};
+use crate::coordinator::Coordinator;
+use crate::error::{Error, Result};
+use crate::label::default_label;
+use crate::lazy::Lazy;
+
+/// Connects to the coordinator that `config` names, with the first of `connectors` of that name.
+///
+/// # Errors
+/// `InvalidArgument` naming `backend` when no connector has the name, or naming the wrong field;
+/// else as [`Connector::connect`], and `Unavailable` at `connect_timeout`.
+///
+/// # Cancel safety
+/// A dropped connect leaves nothing on the server beyond a lease that runs out.
+pub async fn connect(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
+    let (connector, config) = choose(connectors, config)?;
+    let backend = connect_in_time(&*connector, &config).await?;
+    Ok(Coordinator::with(backend, &config, Some(connector)))
+}
+
+/// As [`connect`], but returns at once and connects in the first operation, again and again until
+/// it succeeds: for services that must start without their coordinator. A connection attempt goes
+/// on in the background when the operation that began it ends.
+///
+/// Until it is connected, the [`lease`](Coordinator::lease) is suspended. Handles taken
+/// meanwhile follow the real lease afterwards.
+///
+/// # Errors
+/// `InvalidArgument` only.
+///
+/// # Panics
+/// Outside a tokio runtime.
+pub fn connect_lazy(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<Coordinator> {
+    let (connector, config) = choose(connectors, config)?;
+    let lazy = Arc::new(Lazy::new(Arc::clone(&connector), config.clone()));
+    Ok(Coordinator::with(lazy, &config, Some(connector)))
+}
+
+/// The connector, and the configuration with its label filled in: a client must show the same label
+/// on every server connection.
+fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<(Arc<dyn Connector>, Config)> {
+    config.validate()?;
+    let connector =
+        connectors.iter().find(|connector| connector.name() == config.backend).ok_or_else(|| {
+            let known: Vec<_> = connectors.iter().map(|connector| connector.name()).collect();
+            Error::invalid(
+                "backend",
+                format!(
+                    "{:?} is none of the backends in this build: {} (cargo features choose them)",
+                    config.backend,
+                    known.join(", ")
+                ),
+            )
+        })?;
+    connector.validate(config)?;
+    let mut config = config.clone();
+    config.label.get_or_insert_with(|| default_label().to_string());
+    Ok((Arc::clone(connector), config))
+}

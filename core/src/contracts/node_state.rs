@@ -1,0 +1,312 @@
+//! What a client knows of one of its nodes.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::OnceLock;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::lease::{Lease, LeaseState, LeaseWriter};
+use crate::clock::Moment;
+use crate::decide::life::{AfterTry, Failure, Life, Outcome, Phase, Seen};
+use crate::decide::node_obsolete_at;
+use crate::error::{Error, LostReason, Result};
+use crate::until::until;
+
+/// What this client knows of one of its nodes. The hold and all its `lost()` handles read it; only
+/// the backend writes it, through its [`NodeWriter`].
+pub struct NodeState {
+    lease: LeaseWriter,
+    sequence: u64,
+    life: Mutex<Life>,
+    // Why the removal failed.
+    why: OnceLock<Error>,
+    // One notification for every change, since a client holds thousands of nodes.
+    changed: Notify,
+}
+
+impl NodeState {
+    fn new(lease: LeaseWriter, sequence: u64) -> Self {
+        let (life, why, changed) = (Mutex::default(), OnceLock::new(), Notify::new());
+        Self { lease, sequence, life, why, changed }
+    }
+
+    /// The lease that keeps the node.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// The sequence number: its place in the queue and, once admitted, the source of its token
+    /// (NODE-ORDER, NODE-TOKEN).
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Applies an event to its life, and notifies the waiters.
+    pub(crate) fn change<T>(&self, event: impl FnOnce(&mut Life, Seen) -> T) -> T {
+        let seen = self.lease.seen();
+        let answer = event(&mut self.life.lock(), seen);
+        self.notify();
+        answer
+    }
+
+    /// Reads its life.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Life) -> T) -> T {
+        look(&self.life.lock())
+    }
+
+    /// The instant at which the hold ends whatever the lease says (LEASE-FIXED); `Moment::NEVER` if
+    /// there is none. A backend that renews nodes one by one must not renew this one past it.
+    pub fn fixed_end(&self) -> Moment {
+        self.look(Life::fixed_end)
+    }
+
+    /// The instant before which the node is not given back, though its owner has ended the hold
+    /// (`hold_at_least`); `Moment::PAST` if there is none. A backend whose nodes expire one by one
+    /// leaves such a node to its expiry when it is closed before.
+    pub fn kept_until(&self) -> Moment {
+        self.look(Life::kept_until)
+    }
+
+    /// Whether core is about to leave it: a backend that renews nodes one by one stops renewing it
+    /// (QUEUE-STOP-RENEWAL-BEFORE-LEAVE). It may expire before its leave. Renewing thousands of
+    /// dropped nodes would delay the renewal of those that are held.
+    pub fn is_leaving(&self) -> bool {
+        matches!(self.look(Life::phase), Phase::Ending | Phase::Gone(_))
+    }
+
+    /// Core: whether it must not be given back yet.
+    pub(crate) fn is_kept(&self) -> bool {
+        let now = self.lease.clock().now();
+        self.look(|life| life.is_kept(now))
+    }
+
+    /// Core: a leave was answered. Answers what comes next.
+    pub(crate) fn left(&self, answer: Result<Leave>) -> AfterTry {
+        let (answered, why) = match answer {
+            Ok(Leave::Removed) => (Ok(None), None),
+            Ok(Leave::Absent(reason)) => (Ok(Some(reason)), None),
+            Err(error) => (Err(Failure::from(&error)), Some(error)),
+        };
+        let obsolete_at = node_obsolete_at(self.lease.deadline(), self.lease.ttl());
+        self.change(|life, seen| {
+            let next = life.left(answered, seen.now >= obsolete_at);
+            if let (true, Some(error)) = (next != AfterTry::Again, why) {
+                let _ = self.why.set(error);
+            }
+            next
+        })
+    }
+
+    /// Core: how its removal ended, once it has, with the error that explains it.
+    pub(crate) fn outcome(&self) -> Option<(Outcome, Option<Error>)> {
+        let outcome = self.look(Life::outcome)?;
+        Some((outcome, self.why.get().cloned()))
+    }
+
+    /// Core: notifies all waiters for a change.
+    pub(crate) fn notify(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Core: waits until `found` finds something; a notification must follow each change that it
+    /// reads.
+    pub(crate) async fn until<T>(&self, found: impl Fn() -> Option<T>) -> T {
+        until(&self.changed, found).await
+    }
+
+    /// Why the node is lost, or `None` while it is not. A function of the clock at the call; the
+    /// first reason stays.
+    pub fn lost(&self) -> Option<LostReason> {
+        let seen = self.lease.seen();
+        self.life.lock().lost(seen)
+    }
+
+    /// Whether this client itself has ended the hold, by a fixed end or a close, within the last
+    /// margin: work under it may still run (LEASE-FIXED, LEASE-CLOSE). Core gives such a node back
+    /// a margin later; a backend that removes lost nodes by itself must leave it alone.
+    pub fn lingers(&self) -> bool {
+        let seen = self.lease.seen();
+        let mut life = self.life.lock();
+        life.lost(seen);
+        life.lingers(seen.now, self.lease.ttl())
+    }
+
+    /// The state that a holder sees now.
+    pub fn state(&self) -> LeaseState {
+        match self.lost() {
+            Some(reason) => LeaseState::Lost(reason),
+            None => self.lease.state(),
+        }
+    }
+
+    /// Waits until the state differs from `seen`, and answers the new one.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn changed(&self, seen: LeaseState) -> LeaseState {
+        loop {
+            let notified = self.changed.notified();
+            tokio::pin!(notified);
+            notified.as_mut().enable();
+            // Read before the node's own state: else a change in between would be missed.
+            let lease_seen = self.lease.state();
+            let state = self.state();
+            if state != seen {
+                return state;
+            }
+            let end = match state {
+                // Final; a fixed end that has passed would make the loop spin.
+                LeaseState::Lost(_) => Moment::NEVER,
+                _ => self.fixed_end(),
+            };
+            tokio::select! {
+                () = notified => {}
+                _ = self.lease.changed(lease_seen) => {}
+                () = self.lease.clock().sleep_until(end) => {}
+            }
+        }
+    }
+
+    /// Waits until the node is lost.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn until_lost(&self) -> LostReason {
+        let mut state = self.state();
+        loop {
+            match state {
+                LeaseState::Lost(reason) => return reason,
+                seen => state = self.changed(seen).await,
+            }
+        }
+    }
+}
+
+/// Writes a [`NodeState`], and reads it. The backend that made the node keeps it, and gives out the
+/// state.
+pub struct NodeWriter(NodeState);
+
+impl NodeWriter {
+    /// The writer of a node with its sequence number, on this writer's lease.
+    pub fn new(lease: LeaseWriter, sequence: u64) -> Self {
+        Self(NodeState::new(lease, sequence))
+    }
+
+    /// The node is gone from the server though this client did not leave (NODE-GONE). The first
+    /// reason stays.
+    pub fn gone(&self, reason: LostReason) {
+        self.change(|life, seen| life.lose(reason, seen));
+    }
+
+    /// The writer of the node's lease.
+    pub fn lease_writer(&self) -> &LeaseWriter {
+        &self.0.lease
+    }
+}
+
+impl Deref for NodeWriter {
+    type Target = NodeState;
+
+    fn deref(&self) -> &NodeState {
+        &self.0
+    }
+}
+
+impl fmt::Debug for NodeWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeState").field("sequence", &self.sequence).field("state", &self.state()).finish()
+    }
+}
+
+/// What the server answers to a [`leave`](super::Node::leave).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leave {
+    /// The node was there until now: this request removed it, or, if the backend knows that, an
+    /// earlier one did.
+    Removed,
+    /// The node was not there when this request came, for this reason; `Revoked` if the backend
+    /// knows no better. An earlier request whose reply was lost may have removed it: core keeps
+    /// count of those.
+    Absent(LostReason),
+}
+
+impl Leave {
+    /// The answer of a server that only says whether the node was there: if not, another client
+    /// removed it.
+    pub fn of(was_there: bool) -> Self {
+        if was_there { Leave::Removed } else { Leave::Absent(LostReason::Revoked) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+    use crate::clock::Clock;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_reason_of_a_loss_stays_when_the_fixed_end_comes_after_it() {
+        for (reason, looked) in [LostReason::Closed, LostReason::Expired]
+            .into_iter()
+            .flat_map(|reason| [(reason, true), (reason, false)])
+        {
+            let (clock, hold) = (Clock::tokio(), Duration::from_secs(5));
+            let node = NodeWriter::new(LeaseWriter::new(clock.clone(), 2 * hold, clock.now()), 1);
+            let _ = node.change(|life, seen| life.hold(seen.now, Some(hold), seen));
+            node.lease_writer().end(reason);
+            if looked {
+                assert_eq!(node.lost(), Some(reason));
+            }
+            clock.jump(hold);
+            assert_eq!(node.lost(), Some(reason), "looked: {looked}");
+        }
+    }
+
+    #[test]
+    fn whoever_waits_behind_a_loss_by_the_fixed_end_waits_and_does_not_spin() {
+        let (yielded, answer) = mpsc::channel();
+        // On a thread of its own, because a wait that never yields would keep it.
+        thread::spawn(move || {
+            let clock = Clock::system();
+            let node = NodeWriter::new(LeaseWriter::new(clock.clone(), Duration::ZERO, clock.now()), 1);
+            let _ = node.change(|life, seen| life.hold(Moment::PAST, Some(Duration::ZERO), seen));
+            let seen = node.state();
+            yielded.send((seen, node.changed(seen).now_or_never()))
+        });
+        let waits = answer.recv_timeout(Duration::from_secs(10));
+        assert_eq!(waits, Ok((LeaseState::Lost(LostReason::MaxHold), None)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_that_begins_as_the_loss_happens_ends() {
+        const TTL: Duration = Duration::from_secs(10);
+        for reading in 0..8 {
+            let clock = Clock::tokio();
+            let node = NodeWriter::new(LeaseWriter::new(clock.clone(), TTL, clock.now()), 1);
+            let slept = clock.clone();
+            clock.meanwhile(reading, move || slept.jump(TTL));
+            let mut waiting = Box::pin(node.until_lost());
+            let lost = (&mut waiting).now_or_never();
+            // By now at the latest, if the wait read the clock less often.
+            (0..=reading).for_each(|_| {
+                clock.now();
+            });
+            node.lease_writer().tick();
+            let lost = lost.or_else(|| waiting.now_or_never());
+            assert_eq!(lost, Some(LostReason::Expired), "after reading {reading}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The kinds of errors, and why a hold was lost.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a hold was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The lease was not renewed in time, or that could not be proven: another client may hold now.
+    Expired,
+    /// Somebody else removed it: an operator, an eviction, a flush.
+    Revoked,
+    /// The server no longer knows it: it was restarted without its data, or a failover went to one
+    /// without it. Another client may hold now. A waiter joins again by itself.
+    Forgotten,
+    /// The fixed end (`max_hold`) was reached. Another client may hold one margin later, or at once
+    /// after a release.
+    MaxHold,
+    /// This process closed the coordinator. Another client may hold one margin later.
+    Closed,
+    /// The holder released or dropped it. The answer of [`Hold::run`](crate::Hold::run) for work
+    /// without a hold, and of [`Hold::state`](crate::Hold::state) and
+    /// [`Ended::reason`](crate::Ended::reason) after a release.
+    Released,
+}
+
+impl fmt::Display for LostReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LostReason::Expired => "the lease expired",
+            LostReason::Revoked => {
+                "it was removed by another (operator, eviction or flush), or the server has forgotten it"
+            }
+            LostReason::Forgotten => {
+                "the server has forgotten it: it was restarted without its data, or replaced"
+            }
+            LostReason::MaxHold => "its fixed end was reached",
+            LostReason::Closed => "the coordinator was closed",
+            LostReason::Released => "it was released",
+        })
+    }
+}
+
+/// The kind of an error, which says what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Fix the call: the named argument is wrong.
+    InvalidArgument {
+        /// The argument's name in the documentation.
+        name: &'static str,
+    },
+    /// The deadline passed while others held: the coordinator has answered within its period. (If
+    /// it has not, the error is `Unavailable`.) Nothing stays on the server beyond the lease.
+    Timeout,
+    /// The hold, or the place in the queue, is lost: stop the guarded work, then acquire anew.
+    Lost {
+        /// Why.
+        reason: LostReason,
+    },
+    /// Released by a caller that does not hold it.
+    NotHeld,
+    /// A reentrant recipe was used without an owner.
+    NoOwner,
+    /// Fix the call: the owner reads and asks to write, and would wait for itself. Release first,
+    /// then write.
+    Deadlock,
+    /// Somebody else has set something different: another limit, or a foreign layout at an exact
+    /// address.
+    Conflict,
+    /// This backend cannot do it.
+    Unsupported {
+        /// The missing capability.
+        capability: &'static str,
+    },
+    /// Fix the permissions on the server.
+    Forbidden {
+        /// What was not allowed.
+        what: String,
+    },
+    /// The server cannot be reached now: retry.
+    Unavailable,
+    /// The request may or may not have been carried out.
+    Unknown,
+    /// Fix the server's or the client's configuration.
+    Misconfigured,
+    /// Another server answers at this URL.
+    WrongServer {
+        /// What the URL promises.
+        expected: &'static str,
+        /// What answered.
+        saw: String,
+    },
+    /// The coordinator was closed.
+    Closed,
+    /// The coordinator's runtime has ended, and with it the tasks that renew its lease and clean
+    /// up. Final: connect again, on a runtime that lives as long as the coordinator.
+    RuntimeGone,
+}

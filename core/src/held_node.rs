@@ -1,0 +1,337 @@
+//! One held node until it is given back: by a release, by a drop, or at its fixed end.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tracing::Span;
+
+use crate::address::Address;
+use crate::cleanup::{Task, leave, settle};
+use crate::client::Client;
+use crate::clock::Moment;
+use crate::contracts::Node;
+use crate::decide::given_back_at;
+use crate::decide::life::{AfterTry, By, Life, Outcome, TakeBack};
+use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::hold::{Release, Tenure};
+use crate::token::Token;
+
+/// One held node. The guard of one hold has one, or all guards of one owner share one.
+pub(crate) struct HeldNode {
+    client: Arc<Client>,
+    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) node: Arc<dyn Node>,
+    // Set while a subscriber listens, until the end.
+    span: Mutex<Option<Box<Span>>>,
+}
+
+impl HeldNode {
+    /// `at_least`: how long the node stays on the server, however soon it is released.
+    pub(crate) fn new(
+        client: Arc<Client>,
+        queue: Address,
+        node: Arc<dyn Node>,
+        at_least: Option<Duration>,
+    ) -> Self {
+        let tenure = Tenure::new(queue, Arc::clone(&node));
+        client.live.add(&tenure);
+        let held = Self { client, tenure, node, span: Mutex::default() };
+        held.keep(at_least);
+        held.leave_at_fixed_end();
+        held
+    }
+
+    /// Bounds the hold after its admission: it ends at `end` at the latest, and stays on the server
+    /// for `at_least` from now on.
+    pub(crate) fn bind(&self, end: Option<Moment>, at_least: Option<Duration>) {
+        self.keep(at_least);
+        if let Some(end) = end {
+            self.node.state().change(|life, _| life.end_by(end));
+            self.leave_at_fixed_end();
+        }
+    }
+
+    fn keep(&self, at_least: Option<Duration>) {
+        if let Some(length) = at_least {
+            self.node.state().change(|life, seen| life.keep_until(seen.now + length));
+            self.client.cleanup.keep(&self.node);
+        }
+    }
+
+    /// Shows the hold in traces, from now to its end.
+    pub(crate) fn trace(&self, span: Span) {
+        *self.span.lock() = (!span.is_disabled()).then(|| Box::new(span));
+    }
+
+    /// Another guard's tenure on the same node.
+    pub(crate) fn beside(&self) -> Arc<Tenure> {
+        Tenure::new(self.tenure.queue.clone(), Arc::clone(&self.node))
+    }
+
+    /// The fencing token.
+    pub(crate) fn token(&self) -> Token {
+        Token::new(0, self.node.state().sequence()).expect("checked at admission")
+    }
+
+    /// Whether its least time still runs.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.node.state().is_kept()
+    }
+
+    pub(crate) fn tenure(&self) -> &Arc<Tenure> {
+        &self.tenure
+    }
+
+    fn queue(&self) -> &Address {
+        &self.tenure.queue
+    }
+
+    fn take_back(&self) {
+        self.client.cleanup.push(Task::leave(self.queue(), &self.node));
+    }
+
+    /// Leaves one margin after the fixed end, even if the guard is never used: by then the holder's
+    /// work is over, as at an expiry (LEASE-FIXED).
+    fn leave_at_fixed_end(&self) {
+        let end = self.node.state().fixed_end();
+        if end == Moment::NEVER {
+            return;
+        }
+        let (clock, cleanup, live) =
+            (self.client.clock(), self.client.cleanup.clone(), self.client.live.clone());
+        let (tenure, node) = (Arc::clone(&self.tenure), Arc::clone(&self.node));
+        self.client.cleanup.beside(async move {
+            tokio::select! {
+                biased;
+                () = tenure.until_ended() => {}
+                () = clock.sleep_until(end) => {}
+            }
+            let state = node.state();
+            // The holder gave it back in time, or a close does.
+            if tenure.by_its_owner() == Some(Release::Released) || state.lost() != Some(LostReason::MaxHold) {
+                return;
+            }
+            clock.sleep_until(given_back_at(end, state.lease().ttl())).await;
+            if state.outcome().is_none() {
+                cleanup.push(Task::leave(&tenure.queue, &node));
+            }
+            // A close waits up to this point for a guard that was dropped.
+            if tenure.by_its_owner().is_some() {
+                live.remove(&tenure);
+            }
+        });
+    }
+
+    /// The holder ends it. The first call answers when the node is to be taken back.
+    fn end(&self, by: By) -> Option<TakeBack> {
+        if !self.tenure.end() {
+            return None;
+        }
+        let lost = match self.tenure.by_its_owner() {
+            Some(Release::AlreadyLost(reason)) => Some(reason),
+            _ => None,
+        };
+        let (state, clock) = (self.node.state(), self.node.state().lease().clock());
+        let take_back = state.look(|life| life.end(by, lost, clock.now(), state.lease().ttl()));
+        self.trace_end(lost);
+        if take_back != TakeBack::Lingers {
+            self.client.live.remove(&self.tenure);
+        }
+        Some(take_back)
+    }
+
+    fn trace_end(&self, lost: Option<LostReason>) {
+        let span = self.span.lock().take();
+        let (key, token) = (self.queue().name(), self.token());
+        let Some(reason) = lost else {
+            tracing::debug!(key, %token, "released");
+            return;
+        };
+        let report = || match reason {
+            LostReason::Closed => tracing::debug!(key, %token, %reason, "a hold was lost by a close"),
+            _ => tracing::warn!(key, %token, %reason, "a hold was lost before it was given back"),
+        };
+        match &span {
+            Some(span) => span.record("lost", tracing::field::display(reason)).in_scope(report),
+            None => report(),
+        }
+    }
+
+    /// Releases in the background. Does nothing after a release.
+    pub(crate) fn let_go(&self) {
+        match self.end(By::Drop) {
+            Some(TakeBack::Now | TakeBack::Lost | TakeBack::Later) => self.take_back(),
+            Some(TakeBack::Lingers) | None => {}
+        }
+    }
+
+    /// Releases a hold that was lost before, without waiting.
+    pub(crate) fn give_back_lost(&self) {
+        if self.end(By::Release).is_some() {
+            self.take_back();
+        }
+    }
+
+    /// Gives it back, as [`Hold::release`](crate::Hold::release).
+    pub(crate) async fn release(&self) -> Result<Release> {
+        self.give_back().await.map_err(|error| error.in_operation("release").on(self.queue().name()))
+    }
+
+    async fn give_back(&self) -> Result<Release> {
+        let first = self.end(By::Release);
+        let release = self.tenure.by_its_owner().expect("ended above, if not before");
+        if matches!(release, Release::AlreadyLost(_)) || self.is_kept() {
+            // Nothing to wait for: it was lost, or its least time keeps others out anyway.
+            if first.is_some() {
+                self.take_back();
+            }
+            return Ok(release);
+        }
+        let lease = self.node.state().lease();
+        let confirmed = async {
+            tokio::select! {
+                biased;
+                outcome = self.leave(first.is_some()) => self.answer(outcome),
+                () = lease.clock().sleep_until(lease.deadline()) => Err(late()),
+            }
+        };
+        self.client.serve(confirmed).await
+    }
+
+    /// Leaves, at the first call, and waits until the node is gone: by this try, an earlier call's,
+    /// or the background's.
+    async fn leave(&self, first: bool) -> (Outcome, Option<Error>) {
+        let state = self.node.state();
+        if first {
+            let in_background = GoesOn::when_dropped(self, HeldNode::take_back);
+            let (next, answer) = leave(&*self.node).await;
+            let (key, token) = (self.queue().name(), self.token());
+            match answer.map_err(|error| (error.lost_reason(), error)) {
+                Ok(()) => {}
+                Err((Some(reason), _)) => {
+                    tracing::warn!(key, %token, %reason, "a hold was lost before it was given back");
+                }
+                Err((None, error)) => {
+                    tracing::debug!(%error, key, %token, "a release was not confirmed at once");
+                }
+            }
+            if next == AfterTry::Done {
+                in_background.disarm();
+            }
+        }
+        state.until(|| state.outcome()).await
+    }
+
+    /// What a release answers when the node is gone.
+    fn answer(&self, outcome: (Outcome, Option<Error>)) -> Result<Release> {
+        let lease = self.node.state().lease();
+        match outcome {
+            (Outcome::Removed, _) => Ok(Release::Released),
+            // The server's word. After the deadline, the node may be absent because our own lease
+            // ended.
+            (Outcome::Absent(reason), _) if lease.clock().now() < lease.deadline() => {
+                Ok(Release::AlreadyLost(reason))
+            }
+            (Outcome::Absent(_), _) => Err(late()),
+            (Outcome::Unsure, _) => Err(unknown("the release was not confirmed").because(Error::new(
+                ErrorKind::Unknown,
+                "it is given back, but a reply was lost: whether it was held until then is not known",
+            ))),
+            (Outcome::Unconfirmed, why) => Err(unknown("the release was not confirmed").because_of(why)),
+        }
+    }
+
+    /// Turns a writer's node into a reader's, in its place. Retried until it is confirmed, or until
+    /// the hold's deadline; a dropped or refused downgrade goes on in the background.
+    pub(crate) async fn downgrade(&self) -> Result<()> {
+        let state = self.node.state();
+        if state.look(Life::is_downgraded) {
+            // The writer's downgrade stands, whatever has become of the reader since.
+            return Ok(());
+        }
+        self.tenure.check()?;
+        let lease = state.lease();
+        let in_background = GoesOn::when_dropped(self, HeldNode::go_on_downgrading);
+        let confirmed = async {
+            let task = Task::downgrade(self.queue(), &self.node, true);
+            tokio::select! {
+                biased;
+                (next, answer) = settle(&*self.client.backend, &task, self.client.request_timeout) => {
+                    if answer.is_ok() {
+                        state.change(|life, _| life.downgraded());
+                    }
+                    if next == AfterTry::Done {
+                        in_background.disarm();
+                    }
+                    // Else the downgrade goes on: the node may live as long as this process, and
+                    // readers wait for it.
+                    answer
+                }
+                () = lease.clock().sleep_until(lease.deadline()) => {
+                    Err(unknown("the downgrade was not confirmed before the hold's deadline"))
+                }
+            }
+        };
+        self.client.serve(confirmed).await
+    }
+
+    /// Hands the downgrade to the background: once, however often it is asked for.
+    fn go_on_downgrading(&self) {
+        if self.node.state().change(|life, _| life.downgrade_later()) {
+            self.client.cleanup.push(Task::downgrade(self.queue(), &self.node, true));
+        }
+    }
+
+    /// As [`downgrade`](HeldNode::downgrade), in the background, and not before the least time is
+    /// over.
+    pub(crate) fn downgrade_later(&self) {
+        self.client.cleanup.push(Task::downgrade(self.queue(), &self.node, false));
+    }
+}
+
+fn unknown(what: &'static str) -> Error {
+    Error::new(ErrorKind::Unknown, what)
+}
+
+fn late() -> Error {
+    unknown("the release was not confirmed before the hold's deadline")
+}
+
+/// A request under way, which others may wait for. Dropped before it is confirmed, it goes on in
+/// the background.
+struct GoesOn<'a> {
+    held: Option<&'a HeldNode>,
+    in_background: fn(&HeldNode),
+}
+
+impl<'a> GoesOn<'a> {
+    fn when_dropped(held: &'a HeldNode, in_background: fn(&HeldNode)) -> Self {
+        Self { held: Some(held), in_background }
+    }
+
+    fn disarm(mut self) {
+        self.held = None;
+    }
+}
+
+impl Drop for GoesOn<'_> {
+    fn drop(&mut self) {
+        if let Some(held) = self.held {
+            (self.in_background)(held);
+        }
+    }
+}
+
+impl Drop for HeldNode {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+impl fmt::Debug for HeldNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldNode").field("tenure", &self.tenure).finish_non_exhaustive()
+    }
+}

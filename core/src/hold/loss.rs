@@ -1,0 +1,130 @@
+//! How the end of a hold reaches its owner: as a future, as a stream of states, and as the end of
+//! work that runs under it.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+
+use super::ended::Ended;
+use super::tenures::{self, Tenures};
+use crate::contracts::LeaseState;
+use crate::error::{Error, LostReason, Result};
+use crate::shown::shown;
+
+/// The states from now on. The stream ends after a loss (its last item), or at a release.
+pub(crate) fn states(tenures: Tenures) -> BoxStream<'static, LeaseState> {
+    stream::unfold((tenures, None), |(tenures, seen)| async move {
+        let state = match seen {
+            Some(LeaseState::Lost(_)) => return None,
+            Some(seen) => tenures::changed(&tenures, seen).await?,
+            None => tenures::state(&tenures)?,
+        };
+        Some((state, (tenures, Some(state))))
+    })
+    .boxed()
+}
+
+/// Becomes ready when a hold ends, lost or released. See [`Hold::lost`](crate::Hold::lost).
+pub struct Loss {
+    tenures: Tenures,
+    // Sync, unlike a BoxFuture: tasks share a handle.
+    waiting: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
+}
+
+impl Loss {
+    pub(crate) fn of(tenures: impl Into<Tenures>) -> Self {
+        Self { tenures: tenures.into(), waiting: None }
+    }
+
+    /// The key of the hold. Of a hold on several keys it is the first, and once the hold was lost
+    /// the key whose loss ended it.
+    pub fn key(&self) -> &str {
+        let ended = tenures::ended(&self.tenures).map(|(tenure, _)| tenure);
+        ended.unwrap_or(&self.tenures[0]).queue.name()
+    }
+
+    /// How the hold ended, or `None` while it is held; by the clock at this call.
+    pub fn ended(&self) -> Option<Ended> {
+        tenures::ended(&self.tenures).map(|(_, ended)| ended)
+    }
+
+    /// Why it is no longer held, or `None` while it is; by the clock at this call. `Released` when
+    /// its owner ended it.
+    pub fn reason(&self) -> Option<LostReason> {
+        self.ended().map(Ended::reason)
+    }
+}
+
+impl Clone for Loss {
+    fn clone(&self) -> Self {
+        Self::of(self.tenures.clone())
+    }
+}
+
+impl fmt::Debug for Loss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Loss")
+            .field("key", &shown(self.key(), usize::MAX))
+            .field("ended", &self.ended())
+            .finish()
+    }
+}
+
+impl Future for Loss {
+    type Output = Ended;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Ended> {
+        loop {
+            // The clock is read before any timer, so that a process that was stopped sees its loss
+            // at the first poll.
+            if let Some(ended) = self.ended() {
+                // Frees the node, which this future has kept.
+                self.waiting = None;
+                return Poll::Ready(ended);
+            }
+            let tenures = self.tenures.clone();
+            let waiting = self.waiting.get_or_insert_with(|| Box::pin(tenures::until_one_ended(tenures)));
+            std::task::ready!(waiting.as_mut().poll(context));
+            self.waiting = None;
+        }
+    }
+}
+
+/// Work under a hold. See [`Hold::run`](crate::Hold::run). It is `Send` if the work is.
+#[must_use = "nothing runs until it is polled"]
+pub struct Run<F> {
+    lost: Loss,
+    // `None` once it is done, or dropped with the end of the hold.
+    work: Option<Pin<Box<F>>>,
+}
+
+impl<F> Run<F> {
+    pub(crate) fn new(lost: Loss, work: F) -> Self {
+        Self { lost, work: Some(Box::pin(work)) }
+    }
+}
+
+impl<F: Future> Future for Run<F> {
+    type Output = Result<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(ended) = Pin::new(&mut self.lost).poll(context) {
+            self.work = None;
+            return Poll::Ready(Err(Error::lost(ended.reason()).in_operation("run").on(self.lost.key())));
+        }
+        let work = self.work.as_mut().expect("polled after its end");
+        let output = std::task::ready!(work.as_mut().poll(context));
+        self.work = None;
+        Poll::Ready(Ok(output))
+    }
+}
+
+impl<F> fmt::Debug for Run<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("lost", &self.lost).finish_non_exhaustive()
+    }
+}

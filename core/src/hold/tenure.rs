@@ -1,0 +1,107 @@
+//! One guard's time on a node.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::ended::{Ended, Release};
+use crate::address::Address;
+use crate::contracts::{LeaseState, Node};
+use crate::error::{Error, ErrorKind, Result};
+
+/// One guard's time on a node, shared with the guard's `lost()` handles and state streams. The
+/// guard's release ends it, though other guards of one owner may still hold the node. After that a
+/// handle keeps neither the node nor its client alive.
+#[doc(hidden)]
+pub struct Tenure {
+    pub(crate) queue: Address,
+    // `None` after the end.
+    node: Mutex<Option<Arc<dyn Node>>>,
+    // How the holder ended it. Set before the node is dropped, because the node's notification
+    // announces it.
+    ended: OnceLock<Release>,
+}
+
+impl Tenure {
+    pub(crate) fn new(queue: Address, node: Arc<dyn Node>) -> Arc<Self> {
+        Arc::new(Self { queue, node: Mutex::new(Some(node)), ended: OnceLock::new() })
+    }
+
+    /// The node, until the holder ends the tenure.
+    pub(crate) fn node(&self) -> Option<Arc<dyn Node>> {
+        self.node.lock().clone()
+    }
+
+    /// Fails once the tenure is over.
+    pub(crate) fn check(&self) -> Result<()> {
+        Err(match self.ended() {
+            None => return Ok(()),
+            Some(Ended::Lost(reason)) => Error::lost(reason),
+            Some(Ended::Released) => Error::new(ErrorKind::NotHeld, "it was released"),
+        }
+        .on(self.queue.name()))
+    }
+
+    /// How it ended, by the clock at this call; `None` while it is held.
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        match self.node() {
+            Some(node) => node.state().lost().map(Ended::Lost),
+            None => self.by_its_owner().map(Ended::from),
+        }
+    }
+
+    /// The state now; `None` after a release in time.
+    pub(crate) fn state(&self) -> Option<LeaseState> {
+        match self.node() {
+            Some(node) => Some(node.state().state()),
+            None => match self.by_its_owner() {
+                Some(Release::AlreadyLost(reason)) => Some(LeaseState::Lost(reason)),
+                _ => None,
+            },
+        }
+    }
+
+    /// How much time is left: zero once it is lost or released.
+    pub(crate) fn remaining(&self) -> Duration {
+        let Some(node) = self.node() else { return Duration::ZERO };
+        let (state, now) = (node.state(), node.state().lease().clock().now());
+        match state.lost() {
+            None => state.lease().deadline().min(state.fixed_end()).since(now),
+            Some(_) => Duration::ZERO,
+        }
+    }
+
+    /// How the holder ended it, once that happened.
+    pub(crate) fn by_its_owner(&self) -> Option<Release> {
+        self.ended.get().copied()
+    }
+
+    /// The holder ends it. Answers whether this was the first call.
+    pub(crate) fn end(&self) -> bool {
+        let Some(node) = self.node() else { return false };
+        let release = node.state().lost().map_or(Release::Released, Release::AlreadyLost);
+        let first = self.ended.set(release).is_ok();
+        self.node.lock().take();
+        node.state().notify();
+        first
+    }
+
+    /// Waits until the holder has ended it.
+    pub(crate) async fn until_ended(&self) {
+        if let Some(node) = self.node() {
+            node.state().until(|| self.by_its_owner().map(drop)).await;
+        }
+    }
+}
+
+impl fmt::Debug for Tenure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tenure")
+            .field("queue", &self.queue)
+            .field("node", &self.node().map(|node| format!("{:?}", node.state())))
+            .field("ended", &self.ended)
+            .finish()
+    }
+}

@@ -1,0 +1,102 @@
+//! The contracts, implemented on one client of a store.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::client::MemoryClient;
+use super::queue::join;
+use super::renewal;
+use crate::address::Address;
+use crate::capabilities::{Capabilities, Eviction};
+use crate::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, SequentialNodes};
+use crate::error::{LostReason, Result};
+
+pub(super) struct MemoryBackend {
+    client: Arc<MemoryClient>,
+}
+
+impl MemoryBackend {
+    pub(super) fn new(client: Arc<MemoryClient>) -> Self {
+        renewal::start(&client);
+        Self { client }
+    }
+}
+
+#[async_trait]
+impl SequentialNodes for MemoryBackend {
+    async fn join(&self, join: &Join) -> Result<Joined> {
+        join::join(&self.client, join).await
+    }
+
+    async fn abandon(&self, join: &Join) -> Result<()> {
+        let (store, queue, id) = (self.client.store.clone(), join.queue.clone(), join.id);
+        self.client.link.request(move || store.abandon(&queue, id)).await.map(drop)
+    }
+
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        let (store, queue) = (self.client.store.clone(), queue.clone());
+        self.client.link.request(move || store.list(&queue, page)).await
+    }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        let (store, queue) = (self.client.store.clone(), queue.clone());
+        self.client.link.request(move || store.remove(&queue, sequence)).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        let (store, queue) = (self.client.store.clone(), queue.clone());
+        self.client.link.request(move || store.limit(&queue)).await
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        let (store, queue) = (self.client.store.clone(), queue.clone());
+        self.client.link.request(move || store.set_limit(&queue, limit)).await
+    }
+}
+
+#[async_trait]
+impl Backend for MemoryBackend {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            lease_per_node: false,
+            clean_try: true,
+            prompt_revocation: true,
+            minimum_outlives_close: false,
+            survives_failover: false,
+            exact_addresses: true,
+            eviction: Eviction::Never,
+        }
+    }
+
+    fn lease(&self) -> Lease {
+        self.client.lease()
+    }
+
+    async fn close(&self, how: Close) -> Result<()> {
+        // Only the first close counts: a client that died removes nothing when it is dropped later.
+        if self.client.link.close() && how == Close::Orderly {
+            let (id, lease) = self.client.current.lock().clone();
+            lease.end(LostReason::Closed);
+            self.client.store.end_lease(id, LostReason::Closed);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for MemoryBackend {
+    fn drop(&mut self) {
+        self.client.link.stop_renewal();
+    }
+}
+
+impl fmt::Debug for MemoryBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryBackend").field("store", &self.client.store).finish_non_exhaustive()
+    }
+}

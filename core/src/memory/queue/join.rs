@@ -1,0 +1,54 @@
+//! Joining.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::node::MemoryNode;
+use crate::contracts::{Join, Joined, NodeWriter};
+use crate::decide::queue::{Answer, Ask};
+use crate::error::{Error, LostReason, Result};
+use crate::memory::client::MemoryClient;
+use crate::memory::renewal;
+use crate::memory::stored_node::StoredNode;
+
+pub(in crate::memory) async fn join(client: &Arc<MemoryClient>, join: &Join) -> Result<Joined> {
+    if client.lease().lost().is_some() {
+        // Through the link: an unreachable store grants no lease.
+        let reopening = Arc::clone(client);
+        client.link.request(move || renewal::reopen(&reopening)).await??;
+    }
+    let (id, lease) = client.current.lock().clone();
+    let ask = Ask {
+        id: join.id,
+        claim: join.claim,
+        limit: join.limit,
+        ttl: u64::try_from(lease.ttl().as_micros()).expect("a TTL is at most an hour"),
+        patience: join.patience,
+    };
+    let (store, queue, label) = (client.store.clone(), join.queue.clone(), Arc::clone(&join.label));
+    let node_lease = lease.clone();
+    let request = move || {
+        store.join(id, &queue, &ask, |sequence| {
+            let state = NodeWriter::new(node_lease, sequence);
+            Arc::new(StoredNode::new(queue.clone(), ask.id, id, label, state))
+        })
+    };
+    let answered = client.link.request(request).await?;
+    if let Some((_, Some(stored))) = &answered {
+        stored.repeated.fetch_or(join.repeated, Ordering::AcqRel);
+    }
+    let node = |stored| Arc::new(MemoryNode::new(stored, join.claim, Arc::downgrade(client)));
+    match answered {
+        Some((Answer::Admitted { .. }, Some(stored))) => Ok(Joined::Admitted(node(stored))),
+        Some((Answer::Waiting { .. }, Some(stored))) => Ok(Joined::Waiting(node(stored))),
+        Some((Answer::Refused, _)) => Ok(Joined::Refused),
+        Some((Answer::Conflict { stored }, _)) => Err(join.conflict(&stored.into())),
+        // The store does not know our lease: it was ended from outside.
+        None => {
+            lease.end(LostReason::Revoked);
+            Err(Error::lost(LostReason::Expired))
+        }
+        // The attempt is over: abandoned, or its node hangs on a lease that we lost.
+        Some(_) => Err(Error::lost(LostReason::Expired)),
+    }
+}

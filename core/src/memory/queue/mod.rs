@@ -1,0 +1,5 @@
+//! The life of a node: join, wait, leave.
+
+pub(super) mod join;
+mod node;
+mod wait;

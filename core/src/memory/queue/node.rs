@@ -1,0 +1,73 @@
+//! One node, as core holds it.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+
+use super::wait;
+use crate::contracts::{Leave, Node, NodeState};
+use crate::decide::Claim;
+use crate::error::{Error, LostReason, Result};
+use crate::memory::client::MemoryClient;
+use crate::memory::stored_node::StoredNode;
+
+pub(super) struct MemoryNode {
+    stored: Arc<StoredNode>,
+    claim: Claim,
+    // Weak: a hold does not keep the client of a dead handle alive.
+    client: Weak<MemoryClient>,
+}
+
+impl MemoryNode {
+    pub(super) fn new(stored: Arc<StoredNode>, claim: Claim, client: Weak<MemoryClient>) -> Self {
+        Self { stored, claim, client }
+    }
+
+    fn client(&self) -> Result<Arc<MemoryClient>> {
+        self.client.upgrade().ok_or_else(Error::closed)
+    }
+}
+
+#[async_trait]
+impl Node for MemoryNode {
+    fn state(&self) -> &NodeState {
+        &self.stored.state
+    }
+
+    async fn admitted(&self) -> Result<()> {
+        wait::admitted(&self.client, &self.stored, self.claim).await
+    }
+
+    async fn leave(&self) -> Result<Leave> {
+        let client = self.client()?;
+        let (store, node) = (client.store.clone(), Arc::clone(&self.stored));
+        let tombstone = node.repeated.load(Ordering::Acquire);
+        let leave = move || match tombstone {
+            true => store.abandon(&node.queue, node.id),
+            false => store.leave(&node.queue, node.id, node.sequence()),
+        };
+        let was_there = client.link.request(leave).await?;
+        Ok(Leave::of(was_there || self.stored.removed.load(Ordering::Acquire)))
+    }
+
+    async fn downgrade(&self) -> Result<()> {
+        let client = self.client()?;
+        let (store, node) = (client.store.clone(), Arc::clone(&self.stored));
+        let downgrade = move || store.downgrade(&node.queue, node.id, node.sequence());
+        if client.link.request(downgrade).await? {
+            return Ok(());
+        }
+        let state = &self.stored.state;
+        state.gone(LostReason::Revoked);
+        Err(Error::lost(state.lost().unwrap_or(LostReason::Revoked)))
+    }
+}
+
+impl fmt::Debug for MemoryNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StoredNode { queue, id, state, .. } = &*self.stored;
+        f.debug_struct("MemoryNode").field("queue", queue).field("id", id).field("state", state).finish()
+    }
+}

@@ -1,0 +1,49 @@
+//! Waiting for admission.
+
+use std::sync::{Arc, Weak};
+
+use crate::decide::queue::Answer;
+use crate::decide::{Claim, recheck, renewal_period};
+use crate::error::{Error, LostReason, Result};
+use crate::memory::client::MemoryClient;
+use crate::memory::state::moment;
+use crate::memory::stored_node::StoredNode;
+
+/// Waits until the node is admitted.
+///
+/// # Cancel safety
+/// Cancel-safe: the node waits on.
+pub(super) async fn admitted(
+    client: &Weak<MemoryClient>,
+    node: &Arc<StoredNode>,
+    claim: Claim,
+) -> Result<()> {
+    let (state, clock) = (&node.state, node.state.lease().clock());
+    loop {
+        if let Some(reason) = state.lost() {
+            return Err(Error::lost(reason));
+        }
+        let client = client.upgrade().ok_or_else(Error::closed)?;
+        let (store, asked) = (client.store.clone(), Arc::clone(node));
+        let look = move || store.look(&asked.queue, asked.id, asked.sequence());
+        let looked = client.link.request(look).await;
+        let period = renewal_period(state.lease().ttl());
+        let next = match looked {
+            Ok(Answer::Admitted { .. }) => return Ok(()),
+            Ok(Answer::Waiting { ahead_expires, .. }) => recheck(clock.now() + period, moment(ahead_expires)),
+            Ok(Answer::Conflict { stored }) => return Err(claim.outweighs(&stored.into())),
+            Ok(_) => {
+                // Not by the end of its own lease: the check above would have seen that.
+                state.gone(LostReason::Revoked);
+                continue;
+            }
+            Err(error) if error.is_retryable() => clock.now() + period / 4,
+            Err(error) => return Err(error),
+        };
+        tokio::select! {
+            () = node.woken.notified() => {}
+            _ = state.until_lost() => {}
+            () = clock.sleep_until(next) => {}
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What the log says about a client's connection.
+
+use std::fmt;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::shown::in_millis;
+
+/// Logs when a client's connection breaks, why, and after how long it is back: once for each
+/// outage, however often it is noticed. Backends share it, so that their logs use the same words.
+pub struct LinkLog {
+    host: String,
+    down: Mutex<Option<Instant>>,
+}
+
+impl LinkLog {
+    /// The log of a connection that stands. `host` is the server's host and port, or a list with
+    /// commas, as in a URL.
+    pub fn new(host: impl Into<String>) -> Self {
+        Self { host: host.into(), down: Mutex::default() }
+    }
+
+    /// Host and port.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The connection broke, for this reason.
+    pub fn broken(&self, cause: &dyn fmt::Display) {
+        let mut down = self.down.lock();
+        if down.is_none() {
+            *down = Some(Instant::now());
+            tracing::warn!(host = self.host, %cause, "disconnected");
+        }
+    }
+
+    /// The connection works.
+    pub fn mended(&self) {
+        if let Some(since) = self.down.lock().take() {
+            tracing::info!(host = self.host, after = ?in_millis(since.elapsed()), "reconnected");
+        }
+    }
+}
+
+impl fmt::Debug for LinkLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let down = self.down.lock().map(|since| since.elapsed());
+        f.debug_struct("LinkLog").field("host", &self.host).field("down", &down).finish()
+    }
+}

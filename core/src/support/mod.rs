@@ -1,0 +1,17 @@
+//! What the clients of all backends share beside the contracts.
+
+mod backoff;
+mod bounds;
+mod close;
+mod link_log;
+mod name_pool;
+mod single_flight;
+mod throttle;
+
+pub use backoff::Backoff;
+pub use bounds::{connect_within, opening_bound};
+pub use close::CloseOnce;
+pub use link_log::LinkLog;
+pub use name_pool::NamePool;
+pub use single_flight::{SharedTask, SingleFlight};
+pub use throttle::{AT_ONCE, Pass, Throttle};

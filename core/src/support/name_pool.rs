@@ -1,0 +1,172 @@
+//! Names of nodes, reused.
+//!
+//! *Why.* etcd's index keeps every key that ever existed until it is compacted, and a range walks
+//! over all of them: with a fresh name for every attempt, a join costs more the more often its
+//! queue was used. And when the same clients take turns in a queue, a waiter far from the head
+//! knows by its reused name which node is ahead, without a listing.
+//!
+//! *Why it is safe.* An attempt's own id is its name when no name is free. A name becomes free only
+//! when the join and the first leave of its node were both sent once and answered, so that no
+//! request for it is still on its way. Any other attempt (repeated, abandoned, or with an
+//! unanswered leave) takes its name with it. `docs/protocol/chain.md` has the whole argument
+//! (CHAIN-FRESH-NAME); the chain model checks it as `reuses`.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+use crate::contracts::{Join, Joined, NodeId};
+use crate::{ErrorKind, LostReason, Result};
+
+/// Bounds of what is kept: queues, and free names of each. Beyond them attempts use their own ids.
+const QUEUES: usize = 1024;
+const EACH: usize = 256;
+
+/// A client's names.
+#[derive(Debug, Default)]
+pub struct NamePool(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    free: HashMap<Box<str>, Vec<NodeId>>,
+    // From an attempt under way to its name, where that is not its own id.
+    lent: HashMap<NodeId, NodeId>,
+}
+
+impl NamePool {
+    /// The name of an attempt: that of its earlier request, or a free one, or its id.
+    pub fn lend(&self, queue: &str, attempt: NodeId, repeated: bool) -> NodeId {
+        let mut state = self.0.lock();
+        if let Some(&name) = state.lent.get(&attempt) {
+            return name;
+        }
+        let free = if repeated { None } else { state.free.get_mut(queue).and_then(Vec::pop) };
+        if let Some(name) = free {
+            state.lent.insert(attempt, name);
+        }
+        free.unwrap_or(attempt)
+    }
+
+    /// The name of an attempt whose outcome is unknown.
+    pub fn of(&self, attempt: NodeId) -> NodeId {
+        self.0.lock().lent.get(&attempt).copied().unwrap_or(attempt)
+    }
+
+    /// The attempt's join was answered. With a certain outcome the name belongs to the node, or is
+    /// never used again; with an unknown one the attempt keeps it, to repeat or to abandon the
+    /// join. A refused try gives its name back.
+    pub fn joined(&self, queue: &str, join: &Join, answer: &Result<Joined>) {
+        let over = match answer {
+            Ok(_) => true,
+            Err(error) => {
+                // When the lease is lost the server may still have made the node; the attempt is
+                // then abandoned.
+                let unknown = matches!(
+                    error.kind(),
+                    ErrorKind::Unknown | ErrorKind::Lost { reason: LostReason::Expired }
+                );
+                !join.repeated && !unknown
+            }
+        };
+        if !over {
+            return;
+        }
+        let lent = self.0.lock().lent.remove(&join.id);
+        if let (Some(name), Ok(Joined::Refused), false) = (lent, answer, join.repeated) {
+            self.free(queue, name);
+        }
+    }
+
+    /// The attempt is over.
+    pub fn settle(&self, attempt: NodeId) {
+        self.0.lock().lent.remove(&attempt);
+    }
+
+    /// No node has this name any more, and no request on its way could make one.
+    pub fn free(&self, queue: &str, name: NodeId) {
+        let mut state = self.0.lock();
+        if !state.free.contains_key(queue) {
+            if state.free.len() >= QUEUES
+                && let Some(other) = state.free.keys().next().cloned()
+            {
+                state.free.remove(&other);
+            }
+            state.free.insert(queue.into(), Vec::new());
+        }
+        if let Some(names) = state.free.get_mut(queue)
+            && names.len() < EACH
+        {
+            names.push(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contracts::{AskedLimit, Patience};
+    use crate::decide::Claim;
+    use crate::{Address, Error, Kind};
+
+    fn id(n: u8) -> NodeId {
+        NodeId::from_bytes([n; 16])
+    }
+
+    #[test]
+    fn a_free_name_is_lent_once_and_kept_by_its_attempt() {
+        let names = NamePool::default();
+        assert_eq!(names.lend("q/", id(1), false), id(1), "none is free");
+        names.free("q/", id(1));
+        assert_eq!(names.lend("other/", id(2), false), id(2), "free in another queue");
+        assert_eq!(names.lend("q/", id(3), false), id(1));
+        assert_eq!(names.lend("q/", id(4), false), id(4), "lent to another");
+        assert_eq!((names.lend("q/", id(3), true), names.of(id(3))), (id(1), id(1)), "the same on a repeat");
+        names.settle(id(3));
+        assert_eq!(names.of(id(3)), id(3));
+        assert_eq!(names.lend("q/", id(5), false), id(5), "settled is not free");
+    }
+
+    #[test]
+    fn a_repeated_attempt_never_changes_its_name() {
+        let names = NamePool::default();
+        assert_eq!(names.lend("q/", id(1), false), id(1));
+        names.free("q/", id(9));
+        assert_eq!(names.lend("q/", id(1), true), id(1));
+    }
+
+    #[test]
+    fn what_a_refused_try_was_lent_is_free_again_unless_it_was_repeated() {
+        let queue = Address::new("n", Kind::Mutex, "q").unwrap();
+        for (repeated, free) in [(false, id(1)), (true, id(3))] {
+            let names = NamePool::default();
+            names.free("q/", id(1));
+            assert_eq!(names.lend("q/", id(2), false), id(1));
+            let join = Join {
+                queue: queue.clone(),
+                id: id(2),
+                claim: Claim::Exclusive,
+                limit: AskedLimit::Stored,
+                label: "".into(),
+                patience: Patience::Try,
+                repeated,
+            };
+            names.joined("q/", &join, &Err(Error::new(ErrorKind::Unknown, "no answer")));
+            assert_eq!(names.of(id(2)), id(1), "it may come back");
+            names.joined("q/", &join, &Err(Error::lost(LostReason::Expired)));
+            assert_eq!(names.of(id(2)), id(1), "it is abandoned");
+            names.joined("q/", &join, &Ok(Joined::Refused));
+            assert_eq!((names.of(id(2)), names.lend("q/", id(3), false)), (id(2), free));
+        }
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let names = NamePool::default();
+        for queue in 0..=QUEUES {
+            names.free(&queue.to_string(), id(1));
+        }
+        assert_eq!(names.0.lock().free.len(), QUEUES);
+        (0..=EACH).for_each(|_| names.free("q/", NodeId::random()));
+        assert_eq!(names.0.lock().free["q/"].len(), EACH);
+    }
+}

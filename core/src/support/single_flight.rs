@@ -1,0 +1,162 @@
+//! Work that one task does for all callers.
+//!
+//! *Why.* A client opens a connection, lease or session once, however many tasks ask for it. In the
+//! future of the first caller the work would be undone when that caller gives up, and would stand
+//! still when nothing polls it. So a task of its own does it on the client's runtime, and callers
+//! share its result. (The name is that of Go's package `singleflight`.)
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use crate::{Error, ErrorKind, Result};
+
+/// Runs one task at a time.
+pub struct SingleFlight<T: Clone>(Mutex<Option<SharedTask<T>>>);
+
+/// A task whose result many can wait for.
+#[derive(Clone)]
+pub struct SharedTask<T: Clone> {
+    // `None` when the task died.
+    result: Shared<BoxFuture<'static, Option<T>>>,
+    task: AbortHandle,
+}
+
+impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
+    /// Joins the running work, or starts this on `runtime`. An earlier run may have ended just now,
+    /// so `work` checks whether it is still needed.
+    pub fn run<F>(&self, runtime: &Handle, work: impl FnOnce() -> F) -> SharedTask<T>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        self.run_if(runtime, || Some(work())).expect("running, or started")
+    }
+
+    /// Joins the running work, or starts this, if there is any. `work` is called only when nothing
+    /// runs, under this flight's lock: it must not use the same flight.
+    pub fn run_if<F>(&self, runtime: &Handle, work: impl FnOnce() -> Option<F>) -> Option<SharedTask<T>>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let mut last = self.0.lock();
+        if let Some(running) = last.as_ref().filter(|task| !task.task.is_finished()) {
+            return Some(running.clone());
+        }
+        Some(last.insert(SharedTask::begin(runtime, work()?)).clone())
+    }
+}
+
+impl<T> SharedTask<T>
+where
+    T: Clone + Send + Sync + 'static,
+{
+    /// Starts `work` on `runtime`.
+    pub fn begin(runtime: &Handle, work: impl Future<Output = T> + Send + 'static) -> Self {
+        let work = runtime.spawn(work);
+        let task = work.abort_handle();
+        Self { result: async move { work.await.ok() }.boxed().shared(), task }
+    }
+
+    /// Waits for the result: `None` when the task, or its runtime, died first.
+    ///
+    /// # Cancel safety
+    /// The work goes on.
+    pub async fn wait(self) -> Option<T> {
+        self.result.await
+    }
+
+    /// As [`wait`](Self::wait), with a bound, since nothing may drive the work's runtime. `what`
+    /// names the work in errors.
+    ///
+    /// # Errors
+    /// `Unavailable` when it took longer, or died.
+    ///
+    /// # Cancel safety
+    /// The work goes on, after that error too: a later caller finds its result.
+    pub async fn wait_within(self, within: Duration, what: &str) -> Result<T> {
+        let why = match tokio::time::timeout(within, self.wait()).await {
+            Ok(Some(result)) => return Ok(result),
+            Ok(None) => format!("{what} did not finish: its task or runtime died"),
+            Err(_) => format!("{what} took too long"),
+        };
+        Err(Error::new(ErrorKind::Unavailable, why))
+    }
+}
+
+impl<T: Clone> Default for SingleFlight<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Clone> fmt::Debug for SingleFlight<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SingleFlight")
+    }
+}
+
+impl<T: Clone> fmt::Debug for SharedTask<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedTask").field("finished", &self.task.is_finished()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::FutureExt;
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    fn under_way(flights: &SingleFlight<u32>) -> Option<SharedTask<u32>> {
+        flights.run_if(&Handle::current(), || None::<std::future::Pending<u32>>)
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_meanwhile_gets_the_one_result_and_a_later_call_a_new_one() {
+        let (flights, may_end) = (SingleFlight::default(), Arc::new(Notify::new()));
+        let join = |result: u32| {
+            let may_end = Arc::clone(&may_end);
+            flights.run(&Handle::current(), move || async move {
+                may_end.notified().await;
+                result
+            })
+        };
+        assert!(under_way(&flights).is_none());
+        let first = join(1);
+        // Given up, and dropped unpolled: the work goes on.
+        assert_eq!(join(2).wait().now_or_never(), None);
+        let also = under_way(&flights).expect("it is under way");
+        may_end.notify_one();
+        assert_eq!((first.wait().await, also.wait().await), (Some(1), Some(1)));
+        assert!(under_way(&flights).is_none());
+        may_end.notify_one();
+        assert_eq!(join(3).wait_within(SECOND, "it").await.expect("in time"), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_takes_too_long_or_dies_is_an_error_and_begins_again_only_when_it_is_over() {
+        let flights = SingleFlight::<u32>::default();
+        let join = || flights.run(&Handle::current(), std::future::pending);
+        let error = join().wait_within(SECOND, "the opening").await.expect_err("it never ends");
+        assert_eq!(
+            (error.kind(), error.to_string().contains("the opening took too long")),
+            (&ErrorKind::Unavailable, true)
+        );
+        assert!(under_way(&flights).is_some(), "it goes on");
+        let flights = SingleFlight::<u32>::default();
+        let died = flights.run(&Handle::current(), || async { panic!("planted") });
+        let error = died.wait_within(SECOND, "the opening").await.expect_err("it died");
+        assert!(error.to_string().contains("the opening did not finish"), "{error}");
+        assert_eq!(flights.run(&Handle::current(), || async { 4 }).wait().await, Some(4));
+    }
+}

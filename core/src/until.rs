@@ -1,0 +1,16 @@
+//! Waiting for a change of shared state.
+
+use tokio::sync::Notify;
+
+/// Waits until `found` finds something; a notification must follow each change that it reads.
+pub(crate) async fn until<T>(changed: &Notify, mut found: impl FnMut() -> Option<T>) -> T {
+    loop {
+        let notified = changed.notified();
+        tokio::pin!(notified);
+        notified.as_mut().enable();
+        if let Some(found) = found() {
+            return found;
+        }
+        notified.await;
+    }
+}

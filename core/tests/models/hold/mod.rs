@@ -1,0 +1,471 @@
+//! The model of a hold: its life from the first join until the server has nothing of it.
+//!
+//! [`Joining`] and [`Life`] are the code that runs. The model has the server, a network that loses,
+//! delays and reorders requests, the end of the lease, an operator that removes the node, and an
+//! owner that drops its futures at any instant. It watches that no node stays without an owner,
+//! that a release reports the truth, and that a loss is final. Time is left out: a deadline is only
+//! the event that the lease ends.
+
+mod rules;
+
+use latchwork_core::decide::life::{
+    Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen,
+};
+use latchwork_core::{LostReason, Moment};
+use stateright::{Model, Property};
+
+use crate::explore::{Broken, Protocol, sound};
+use crate::ttl_of;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Fault {
+    /// A dropped attempt whose join has no answer is forgotten.
+    UnknownForgotten,
+    /// A dropped attempt whose join was answered by a node is forgotten.
+    NodeForgotten,
+    /// A dropped release does not continue in the background.
+    ReleaseForgotten,
+    /// A failed try ends the clean-up.
+    TriedOnce,
+    /// A try of a leave is not recorded in the life of the node.
+    TryUncounted,
+    /// The clean-up writes no tombstone, although a join has no answer.
+    NoTombstone,
+    /// The hold is kept although its lease has ended.
+    LossUnseen,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Hold {
+    /// The number of requests in all.
+    pub(super) requests: u8,
+    pub(super) failures: u8,
+    pub(super) operator: bool,
+    pub(super) lease_ends: bool,
+    pub(super) fault: Option<Fault>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Request {
+    Join,
+    Leave { tombstone: bool },
+    Abandon,
+}
+
+/// The server's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Reply {
+    Admitted,
+    Queued,
+    /// The join met the tombstone of its own attempt.
+    Buried,
+    Left {
+        was_there: bool,
+    },
+    Abandoned,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Client {
+    Joining(Joining),
+    /// In the queue, held, or leaving.
+    Node(Life),
+    Abandoning,
+    Done,
+}
+
+/// The first to remove the node from the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Hand {
+    Owner,
+    Operator,
+    Lease,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Release {
+    None,
+    /// Its caller waits for the answer.
+    Awaited,
+    Answered(Outcome),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    client: Client,
+    // The number of the request that the client awaits.
+    awaited: Option<u8>,
+    // Requests and replies on their way, by number.
+    requests: Vec<(u8, Request)>,
+    replies: Vec<(u8, Reply)>,
+    sent: u8,
+    failures: u8,
+    // A join has no answer, so the clean-up writes a tombstone.
+    join_unanswered: bool,
+    node: bool,
+    tombstone: bool,
+    lease: bool,
+    taken_by: Option<Hand>,
+    release: Release,
+    lost: Option<LostReason>,
+    revived: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Send(Request),
+    Serve(usize),
+    Hear(usize),
+    LoseRequest(usize),
+    LoseReply(usize),
+    /// The request timeout passes. The request is still on its way.
+    TimeOut,
+    /// The request was certainly not sent.
+    Refuse(Request),
+    Admit,
+    /// The guard or the future of the acquisition or of the release is dropped.
+    Drop,
+    Release,
+    Operator,
+    LeaseEnds,
+}
+
+impl State {
+    fn seen(&self) -> Seen {
+        let ended = (LostReason::Expired, Moment::from_nanos(0));
+        Seen { now: Moment::from_nanos(1), lease: (!self.lease).then_some(ended) }
+    }
+
+    fn is_gone(&self) -> bool {
+        matches!(&self.client, Client::Node(life) if life.outcome().is_some())
+    }
+
+    /// The request that the client would send now.
+    fn next_request(&self, model: &Hold) -> Option<Request> {
+        if self.awaited.is_some() {
+            return None;
+        }
+        let tombstone = self.join_unanswered && model.fault != Some(Fault::NoTombstone);
+        match &self.client {
+            Client::Joining(_) => Some(Request::Join),
+            Client::Node(life) => {
+                let leaves = life.outcome().is_none() && matches!(life.phase(), Phase::Ending);
+                leaves.then_some(Request::Leave { tombstone })
+            }
+            Client::Abandoning => Some(Request::Abandon),
+            Client::Done => None,
+        }
+    }
+
+    fn take(&mut self, hand: Hand) {
+        if std::mem::take(&mut self.node) {
+            self.taken_by.get_or_insert(hand);
+        }
+    }
+
+    /// The server serves a request.
+    fn serve(&mut self, request: Request, admitted: bool) -> Option<Reply> {
+        Some(match request {
+            // No node is made on a lease that has ended.
+            Request::Join if !self.lease => return None,
+            Request::Join if self.tombstone => Reply::Buried,
+            Request::Join => {
+                if !std::mem::replace(&mut self.node, true) {
+                    self.taken_by = None;
+                }
+                if admitted { Reply::Admitted } else { Reply::Queued }
+            }
+            Request::Leave { tombstone } => {
+                self.tombstone |= tombstone;
+                let was_there = self.node;
+                self.take(Hand::Owner);
+                Reply::Left { was_there }
+            }
+            Request::Abandon => {
+                self.tombstone = true;
+                self.take(Hand::Owner);
+                Reply::Abandoned
+            }
+        })
+    }
+
+    /// The awaited request ends without an answer.
+    fn fail(&mut self, model: &Hold, failure: Failure) {
+        self.awaited = None;
+        let again = |next| next == AfterTry::Again && model.fault != Some(Fault::TriedOnce);
+        let obsolete = !self.lease && self.requests.is_empty();
+        match &mut self.client {
+            Client::Joining(joining) => {
+                self.join_unanswered |= failure == Failure::Unanswered;
+                if joining.failed(failure) != Advance::JoinAgain {
+                    self.give_up(model);
+                }
+            }
+            Client::Node(life) => {
+                if !again(life.left(Err(failure), obsolete)) {
+                    self.client = Client::Done;
+                }
+            }
+            Client::Abandoning if again(AfterTry::of(Some(failure), obsolete)) => {}
+            _ => self.client = Client::Done,
+        }
+    }
+
+    /// Ends the acquisition: its future is dropped, or returns an error.
+    fn give_up(&mut self, model: &Hold) {
+        self.awaited = None;
+        self.client = match &mut self.client {
+            Client::Joining(joining) => match joining.give_up() {
+                Residue::Unknown if model.fault != Some(Fault::UnknownForgotten) => {
+                    self.join_unanswered = true;
+                    Client::Abandoning
+                }
+                _ => Client::Done,
+            },
+            Client::Node(life) if model.fault != Some(Fault::NodeForgotten) => {
+                life.begin_end();
+                return;
+            }
+            _ => Client::Done,
+        };
+    }
+
+    fn hear(&mut self, reply: Reply, model: &Hold) {
+        let seen = self.seen();
+        match (reply, &mut self.client) {
+            (Reply::Admitted | Reply::Queued, Client::Joining(joining)) => {
+                let advance = joining.joined(reply == Reply::Admitted);
+                joining.keep();
+                self.client = Client::Node(Life::new());
+                if advance == Advance::Hold {
+                    self.hold(model);
+                }
+            }
+            (Reply::Buried, Client::Joining(joining)) => {
+                let _ = joining.failed(Failure::Lost(LostReason::Revoked));
+                self.give_up(model);
+            }
+            (Reply::Left { was_there }, Client::Node(life)) => {
+                let absent = (!was_there).then(|| life.lost(seen).unwrap_or(LostReason::Revoked));
+                let _ = life.left(Ok(absent), false);
+            }
+            (Reply::Abandoned, Client::Abandoning) => self.client = Client::Done,
+            (reply, client) => unreachable!("{reply:?} to {client:?}"),
+        }
+        if let (Client::Node(life), Release::Awaited) = (&self.client, self.release)
+            && let Some(outcome) = life.outcome()
+        {
+            self.release = Release::Answered(outcome);
+        }
+    }
+
+    /// Makes a hold of the admission, unless it is lost already.
+    fn hold(&mut self, model: &Hold) {
+        let seen = self.seen();
+        if let Client::Node(life) = &mut self.client
+            && life.hold(seen.now, None, seen).is_err()
+        {
+            self.give_up(model);
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        matches!(&self.client, Client::Node(life) if life.phase() == Phase::Held)
+    }
+
+    /// The owner looks at its hold. The first loss that it sees stays.
+    fn look(&mut self, model: &Hold) {
+        let seen = match model.fault {
+            Some(Fault::LossUnseen) => Seen { lease: None, ..self.seen() },
+            _ => self.seen(),
+        };
+        if let Client::Node(life) = &mut self.client {
+            let lost = life.lost(seen);
+            self.revived |= self.lost.is_some() && lost != self.lost;
+            self.lost = lost;
+        }
+    }
+}
+
+impl Protocol for Hold {
+    fn verdict(&self, state: &State) -> Option<Broken> {
+        let quiet = state.requests.is_empty() && state.awaited.is_none();
+        let over = state.client == Client::Done || state.is_gone();
+        if state.node && state.lease && quiet && over {
+            return Some(Broken::Ghost);
+        }
+        if state.revived {
+            return Some(Broken::Revived);
+        }
+        let own = state.taken_by == Some(Hand::Owner);
+        match state.release {
+            Release::Answered(Outcome::Removed) if !own => Some(Broken::Believes),
+            Release::Answered(Outcome::Absent(_)) if own => Some(Broken::Believes),
+            _ if state.is_held() && !state.lease && state.lost.is_none() => Some(Broken::Believes),
+            _ => None,
+        }
+    }
+}
+
+impl Model for Hold {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            client: Client::Joining(Joining::new()),
+            awaited: None,
+            requests: Vec::new(),
+            replies: Vec::new(),
+            sent: 0,
+            failures: 0,
+            join_unanswered: false,
+            node: false,
+            tombstone: false,
+            lease: true,
+            taken_by: None,
+            release: Release::None,
+            lost: None,
+            revived: false,
+        }]
+    }
+
+    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+        let fails = state.failures < self.failures;
+        if let Some(request) = state.next_request(self).filter(|_| state.sent < self.requests) {
+            steps.push(Step::Send(request));
+            if fails {
+                steps.push(Step::Refuse(request));
+            }
+        }
+        for at in 0..state.requests.len() {
+            steps.push(Step::Serve(at));
+            if fails {
+                steps.push(Step::LoseRequest(at));
+            }
+        }
+        for (at, (number, _)) in state.replies.iter().enumerate() {
+            if state.awaited == Some(*number) {
+                steps.push(Step::Hear(at));
+            }
+            if fails {
+                steps.push(Step::LoseReply(at));
+            }
+        }
+        if state.awaited.is_some() && fails {
+            steps.push(Step::TimeOut);
+        }
+        let waits = matches!(&state.client, Client::Node(life) if life.phase() == Phase::Waiting);
+        if waits {
+            steps.push(Step::Admit);
+        }
+        if waits || matches!(state.client, Client::Joining(_)) {
+            steps.push(Step::Drop);
+        }
+        if state.is_held() {
+            steps.extend([Step::Drop, Step::Release]);
+        }
+        match (&state.client, state.release) {
+            (_, Release::Awaited) if state.awaited.is_some() => steps.push(Step::Drop),
+            // A second call waits for the end that the first began.
+            (Client::Node(life), Release::None) if life.phase() == Phase::Ending => steps.push(Step::Release),
+            _ => {}
+        }
+        if self.operator && state.node && state.taken_by.is_none() {
+            steps.push(Step::Operator);
+        }
+        if self.lease_ends && state.lease {
+            steps.push(Step::LeaseEnds);
+        }
+    }
+
+    fn next_state(&self, state: &State, step: Step) -> Option<State> {
+        let mut next = state.clone();
+        match step {
+            Step::Send(request) => {
+                match &mut next.client {
+                    Client::Joining(joining) => drop(joining.sent()),
+                    Client::Node(life) if self.fault != Some(Fault::TryUncounted) => life.leave_sent(),
+                    _ => {}
+                }
+                next.requests.push((next.sent, request));
+                next.awaited = Some(next.sent);
+                next.sent += 1;
+            }
+            Step::Serve(at) => {
+                let (number, request) = next.requests.remove(at);
+                // Alternates, so that both answers occur.
+                if let Some(reply) = next.serve(request, number % 2 == 0) {
+                    next.replies.push((number, reply));
+                }
+            }
+            Step::Hear(at) => {
+                let (_, reply) = next.replies.remove(at);
+                next.awaited = None;
+                next.hear(reply, self);
+            }
+            Step::LoseRequest(at) => {
+                next.requests.remove(at);
+                next.failures += 1;
+            }
+            Step::LoseReply(at) => {
+                next.replies.remove(at);
+                next.failures += 1;
+            }
+            Step::TimeOut => {
+                next.failures += 1;
+                next.fail(self, Failure::Unanswered);
+            }
+            Step::Refuse(_) => {
+                next.failures += 1;
+                match &mut next.client {
+                    Client::Joining(joining) => drop(joining.sent()),
+                    Client::Node(life) => life.leave_sent(),
+                    _ => {}
+                }
+                next.fail(self, Failure::Unsent);
+            }
+            Step::Admit => next.hold(self),
+            Step::Drop => next.drop_future(self),
+            Step::Release => {
+                next.look(self);
+                let (seen, ttl) = (next.seen(), ttl_of(10));
+                if let Client::Node(life) = &mut next.client {
+                    let lost = life.lost(seen);
+                    let _ = life.end(By::Release, lost, seen.now, ttl);
+                    life.begin_end();
+                    next.release = if lost.is_none() { Release::Awaited } else { Release::None };
+                }
+            }
+            Step::Operator => next.take(Hand::Operator),
+            Step::LeaseEnds => {
+                next.lease = false;
+                next.take(Hand::Lease);
+            }
+        }
+        next.look(self);
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        sound()
+    }
+}
+
+impl State {
+    fn drop_future(&mut self, model: &Hold) {
+        let ends_hold = self.is_held();
+        match (&mut self.client, self.release) {
+            // The release goes on in the background, which sends a new request.
+            (Client::Node(_), Release::Awaited) => {
+                self.release = Release::None;
+                self.awaited = None;
+                if model.fault == Some(Fault::ReleaseForgotten) {
+                    self.client = Client::Done;
+                }
+            }
+            (Client::Node(life), _) if ends_hold => life.begin_end(),
+            _ => self.give_up(model),
+        }
+    }
+}

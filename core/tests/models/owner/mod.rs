@@ -1,0 +1,425 @@
+//! The model of an owner: the ledger that runs, and tasks of one owner that come, join, are never
+//! polled again, are dropped, downgrade, release, and lose what they hold, in every order.
+//!
+//! The model calls the ledger and does not copy it. A node of the server is a number. A leave and a
+//! downgrade are on their way until they arrive, in any order. Each fault breaks a rule on the way
+//! into the ledger, and the model must find the damage that the rule prevents. Bounds: three tasks
+//! acquire four times in all (five with `LATCHWORK_LONG=1`), none more than twice; one loss; one
+//! task is dropped while it waits. A task that is never polled takes no step, which is one of all
+//! orders.
+
+mod judge;
+#[allow(dead_code, reason = "the ledger as it stands")]
+#[path = "../../../src/reentrancy/ledger.rs"]
+mod ledger;
+mod rules;
+
+use stateright::{Model, Property};
+
+use self::ledger::{Entered, Generation, Ledger, Left, Mode, Progress};
+use crate::explore::{long, sound};
+
+const TASKS: usize = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Fault {
+    /// OWNER-GUARD-CARRIES-GENERATION: a guard carries no generation, and releases what is held
+    /// now.
+    NoGeneration,
+    /// OWNER-RELEASE-REMOVES-ENTRY: the entry stays until the server has confirmed the leave.
+    LateRemoval,
+    /// OWNER-ONE-ACQUISITION: a task that finds an acquisition under way begins another.
+    TwoAcquisitions,
+    /// OWNER-ACQUIRES-IN-BACKGROUND: a dropped waiter is still counted.
+    SilentDrop,
+    /// OWNER-ACQUIRES-IN-BACKGROUND: the acquisition is part of the future that began it, and goes
+    /// on only while that is polled.
+    NotInTheBackground,
+    /// OWNER-ACQUIRES-IN-BACKGROUND: an acquisition without waiters goes on, and its admission has
+    /// no holder.
+    Unstopped,
+    /// OWNER-ACQUIRES-IN-BACKGROUND: another acquisition of the owner may begin before one without
+    /// waiters is cleaned up.
+    GoneAtOnce,
+    /// OWNER-ACQUIRES-IN-BACKGROUND: readers go on waiting for a writing node that no writer wants
+    /// any more.
+    WritesForReaders,
+    /// OWNER-LOSS-CLEARS-ENTRY: a task enters a lost hold again.
+    LossUnseen,
+    /// The last writer of an owner goes, and the node is not downgraded.
+    NoDowngrade,
+}
+
+#[derive(Clone, Debug)]
+struct Owners {
+    fault: Option<Fault>,
+}
+
+type NodeId = u8;
+
+/// A node of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Node {
+    id: NodeId,
+    generation: Generation,
+    // The task that began the acquisition.
+    began: usize,
+    mode: Mode,
+    admitted: bool,
+    leaving: bool,
+    turning: bool,
+    lost: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Task {
+    Idle,
+    /// Waits for the acquisition of this generation, and is woken at its end. It may be admitted
+    /// before it knows.
+    Waiting {
+        mode: Mode,
+        generation: Generation,
+        woken: bool,
+        // `false` for an acquisition that would not do: the task only waits for its end.
+        counted: bool,
+    },
+    Holding {
+        mode: Mode,
+        generation: Generation,
+        node: NodeId,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct State {
+    ledger: Book,
+    tasks: [Task; TASKS],
+    rounds: [u8; TASKS],
+    nodes: Vec<Node>,
+    made: NodeId,
+    losses: u8,
+    drops: u8,
+    // The task that is never polled again.
+    kept: Option<usize>,
+    // A guard was made on a node that was already lost.
+    revived: bool,
+    // Releases that reach the ledger late, with the fault `LateRemoval`.
+    late: Vec<(Generation, Mode, NodeId)>,
+}
+
+/// The ledger, as a hashable value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Book(Ledger<(), NodeId>);
+
+impl std::hash::Hash for Book {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.hash_of(&(), state);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Enter(usize, Mode),
+    /// A woken task looks.
+    Look(usize),
+    /// A waiting task is never polled again.
+    Keep(usize),
+    /// The server admits this node.
+    Admit(NodeId),
+    /// The background task of an acquisition finds that no task waits for it.
+    Stop(NodeId),
+    /// A waiting task is dropped.
+    Drop(usize),
+    Release(usize),
+    Downgrade(usize),
+    Lose(NodeId),
+    LeaveLands(NodeId),
+    TurnLands(NodeId),
+}
+
+impl State {
+    fn node(&mut self, id: NodeId) -> Option<&mut Node> {
+        self.nodes.iter_mut().find(|node| node.id == id)
+    }
+
+    fn is_lost(&self, id: NodeId) -> bool {
+        self.nodes.iter().all(|node| node.id != id || node.lost)
+    }
+
+    fn wake(&mut self) {
+        for task in &mut self.tasks {
+            if let Task::Waiting { woken, .. } = task {
+                *woken = true;
+            }
+        }
+    }
+
+    fn leave(&mut self, id: NodeId) {
+        if let Some(node) = self.node(id) {
+            node.leaving = true;
+        }
+    }
+}
+
+impl Owners {
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+
+    fn enter(&self, state: &mut State, task: usize, mode: Mode) {
+        let lost: Vec<_> = state.nodes.iter().filter(|node| node.lost).map(|node| node.id).collect();
+        let left_of = |id: &NodeId, state: &State| state.nodes.iter().all(|node| node.id != *id);
+        let (before, unseen) = (state.clone(), self.has(Fault::LossUnseen));
+        let entered = state
+            .ledger
+            .0
+            .enter(&(), mode, |node| !unseen && (lost.contains(node) || left_of(node, &before)));
+        let waiting = |generation, counted| Task::Waiting { mode, generation, woken: false, counted };
+        state.tasks[task] = match entered {
+            Entered::Acquire(generation) => {
+                Self::acquire(state, task, mode, generation);
+                waiting(generation, true)
+            }
+            Entered::Join(generation) => {
+                if self.has(Fault::TwoAcquisitions) {
+                    Self::acquire(state, task, mode, generation);
+                }
+                waiting(generation, true)
+            }
+            Entered::Later(generation) => waiting(generation, false),
+            Entered::Again(generation, node) => {
+                state.revived |= state.is_lost(node);
+                Task::Holding { mode, generation, node }
+            }
+            Entered::Deadlock => Task::Idle,
+        };
+    }
+
+    fn acquire(state: &mut State, began: usize, mode: Mode, generation: Generation) {
+        state.made += 1;
+        let (id, lost) = (state.made, false);
+        state.nodes.push(Node {
+            id,
+            generation,
+            began,
+            mode,
+            admitted: false,
+            leaving: false,
+            turning: false,
+            lost,
+        });
+    }
+
+    /// A woken task looks whether its acquisition has ended.
+    fn look(&self, state: &mut State, task: usize) {
+        let Task::Waiting { mode, generation, counted, .. } = state.tasks[task] else { return };
+        match state.ledger.0.progress(&(), generation) {
+            Progress::Acquiring { .. } | Progress::Unwanted => {
+                state.tasks[task] = Task::Waiting { mode, generation, woken: false, counted };
+            }
+            // No task enters a lost hold: it gives up its count and enters anew.
+            Progress::Held(node) if counted && state.is_lost(node) => {
+                let left = state.ledger.0.leave(&(), generation, mode);
+                self.left(state, left);
+                self.enter(state, task, mode);
+            }
+            Progress::Held(node) if counted => state.tasks[task] = Task::Holding { mode, generation, node },
+            Progress::Held(_) | Progress::Over => self.enter(state, task, mode),
+        }
+    }
+
+    /// Drops a waiting task.
+    fn drop(&self, state: &mut State, task: usize) -> Option<()> {
+        let Task::Waiting { mode, generation, counted, .. } = state.tasks[task] else { return None };
+        state.drops += 1;
+        state.tasks[task] = Task::Idle;
+        if counted && !self.has(Fault::SilentDrop) {
+            let before = state.ledger.clone();
+            let left = state.ledger.0.leave(&(), generation, mode);
+            let readers = state.tasks.iter().any(
+                |task| matches!(task, Task::Waiting { generation: of, counted: true, .. } if *of == generation),
+            );
+            if left == Left::Unwanted && readers && self.has(Fault::WritesForReaders) {
+                state.ledger = before;
+            }
+            self.left(state, left);
+        }
+        Some(())
+    }
+
+    fn left(&self, state: &mut State, left: Left<NodeId>) {
+        match left {
+            Left::Last(node) => state.leave(node),
+            Left::Downgrade(node) if !self.has(Fault::NoDowngrade) => {
+                if let Some(node) = state.node(node) {
+                    node.turning = true;
+                }
+            }
+            Left::Unwanted if self.has(Fault::GoneAtOnce) => {
+                if let Some(generation) = state.ledger.0.generation(&()) {
+                    state.ledger.0.gave_up(&(), generation);
+                }
+                state.wake();
+            }
+            _ => {}
+        }
+    }
+
+    fn release(&self, state: &mut State, task: usize) {
+        let Task::Holding { mode, generation, node } = state.tasks[task] else { return };
+        state.tasks[task] = Task::Idle;
+        if self.has(Fault::LateRemoval) && state.ledger.0.count(&(), |_| false) == 1 && !state.is_lost(node) {
+            state.leave(node);
+            state.late.push((generation, mode, node));
+            return;
+        }
+        let generation = match self.has(Fault::NoGeneration) {
+            true => state.ledger.0.generation(&()).unwrap_or(generation),
+            false => generation,
+        };
+        let left = state.ledger.0.leave(&(), generation, mode);
+        self.left(state, left);
+    }
+}
+
+impl Owners {
+    /// Whether the acquisition of a node goes on by itself.
+    fn goes_on(&self, state: &State, node: &Node) -> bool {
+        !self.has(Fault::NotInTheBackground) || state.kept != Some(node.began)
+    }
+}
+
+impl Model for Owners {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            ledger: Book(Ledger::new()),
+            tasks: [Task::Idle; TASKS],
+            rounds: [0; TASKS],
+            nodes: Vec::new(),
+            made: 0,
+            losses: 0,
+            drops: 0,
+            kept: None,
+            revived: false,
+            late: Vec::new(),
+        }]
+    }
+
+    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+        let rounds = if long() { 5 } else { 4 };
+        for (task, now) in state.tasks.iter().enumerate() {
+            match now {
+                // Tasks are interchangeable, so they begin in order.
+                Task::Idle if task > 0 && state.rounds[task - 1] == 0 => {}
+                Task::Idle if state.rounds[task] < 2 && state.rounds.iter().sum::<u8>() < rounds => {
+                    steps.extend([Mode::Exclusive, Mode::Shared].map(|mode| Step::Enter(task, mode)));
+                }
+                Task::Idle => {}
+                Task::Waiting { woken, .. } => {
+                    if *woken && state.kept != Some(task) {
+                        steps.push(Step::Look(task));
+                    }
+                    // Without the fault, a task that is never polled takes no step, which is one of
+                    // all orders.
+                    if state.kept.is_none() && self.has(Fault::NotInTheBackground) {
+                        steps.push(Step::Keep(task));
+                    }
+                    if state.drops == 0 {
+                        steps.push(Step::Drop(task));
+                    }
+                }
+                Task::Holding { mode, .. } => {
+                    steps.push(Step::Release(task));
+                    if *mode == Mode::Exclusive {
+                        steps.push(Step::Downgrade(task));
+                    }
+                }
+            }
+        }
+        // The server admits a node when no other node of this owner is ahead of it.
+        let first = state.nodes.iter().find(|node| !node.lost).filter(|node| !node.admitted && !node.leaving);
+        steps.extend(first.filter(|node| self.goes_on(state, node)).map(|node| Step::Admit(node.id)));
+        for node in &state.nodes {
+            let wanted =
+                !matches!(state.ledger.0.progress(&(), node.generation), Progress::Unwanted | Progress::Over);
+            if !node.admitted && !node.leaving && !wanted && !self.has(Fault::Unstopped) {
+                steps.push(Step::Stop(node.id));
+            }
+            if node.admitted && !node.lost && state.losses == 0 {
+                steps.push(Step::Lose(node.id));
+            }
+            if node.leaving {
+                steps.push(Step::LeaveLands(node.id));
+            }
+            if node.turning {
+                steps.push(Step::TurnLands(node.id));
+            }
+        }
+    }
+
+    fn next_state(&self, last: &State, step: Step) -> Option<State> {
+        let mut state = last.clone();
+        match step {
+            Step::Enter(task, mode) => {
+                state.rounds[task] += 1;
+                self.enter(&mut state, task, mode);
+            }
+            Step::Look(task) => self.look(&mut state, task),
+            Step::Keep(task) => state.kept = Some(task),
+            Step::Admit(id) => {
+                let node = state.node(id)?;
+                node.admitted = true;
+                let generation = node.generation;
+                // No task waits any more: the hold is dropped as soon as it is made.
+                if !state.ledger.0.acquired(&(), generation, id) && !self.has(Fault::Unstopped) {
+                    state.leave(id);
+                }
+                state.ledger.0.gave_up(&(), generation);
+                state.wake();
+            }
+            Step::Stop(id) => {
+                let generation = state.node(id)?.generation;
+                state.leave(id);
+                state.ledger.0.gave_up(&(), generation);
+                state.wake();
+            }
+            Step::Drop(task) => self.drop(&mut state, task)?,
+            Step::Release(task) => self.release(&mut state, task),
+            Step::Downgrade(task) => {
+                let Task::Holding { generation, node, .. } = state.tasks[task] else { return None };
+                let turned = state.ledger.0.convert(&(), generation);
+                state.tasks[task] = match turned {
+                    // The guard was lost before, and reports it.
+                    Left::Stale => Task::Idle,
+                    _ => Task::Holding { mode: Mode::Shared, generation, node },
+                };
+                self.left(&mut state, turned);
+            }
+            Step::Lose(id) => {
+                state.losses += 1;
+                state.node(id)?.lost = true;
+            }
+            Step::LeaveLands(id) => {
+                state.nodes.retain(|node| node.id != id);
+                if let Some(at) = state.late.iter().position(|(.., node)| *node == id) {
+                    let (generation, mode, _) = state.late.remove(at);
+                    let left = state.ledger.0.leave(&(), generation, mode);
+                    self.left(&mut state, left);
+                }
+            }
+            Step::TurnLands(id) => {
+                let node = state.node(id)?;
+                node.turning = false;
+                node.mode = Mode::Shared;
+            }
+        }
+        Some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        sound()
+    }
+}

@@ -1,0 +1,160 @@
+//! Several locks as one, on memory: what is refused, round trips, and what a lost lease does.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use latchwork_core::contracts::LeaseState;
+use latchwork_core::memory::{Link, Memory};
+use latchwork_core::recipes::{Acquire, Member, MultiLock};
+use latchwork_core::{Clock, Config, Coordinator, ErrorKind, LostReason, Release};
+use tokio::time::Instant;
+
+const TRIP: Duration = Duration::from_millis(100);
+
+fn connected(store: &Memory, name: Option<&str>) -> (Coordinator, Link) {
+    let mut config = Config::new("memory");
+    config.name = name.map(str::to_owned);
+    store.connect(&config).expect("connected")
+}
+
+fn members(coordinator: &Coordinator, keys: &[&str]) -> Vec<Member> {
+    keys.iter().map(|key| coordinator.mutex(*key).expect("a good key").into()).collect()
+}
+
+fn lock(coordinator: &Coordinator, keys: &[&str]) -> MultiLock {
+    MultiLock::new(members(coordinator, keys)).expect("good members")
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_have_no_order_are_refused_by_name() {
+    let store = Memory::new(Clock::tokio());
+    let ((one, _), (two, _)) = (connected(&store, None), connected(&store, None));
+    let named = [connected(&store, Some("a")).0, connected(&store, Some("a")).0];
+    let refused = |members: Vec<Member>| MultiLock::new(members).expect_err("no order").to_string();
+
+    assert!(refused(Vec::new()).contains("`members`: there is no lock"));
+    assert!(
+        refused(members(&one, &["x", "y", "x"]))
+            .starts_with("\"x\": invalid argument `members`: it is given twice")
+    );
+    // One queue by two recipes.
+    let mut same = members(&one, &["x"]);
+    same.push(one.reentrant_mutex("x").unwrap().into());
+    assert!(refused(same).contains("given twice"));
+    let unnamed = refused([members(&one, &["x"]), members(&two, &["y"])].concat());
+    assert!(unnamed.contains("`name`: two coordinators have no name"), "{unnamed}");
+    let twice = refused([members(&named[0], &["x"]), members(&named[1], &["y"])].concat());
+    assert!(twice.contains("`name`: two coordinators have the name \"a\""), "{twice}");
+
+    // Clones are one coordinator, and one of two may do without a name.
+    assert!(MultiLock::new([members(&one, &["x"]), members(&one.clone(), &["y"])].concat()).is_ok());
+    assert!(MultiLock::new([members(&one, &["x"]), members(&named[0], &["x"])].concat()).is_ok());
+    let error = lock(&one, &["x"]).acquire_within(Duration::ZERO).await.expect_err("zero");
+    assert_eq!(error.argument(), Some("deadline"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_are_acquired_and_released_in_one_round_trip_each() {
+    let store = Memory::new(Clock::tokio());
+    let (one, link) = connected(&store, None);
+    let three = lock(&one, &["c", "a", "b"]);
+    assert_eq!(three.acquire().await.unwrap().release().await.unwrap(), Release::Released);
+    link.delay(TRIP);
+    let begun = Instant::now();
+    let guard = three.acquire().await.unwrap();
+    let acquired = begun.elapsed();
+    assert_eq!(guard.waited(), acquired);
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let released = begun.elapsed() - acquired;
+    // A delay is laid on each way.
+    assert!(acquired <= 2 * TRIP && released <= 2 * TRIP, "{acquired:?}, {released:?}");
+    assert_eq!(guard.addresses().iter().map(|address| address.name()).collect::<Vec<_>>(), ["c", "a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_lost_during_the_wait_begins_the_acquisition_again() {
+    let store = Memory::new(Clock::tokio());
+    let ((one, link), (two, _)) = (connected(&store, None), connected(&store, None));
+    let holder = two.mutex("b").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = lock(&one, &["a", "b"]);
+        async move { lock.acquire_within(Duration::from_secs(120)).await }
+    });
+    let queue = two.mutex("a").unwrap();
+    while queue.queue(0, 10).await.unwrap().is_empty() {
+        tokio::time::sleep(TRIP).await;
+    }
+    let first = queue.queue(0, 10).await.unwrap()[0].sequence;
+    link.cut();
+    tokio::time::sleep(2 * one.lease().ttl()).await;
+    assert!(queue.queue(0, 10).await.unwrap().is_empty(), "the lease has ended");
+    link.heal();
+    while queue.queue(0, 10).await.unwrap().is_empty() {
+        tokio::time::sleep(TRIP).await;
+    }
+    assert!(!waiting.is_finished());
+    assert_eq!(holder.release().await.unwrap(), Release::Released);
+    let guard = waiting.await.unwrap().expect("acquired under a new lease");
+    assert!(guard.tokens()[0].sequence() > first && guard.is_held());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_states_are_those_of_the_worst_member() {
+    let store = Memory::new(Clock::tokio());
+    let ((one, _), (two, link)) = (connected(&store, Some("one")), connected(&store, Some("two")));
+    let both = MultiLock::new([members(&one, &["a"]), members(&two, &["b"])].concat()).unwrap();
+    let guard = both.acquire().await.unwrap();
+    let mut states = guard.states();
+    assert_eq!(states.next().await, Some(LeaseState::Live));
+    link.cut();
+    assert_eq!(states.next().await, Some(LeaseState::Suspended));
+    assert!(guard.is_held());
+    assert_eq!(states.next().await, Some(LeaseState::Lost(LostReason::Expired)));
+    assert_eq!(states.next().await, None);
+    assert_eq!(guard.lost().key(), "b");
+    link.heal();
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost(LostReason::Expired));
+    // The member that was not lost is free again too.
+    assert!(one.mutex("a").unwrap().try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_one_coordinator_is_waited_for_and_named() {
+    let store = Memory::new(Clock::tokio());
+    let ((one, _), (two, link)) = (connected(&store, Some("one")), connected(&store, Some("two")));
+    let both = MultiLock::new([members(&one, &["a"]), members(&two, &["b"])].concat()).unwrap();
+    link.cut();
+    let error = both.try_acquire().await.expect_err("no answer");
+    assert_eq!((error.kind(), error.key()), (&ErrorKind::Unavailable, Some("b")), "{error}");
+    let fast = both.acquire_with(Acquire::new().fail_fast()).await.expect_err("no answer");
+    assert_eq!((fast.kind(), fast.key()), (&ErrorKind::Unavailable, Some("b")), "{fast}");
+    assert!(one.mutex("a").unwrap().try_acquire().await.unwrap().is_some(), "nothing stays held");
+    let waiting = tokio::spawn({
+        let both = both.clone();
+        async move { both.acquire_within(Duration::from_secs(60)).await }
+    });
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    link.heal();
+    let guard = waiting.await.unwrap().expect("acquired after the outage");
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_ends_the_acquisition_as_closed_and_leaves_nothing() {
+    let store = Memory::new(Clock::tokio());
+    let ((one, _), (two, _)) = (connected(&store, None), connected(&store, None));
+    let holder = two.mutex("b").unwrap().acquire().await.unwrap();
+    let waiting = tokio::spawn({
+        let lock = lock(&one, &["a", "b"]);
+        async move { lock.acquire().await }
+    });
+    while two.mutex("b").unwrap().queue(0, 10).await.unwrap().len() < 2 {
+        tokio::time::sleep(TRIP).await;
+    }
+    one.close().await.unwrap();
+    let error = waiting.await.unwrap().expect_err("closed");
+    assert_eq!(error.kind(), &ErrorKind::Closed, "{error}");
+    assert_eq!(holder.release().await.unwrap(), Release::Released);
+    assert_eq!(store.contents(), Vec::<String>::new());
+}

@@ -1,0 +1,88 @@
+//! A transfer locks two accounts as one, and no two transfers wait for each other for ever.
+//!
+//! ```text
+//! cargo run --example lock_many                        # on memory
+//! cargo run --example lock_many -- redis://localhost   # or zookeeper://…, or etcd://… with --features etcd
+//! ```
+//!
+//! Each teller moves money between random accounts, and names them in the order of the transfer:
+//! from, to. One that locked the accounts in that order by hand would soon wait for another that
+//! waits for it. A `MultiLock` waits in an order that is the same everywhere.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use latchwork::{Coordinator, Member, MultiLock, Release, Result, Token};
+
+const TELLERS: usize = 4;
+const TRANSFERS: usize = 10;
+const ACCOUNTS: usize = 5;
+const BALANCE: i64 = 100;
+
+/// An account in a database that has never heard of locks. It refuses a write with a lower fence.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    balance: i64,
+    fence: Option<Token>,
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    // A name, since `memory://` alone is private to each Coordinator.
+    let url = std::env::args().nth(1).unwrap_or_else(|| "memory://bank".to_owned());
+    // Random, so that two runs of this example do not meet. A service has fixed keys.
+    let run = uuid::Uuid::new_v4();
+    let bank = Mutex::new([Account { balance: BALANCE, fence: None }; ACCOUNTS]);
+    let tellers = try_join_all((0..TELLERS).map(|_| latchwork::connect(&url))).await?;
+    let key = |account: usize| format!("account/{run}/{account}");
+
+    try_join_all(tellers.iter().enumerate().map(|(teller, coordinator)| {
+        let (bank, key) = (&bank, &key);
+        async move {
+            for round in 0..TRANSFERS {
+                // Each teller goes round in its own way, so that many pairs meet in both orders.
+                let from = (teller + round * (teller + 1)) % ACCOUNTS;
+                let to = (from + 1 + round % (ACCOUNTS - 1)) % ACCOUNTS;
+                transfer(coordinator, bank, [(from, key(from)), (to, key(to))]).await?;
+            }
+            Ok::<_, latchwork::Error>(())
+        }
+    }))
+    .await?;
+
+    let accounts = *bank.lock().expect("no panic");
+    let balances: Vec<_> = accounts.iter().map(|account| account.balance).collect();
+    let total: i64 = balances.iter().sum();
+    println!("{TELLERS} tellers made {TRANSFERS} transfers each: {balances:?}, {total} in all");
+    assert_eq!(total, BALANCE * i64::try_from(ACCOUNTS).expect("few"), "money was made or lost");
+    for coordinator in tellers {
+        coordinator.close().await?;
+    }
+    Ok(())
+}
+
+/// Moves 1 from the first account to the second.
+async fn transfer(
+    coordinator: &Coordinator,
+    bank: &Mutex<[Account; ACCOUNTS]>,
+    accounts: [(usize, String); 2],
+) -> Result<()> {
+    let members = accounts.iter().map(|(_, key)| Ok(Member::from(coordinator.mutex(key)?)));
+    let both = MultiLock::new(members.collect::<Result<Vec<_>>>()?)?;
+    let hold = both.acquire_within(Duration::from_secs(30)).await?;
+    // Read, think, write: another transfer in between would be overwritten.
+    let before = *bank.lock().expect("no panic");
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    hold.check()?;
+    {
+        let mut bank = bank.lock().expect("no panic");
+        // The tokens come in the order in which the accounts were given.
+        for (((account, _), change), token) in accounts.iter().zip([-1, 1]).zip(hold.tokens()) {
+            assert!(bank[*account].fence < Some(token), "an older holder writes");
+            bank[*account] = Account { balance: before[*account].balance + change, fence: Some(token) };
+        }
+    }
+    assert_eq!(hold.release().await?, Release::Released);
+    Ok(())
+}
