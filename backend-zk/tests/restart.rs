@@ -42,8 +42,9 @@ async fn a_restart_costs_a_server_few_requests_for_each_client_and_no_lease() {
         }
     })
     .await;
-    server.launch().await.unwrap();
+    // From here on clients come, and are counted: a launch that takes its time included.
     let (begun, mut curve) = (Instant::now(), Vec::new());
+    server.launch().await.unwrap();
     let live = soon(async {
         loop {
             let back = all.iter().filter(|client| client.lease().state() == LeaseState::Live).count();

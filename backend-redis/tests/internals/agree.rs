@@ -6,7 +6,7 @@ use latchwork_core::Kind;
 use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
 use latchwork_core::decide::Claim;
 
-use crate::fixture::{Fixture, SECOND};
+use crate::fixture::{Fixture, TICK};
 use crate::forms::Forms;
 use crate::history::{Contender, History, TTLS};
 
@@ -62,11 +62,11 @@ async fn a_question_while_the_clock_is_back_shortens_a_folded_node_too() {
                 repeated: false,
             };
             let (held, other) = (join(Patience::Wait), join(Patience::Try));
-            let contender = |join| Contender { join, ttl: 10 * SECOND, sequence: 0 };
+            let contender = |join| Contender { join, ttl: 10 * TICK, sequence: 0 };
             history.join(contender(held)).await;
             history.check_form().await;
             assert!(history.folded);
-            history.now -= 8 * SECOND;
+            history.now -= 8 * TICK;
             match asking {
                 0 => history.join(contender(other)).await,
                 1 => history.list().await,
@@ -78,7 +78,7 @@ async fn a_question_while_the_clock_is_back_shortens_a_folded_node_too() {
                 }
                 _ => {}
             }
-            history.now += 13 * SECOND;
+            history.now += 13 * TICK;
             history.contenders.truncate(1);
             history.renew().await;
             history.list().await;
@@ -99,12 +99,12 @@ async fn a_repeated_join_renews_a_folded_node() {
         }
         history.contenders.drain(..history.contenders.len() - 1);
         for _ in 0..3 {
-            history.now += 6 * SECOND;
+            history.now += 6 * TICK;
             history.join_again().await;
             history.check_form().await;
             assert!(history.folded && !history.twin.is_empty());
         }
-        history.now += 6 * SECOND;
+        history.now += 6 * TICK;
         history.list().await;
     }
 }
@@ -122,7 +122,7 @@ async fn a_crowd_that_expires_at_once_agrees_with_the_twin() {
             history.now += 1;
             history.join_new().await;
         }
-        history.now += 2 * SECOND;
+        history.now += 2 * TICK;
         // The scripts drop these last.
         history.contenders.drain(..1400);
         for _ in 0..2 {

@@ -8,7 +8,7 @@ use latchwork_core::Kind;
 use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
 use latchwork_core::decide::Claim;
 
-use crate::fixture::{FAR, Fixture, SECOND};
+use crate::fixture::{FAR, Fixture, TICK};
 use crate::history::History;
 use crate::operations::LIMIT;
 use crate::scripts::{self, JoinAnswer, RenewAnswer};
@@ -35,7 +35,7 @@ impl History<'_> {
         if self.delete(&[part]).await == 0 || before.is_empty() {
             return false;
         }
-        self.now -= self.dice.roll(2) * self.dice.roll(SECOND);
+        self.now -= self.dice.roll(2) * self.dice.roll(TICK);
         self.log.push(format!("{part} is deleted, now {}", self.now));
 
         if self.dice.roll(2) == 0 {
@@ -180,7 +180,7 @@ async fn a_join_after_the_nodes_have_run_out_unseen_is_admitted() {
                 history.step().await;
             }
             let lapsed = history.delete(&["seq", "exp", "node", "writers"]).await;
-            history.now += 60 * SECOND;
+            history.now += 60 * TICK;
             let (_, answer) = history.newcomer().await;
             let waits = matches!(answer, JoinAnswer::Waiting { .. });
             assert!(lapsed < 3 || !waits, "{answer:?} after:\n{}", history.log.join("\n"));

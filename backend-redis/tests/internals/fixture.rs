@@ -16,7 +16,9 @@ use crate::error::from_redis;
 use crate::layout::life;
 use crate::scripts::{self, Call, Reply};
 
-pub(crate) const SECOND: u64 = 1_000_000;
+/// The unit of a history's times, in microseconds. The history sets the scripts' time, but keys run
+/// out by the server's: a TTL of ten seconds and more bears a machine that stands still.
+pub(crate) const TICK: u64 = 10_000_000;
 /// A TTL at which every node waits equally long once each is renewed.
 pub(crate) const FAR: Duration = Duration::from_secs(60);
 /// The secret of every node of a history.

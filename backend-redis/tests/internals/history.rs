@@ -9,12 +9,12 @@ use latchwork_core::decide::queue::{Answer, Queue as Twin, TOMBSTONE};
 use latchwork_core::{Address, Kind};
 
 use crate::dice::Dice;
-use crate::fixture::{Fixture, SECOND};
+use crate::fixture::{Fixture, TICK};
 use crate::forms::Forms;
 use crate::layout::{QueueKeys, Shape};
 
 /// The TTLs of the clients of a history, in microseconds.
-pub(crate) const TTLS: [u64; 3] = [SECOND, 3 * SECOND, 10 * SECOND];
+pub(crate) const TTLS: [u64; 3] = [TICK, 3 * TICK, 10 * TICK];
 
 /// The nodes that an operation admitted, without the caller's own.
 pub(crate) type Notified = Vec<(NodeId, u64)>;
@@ -93,9 +93,9 @@ impl<'a> History<'a> {
     pub(crate) fn pass_time(&mut self) {
         match self.dice.roll(12) {
             // The server's clock is set back.
-            0 => self.now -= self.dice.roll(3 * SECOND),
-            1 => self.now += self.dice.roll(12 * SECOND),
-            _ => self.now += self.dice.roll(SECOND),
+            0 => self.now -= self.dice.roll(3 * TICK),
+            1 => self.now += self.dice.roll(12 * TICK),
+            _ => self.now += self.dice.roll(TICK),
         }
         self.log.push(format!("now {}", self.now));
     }

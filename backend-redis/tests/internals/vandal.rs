@@ -5,7 +5,7 @@ use latchwork_core::Kind;
 use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
 use latchwork_core::decide::Claim;
 
-use crate::fixture::{FAR, Fixture, SECOND};
+use crate::fixture::{FAR, Fixture, TICK};
 use crate::history::History;
 use crate::layout::Shape;
 use crate::scripts::{self, JoinAnswer, RenewAnswer};
@@ -121,7 +121,7 @@ async fn rubbish_in_the_keys_of_a_queue_lets_no_two_hold() {
                 for _ in 0..history.dice.roll(3) {
                     vandalize(&mut history, &nodes).await;
                 }
-                history.now += history.dice.roll(SECOND);
+                history.now += history.dice.roll(TICK);
                 let holders = holders(&mut history, &nodes).await;
                 assert!(holders.len() <= 1, "{holders:?} hold after:\n{}", history.log.join("\n"));
                 held += holders.len();

@@ -97,9 +97,10 @@ impl Line {
     /// Whether so many requests were counted here as there, and so many of each name where the
     /// server distinguishes them.
     pub fn asks_as(&self, other: &Line) -> bool {
-        // A renewal may come in between, or a look at the counters be counted.
-        const STRAY: f64 = 0.1;
-        let near = |one: f64, two: f64| (one - two).abs() < STRAY;
+        // A renewal may come in between, or a look at the counters be counted: one request for each
+        // twenty of an acquisition, so that one of several locks may have several.
+        let stray = self.value.zip(other.value).map_or(0.0, |(one, two)| one.max(two) / 20.0).max(0.1);
+        let near = |one: f64, two: f64| (one - two).abs() < stray;
         let named = |line: &Line, name: &str| line.detail.get(name).copied().unwrap_or(0.0);
         let mut names = self.detail.keys().chain(other.detail.keys());
         self.value.zip(other.value).is_some_and(|(one, two)| near(one, two))

@@ -13,9 +13,10 @@ use tokio::sync::Notify;
 use super::contender::{BOUND, Contender, Inside, all_locks};
 use super::futures::{Prepared, PublicFuture, Site, table};
 use crate::actions::{acquire, in_time, listing};
+use crate::adapter::Adapter;
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
-use crate::context::SEED;
+use crate::context::{Context, SEED};
 use crate::waits::{after_polls, after_polls_and_a_wake, soon, until, within};
 
 /// So many acquisitions are dropped before they were over.
@@ -85,27 +86,61 @@ cases! {
     }
 
     "NODE-CANCEL" =>
-    /// every future that a user can await, dropped at each of its await points: no node stays, and
+    /// every future of a mutex, and every future of no recipe, dropped at each of its await points: no node stays, and
     /// the next acquires at once
-    async fn node_cancel_every_future_at_every_await_point(context) {
-        let mut points = 0;
-        for (number, future) in table().enumerate() {
-            let key = format!("future-{number}");
-            let site = Site::open(context, future.adapter, key).await;
-            if context.testbed.is_paused() {
-                site.client.link.delay(Duration::from_millis(20));
-            }
-            for (contended, woken) in [(false, false), (true, false), (false, true), (true, true)] {
-                // A real server is asked often enough by half of them.
-                if (future.waits || !contended) && (context.testbed.is_paused() || !woken) {
-                    points += at_every_await_point(&site, future, Way { contended, woken }).await;
-                }
-            }
-            site.client.link.heal();
-        }
-        let delayed = !context.testbed.is_paused() || points >= 5 * table().count();
-        assert!(delayed, "{points} await points in all: the delay is not there");
+    async fn node_cancel_every_future_of_a_mutex(context) {
+        every_future(context, Adapter::Mutex).await;
     }
+
+    "NODE-CANCEL" =>
+    /// every future of a MultiLock, dropped at each of its await points: no node stays, and
+    /// the next acquires at once
+    async fn node_cancel_every_future_of_a_multi_lock(context) {
+        every_future(context, Adapter::Multi).await;
+    }
+
+    "NODE-CANCEL" =>
+    /// every future of a reentrant mutex, dropped at each of its await points: no node stays, and
+    /// the next acquires at once
+    async fn node_cancel_every_future_of_a_reentrant_mutex(context) {
+        every_future(context, Adapter::Reentrant).await;
+    }
+
+    "NODE-CANCEL" =>
+    /// every future of a read/write lock, dropped at each of its await points: no node stays, and
+    /// the next acquires at once
+    async fn node_cancel_every_future_of_a_rwlock(context) {
+        every_future(context, Adapter::Writer).await;
+    }
+
+    "NODE-CANCEL" =>
+    /// every future of a semaphore, dropped at each of its await points: no node stays, and
+    /// the next acquires at once
+    async fn node_cancel_every_future_of_a_semaphore(context) {
+        every_future(context, Adapter::SemaphoreOfOne).await;
+    }
+}
+
+/// Drops every future with this adapter at each of its await points.
+async fn every_future(context: &Context, adapter: Adapter) {
+    let (mut points, mut futures) = (0, 0);
+    for (number, future) in table().enumerate().filter(|(_, future)| future.adapter == adapter) {
+        let key = format!("future-{number}");
+        let site = Site::open(context, future.adapter, key).await;
+        if context.testbed.is_paused() {
+            site.client.link.delay(Duration::from_millis(20));
+        }
+        for (contended, woken) in [(false, false), (true, false), (false, true), (true, true)] {
+            // A real server is asked often enough by half of them.
+            if (future.waits || !contended) && (context.testbed.is_paused() || !woken) {
+                points += at_every_await_point(&site, future, Way { contended, woken }).await;
+            }
+        }
+        site.client.link.heal();
+        futures += 1;
+    }
+    let delayed = !context.testbed.is_paused() || points >= 5 * futures;
+    assert!(futures > 0 && delayed, "{points} await points in {futures} futures: the delay is not there");
 }
 
 /// How a future is dropped.
@@ -171,4 +206,18 @@ async fn at_every_await_point(site: &Site<'_>, public: &PublicFuture, way: Way) 
         }
     }
     panic!("{name} is done after fewer polls");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_future_has_a_case() {
+        use Adapter::{Multi, Mutex, Reentrant, SemaphoreOfOne, Writer};
+        let played = [Mutex, Multi, Reentrant, Writer, SemaphoreOfOne];
+        let forgotten: Vec<_> =
+            table().filter(|it| !played.contains(&it.adapter)).map(|it| it.name).collect();
+        assert_eq!(forgotten, [""; 0]);
+    }
 }

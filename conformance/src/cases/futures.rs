@@ -1,9 +1,6 @@
-//! Every future of core that a user can await: the table that
-//! [`node_cancel_every_future_at_every_await_point`] goes through. `tests/complete.rs` compares it
-//! with core's sources, so that none is forgotten.
-//!
-//! [`node_cancel_every_future_at_every_await_point`]:
-//! super::cancel::node_cancel_every_future_at_every_await_point
+//! Every future of core that a user can await: the table that the cases
+//! `node_cancel_every_future_of_…` go through. `tests/complete.rs` compares it with core's sources,
+//! so that none is forgotten.
 
 use std::time::Duration;
 
@@ -179,7 +176,7 @@ pub(crate) fn table() -> impl Iterator<Item = &'static PublicFuture> {
 
 const VERBS: &[&[PublicFuture]] = &[
     verb!("Mutex" Mutex mutex acquire()),
-    verb!("MultiLock" Mutex multi acquire()),
+    verb!("MultiLock" Multi multi acquire()),
     verb!("ReentrantMutex" Reentrant reentrant acquire()),
     verb!("RwLock" Writer rwlock read()),
     verb!("RwLock" Writer rwlock write()),
@@ -187,12 +184,12 @@ const VERBS: &[&[PublicFuture]] = &[
 ];
 
 const OTHERS: &[PublicFuture] = &[
-    future!("MultiLock::with_lock", Mutex, true, |site| {
+    future!("MultiLock::with_lock", Multi, true, |site| {
         dropping!(site.multi_of_two(), |it| it.with_lock(async |_hold| tokio::task::yield_now().await))
     }),
-    future!("MultiLock::try_acquire", Mutex, true, |site| dropping!(site.multi_of_two(), |it| it
+    future!("MultiLock::try_acquire", Multi, true, |site| dropping!(site.multi_of_two(), |it| it
         .try_acquire())),
-    future!("Hold::release", Mutex, false, |site| {
+    future!("Hold::release", Multi, false, |site| {
         dropping!(site.multi_of_two().acquire().await.expect("acquired"), |guard| guard.release())
     }),
     future!("Mutex::queue", Mutex, true, |site| dropping!(site.mutex(), |it| it.queue(0, 10))),

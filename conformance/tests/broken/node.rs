@@ -191,7 +191,7 @@ pub(super) const CONTROLS: &[Control] = &[
     },
     Control {
         name: "no_dropped_join_of_any_recipe_is_taken_back",
-        case: "node_cancel_every_future_at_every_await_point",
+        case: "node_cancel_every_future_of_a_mutex",
         beside: "mutex_is_fair",
         testbed: |name| on_memory(name, IgnoresAbandon),
     },

@@ -32,7 +32,11 @@ const PLAYED_ONCE: &[(&str, &str)] = &[
     ("node_admit_permits", BELOW),
     ("node_gone_by_a_forced_release_makes_room", "of readers and of permits"),
     ("node_cancel_ten_thousand_at_random_instants", "plays all recipes itself"),
-    ("node_cancel_every_future_at_every_await_point", "plays all recipes itself"),
+    ("node_cancel_every_future_of_a_mutex", FUTURES),
+    ("node_cancel_every_future_of_a_multi_lock", FUTURES),
+    ("node_cancel_every_future_of_a_reentrant_mutex", FUTURES),
+    ("node_cancel_every_future_of_a_rwlock", FUTURES),
+    ("node_cancel_every_future_of_a_semaphore", FUTURES),
     ("mutex_under_chaos", "one of three runs of chaos, each over one recipe"),
     ("lease_alive_beside_many_dropped_at_once", WAY),
     ("lease_alive_beside_many_released_at_once", WAY),
@@ -45,6 +49,8 @@ const PLAYED_ONCE: &[(&str, &str)] = &[
     ("node_wait_readers_and_writers_released_one_by_one", RECIPE),
     ("node_wait_for_permits_released_one_by_one", RECIPE),
 ];
+
+const FUTURES: &str = "has a twin for each recipe";
 
 const RUNTIME: &str = "is about the runtime of a client, whatever it holds";
 
