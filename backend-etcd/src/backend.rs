@@ -4,15 +4,17 @@ use std::fmt;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, Leave, Node, NodeState, Page, SequentialNodes,
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Leave, Node,
+    NodeState, Page, SequentialNodes,
 };
 use latchwork_core::decide::{Claim, admitted_prefix};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
 
+use crate::cells::{self, EtcdCellWatch};
 use crate::client::Client;
 use crate::driver::{Compare, Driver, Op, Order, Range, StoredKey, Txn};
 use crate::error::Failure;
-use crate::layout::{NodeData, Queue};
+use crate::layout::{NodeData, Queue, cell_key};
 use crate::queue::limit::stored_limit;
 use crate::queue::list::{self, Member};
 use crate::queue::node::EtcdNode;
@@ -37,9 +39,14 @@ impl EtcdBackend {
 
     /// The keys of a queue, for a client that is open.
     fn queue(&self, address: &Address) -> Result<Queue> {
+        self.check_open()?;
+        self.client.layout.queue(address)
+    }
+
+    fn check_open(&self) -> Result<()> {
         match self.client.nodes.leases.is_closed() {
             true => Err(Error::closed()),
-            false => self.client.layout.queue(address),
+            false => Ok(()),
         }
     }
 
@@ -132,6 +139,23 @@ impl SequentialNodes for EtcdBackend {
 }
 
 #[async_trait]
+impl Cells for EtcdBackend {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        self.check_open()?;
+        cells::read(self.driver(), &cell_key(cell)).await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        self.check_open()?;
+        cells::write(self.driver(), &cell_key(cell), write).await
+    }
+
+    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+        Box::new(EtcdCellWatch::new(&self.client.nodes, &cell_key(cell)))
+    }
+}
+
+#[async_trait]
 impl Backend for EtcdBackend {
     fn name(&self) -> &'static str {
         "etcd"
@@ -174,6 +198,10 @@ impl Node for EtcdNode {
 
     async fn downgrade(&self) -> Result<()> {
         EtcdNode::downgrade(self).await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        cells::write_held(self, &cell_key(cell), write).await
     }
 }
 

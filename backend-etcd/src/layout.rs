@@ -8,16 +8,18 @@
 //! | `<ns>/client/<lease hex>/left/<node id>` | a tombstone for ten minutes: this attempt was abandoned (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN) |
 //! | `<ns>/client/<lease hex>/next/<node id>` | the inbox of that node, on its lease: a [`ReleaseNotice`](crate::queue::fast_path) of its predecessor |
 //! | `<ns>/limit/<kind>/<key>` | the stored limit of a semaphore, decimal, without a lease |
+//! | `<ns>/<kind>/<key>` | a cell (a value, a counter, …): its bytes, without a lease |
 //!
 //! The name of a node shows its claim, and the version of its key whether it was rewritten: a
 //! rewritten writer is a reader, and rewritten permits are marked as admitted. So admission reads
 //! no values, which other programs may make as long as they like.
 //!
 //! *Exact addresses.* Kinds never meet. A mutex takes the layout of etcd's own, and shares it. No
-//! other program has this library's read/write locks and semaphores, so theirs have the layout of
-//! every other queue, in a namespace that all clients share and that no configuration can name:
+//! other program has this library's read/write locks, semaphores and cells, so theirs have the layout
+//! of every other, in a namespace that all clients share and that no configuration can name:
 //! `latchwork:exact`.
 
+mod cell;
 mod node_data;
 
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use latchwork_core::contracts::NodeId;
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Error, Kind, Result, encode};
 
+pub(crate) use cell::cell_key;
 pub(crate) use node_data::NodeData;
 
 use crate::driver::StoredKey;
@@ -99,7 +102,8 @@ impl Layout {
     /// name would wait for them.
     fn check_exact(&self, prefix: &str) -> Result<()> {
         let root = self.root();
-        let own = [format!("{root}client/"), format!("{root}limit/"), format!("{EXACT}/")];
+        let mut own = vec![format!("{root}client/"), format!("{root}limit/"), format!("{EXACT}/")];
+        own.extend(cell::KINDS.map(|kind| format!("{root}{}/", kind.as_str())));
         if own.iter().any(|own| own.starts_with(prefix) || prefix.starts_with(own.as_str())) {
             return Err(Error::invalid(
                 "key",
@@ -173,7 +177,8 @@ impl Queue {
         let rewritten = stored.version > 1;
         match (self.kind, claim_in(std::str::from_utf8(name).ok()?)?) {
             (Kind::RwLock, Claim::Exclusive) if rewritten => Some((Claim::Shared, false)),
-            (Kind::RwLock, claim @ (Claim::Exclusive | Claim::Shared)) => Some((claim, false)),
+            (kind, Claim::Shared) if kind.takes_shared() => Some((Claim::Shared, false)),
+            (Kind::RwLock, Claim::Exclusive) => Some((Claim::Exclusive, false)),
             (Kind::Semaphore, claim @ Claim::Permits(_)) => Some((claim, rewritten)),
             (Kind::Mutex | Kind::Election, Claim::Exclusive) => Some((Claim::Exclusive, false)),
             _ => None,

@@ -104,6 +104,11 @@ impl Leases {
         self.closed.cancel();
     }
 
+    /// Cancelled when the client is closed or dropped.
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.closed
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.is_cancelled()
     }

@@ -12,6 +12,10 @@
 //! watches the whole queue, and far from it its predecessor notifies it.
 //! `docs/protocol/etcd-fast-path.md` has the argument.
 //!
+//! A cell is one key without a lease; the revision of its last write is its version. A write is one
+//! transaction, which compares that revision, and for a held write the holder's own node. A watch
+//! of a cell is one more on the client's stream.
+//!
 //! # Why it is safe
 //! etcd is linearizable: it gives out a revision once, and a listing shows every node that joined
 //! before it. A node is admitted only by a listing that contains it, or by an admitted node that
@@ -31,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod cells;
 mod client;
 mod config;
 mod connector;

@@ -4,9 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, SequentialNodes};
+use latchwork_core::contracts::{
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Page,
+    SequentialNodes,
+};
 use latchwork_core::{Address, Capabilities, Eviction, Result};
 
+use crate::cells::{access, watch::RedisCellWatch};
 use crate::client::Client;
 use crate::queue::{cleanup, join, limit, list};
 
@@ -46,6 +50,21 @@ impl SequentialNodes for RedisBackend {
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         limit::set_limit(&self.client, queue, limit).await
+    }
+}
+
+#[async_trait]
+impl Cells for RedisBackend {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        access::read(&self.client, cell).await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        access::write(&self.client, cell, write).await
+    }
+
+    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+        Box::new(RedisCellWatch::new(&self.client, cell.clone()))
     }
 }
 

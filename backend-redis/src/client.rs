@@ -16,7 +16,7 @@ use crate::driver::Driver;
 use crate::layout::QueueKeys;
 use crate::lease::ClientLease;
 use crate::scripts::{self, Call, Flags, Reply};
-use crate::watch::{Attempt, Inbox};
+use crate::watch::{Attempt, Channels, Inbox};
 
 /// One connection, one inbox, and the lease of all nodes.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct Client {
     pub(crate) ttl: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) inbox: Arc<Inbox>,
+    /// The channels of the cells that are watched.
+    pub(crate) channels: Arc<Channels>,
     pub(crate) lease: ClientLease,
     /// The runtime that opened the client. Its background work must not end with the runtime of a
     /// caller.
@@ -45,6 +47,7 @@ impl Client {
         driver: Driver,
         clock: Clock,
         inbox: Arc<Inbox>,
+        channels: Arc<Channels>,
         lease: ClientLease,
         settings: &Settings,
     ) -> Self {
@@ -54,6 +57,7 @@ impl Client {
             ttl: settings.ttl,
             request_timeout: settings.request_timeout,
             inbox,
+            channels,
             lease,
             runtime: Handle::current(),
             cleanup: SingleFlight::default(),
@@ -95,13 +99,18 @@ impl Client {
 
     /// Acts on what a script answers beside its result.
     pub(crate) fn act_on(self: &Arc<Self>, flags: Flags, queue: &QueueKeys) {
-        if flags.publish_refused() && !self.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                "the server refused to publish to another client's inbox: hand-offs wait for the re-check (see its ACL)"
-            );
-        }
+        self.warn_of(flags);
         if flags.more() {
             self.runtime.spawn(sweep(Arc::clone(self), queue.clone()));
+        }
+    }
+
+    /// Says once that messages do not arrive.
+    pub(crate) fn warn_of(&self, flags: Flags) {
+        if flags.publish_refused() && !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "the server refused to publish to another client's inbox, or a cell's channel: hand-offs and watches wait for the re-check (see its ACL)"
+            );
         }
     }
 

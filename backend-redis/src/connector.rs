@@ -19,7 +19,7 @@ use crate::layout::QueueKeys;
 use crate::lease::ClientLease;
 use crate::probe::{self, Stranger};
 use crate::renewal;
-use crate::watch::{Inbox, recheck};
+use crate::watch::{Channels, Inbox, recheck};
 
 /// The pause before a server that is still loading is asked again, without jitter.
 const LOADING_PAUSE: Duration = Duration::from_millis(50);
@@ -58,14 +58,15 @@ async fn open(settings: Settings) -> Result<RedisBackend> {
     let clock = Clock::system();
     let inbox = Arc::new(Inbox::new(clock.clone(), settings.inbox.clone()));
     let reconnected = Arc::new(Notify::new());
-    let (driver, eviction) = connected(&settings, &clock, &inbox, &reconnected).await?;
+    let channels = Arc::new(Channels::default());
+    let (driver, eviction) = connected(&settings, &clock, &inbox, &channels, &reconnected).await?;
     warn_of(eviction);
     let sent = match driver.ping(settings.request_timeout).await {
         Ok(sent) => sent,
         Err(error) => return Err(explain(&settings, Failure::said(error)).await),
     };
     let lease = ClientLease::new(clock.clone(), settings.ttl, sent);
-    let client = Arc::new(Client::new(driver, clock, inbox, lease, &settings));
+    let client = Arc::new(Client::new(driver, clock, inbox, channels, lease, &settings));
     tokio::spawn(renewal::renew_always(Arc::downgrade(&client), reconnected));
     tokio::spawn(renewal::suspend_on_loss(Arc::downgrade(&client), client.driver.losses()));
     tokio::spawn(recheck::run(Arc::downgrade(&client)));
@@ -77,13 +78,17 @@ async fn connected(
     settings: &Settings,
     clock: &Clock,
     inbox: &Arc<Inbox>,
+    channels: &Arc<Channels>,
     reconnected: &Arc<Notify>,
 ) -> Result<(Driver, Eviction)> {
     let until = Instant::now() + settings.connect_timeout;
     let mut pauses = Backoff::new(LOADING_PAUSE, LOADING_PAUSE);
     loop {
-        let delivered = Arc::clone(inbox);
-        let on_message = Arc::new(move |message: &[u8]| delivered.deliver(message));
+        let (inbox, channels, own) = (Arc::clone(inbox), Arc::clone(channels), settings.inbox.clone());
+        let on_message = Arc::new(move |channel: &[u8], message: &[u8]| match channel == own.as_bytes() {
+            true => inbox.deliver(message),
+            false => channels.ring(channel),
+        });
         let connecting =
             Driver::connect(settings.clone(), clock.clone(), on_message, Arc::clone(reconnected));
         let failure = match connecting.await {

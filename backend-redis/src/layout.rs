@@ -22,10 +22,9 @@ pub(crate) enum Shape {
 impl Shape {
     fn of(kind: Kind) -> Self {
         match kind {
-            Kind::Mutex | Kind::Election => Shape::Exclusive,
             Kind::Semaphore => Shape::Permits,
-            // A later kind takes at most these claims.
-            _ => Shape::ReadWrite,
+            kind if kind.takes_shared() => Shape::ReadWrite,
+            _ => Shape::Exclusive,
         }
     }
 
@@ -50,15 +49,7 @@ impl QueueKeys {
     /// # Errors
     /// `InvalidArgument` naming `key` for an exact name with a brace, which would end the hash tag.
     pub(crate) fn of(address: &Address) -> Result<Self> {
-        let (kind, key) = (address.kind().as_str(), address.coded());
-        let prefix = match address.namespace() {
-            Some(namespace) => format!("{namespace}:{kind}:{{{key}}}:"),
-            None if key.contains(['{', '}']) => {
-                return Err(Error::invalid("key", "an exact address on Redis must not contain a brace"));
-            }
-            None => format!("{kind}:{{{key}}}:"),
-        };
-        Ok(Self { shape: Shape::of(address.kind()), prefix: prefix.into() })
+        Ok(Self { shape: Shape::of(address.kind()), prefix: prefix(address)?.into() })
     }
 
     /// # Errors
@@ -93,6 +84,40 @@ impl QueueKeys {
 
     fn key(&self, part: &'static str) -> Key<'_> {
         Key { prefix: &self.prefix, part }
+    }
+}
+
+/// A key without the name of its part. Kinds stay apart, and parts too.
+fn prefix(address: &Address) -> Result<String> {
+    let (kind, key) = (address.kind().as_str(), address.coded());
+    match address.namespace() {
+        Some(namespace) => Ok(format!("{namespace}:{kind}:{{{key}}}:")),
+        None if key.contains(['{', '}']) => {
+            Err(Error::invalid("key", "an exact address on Redis must not contain a brace"))
+        }
+        None => Ok(format!("{kind}:{{{key}}}:")),
+    }
+}
+
+/// The key of one cell, and the name of the channel that tells of its changes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CellKey(Arc<str>);
+
+impl CellKey {
+    /// # Errors
+    /// As [`QueueKeys::of`].
+    pub(crate) fn of(address: &Address) -> Result<Self> {
+        Ok(Self((prefix(address)? + "cell").into()))
+    }
+
+    pub(crate) fn channel(&self) -> &Arc<str> {
+        &self.0
+    }
+}
+
+impl fmt::Display for CellKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

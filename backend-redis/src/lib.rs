@@ -17,6 +17,9 @@
 //! - *Tokens* are sequence numbers: the server's microseconds, or the last number plus one,
 //!   whichever is higher. The last one is kept for 24 hours after a queue's last use (`remember` in
 //!   the URL or `Config`).
+//! - *Cells* are hashes of value and version. One script checks the condition, and for a held write
+//!   the holder's node, and writes and publishes. A watch is a subscription to the cell's channel.
+//!   Versions are numbered as tokens are, and have a random half beside, which the script compares.
 //! - *Unknown outcomes.* A join that may arrive after its attempt is over meets a tombstone.
 //!
 //! `docs/protocol/redis-queue.md` in the repository has the whole protocol, and why it is safe.
@@ -31,7 +34,8 @@
 //! # Names on the server
 //! `<namespace>:<kind>:{<key>}:<part>` with the parts `seq exp node meta`, or `one` in place of
 //! these four (folded; not of semaphores), `writers` (read/write locks), `limit` (semaphores) and
-//! `left` (tombstones), and the channel `<namespace>:inbox:<client id>`. An exact address has no
+//! `left` (tombstones), and the channel `<namespace>:inbox:<client id>`. A cell has the one part
+//! `cell`, which is the name of its channel too; it stays until it is deleted. An exact address has no
 //! namespace: `<kind>:{<name>}:<part>`; a name with a brace is refused.
 //!
 //! To remove a node by hand: `DEL <…>:one`, or without that key, `ZREM <…>:seq <node id>`. Its
@@ -44,6 +48,7 @@
 //! `~<namespace>:* &<namespace>:*`.
 
 mod backend;
+mod cells;
 mod client;
 mod config;
 mod connector;

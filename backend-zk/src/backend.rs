@@ -4,11 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, SequentialNodes};
-use latchwork_core::{Address, Capabilities, Eviction, Result};
+use latchwork_core::contracts::{
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Page,
+    SequentialNodes,
+};
+use latchwork_core::{Address, Capabilities, Error, Eviction, Result};
 
+use crate::cell_watch::ZkCellWatch;
 use crate::client::Client;
-use crate::queue;
+use crate::{cells, queue};
 
 /// The scheme of this backend's URLs, and its name in logs and reports.
 pub(crate) const NAME: &str = "zookeeper";
@@ -44,6 +48,23 @@ impl SequentialNodes for ZooKeeperBackend {
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         queue::set_limit(&*self.client.session().await?, queue, limit).await
+    }
+}
+
+#[async_trait]
+impl Cells for ZooKeeperBackend {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        cells::read(&self.client.session().await?.lease, cell).await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        let written = cells::write(&self.client.session().await?.lease, cell, write, None).await?;
+        // Only a held write is refused for a node.
+        written.ok_or_else(Error::closed)
+    }
+
+    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+        Box::new(ZkCellWatch::new(&self.client, cell.clone()))
     }
 }
 

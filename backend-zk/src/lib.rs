@@ -6,6 +6,10 @@
 //! removes when it is empty. Namespace, kinds, `client`, `limits` and `released` are plain nodes,
 //! made at connect. Each client has an ephemeral node `/<namespace>/client/<id>` with its label.
 //!
+//! A cell is the plain node `/<namespace>/<kind>/<key>`, and at an exact address
+//! `<path>:latchwork-<kind>/cell`. Its directory is made with the first cell in it. The data are the
+//! value. A cell stays until it is deleted, and its directory for good.
+//!
 //! Nodes of mutexes and read/write locks have Curator's names. So
 //! [`Address::exact`](latchwork_core::Address::exact) of a queue's path shares a lock with
 //! `InterProcessMutex` and `InterProcessReadWriteLock`.
@@ -29,6 +33,13 @@
 //! * A *fast path* saves listings: a client that comes back alone does not list, one far from the
 //!   head watches its predecessor by its name, and an announced release in `released` admits the
 //!   next waiter of a mutex without a request.
+//! * A *cell's version* is the transaction that wrote it (`mzxid`), for which a server has no
+//!   comparison. So a write under a version compares, in one transaction, the cell's data version and
+//!   that of its directory. The creation of a cell raises the latter, so what was deleted and made
+//!   anew does not pass for what was read. Where another cell was made meanwhile, the write reads and
+//!   tries again. A *held write* checks the holder's node in the same transaction.
+//! * A *watch of a cell* is armed again before each answer, and answers after each gap: a new
+//!   connection, or a new session.
 //! * A *disconnected client* asks the servers for their last transaction. Where that is older than
 //!   its own last proof, they have lost data, and its session: its holds are lost as `Forgotten`,
 //!   and its waiters join anew.
@@ -54,11 +65,18 @@
 //!   later.
 //! * A reader that Curator made of a writer does not show its former number. It is listed under a
 //!   new one, and pages of a listing that end with it leave out the entries behind it.
+//! * Only this library's creations raise the data version of a directory of cells. Who deletes a cell
+//!   or its directory and makes it anew by other means must not do so while clients write under
+//!   versions from before.
+//! * A write of a cell without a condition replaces the data of another program's ephemeral node
+//!   before it answers `Conflict`.
 //! * The client crate does not bound answers: a listing that announces 2^31-1 children aborts the
 //!   process, and a message of 2 GB is collected before it is read. No ZooKeeper sends either.
 //! * No SASL, and no TLS yet.
 
 mod backend;
+mod cell_watch;
+mod cells;
 mod client;
 mod config;
 mod connector;

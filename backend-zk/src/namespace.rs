@@ -6,7 +6,7 @@ use latchwork_core::{Error, ErrorKind, Kind, Result};
 use crate::config::Settings;
 use crate::driver::{Driver, Grant, NodeMode, Stat};
 use crate::error::{Fault, Unanswered};
-use crate::layout::{RELEASED, directories, split};
+use crate::layout::{RELEASED, cell_directories, directories, split};
 use crate::queue::{Trust, is_open};
 
 /// Makes the missing directories, and this client's own node.
@@ -36,6 +36,7 @@ pub(crate) async fn make_member(driver: &Driver, settings: &Settings, member: &s
 /// login.
 pub(crate) async fn trusted(driver: &Driver, settings: &Settings) -> Result<Trust> {
     let mut paths = directories(&settings.namespace);
+    paths.extend(cell_directories(&settings.namespace));
     paths.push(format!("/{}", settings.namespace));
     let root = shown(settings, "");
     let found = driver.grants(&paths).await.map_err(|fault| {

@@ -11,13 +11,16 @@ use latchwork_servers::Kind;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::process::Command;
 
-const EXAMPLES: [&str; 7] = [
+const EXAMPLES: [&str; 10] = [
     "choose_backend",
     "cron_on_many_hosts",
+    "double_barrier_batch",
     "fenced_write",
+    "leader_worker",
     "limit_concurrency",
     "lock_many",
     "rw_cache",
+    "shared_config",
     "stop_on_loss",
 ];
 

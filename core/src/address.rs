@@ -29,9 +29,59 @@ pub enum Kind {
     Semaphore,
     /// Leader election.
     Election,
+    /// Shared value.
+    Value,
+    /// Counter.
+    Counter,
+    /// Generator of ids.
+    Ids,
+    /// Count-down latch.
+    Latch,
+    /// The announcement of an election's leader.
+    Leader,
+    /// Group: its members.
+    Group,
+    /// The news of a group.
+    GroupNews,
+    /// Barrier: its members.
+    Barrier,
+    /// Who has passed a barrier.
+    Passage,
+    /// Double barrier: its members.
+    DoubleBarrier,
+    /// Who has passed a double barrier.
+    DoublePassage,
 }
 
 impl Kind {
+    /// The kinds whose addresses are queues.
+    pub const QUEUES: [Kind; 7] = [
+        Kind::Mutex,
+        Kind::RwLock,
+        Kind::Semaphore,
+        Kind::Election,
+        Kind::Group,
+        Kind::Barrier,
+        Kind::DoubleBarrier,
+    ];
+
+    /// The kinds whose addresses are cells.
+    pub const CELLS: [Kind; 8] = [
+        Kind::Value,
+        Kind::Counter,
+        Kind::Ids,
+        Kind::Latch,
+        Kind::Leader,
+        Kind::GroupNews,
+        Kind::Passage,
+        Kind::DoublePassage,
+    ];
+
+    /// Whether its queues take shared claims.
+    pub fn takes_shared(self) -> bool {
+        matches!(self, Kind::RwLock | Kind::Group | Kind::Barrier | Kind::DoubleBarrier)
+    }
+
     /// The name that stands in a server's key.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -39,6 +89,17 @@ impl Kind {
             Kind::RwLock => "rwlock",
             Kind::Semaphore => "semaphore",
             Kind::Election => "election",
+            Kind::Value => "value",
+            Kind::Counter => "counter",
+            Kind::Ids => "ids",
+            Kind::Latch => "latch",
+            Kind::Leader => "leader",
+            Kind::Group => "group",
+            Kind::GroupNews => "group-news",
+            Kind::Barrier => "barrier",
+            Kind::Passage => "passage",
+            Kind::DoubleBarrier => "double-barrier",
+            Kind::DoublePassage => "double-passage",
         }
     }
 }

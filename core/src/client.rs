@@ -3,22 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::address::Address;
 use crate::cleanup::Cleanup;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::contracts::{Backend, Lease};
 use crate::error::Result;
-use crate::hold::LiveHolds;
+use crate::hold::{ClientId, LiveHolds};
 use crate::label::default_label;
+use crate::watched::{Watched, WatchedCells};
 
 /// One client of a coordinator.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) id: ClientId,
     /// The coordinator's name, which tells several of one program apart.
     pub(crate) name: Option<String>,
     pub(crate) cleanup: Cleanup,
     pub(crate) live: LiveHolds,
+    watched: WatchedCells,
     /// The label of its nodes when an acquisition sets none.
     pub(crate) label: Arc<str>,
     pub(crate) request_timeout: Duration,
@@ -30,8 +34,13 @@ impl Client {
         let cleanup = Cleanup::start(Arc::clone(&backend), config.request_timeout);
         let label = config.label.as_deref().map_or_else(default_label, Arc::from);
         let (live, request_timeout) = (LiveHolds::default(), config.request_timeout);
-        let name = config.name.clone();
-        Self { backend, name, cleanup, live, label, request_timeout }
+        let (id, name, watched) = (ClientId::next(), config.name.clone(), WatchedCells::default());
+        Self { backend, id, name, cleanup, live, watched, label, request_timeout }
+    }
+
+    /// Watches a cell, together with all who watch it now.
+    pub(crate) fn watch(&self, cell: &Address) -> Arc<Watched> {
+        self.watched.watch(&self.backend, &self.cleanup, cell)
     }
 
     pub(crate) fn lease(&self) -> Lease {

@@ -14,7 +14,10 @@ use crate::connector::Connector;
 use crate::contracts::{AskedLimit, Backend, Close, Lease};
 use crate::decide::given_back_at;
 use crate::error::{Error, ErrorKind, Result};
-use crate::recipes::{Mutex, QueueHandle, ReentrantMutex, RwLock, Semaphore};
+use crate::recipes::{
+    Barrier, CellHandle, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, Mutex,
+    QueueHandle, ReentrantMutex, RwLock, Semaphore, SharedValue,
+};
 use crate::reentrancy::Owners;
 
 /// A client of one coordinator: one set of connections, one lease, one inbox. Cloning is cheap, and
@@ -120,6 +123,87 @@ impl Coordinator {
     /// `InvalidArgument` naming `key`.
     pub fn semaphore_as_stored(&self, key: impl Into<Name>) -> Result<Semaphore> {
         Semaphore::new(self.handle("semaphore", Kind::Semaphore, key)?, AskedLimit::Stored)
+    }
+
+    /// A value that all clients share: validates the key, no I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key`.
+    pub fn shared_value(&self, key: impl Into<Name>) -> Result<SharedValue> {
+        self.cell(Kind::Value, key).map(SharedValue::new)
+    }
+
+    /// A number that all clients share: validates the key, no I/O. The handle and its clones are
+    /// one writer.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key`.
+    pub fn counter(&self, key: impl Into<Name>) -> Result<Counter> {
+        self.cell(Kind::Counter, key).map(Counter::new)
+    }
+
+    /// A generator of unique ids: validates the key, no I/O. The handle and its clones share the
+    /// ids that they have reserved.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key`.
+    pub fn id_generator(&self, key: impl Into<Name>) -> Result<IdGenerator> {
+        self.cell(Kind::Ids, key).map(IdGenerator::new)
+    }
+
+    /// A latch that opens after `count` count-downs: validates key and count, no I/O. All clients
+    /// give the same count.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key` or `count`.
+    pub fn count_down_latch(&self, key: impl Into<Name>, count: u32) -> Result<CountDownLatch> {
+        CountDownLatch::new(self.cell(Kind::Latch, key)?, count)
+    }
+
+    /// An election: validates the key, no I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key`, also for an [exact address](Address::exact).
+    pub fn election(&self, key: impl Into<Name>) -> Result<Election> {
+        let key = of_our_own("election", key)?;
+        let queue = self.handle("election", Kind::Election, key.clone())?;
+        Ok(Election::new(queue, self.cell(Kind::Leader, key)?))
+    }
+
+    /// A group of members: validates the key, no I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key`, also for an [exact address](Address::exact).
+    pub fn group(&self, key: impl Into<Name>) -> Result<Group> {
+        let key = of_our_own("group", key)?;
+        let queue = self.handle("group", Kind::Group, key.clone())?;
+        Ok(Group::new(queue, self.cell(Kind::GroupNews, key)?))
+    }
+
+    /// A barrier that so many `parties` pass together: validates key and parties, no I/O. All
+    /// members give the same number.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `parties` or `key`, also for an [exact address](Address::exact).
+    pub fn barrier(&self, key: impl Into<Name>, parties: u32) -> Result<Barrier> {
+        let key = of_our_own("barrier", key)?;
+        let queue = self.handle("barrier", Kind::Barrier, key.clone())?;
+        Barrier::new(queue, self.cell(Kind::Passage, key)?, parties)
+    }
+
+    /// A barrier that so many `parties` enter together and leave together: validates key and
+    /// parties, no I/O. All members give the same number.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `parties` or `key`, also for an [exact address](Address::exact).
+    pub fn double_barrier(&self, key: impl Into<Name>, parties: u32) -> Result<DoubleBarrier> {
+        let key = of_our_own("double_barrier", key)?;
+        let queue = self.handle("double_barrier", Kind::DoubleBarrier, key.clone())?;
+        DoubleBarrier::new(queue, self.cell(Kind::DoublePassage, key)?, parties)
+    }
+
+    fn cell(&self, kind: Kind, key: impl Into<Name>) -> Result<CellHandle> {
+        Ok(CellHandle::new(self.client(), self.address(kind, key)?))
     }
 
     fn address(&self, kind: Kind, key: impl Into<Name>) -> Result<Address> {
@@ -253,6 +337,17 @@ impl Coordinator {
     pub async fn crash(&self) {
         // An abrupt close sends nothing, so it cannot fail.
         let _ = self.client().backend.close(Close::Abrupt).await;
+    }
+}
+
+/// A key of a recipe that has a queue and a cell, which would not both fit at one exact address.
+fn of_our_own(recipe: &str, key: impl Into<Name>) -> Result<String> {
+    match key.into() {
+        Name::Key(key) => Ok(key),
+        Name::Exact(name) => {
+            let why = format!("the {recipe} of another program cannot be shared: no exact address is taken");
+            Err(Error::invalid("key", why).on(name))
+        }
     }
 }
 

@@ -35,7 +35,7 @@ impl HeldNode {
         node: Arc<dyn Node>,
         at_least: Option<Duration>,
     ) -> Self {
-        let tenure = Tenure::new(queue, Arc::clone(&node));
+        let tenure = Tenure::new(client.id, queue, Arc::clone(&node));
         client.live.add(&tenure);
         let held = Self { client, tenure, node, span: Mutex::default() };
         held.keep(at_least);
@@ -67,7 +67,7 @@ impl HeldNode {
 
     /// Another guard's tenure on the same node.
     pub(crate) fn beside(&self) -> Arc<Tenure> {
-        Tenure::new(self.tenure.queue.clone(), Arc::clone(&self.node))
+        Tenure::new(self.client.id, self.tenure.queue.clone(), Arc::clone(&self.node))
     }
 
     /// The fencing token.

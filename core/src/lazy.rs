@@ -10,14 +10,17 @@ use crate::address::Address;
 use crate::capabilities::{Capabilities, Eviction};
 use crate::config::Config;
 use crate::connector::{Connector, connect_in_time};
-use crate::contracts::{Backend, Close, Entry, Join, Joined, Lease, LeaseWriter, Page, SequentialNodes};
+use crate::contracts::{
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, LeaseWriter,
+    Page, SequentialNodes,
+};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::support::{SingleFlight, opening_bound};
 
 /// Connects in a [single flight](SingleFlight), so that a short operation that gives up does not
 /// undo the connecting. The work runs on the runtime where the coordinator was made: the first
 /// caller's runtime may be short-lived.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Lazy(Arc<Shared>);
 
 #[derive(Debug)]
@@ -128,6 +131,42 @@ impl SequentialNodes for Lazy {
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         self.backend().await?.set_limit(queue, limit).await
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Cells for Lazy {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        self.backend().await?.read_cell(cell).await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        self.backend().await?.write_cell(cell, write).await
+    }
+
+    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+        Box::new(LazyWatch { lazy: self.clone(), cell: cell.clone(), watch: None })
+    }
+}
+
+/// A watch that connects at its first use.
+#[derive(Debug)]
+struct LazyWatch {
+    lazy: Lazy,
+    cell: Address,
+    watch: Option<Box<dyn CellWatch>>,
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl CellWatch for LazyWatch {
+    async fn changed(&mut self) -> Result<()> {
+        let watch = match self.watch.take() {
+            Some(watch) => watch,
+            None => self.lazy.backend().await?.watch_cell(&self.cell),
+        };
+        self.watch.insert(watch).changed().await
     }
 }
 

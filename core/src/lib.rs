@@ -10,6 +10,7 @@
 //! reentrancy                     owners: one node for several holds
 //! attempt, held_node             one acquisition; one held node, to its release
 //! client                         what the layers above share of one connected client
+//! watched                        one watch for all who watch a cell
 //! cleanup, hold                  background removal of nodes; what all guards have in common
 //! connector                      how a backend is opened
 //! support, config, label         what the clients of all backends share; a client's settings
@@ -51,6 +52,7 @@ mod shown;
 pub mod support;
 mod token;
 mod until;
+mod watched;
 
 pub use address::{Address, Kind, MAX_KEY_BYTES, Name, encode};
 pub use capabilities::{Capabilities, Eviction};

@@ -9,20 +9,25 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use latchwork_core::contracts::{
-    AskedLimit, Backend, Close, Entry, Join, Joined, Lease, LeaseState, LeaseWriter, Leave, Node, NodeId,
-    NodeState, NodeWriter, Page, Patience, SequentialNodes, StoredLimit,
+    AskedLimit, Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Expected, Join,
+    Joined, Lease, LeaseState, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, Page, Patience,
+    SequentialNodes, StoredLimit, Version,
 };
+use latchwork_core::decide::barrier::{NoPassage, Passage};
 use latchwork_core::decide::chain::{Listed, Standing};
+use latchwork_core::decide::count::{Change, Changed, Count, NotACount, Operation, Told};
 use latchwork_core::decide::gather::{Gather, Next};
 use latchwork_core::decide::life::{
     Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen, TakeBack,
 };
 use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
-use latchwork_core::decide::{Claim, ContactProof};
+use latchwork_core::decide::{CellStore, Claim, ContactProof};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{
-    Acquire, Member, MultiGuard, MultiLock, Mutex, MutexGuard, Permit, ReadGuard, ReentrantGuard,
-    ReentrantMutex, RwLock, Semaphore, WriteGuard,
+    Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupMember, GroupWatch,
+    IdGenerator, Inside, Leader, Leading, Member, Membership, MultiGuard, MultiLock, Mutex, MutexGuard,
+    Observer, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, SharedValue, Stored,
+    ValueWatch, WriteGuard,
 };
 use latchwork_core::support::{self, Backoff, CloseOnce, LinkLog, NamePool, Throttle};
 use latchwork_core::{
@@ -42,6 +47,8 @@ const UNNAMEABLE: [&str; 2] = ["Run", "Tenure"];
 
 fn travels<T: Send + Sync + Unpin + Debug + 'static>() {}
 fn travels_unsized<T: Send + Sync + ?Sized + 'static>() {}
+// Only one task at a time has it.
+fn moves_unsized<T: Send + ?Sized + 'static>() {}
 fn shows_itself<T: Debug + ?Sized>() {}
 fn is_send<T: Send + 'static>(value: T) -> T {
     value
@@ -65,6 +72,10 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Coordinator Config Secret Capabilities Eviction Address Name Kind Clock Moment
         Mutex MutexGuard ReentrantMutex ReentrantGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
         MultiLock MultiGuard Member
+        SharedValue Stored ValueWatch Counter IdGenerator CountDownLatch
+        Election Leader Leading Observer Group GroupMember GroupWatch Membership Barrier DoubleBarrier Inside
+        Passage NoPassage
+        Version Cell Expected CellWrite CellWritten CellStore Count Operation Change Changed Told NotACount
         Acquire Token Release Loss Ended LostReason Error ErrorKind
         Lease LeaseWriter LeaseState Leave NamePool NodeWriter NodeState NodeId Join Joined Entry Page Patience Close SingleFlight SharedTask
         Throttle Pass LinkLog AskedLimit StoredLimit Backoff CloseOnce
@@ -73,12 +84,13 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Claim ContactProof Listed Standing Slot Ask Answer Queue
         Memory Link
     );
-    let traits = each!(travels_unsized dyn: Backend SequentialNodes Node Connector Hold Fenced);
-    each!(shows_itself dyn: Backend Node Connector Hold Fenced);
+    let traits = each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Hold Fenced);
+    let alone = each!(moves_unsized dyn: CellWatch);
+    each!(shows_itself dyn: Backend CellWatch Node Connector Hold Fenced);
 
     let mut declared = BTreeSet::new();
     declared_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut declared);
-    let looked_at = types.into_iter().chain(traits).chain(UNNAMEABLE);
+    let looked_at = types.into_iter().chain(traits).chain(alone).chain(UNNAMEABLE);
     assert_eq!(declared, looked_at.map(str::to_owned).collect());
 }
 

@@ -1,11 +1,14 @@
 //! A client on more than one runtime: its background tasks belong to the runtime that it was made
 //! on.
 
+mod common;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::Backend;
+use common::{Plant, planted};
+use latchwork_core::contracts::{Backend, Leave, Node};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::Acquire;
 use latchwork_core::{
@@ -219,59 +222,17 @@ fn a_waiting_acquire_reports_that_the_runtime_is_gone() {
     drop(held);
 }
 
-/// A backend whose close never returns.
+/// A close of the backend never returns.
 #[derive(Debug)]
-struct NeverCloses(Arc<dyn Backend>);
+struct NeverCloses;
 
 #[async_trait]
-impl latchwork_core::contracts::SequentialNodes for NeverCloses {
-    async fn join(
-        &self,
-        join: &latchwork_core::contracts::Join,
-    ) -> Result<latchwork_core::contracts::Joined> {
-        self.0.join(join).await
+impl Plant for NeverCloses {
+    async fn leave(&self, node: &dyn Node) -> Result<Leave> {
+        node.leave().await
     }
 
-    async fn abandon(&self, join: &latchwork_core::contracts::Join) -> Result<()> {
-        self.0.abandon(join).await
-    }
-
-    async fn list(
-        &self,
-        queue: &latchwork_core::Address,
-        page: latchwork_core::contracts::Page,
-    ) -> Result<Vec<latchwork_core::contracts::Entry>> {
-        self.0.list(queue, page).await
-    }
-
-    async fn revoke(&self, queue: &latchwork_core::Address, sequence: u64) -> Result<bool> {
-        self.0.revoke(queue, sequence).await
-    }
-
-    async fn limit(&self, queue: &latchwork_core::Address) -> Result<Option<u32>> {
-        self.0.limit(queue).await
-    }
-
-    async fn set_limit(&self, queue: &latchwork_core::Address, limit: u32) -> Result<()> {
-        self.0.set_limit(queue, limit).await
-    }
-}
-
-#[async_trait]
-impl Backend for NeverCloses {
-    fn name(&self) -> &'static str {
-        "never"
-    }
-
-    fn capabilities(&self) -> latchwork_core::Capabilities {
-        self.0.capabilities()
-    }
-
-    fn lease(&self) -> latchwork_core::contracts::Lease {
-        self.0.lease()
-    }
-
-    async fn close(&self, _how: latchwork_core::contracts::Close) -> Result<()> {
+    async fn before_close(&self) {
         std::future::pending().await
     }
 }
@@ -279,10 +240,8 @@ impl Backend for NeverCloses {
 #[test]
 fn a_close_is_bounded_whatever_the_backend_waits_for() {
     let [kept, passing] = runtimes();
-    let client = passing.block_on(async {
-        let (backend, _link) = Memory::new(Clock::system()).client(&config()).expect("connected");
-        Coordinator::new(Arc::new(NeverCloses(backend)), &config())
-    });
+    let client = passing
+        .block_on(async { planted(&Memory::new(Clock::system()), &config(), &Arc::new(NeverCloses)).0 });
     let closed = kept.block_on(async { timeout(PATIENCE, client.close()).await });
     let error = closed.expect("no answer, and no error").expect_err("the backend confirms nothing");
     assert_eq!(error.kind(), &ErrorKind::Unavailable);

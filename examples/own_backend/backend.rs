@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter,
-    Page, SequentialNodes,
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, LeaseWriter,
+    Leave, Node, NodeId, NodeState, NodeWriter, Page, SequentialNodes,
 };
 use latchwork_core::decide::queue::Answer;
 use latchwork_core::decide::{Claim, recheck, renewal_period};
@@ -18,6 +18,7 @@ use latchwork_core::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::cells::TableWatch;
 use crate::table::Table;
 use crate::wire::{Site, Wire};
 
@@ -109,6 +110,24 @@ impl Node for TableNode {
         let turn = move |table: &mut Table, now| table.on(&queue, |queue| queue.downgrade(now, id, sequence));
         if self.client()?.wire.send(turn).await? {
             return Ok(());
+        }
+        self.state.gone(LostReason::Revoked);
+        Err(Error::lost(self.state.lost().unwrap_or(LostReason::Revoked)))
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        let (queue, id, sequence) = (self.queue.clone(), self.id, self.state.sequence());
+        let (cell, write) = (cell.clone(), write.clone());
+        // One step on the table: the node stands, and the cell is written (CELL-HELD).
+        let held = move |table: &mut Table, now| {
+            let stands = table.on(&queue, |queue| {
+                let told = queue.prune(now);
+                (queue.holds(id, sequence), told)
+            });
+            stands.then(|| table.cells.write(&cell, &write))
+        };
+        if let Some(written) = self.client()?.wire.send(held).await? {
+            return Ok(written);
         }
         self.state.gone(LostReason::Revoked);
         Err(Error::lost(self.state.lost().unwrap_or(LostReason::Revoked)))
@@ -214,6 +233,23 @@ impl SequentialNodes for TableBackend {
         let queue = queue.clone();
         let set = move |table: &mut Table, now| table.on(&queue, |queue| ((), queue.set_limit(now, limit)));
         self.0.wire.send(set).await
+    }
+}
+
+#[async_trait]
+impl Cells for TableBackend {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        let cell = cell.clone();
+        self.0.wire.send(move |table, _| table.cells.read(&cell)).await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        let (cell, write) = (cell.clone(), write.clone());
+        self.0.wire.send(move |table, _| table.cells.write(&cell, &write)).await
+    }
+
+    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+        Box::new(TableWatch::new(self.0.wire.clone(), cell.clone()))
     }
 }
 

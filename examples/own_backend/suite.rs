@@ -10,6 +10,7 @@
 //! `testbed.rs` gives the suite clients and faults.
 
 mod backend;
+mod cells;
 mod table;
 mod testbed;
 mod wire;

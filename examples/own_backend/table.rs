@@ -9,12 +9,14 @@ use latchwork_core::decide::queue::{Admissions, Answer, Ask, Micros, Queue, Slot
 use latchwork_core::{Address, Error, LostReason, Result};
 
 use crate::backend::{Client, TableNode};
+use crate::cells::TableCells;
 
 /// The server: the queues, and the nodes in them.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     queues: HashMap<Address, Queue>,
     nodes: HashMap<NodeId, Arc<TableNode>>,
+    pub(crate) cells: TableCells,
 }
 
 impl Table {
@@ -85,7 +87,7 @@ impl Table {
                 node.state.gone(LostReason::Revoked);
             }
         }
-        let Self { queues, nodes } = self;
+        let Self { queues, nodes, .. } = self;
         nodes.retain(|id, node| {
             queues.get(&node.queue).is_some_and(|queue| queue.holds(*id, node.state().sequence()))
         });
@@ -113,7 +115,7 @@ impl Table {
         slot.is_some()
     }
 
-    /// The nodes in the table, so that a test can check that nothing is left.
+    /// The nodes and cells in the table, so that a test can check that nothing is left.
     pub(crate) fn contents(&mut self, now: Micros) -> Vec<String> {
         let queues: Vec<_> = self.queues.keys().cloned().collect();
         let left = queues.iter().flat_map(|queue| {
@@ -123,7 +125,8 @@ impl Table {
                 .map(|(sequence, ..)| format!("{queue:?}/{sequence}"))
                 .collect::<Vec<_>>()
         });
-        left.collect()
+        let left: Vec<_> = left.collect();
+        left.into_iter().chain(self.cells.contents()).collect()
     }
 
     /// The stored limit of a queue of permits.

@@ -41,7 +41,7 @@ impl Site {
 pub(crate) struct Wire {
     site: Arc<Site>,
     faults: Arc<Mutex<Faults>>,
-    // Notified when a fault has met its request.
+    // Notified when a fault has met its request, and at the close.
     met: Arc<Notify>,
 }
 
@@ -103,6 +103,12 @@ impl Wire {
     /// Refuses every request from now on.
     pub(crate) fn close(&self) {
         self.faults.lock().closed = true;
+        self.met.notify_waiters();
+    }
+
+    /// Waits until it is closed.
+    pub(crate) async fn closed(&self) {
+        self.until(|faults| faults.closed).await;
     }
 
     pub(crate) fn cut(&self) {
@@ -129,15 +135,15 @@ impl Wire {
 
     /// Waits until the planted fault has met its request.
     pub(crate) async fn met(&self) {
+        self.until(|faults| !faults.drop_reply && !faults.park).await;
+    }
+
+    async fn until(&self, done: impl Fn(&Faults) -> bool) {
         loop {
             let notified = self.met.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
-            let waiting = {
-                let faults = self.faults.lock();
-                faults.drop_reply || faults.park
-            };
-            if !waiting {
+            if done(&self.faults.lock()) {
                 return;
             }
             notified.await;

@@ -19,6 +19,8 @@ fn compare(compare: Compare) -> CompareRequest {
         Compare::Absent(key) => CompareRequest::create_revision(key, CompareOp::Equal, 0),
         Compare::Present(key) => CompareRequest::create_revision(key, CompareOp::Greater, 0),
         Compare::Created(key, at) => CompareRequest::create_revision(key, CompareOp::Equal, signed(at)),
+        Compare::Modified(key, at) => CompareRequest::mod_revision(key, CompareOp::Equal, signed(at)),
+        Compare::Unleased(key) => CompareRequest::lease(key, CompareOp::Equal, 0),
         Compare::Value(key, value) => CompareRequest::value(key, CompareOp::Equal, value),
         Compare::Empty(prefix) => CompareRequest::create_revision(prefix, CompareOp::Equal, 0).with_prefix(),
         Compare::Unwritten(prefix, after) => {

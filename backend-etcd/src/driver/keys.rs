@@ -53,6 +53,19 @@ impl Driver {
         self.txn(Txn::always(reads)).await.map_err(as_read)
     }
 
+    /// Reads one key, which costs less than a transaction of one operation. It sees every write that
+    /// was confirmed before.
+    pub(crate) async fn get(&self, key: &[u8]) -> Answer<Found> {
+        let request = || {
+            let mut kv = self.kv.clone();
+            async move { kv.get(key, None).await }
+        };
+        let before = self.incarnations.known();
+        let answer = self.send("a read", request).await.map_err(as_read)?;
+        self.answered(before, answer.header());
+        Ok(found(&answer))
+    }
+
     /// Reads one range, which costs less than a transaction of one operation. Answers its revision
     /// too.
     pub(crate) async fn range(&self, range: Range) -> Answer<(Found, u64)> {

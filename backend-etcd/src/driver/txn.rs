@@ -50,7 +50,11 @@ pub(crate) enum Compare {
     Present(String),
     /// The key was created at this revision.
     Created(Vec<u8>, u64),
+    /// The key was written last at this revision.
+    Modified(String, u64),
     Value(String, Vec<u8>),
+    /// The key has no lease, or is not there.
+    Unleased(String),
     /// No key has the prefix.
     Empty(String),
     /// No key with the prefix was written after the revision.

@@ -26,6 +26,7 @@ pub(crate) struct Watch {
 pub(crate) enum EventKind {
     Deletes,
     Puts,
+    Both,
 }
 
 /// A message of the server on a stream of watches.
@@ -142,7 +143,7 @@ fn stream_event(response: &WatchResponse) -> StreamEvent {
         return StreamEvent::Created { id, revision: header };
     }
     let changes = response.events().iter().filter_map(|event| {
-        // The filters of the watch keep the other kind away.
+        // A filter of the watch keeps away the kind that it does not want.
         debug_assert!(matches!(event.event_type(), EventType::Put | EventType::Delete));
         event.kv().map(|kv| Change {
             key: kv.key().to_vec(),
@@ -155,13 +156,14 @@ fn stream_event(response: &WatchResponse) -> StreamEvent {
 
 fn options(watch: &Watch) -> WatchOptions {
     let unwanted = match watch.only {
-        EventKind::Deletes => WatchFilterType::NoPut,
-        EventKind::Puts => WatchFilterType::NoDelete,
+        EventKind::Deletes => vec![WatchFilterType::NoPut],
+        EventKind::Puts => vec![WatchFilterType::NoDelete],
+        EventKind::Both => Vec::new(),
     };
     let options = WatchOptions::new()
         .with_watch_id(watch.id)
         .with_start_revision(signed(watch.from))
-        .with_filters([unwanted])
+        .with_filters(unwanted)
         .with_progress_notify();
     if watch.prefix { options.with_prefix() } else { options }
 }

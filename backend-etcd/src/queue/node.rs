@@ -151,18 +151,27 @@ impl EtcdNode {
         self.check_lost()?;
         let shared = self.rewrite(NodeData { claim: Claim::Shared, ..self.data.clone() });
         match self.context.driver.txn(Txn::when(self.own.exists(), vec![shared])).await {
-            Ok(result) if result.succeeded => return Ok(()),
-            // Somebody else has removed it, unless the client has left meanwhile.
-            Ok(_) if self.context.watches.is_own(&self.own) => {
-                self.own.state.gone(self.why_gone().await);
-            }
-            Ok(_) => {}
+            Ok(result) if result.succeeded => Ok(()),
+            Ok(_) => Err(self.not_there().await),
             Err(Failure::LeaseGone) => {
                 self.context.leases.gone(self.own.state.lease_writer()).await;
+                Err(self.lost())
             }
-            Err(failure) => return Err(failure.into()),
+            Err(failure) => Err(failure.into()),
         }
-        Err(Error::lost(self.own.state.lost().unwrap_or(LostReason::Revoked)))
+    }
+
+    /// The server has answered that it is not in its queue: somebody else has removed it, unless the
+    /// client has left meanwhile.
+    pub(crate) async fn not_there(&self) -> Error {
+        if self.context.watches.is_own(&self.own) {
+            self.own.state.gone(self.why_gone().await);
+        }
+        self.lost()
+    }
+
+    fn lost(&self) -> Error {
+        Error::lost(self.own.state.lost().unwrap_or(LostReason::Revoked))
     }
 
     /// The write of new data in its place. It needs a condition: after a leave it would make a

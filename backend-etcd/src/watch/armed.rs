@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::own_node::OwnNode;
 use super::queue_watch::{Notified, QueueWatch};
@@ -26,6 +26,9 @@ pub(super) enum Notify {
     // All that share the watch of this name.
     Shared(String, QueueWatch),
     One(oneshot::Sender<Notified>),
+    // The one watcher of a cell: of the creation of the watch, and of each change. Dropping it is
+    // the end.
+    Cell(watch::Sender<()>),
 }
 
 impl Notify {
@@ -37,6 +40,7 @@ impl Notify {
                 // A failed send: the wait was dropped.
                 let _ = sender.send(Notified::Missed);
             }
+            Self::Cell(news) => drop(news),
         }
     }
 }

@@ -35,11 +35,11 @@ impl Watches {
     pub(super) fn apply(&self, event: StreamEvent) -> Option<Arc<OwnNode>> {
         let mut state = self.state.lock();
         match event {
-            StreamEvent::Created { id, revision } => {
-                if let Some(queue_watch) = state.queue_watch(id) {
-                    queue_watch.created(revision);
-                }
-            }
+            StreamEvent::Created { id, revision } => match state.notify(id) {
+                Some(Notify::Shared(_, queue_watch)) => queue_watch.created(revision),
+                Some(Notify::Cell(news)) => news.send_replace(()),
+                Some(Notify::One(_)) | None => {}
+            },
             // The stream gives it an id, by the order of the starts, and makes it an end.
             StreamEvent::Refused(_) => {}
             StreamEvent::Changed { id, revision, changes } => {
@@ -99,6 +99,7 @@ impl Watches {
                     self.command(Command::Stop(id));
                 }
             }
+            Some(Notify::Cell(news)) => news.send_replace(()),
             None => {}
         }
     }

@@ -107,7 +107,7 @@ impl Watches {
     }
 
     /// Asks the server for a watch.
-    fn arm(&self, state: &mut State, watch: Watch, notify: Notify) -> i64 {
+    pub(super) fn arm(&self, state: &mut State, watch: Watch, notify: Notify) -> i64 {
         let id = watch.id;
         state.armed.insert(id, Armed::Waiters(Box::new(Waiters { watch, notify })));
         self.command(Command::Start(id));
@@ -195,7 +195,7 @@ impl Watches {
         }
     }
 
-    fn unsubscribe(&self, watch: i64, subscriber: SubscriberId) {
+    pub(super) fn unsubscribe(&self, watch: i64, subscriber: SubscriberId) {
         let mut state = self.state.lock();
         match state.notify(watch) {
             Some(Notify::Shared(_, queue_watch)) => {
@@ -209,7 +209,7 @@ impl Watches {
                     }
                 }
             }
-            Some(Notify::One(_)) => {
+            Some(Notify::One(_) | Notify::Cell(_)) => {
                 state.armed.remove(&watch);
                 self.command(Command::Stop(watch));
             }

@@ -14,10 +14,10 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::command::{by_hash, by_text, reply};
 use super::dial::{Dialler, OnMessage};
 use super::incarnation::Incarnation;
-use super::link::{Link, Losses, Wire, take_down};
+use super::link::{Link, Losses, Standing, Wire, take_down};
 use super::silence::Silence;
 use crate::config::Settings;
-use crate::error::{Failure, closed, given_up};
+use crate::error::{Failure, closed, from_redis, given_up, only_read, timed_out};
 use crate::layout::life;
 use crate::scripts::{Call, Reply};
 
@@ -97,6 +97,60 @@ impl Driver {
         let mut command = Cmd::new();
         command.arg("PING");
         self.request(&command, None, within).await.map(|(sent, _)| sent)
+    }
+
+    /// The connection that stands, or the next one.
+    ///
+    /// # Errors
+    /// `Unavailable` when there is none in time, and `Closed`.
+    pub(crate) async fn standing(&self, within: Duration) -> Result<Standing> {
+        let generation = match timeout(within, self.up()).await {
+            Ok(wire) => wire?.generation,
+            Err(_) => return Err(self.not_connected()),
+        };
+        Ok(Standing::of(self.link.subscribe(), generation))
+    }
+
+    /// Subscribes to a channel on this connection, which must still be up, or ends that. From the
+    /// answer on no message is lost while the connection stands.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Forbidden`, or the server's own error.
+    pub(crate) async fn listen(
+        &self,
+        on: &Standing,
+        channel: &str,
+        listen: bool,
+        within: Duration,
+    ) -> Result<()> {
+        let generation = on.generation();
+        let Some(mut wire) = self.up_now().filter(|wire| wire.generation == generation) else {
+            return Err(closed());
+        };
+        wire.connection.set_response_timeout(within);
+        let (sent, mut ending) = (self.clock.now(), on.clone());
+        let asked = async {
+            match listen {
+                true => wire.connection.subscribe(channel).await,
+                false => wire.connection.unsubscribe(channel).await,
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = asked => answer,
+            () = ending.ended() => return Err(closed()),
+        };
+        let Err(error) = answer else {
+            self.silence.end(self.clock.now());
+            return Ok(());
+        };
+        let failure = if error.is_timeout() { timed_out() } else { from_redis(error, false) };
+        let is_silent = || failure.timed_out && self.silence.is_too_long(sent, within, self.clock.now());
+        if failure.redial || is_silent() {
+            take_down(&self.link, generation, &failure.error);
+        }
+        // What it asks for can simply be asked again.
+        Err(only_read(failure.error))
     }
 
     /// Unsubscribes and disconnects.
@@ -204,11 +258,6 @@ impl Driver {
 
 impl fmt::Debug for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let link = match &*self.link.borrow() {
-            Link::Up(_) => "up",
-            Link::Down(_) => "down",
-            Link::Closed => "closed",
-        };
-        f.debug_struct("Driver").field("inbox", &self.inbox).field("link", &link).finish()
+        f.debug_struct("Driver").field("inbox", &self.inbox).field("link", &*self.link.borrow()).finish()
     }
 }

@@ -28,8 +28,8 @@ const KEEPALIVE: Duration = Duration::from_secs(30);
 /// Requests that may wait to be written: an acquire must not queue behind a burst of renewals.
 const BUFFER: usize = 4096;
 
-/// Receives the messages of the own inbox, on the connection's task: it must not block.
-pub(crate) type OnMessage = Arc<dyn Fn(&[u8]) + Send + Sync>;
+/// Receives each message and its channel, on the connection's task: it must not block.
+pub(crate) type OnMessage = Arc<dyn Fn(&[u8], &[u8]) + Send + Sync>;
 
 /// Makes connections, again and again.
 pub(super) struct Dialler {
@@ -131,8 +131,8 @@ impl Dialler {
         move |push| {
             match push.kind {
                 PushKind::Message => {
-                    if let Some(Value::BulkString(message)) = push.data.get(1) {
-                        on_message(message);
+                    if let [Value::BulkString(channel), Value::BulkString(message)] = push.data.as_slice() {
+                        on_message(channel, message);
                     }
                 }
                 PushKind::Disconnection => {

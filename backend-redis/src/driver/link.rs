@@ -1,5 +1,7 @@
 //! The state of the connection: up, down or closed.
 
+use std::fmt;
+
 use latchwork_core::Error;
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Value};
@@ -13,6 +15,16 @@ pub(super) enum Link {
     /// With the reason, which the last failed dialling replaces.
     Down(Error),
     Closed,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Link::Up(_) => "up",
+            Link::Down(_) => "down",
+            Link::Closed => "closed",
+        })
+    }
 }
 
 impl Link {
@@ -57,6 +69,39 @@ impl Wire {
         self.connection.set_response_timeout(until.saturating_duration_since(Instant::now()));
         let answer = self.connection.send_packed_command(command).await.and_then(Value::extract_error);
         answer.map_err(|error| if error.is_timeout() { timed_out() } else { from_redis(error, true) })
+    }
+}
+
+/// One connection, for what ends with it. It does not keep the connection open.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    link: watch::Receiver<Link>,
+    generation: u64,
+}
+
+impl Standing {
+    pub(super) fn of(link: watch::Receiver<Link>, generation: u64) -> Self {
+        Self { link, generation }
+    }
+
+    /// The number of the connection: a later one has a higher number.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Whether the connection still is the one in use.
+    pub(crate) fn is_up(&self) -> bool {
+        self.link.borrow().is_up(self.generation)
+    }
+
+    /// Waits until it is not.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub(crate) async fn ended(&mut self) {
+        let generation = self.generation;
+        // An error means that the driver itself has ended.
+        let _ = self.link.wait_for(|link| !link.is_up(generation)).await;
     }
 }
 

@@ -16,4 +16,4 @@ mod link;
 mod silence;
 
 pub(crate) use connection::Driver;
-pub(crate) use link::Losses;
+pub(crate) use link::{Losses, Standing};

@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::{Leave, Node, NodeState};
+use latchwork_core::contracts::{CellWrite, CellWritten, Leave, Node, NodeState};
 use latchwork_core::decide::Claim;
-use latchwork_core::{Error, LostReason, Result};
+use latchwork_core::{Address, Error, LostReason, Result};
 
 use super::{cleanup, wait};
+use crate::cells::access;
 use crate::client::Client;
-use crate::scripts;
+use crate::scripts::{self, Holder, WriteAnswer};
 use crate::watch::Attempt;
 
 /// Dropped without a leave, the node is renewed no more and runs out.
@@ -24,6 +25,18 @@ impl RedisNode {
     /// The join has settled `attempt`.
     pub(super) fn new(client: Arc<Client>, attempt: Arc<Attempt>, claim: Claim) -> Self {
         Self { client, attempt, claim }
+    }
+
+    /// The server has answered that the node is gone. Answers the error for the caller.
+    fn lost(&self) -> Error {
+        let (client, attempt) = (&self.client, &self.attempt);
+        if !attempt.is_leaving() {
+            if let Some(state) = attempt.state() {
+                state.gone(client.why_gone(state.lease()));
+            }
+            cleanup::later(client, attempt);
+        }
+        Error::lost(self.state().lost().unwrap_or(LostReason::Revoked))
     }
 }
 
@@ -70,16 +83,15 @@ impl Node for RedisNode {
         let (_, reply) = client.run(&call).await?;
         let (is_shared, flags) = scripts::was_there(reply)?;
         client.act_on(flags, &attempt.queue);
-        if is_shared {
-            return Ok(());
+        // Else it is gone, or no holder any more: something else has changed the queue.
+        if is_shared { Ok(()) } else { Err(self.lost()) }
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        let (queue, id, sequence) = (&self.attempt.queue, self.attempt.id, self.state().sequence());
+        match access::write_held(&self.client, cell, write, Holder { queue, id, sequence }).await? {
+            WriteAnswer::Done(written) => Ok(written),
+            WriteAnswer::Gone => Err(self.lost()),
         }
-        if !attempt.is_leaving() {
-            // Gone, or no holder any more: something else has changed the queue.
-            if let Some(state) = attempt.state() {
-                state.gone(client.why_gone(state.lease()));
-            }
-            cleanup::later(client, attempt);
-        }
-        Err(Error::lost(self.state().lost().unwrap_or(LostReason::Revoked)))
     }
 }

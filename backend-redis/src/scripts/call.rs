@@ -1,6 +1,7 @@
 //! A call of a script.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
+use std::io::Write as _;
 
 use super::script::Script;
 
@@ -25,20 +26,26 @@ impl Call {
     }
 }
 
-/// Words in one string: each request has up to twenty of them, and would allocate each.
+/// Words in one text: each request has up to twenty of them, and would allocate each. Values of cells
+/// are any bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Words {
-    text: String,
+    text: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Words {
     fn sized(words: usize, bytes: usize) -> Self {
-        Self { text: String::with_capacity(bytes), ends: Vec::with_capacity(words) }
+        Self { text: Vec::with_capacity(bytes), ends: Vec::with_capacity(words) }
     }
 
     pub(super) fn push(&mut self, word: impl Display) {
-        write!(self.text, "{word}").expect("writing to a String never fails");
+        write!(self.text, "{word}").expect("writing to a Vec never fails");
+        self.ends.push(self.text.len());
+    }
+
+    pub(super) fn push_bytes(&mut self, word: &[u8]) {
+        self.text.extend_from_slice(word);
         self.ends.push(self.text.len());
     }
 
@@ -51,7 +58,7 @@ impl Words {
         self.text.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.ends.iter().scan(0, |start, &end| Some(&self.text[std::mem::replace(start, end)..end]))
     }
 }

@@ -1,6 +1,7 @@
 //! The scripts that the server runs (`*.lua`), and per script what a client sends and reads.
 
 mod call;
+mod cell;
 mod join;
 mod leave;
 mod limit;
@@ -11,6 +12,7 @@ mod script;
 mod selftest;
 
 pub(crate) use call::Call;
+pub(crate) use cell::{Holder, WriteAnswer, cell_read, cell_written, read_cell, write_cell};
 pub(crate) use join::{JoinAnswer, join, joined};
 pub(crate) use leave::{abandon, downgrade, leave, revoke, was_there};
 pub(crate) use limit::{limit, limit_set, set_limit, stored_limit};

@@ -52,10 +52,26 @@ pub(crate) static DOWNGRADE: Script = script!("downgrade");
 pub(crate) static SET_LIMIT: Script = script!("set_limit");
 pub(crate) static REVOKE: Script = script!("revoke");
 pub(crate) static LIMIT: Script = script!("limit", include_str!("one.lua"));
+pub(crate) static READ_CELL: Script =
+    script!("read_cell", concat!(include_str!("one.lua"), include_str!("cell.lua")));
+pub(crate) static WRITE_CELL: Script =
+    script!("write_cell", concat!(include_str!("one.lua"), include_str!("cell.lua")));
 pub(crate) static SELFTEST: Script = script!("selftest", "");
 
-pub(crate) static ALL: [&Script; 10] =
-    [&JOIN, &RENEW, &LEAVE, &ABANDON, &LIST, &DOWNGRADE, &SET_LIMIT, &REVOKE, &LIMIT, &SELFTEST];
+pub(crate) static ALL: [&Script; 12] = [
+    &JOIN,
+    &RENEW,
+    &LEAVE,
+    &ABANDON,
+    &LIST,
+    &DOWNGRADE,
+    &SET_LIMIT,
+    &REVOKE,
+    &LIMIT,
+    &READ_CELL,
+    &WRITE_CELL,
+    &SELFTEST,
+];
 
 /// The scripts of every hold. They are on the server before a client counts as connected.
 pub(crate) static LOADED: [&Script; 3] = [&JOIN, &RENEW, &LEAVE];

@@ -3,7 +3,7 @@
 use zookeeper_client::Error;
 
 use super::request::{behind_sync, found};
-use super::{Driver, Stat, Watch};
+use super::{CellStat, Driver, Stat, Watch};
 use crate::error::Answer;
 
 /// The replies to [`Driver::look`], which is one round trip.
@@ -108,5 +108,39 @@ impl Driver {
         let (stat, watcher) =
             self.request(|client| async move { client.check_and_watch_stat(path).await }).await?;
         Ok(stat.is_none().then(|| self.armed(path, watcher)))
+    }
+
+    /// Arms a watch for the next change of a node: its creation, a write, its end.
+    pub(crate) async fn watch_changes(&self, path: &str) -> Answer<Watch> {
+        let (_, watcher) = self
+            .request(|client| async move {
+                let look = || client.check_and_watch_stat(path);
+                behind_sync(&client, path, self.sync_first, look).await
+            })
+            .await?;
+        Ok(self.armed(path, watcher))
+    }
+
+    /// Reads a node behind a `sync`, and *before it* the stat of its directory, in one trip. `None`
+    /// for one that is not there.
+    pub(crate) async fn sync_read_in(
+        &self,
+        directory: &str,
+        path: &str,
+    ) -> Answer<(Option<CellStat>, Option<(Vec<u8>, CellStat)>)> {
+        self.request(|client| async move {
+            // All are called, and so queued, before the first is awaited.
+            let synced = client.sync(path);
+            let directory = client.check_stat(directory);
+            let node = client.get_data(path);
+            synced.await?;
+            let directory = directory.await?.map(CellStat::from);
+            match node.await {
+                Ok((data, stat)) => Ok((directory, Some((data, stat.into())))),
+                Err(Error::NoNode) => Ok((directory, None)),
+                Err(error) => Err(error),
+            }
+        })
+        .await
     }
 }

@@ -28,6 +28,23 @@ impl From<zookeeper_client::Stat> for Stat {
     }
 }
 
+/// The part of a stat that the versions of cells are made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CellStat {
+    /// The transaction that last wrote the node.
+    pub(crate) mzxid: i64,
+    /// How often it was written since it was made. It wraps.
+    pub(crate) version: i32,
+    /// The session it hangs on.
+    pub(crate) owner: i64,
+}
+
+impl From<zookeeper_client::Stat> for CellStat {
+    fn from(stat: zookeeper_client::Stat) -> Self {
+        Self { mzxid: stat.mzxid, version: stat.version, owner: stat.ephemeral_owner }
+    }
+}
+
 /// The kind of a node to create.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NodeMode {

@@ -34,6 +34,11 @@ impl Connection {
     pub(crate) fn has_lasted(&mut self) -> bool {
         self.0.changed().now_or_never().is_none()
     }
+
+    /// Waits until it has not lasted: it broke, or another one came.
+    pub(crate) async fn ended(&mut self) {
+        self.0.changed().await;
+    }
 }
 
 impl Driver {

@@ -6,9 +6,12 @@
 //! | `/<ns>/<kind>/<key>` | a queue | container |
 //! | `/<ns>/limits/<key>` | the stored limit of a semaphore | persistent |
 //! | `/<ns>/released/<node>` | made and deleted at once by a notifying release | persistent |
+//! | `/<ns>/<kind>/<key>`, of the kinds that keep cells | a cell; its data is the value | persistent |
+//! | `<path>:latchwork-<kind>/cell` | a cell at an exact address | persistent |
 //! | `/<ns>/client/<id>` | one client; its data is the label | ephemeral |
 //!
-//! The directories above a queue are plain nodes, made at connect.
+//! The directories above a queue are plain nodes, made at connect. Those above cells are made with
+//! the first cell in them.
 
 mod contenders;
 mod names;
@@ -21,6 +24,6 @@ pub(crate) use contenders::Contenders;
 pub(crate) use names::{as_reader, counter, has_id, id_of, is_used_up, numbered, prefix};
 pub(crate) use node_data::{NodeData, admitted, downgraded, is_admitted, sequence};
 pub(crate) use paths::{
-    QueuePaths, RELEASED, SERVERS_OWN, check_path, directories, in_directory, member_path, released_path,
-    split,
+    CellPaths, QueuePaths, RELEASED, SERVERS_OWN, cell_directories, check_path, directories, in_directory,
+    member_path, released_path, split,
 };

@@ -35,8 +35,8 @@ const PERMITS: &[Marker] = &[("lease-", None)];
 
 fn markers(kind: Kind) -> &'static [Marker] {
     match kind {
-        Kind::RwLock => RWLOCK,
         Kind::Semaphore => PERMITS,
+        kind if kind.takes_shared() => RWLOCK,
         _ => MUTEX,
     }
 }

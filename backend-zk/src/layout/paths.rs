@@ -13,6 +13,10 @@ const CLIENTS: &str = "client";
 pub(crate) const SERVERS_OWN: &str = "zookeeper";
 /// The end of a stored limit's name, beside the queue at an exact address.
 const EXACT_LIMIT: &str = ":latchwork-limit";
+/// Before the kind at the end of the directory's name of a cell at an exact address.
+const EXACT_CELL: &str = ":latchwork-";
+/// The cell in that directory.
+const CELL: &str = "cell";
 
 /// Where a queue is on the server.
 #[derive(Clone, Debug)]
@@ -45,13 +49,65 @@ fn directory(queue: &Address) -> Result<String> {
     if let Some(namespace) = queue.namespace() {
         return Ok(format!("/{namespace}/{}/{coded}", queue.kind().as_str()));
     }
-    check_path("key", coded)?;
-    if coded.split('/').any(|segment| segment.ends_with(EXACT_LIMIT)) {
-        let why =
-            format!("a name that ends with {EXACT_LIMIT} is reserved for the stored limit of a semaphore");
-        return Err(Error::invalid("key", why));
-    }
+    check_exact(coded)?;
     Ok(coded.to_owned())
+}
+
+/// Checks an exact address: a path, without a name that is ours beside those of other programs.
+fn check_exact(path: &str) -> Result<()> {
+    check_path("key", path)?;
+    let of_cell = |segment: &str| {
+        let kind = segment.rsplit_once(EXACT_CELL).map(|(_, kind)| kind);
+        Kind::CELLS.iter().any(|reserved| kind == Some(reserved.as_str()))
+    };
+    let (what, end) = match path.split('/').find(|segment| segment.ends_with(EXACT_LIMIT) || of_cell(segment))
+    {
+        None => return Ok(()),
+        Some(name) if name.ends_with(EXACT_LIMIT) => ("the stored limit of a semaphore", EXACT_LIMIT),
+        Some(name) => ("a cell", name.rfind(EXACT_CELL).map_or(name, |at| &name[at..])),
+    };
+    Err(Error::invalid("key", format!("a name that ends with {end} is reserved for {what}")))
+}
+
+/// Where a cell is on the server.
+#[derive(Clone, Debug)]
+pub(crate) struct CellPaths {
+    /// A plain node that counts the creations of the cells in it by its data version.
+    pub(crate) directory: String,
+    pub(crate) cell: String,
+}
+
+impl CellPaths {
+    /// The paths of the cell at this address. Those of a key share the directory of their kind. One
+    /// at an exact address has its own, beside that path: what stands at the path itself may be
+    /// another program's, or a queue.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `key` for an exact address that is no path, or for a kind that
+    /// keeps no cells: a queue may stand there.
+    pub(crate) fn of(cell: &Address) -> Result<Self> {
+        let kind = cell.kind();
+        if !Kind::CELLS.contains(&kind) {
+            return Err(Error::invalid("key", format!("{} {cell} is no cell", kind.as_str())));
+        }
+        let (directory, name) = match cell.namespace() {
+            Some(namespace) => (cell_directory(namespace, kind), cell.coded()),
+            None => {
+                check_exact(cell.coded())?;
+                (format!("{}{EXACT_CELL}{}", cell.coded(), kind.as_str()), CELL)
+            }
+        };
+        Ok(Self { cell: in_directory(&directory, name), directory })
+    }
+}
+
+fn cell_directory(namespace: &str, kind: Kind) -> String {
+    format!("/{namespace}/{}", kind.as_str())
+}
+
+/// The directories of cells in a namespace. Each is made with the first cell in it.
+pub(crate) fn cell_directories(namespace: &str) -> impl Iterator<Item = String> {
+    Kind::CELLS.into_iter().map(move |kind| cell_directory(namespace, kind))
 }
 
 fn limit_path(queue: &Address) -> String {
@@ -63,7 +119,9 @@ fn limit_path(queue: &Address) -> String {
     }
 }
 
-/// The plain directories of a namespace.
+/// The plain directories of a namespace that are made at connect. Those of other kinds are made
+/// with the first queue or cell in them, so that a namespace which an administrator has made for an
+/// earlier version serves on.
 pub(crate) fn directories(namespace: &str) -> Vec<String> {
     let kinds = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election].map(Kind::as_str);
     let names = kinds.into_iter().chain([LIMITS, RELEASED, CLIENTS]);
@@ -134,8 +192,33 @@ mod tests {
         for bad in ["/a:latchwork-limit", "/a:latchwork-limit/b"] {
             assert_eq!(exact(bad).unwrap_err().argument(), Some("key"), "{bad:?}");
         }
+        for bad in ["/a:latchwork-value", "/a:latchwork-ids/b"] {
+            let error = exact(bad).unwrap_err().to_string();
+            assert!(error.contains("reserved for a cell"), "{error}");
+        }
+        assert_eq!(exact("/a:latchwork-values").unwrap(), "/a:latchwork-values");
         for bad in ["app", "/", "/a/", "/a//b", "/a/../b", "/zookeeper/quota", "/a\u{7}"] {
             assert_eq!(exact(bad).unwrap_err().argument(), Some("key"), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn cells_of_all_kinds_and_queues_have_places_of_their_own() {
+        let mut places = std::collections::HashSet::new();
+        for name in ["a", "cell", "a/b", "b:latchwork-value"] {
+            for name in
+                [latchwork_core::Name::from(name), Address::exact(format!("/n/value/x{}", name.len()))]
+            {
+                for kind in Kind::CELLS {
+                    let address = Address::new("n", kind, name.clone()).unwrap();
+                    let CellPaths { directory, cell } = CellPaths::of(&address).unwrap();
+                    assert!(cell.starts_with(&format!("{directory}/")), "{cell}");
+                    assert!(places.insert(cell.clone()), "{cell}");
+                }
+                let queue = Address::new("n", Kind::Mutex, name.clone()).unwrap();
+                assert_eq!(CellPaths::of(&queue).unwrap_err().argument(), Some("key"));
+                assert!(places.insert(QueuePaths::of(&queue).unwrap().directory), "{queue:?}");
+            }
         }
     }
 }

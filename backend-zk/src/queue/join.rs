@@ -183,8 +183,9 @@ async fn create_and_list(
     Err(Fault::NoNode)
 }
 
-/// Makes the directories above a queue. Ours are plain and were made at connect, so an operator has
-/// removed them. Others are made as Curator makes them.
+/// Makes the directories above a queue. Ours are plain: some were made at connect, and an operator
+/// has removed them; the others are made with the first queue of their kind. At an exact address
+/// they are made as Curator makes them.
 async fn make_parent(session: &Session, queue: &QueuePaths, join: &Join) -> Answer<()> {
     let (parent, _) = split(&queue.directory);
     let mode = if join.queue.is_exact() { NodeMode::Container } else { NodeMode::Persistent };

@@ -7,6 +7,7 @@ mod cleanup;
 mod created;
 mod downgrade;
 mod fast_path;
+mod held_write;
 mod join;
 mod limit;
 mod list;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
-use latchwork_core::Result;
-use latchwork_core::contracts::{Leave, Node, NodeState};
+use latchwork_core::contracts::{CellWrite, CellWritten, Leave, Node, NodeState};
+use latchwork_core::{Address, Result};
 
 use super::admission::mark_admitted;
 use super::fast_path::verify_admission;
@@ -31,6 +31,10 @@ impl Node for ZkNode {
 
     async fn downgrade(&self) -> Result<()> {
         self.become_reader().await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        self.write_while_held(cell, write).await
     }
 }
 

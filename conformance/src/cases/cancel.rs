@@ -137,6 +137,7 @@ async fn every_future(context: &Context, adapter: Adapter) {
             }
         }
         site.client.link.heal();
+        soon("the end of a site", site.clear()).await;
         futures += 1;
     }
     let delayed = !context.testbed.is_paused() || points >= 5 * futures;

@@ -2,12 +2,16 @@
 //! `node_cancel_every_future_of_…` go through. `tests/complete.rs` compares it with core's sources,
 //! so that none is forgotten.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use latchwork_core::contracts::{LeaseWriter, NodeWriter};
-use latchwork_core::recipes::{Acquire, MultiLock, Mutex, ReentrantMutex, RwLock, Semaphore};
+use latchwork_core::contracts::{Expected, LeaseWriter, NodeWriter};
+use latchwork_core::recipes::{
+    Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, MultiLock, Mutex,
+    ReentrantMutex, RwLock, Semaphore, SharedValue,
+};
 use latchwork_core::{Config, Coordinator, Owner, connect, connect_lazy};
 
 use crate::actions::{Waiter, acquire, in_time, queue_up};
@@ -82,6 +86,46 @@ impl<'a> Site<'a> {
         self.client.coordinator.semaphore(self.key.as_str(), 1).expect("a good key")
     }
 
+    fn value(&self) -> SharedValue {
+        self.client.coordinator.shared_value(self.key.as_str()).expect("a good key")
+    }
+
+    fn election(&self) -> Election {
+        self.client.coordinator.election(self.key.as_str()).expect("a good key")
+    }
+
+    fn group(&self) -> Group {
+        self.client.coordinator.group(self.key.as_str()).expect("a good key")
+    }
+
+    fn barrier(&self) -> Barrier {
+        self.client.coordinator.barrier(self.key.as_str(), 1).expect("a good key")
+    }
+
+    fn double_barrier(&self) -> DoubleBarrier {
+        self.client.coordinator.double_barrier(self.key.as_str(), 1).expect("a good key")
+    }
+
+    fn counter(&self) -> Counter {
+        self.client.coordinator.counter(self.key.as_str()).expect("a good key")
+    }
+
+    fn ids(&self) -> IdGenerator {
+        self.client.coordinator.id_generator(self.key.as_str()).expect("a good key")
+    }
+
+    fn latch(&self) -> CountDownLatch {
+        self.client.coordinator.count_down_latch(self.key.as_str(), 1).expect("a good key")
+    }
+
+    /// Deletes what its futures have stored.
+    pub(crate) async fn clear(&self) {
+        self.value().delete().await.expect("deleted");
+        self.counter().delete().await.expect("deleted");
+        self.ids().delete().await.expect("deleted");
+        self.latch().delete().await.expect("deleted");
+    }
+
     /// A client without a link of the fixture's, on its server where there is one.
     fn config(&self) -> Config {
         self.context.fixture.process_config().unwrap_or_else(|| self.context.fixture.config())
@@ -120,6 +164,10 @@ macro_rules! verb {
     ($recipe:literal $adapter:ident $handle:ident acquire($($extra:expr),*)) => {
         verb!($recipe $adapter $handle ($($extra),*) acquire acquire_within acquire_with try_acquire try_acquire_with
             acquire_as acquire_as_with try_acquire_as try_acquire_as_with)
+    };
+    ($recipe:literal $adapter:ident $handle:ident campaign($($extra:expr),*)) => {
+        verb!($recipe $adapter $handle ($($extra),*) campaign campaign_within campaign_with try_campaign try_campaign_with
+            campaign_as campaign_as_with try_campaign_as try_campaign_as_with)
     };
     ($recipe:literal $adapter:ident $handle:ident read()) => {
         verb!($recipe $adapter $handle () read read_within read_with try_read try_read_with
@@ -181,6 +229,7 @@ const VERBS: &[&[PublicFuture]] = &[
     verb!("RwLock" Writer rwlock read()),
     verb!("RwLock" Writer rwlock write()),
     verb!("Semaphore" SemaphoreOfOne semaphore acquire(1)),
+    verb!("Election" Mutex election campaign(b"it")),
 ];
 
 const OTHERS: &[PublicFuture] = &[
@@ -192,6 +241,90 @@ const OTHERS: &[PublicFuture] = &[
     future!("Hold::release", Multi, false, |site| {
         dropping!(site.multi_of_two().acquire().await.expect("acquired"), |guard| guard.release())
     }),
+    future!("Election::lead", Mutex, false, |site| {
+        dropping!(site.election(), |it| it.lead(b"it", |_leader| async {
+            tokio::task::yield_now().await;
+            ControlFlow::Break(())
+        }))
+    }),
+    future!("Election::leader", Mutex, false, |site| dropping!(site.election(), |it| it.leader())),
+    future!("Election::observe", Mutex, false, |site| dropping!(site.election(), |it| it.observe())),
+    future!("Election::queue", Mutex, false, |site| dropping!(site.election(), |it| it.queue(0, 10))),
+    future!("Election::force_release", Mutex, false, |site| {
+        dropping!(site.election(), |it| it.force_release(1))
+    }),
+    future!("Leader::proclaim", Mutex, false, |site| {
+        dropping!(site.election().campaign(b"it").await.expect("leads"), |leader| leader
+            .proclaim(b"it, again"))
+    }),
+    future!("Leader::resign", Mutex, false, |site| {
+        dropping!(site.election().campaign(b"it").await.expect("leads"), |leader| leader.resign())
+    }),
+    future!("Observer::changed", Mutex, false, |site| {
+        let mut observer = site.election().observe().await.expect("observed");
+        async move {
+            observer.changed().await.expect("seen");
+            let _another = tokio::time::timeout(BRIEF, observer.changed()).await;
+        }
+    }),
+    future!("Group::join", Mutex, false, |site| dropping!(site.group(), |it| it.join("it"))),
+    future!("Group::members", Mutex, false, |site| dropping!(site.group(), |it| it.members())),
+    future!("Group::watch", Mutex, false, |site| dropping!(site.group(), |it| it.watch())),
+    future!("GroupWatch::changed", Mutex, false, |site| {
+        let mut watch = site.group().watch().await.expect("watched");
+        async move {
+            watch.changed().await.expect("seen");
+            let _another = tokio::time::timeout(BRIEF, watch.changed()).await;
+        }
+    }),
+    future!("Hold::release", Mutex, false, |site| {
+        dropping!(site.group().join("it").await.expect("joined"), |member| member.release())
+    }),
+    future!("Barrier::wait", Mutex, false, |site| dropping!(site.barrier(), |it| it.wait())),
+    future!("DoubleBarrier::enter", Mutex, false, |site| dropping!(site.double_barrier(), |it| it.enter())),
+    future!("Inside::leave", Mutex, false, |site| {
+        let inside = site.double_barrier().enter().await.expect("entered");
+        async move { inside.leave().await.expect("left") }
+    }),
+    future!("SharedValue::read", Mutex, false, |site| dropping!(site.value(), |it| it.read())),
+    future!("SharedValue::write", Mutex, false, |site| dropping!(site.value(), |it| it.write("new"))),
+    future!("SharedValue::write_while", Mutex, false, |site| {
+        let guard = site.mutex().acquire().await.expect("acquired");
+        dropping!(site.value(), |it| it.write_while(&guard, "new"))
+    }),
+    future!("SharedValue::compare_and_set", Mutex, false, |site| {
+        dropping!(site.value(), |it| it.compare_and_set(Expected::Absent, "new"))
+    }),
+    future!("SharedValue::delete", Mutex, false, |site| dropping!(site.value(), |it| it.delete())),
+    future!("SharedValue::watch", Mutex, false, |site| dropping!(site.value(), |it| it.watch())),
+    future!("ValueWatch::changed", Mutex, false, |site| {
+        let mut watch = site.value().watch().await.expect("watched");
+        async move {
+            watch.changed().await.expect("seen");
+            let another = tokio::time::timeout(BRIEF, watch.changed()).await;
+            assert!(another.is_err(), "{another:?}");
+        }
+    }),
+    future!("Counter::get", Mutex, false, |site| dropping!(site.counter(), |it| it.get())),
+    future!("Counter::add", Mutex, false, |site| dropping!(site.counter(), |it| it.add(1))),
+    future!("Counter::compare_and_set", Mutex, false, |site| {
+        dropping!(site.counter(), |it| it.compare_and_set(0, 1))
+    }),
+    future!("Counter::delete", Mutex, false, |site| dropping!(site.counter(), |it| it.delete())),
+    future!("IdGenerator::next_id", Mutex, false, |site| dropping!(site.ids(), |it| it.next_id())),
+    future!("IdGenerator::delete", Mutex, false, |site| dropping!(site.ids(), |it| it.delete())),
+    future!("CountDownLatch::count", Mutex, false, |site| dropping!(site.latch(), |it| it.count())),
+    future!("CountDownLatch::count_down", Mutex, false, |site| dropping!(site.latch(), |it| it.count_down())),
+    future!("CountDownLatch::wait", Mutex, false, |site| {
+        site.latch().count_down().await.expect("counted");
+        dropping!(site.latch(), |it| it.wait())
+    }),
+    future!("CountDownLatch::wait_within", Mutex, false, |site| {
+        let latch = site.latch();
+        latch.delete().await.expect("deleted");
+        async move { drop(latch.wait_within(BRIEF).await.expect_err("it is closed")) }
+    }),
+    future!("CountDownLatch::delete", Mutex, false, |site| dropping!(site.latch(), |it| it.delete())),
     future!("Mutex::queue", Mutex, true, |site| dropping!(site.mutex(), |it| it.queue(0, 10))),
     future!("RwLock::queue", Writer, true, |site| dropping!(site.rwlock(), |it| it.queue(0, 10))),
     future!("Semaphore::queue", SemaphoreOfOne, true, |site| dropping!(site.semaphore(), |it| it

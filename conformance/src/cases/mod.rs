@@ -2,11 +2,15 @@
 
 pub mod attempt;
 pub mod cancel;
+pub mod cell;
 pub mod chaos;
 pub mod contended;
 mod contender;
+pub mod count;
 pub mod downgrade;
+pub mod election;
 pub mod futures;
+pub mod group;
 pub mod held;
 pub mod key;
 pub mod label;
@@ -27,6 +31,7 @@ pub mod reentry;
 pub mod rwlock;
 pub mod semaphore;
 pub mod soak;
+pub mod watch;
 
 use crate::case::Case;
 
@@ -58,6 +63,12 @@ pub const CLAUSES: &[&str] = &[
     "NODE-GONE",
     "NODE-FOREIGN",
     "NODE-LIST",
+    "CELL-CAS",
+    "CELL-HELD",
+    "CELL-STAY",
+    "CELL-UNKNOWN",
+    "WATCH-ORDER",
+    "WATCH-END",
 ];
 
 /// What the recipes promise beyond them, and the capabilities.
@@ -89,6 +100,16 @@ pub const PROPERTIES: &[&str] = &[
     "MULTI-ORDER",
     "MULTI-LOSS",
     "MULTI-BOUNDS",
+    "VALUE-ARGUMENTS",
+    "COUNTER-ADD",
+    "IDS-UNIQUE",
+    "LATCH-OPEN",
+    "ELECTION-TERM",
+    "ELECTION-OBSERVE",
+    "ELECTION-LOSS",
+    "GROUP-MEMBERS",
+    "BARRIER-PASS",
+    "BARRIER-LEAVE",
     "CAPABILITIES",
 ];
 
@@ -131,6 +152,11 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         downgrade::CASES,
         semaphore::CASES,
         limit::CASES,
+        cell::CASES,
+        watch::CASES,
+        count::CASES,
+        election::CASES,
+        group::CASES,
         load::CASES,
         outlived::CASES,
         held::CASES,

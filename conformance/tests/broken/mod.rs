@@ -1,6 +1,7 @@
 //! Broken backends: each breaks one promise, and exists to be caught by one case of the suite. A
 //! case that lets its broken backend pass proves nothing on a real one.
 
+mod cells;
 mod endings;
 mod foreign;
 mod key;
@@ -35,11 +36,19 @@ pub(crate) struct Control {
 
 /// Every broken backend.
 pub(crate) fn controls() -> Vec<Control> {
-    [key::CONTROLS, lease::CONTROLS, node::CONTROLS, mutex::CONTROLS, recipes::CONTROLS, terms::CONTROLS]
-        .into_iter()
-        .flatten()
-        .map(Control::copy)
-        .collect()
+    [
+        key::CONTROLS,
+        lease::CONTROLS,
+        node::CONTROLS,
+        mutex::CONTROLS,
+        recipes::CONTROLS,
+        cells::CONTROLS,
+        terms::CONTROLS,
+    ]
+    .into_iter()
+    .flatten()
+    .map(Control::copy)
+    .collect()
 }
 
 impl Control {

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, Leave, Node, NodeState, NodeWriter, Page, SequentialNodes,
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Leave, Node,
+    NodeState, NodeWriter, Page, SequentialNodes,
 };
 use latchwork_core::{Address, Capabilities, Result};
 
@@ -52,6 +53,27 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
 
     async fn downgrade(&self, node: &BrokenNode) -> Result<()> {
         node.honest.downgrade().await
+    }
+
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+        honest.read_cell(cell).await
+    }
+
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        honest.write_cell(cell, write).await
+    }
+
+    async fn write_held(&self, node: &BrokenNode, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        node.honest.write_cell(cell, write).await
+    }
+
+    fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn CellWatch> {
+        honest.watch_cell(cell)
     }
 
     /// Another state than the honest one, for a new node.
@@ -153,6 +175,22 @@ impl SequentialNodes for BrokenBackend {
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
+impl Cells for BrokenBackend {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        self.defect.read_cell(&*self.honest, &self.defect.address(cell, self.client)).await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        self.defect.write_cell(&*self.honest, &self.defect.address(cell, self.client), write).await
+    }
+
+    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+        self.defect.watch_cell(&self.honest, &self.defect.address(cell, self.client))
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
 impl Backend for BrokenBackend {
     fn name(&self) -> &'static str {
         self.honest.name()
@@ -203,6 +241,10 @@ impl Node for BrokenNode {
 
     async fn downgrade(&self) -> Result<()> {
         self.defect.downgrade(self).await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        self.defect.write_held(self, cell, write).await
     }
 }
 

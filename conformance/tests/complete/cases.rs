@@ -14,6 +14,7 @@ const WITHOUT_CONTROL: &[(&str, &str)] = &[
     ("REENTRY-LOSS", OWNERS),
     ("REENTRY-RACE", OWNERS),
     ("RWLOCK-OWNER", OWNERS),
+    ("VALUE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
     ("SEMAPHORE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
 ];
 
@@ -22,7 +23,23 @@ const OWNERS: &str =
 
 /// Clauses about one recipe, or about what lies below all of them: their cases are played as they
 /// are.
-const OF_ITS_OWN: &[&str] = &["RWLOCK-", "SEMAPHORE-", "MULTI-", "REENTRY-", "KEY-", "CAPABILITIES"];
+const OF_ITS_OWN: &[&str] = &[
+    "RWLOCK-",
+    "SEMAPHORE-",
+    "MULTI-",
+    "REENTRY-",
+    "KEY-",
+    "CELL-",
+    "WATCH-",
+    "VALUE-",
+    "COUNTER-",
+    "IDS-",
+    "LATCH-",
+    "ELECTION-",
+    "GROUP-",
+    "BARRIER-",
+    "CAPABILITIES",
+];
 
 /// Other cases that are not played with every adapter, each with the reason.
 const PLAYED_ONCE: &[(&str, &str)] = &[

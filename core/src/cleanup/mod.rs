@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
 
 use self::in_flight::InFlight;
 use self::pending::Pending;
@@ -33,6 +34,8 @@ pub(crate) struct Cleanup {
     pending: Arc<Pending>,
     runtime: Handle,
     home: HomeRuntime,
+    // What follows removals.
+    tidying: TaskTracker,
 }
 
 impl Cleanup {
@@ -44,7 +47,7 @@ impl Cleanup {
         let home = HomeRuntime::default();
         let worker = Worker::new(backend, request_timeout, Arc::clone(&pending), home.resident());
         runtime.spawn(worker.work(receiver));
-        Self { sender, pending, runtime, home }
+        Self { sender, pending, runtime, home, tidying: TaskTracker::new() }
     }
 
     /// The runtime that the worker lives on.
@@ -56,6 +59,17 @@ impl Cleanup {
     /// driven.
     pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(work);
+    }
+
+    /// Spawns, as [`beside`](Self::beside), what is to follow the removals from `queue` that are
+    /// pending now. A close waits for it.
+    pub(crate) fn afterwards(&self, queue: &Address, work: impl Future<Output = ()> + Send + 'static) {
+        let (pending, queue) = (Arc::clone(&self.pending), queue.clone());
+        let work = async move {
+            pending.settled(Some(&queue)).await;
+            work.await;
+        };
+        self.tidying.spawn_on(work, &self.runtime);
     }
 
     /// Queues a task. Never blocks, and needs no runtime.
@@ -81,8 +95,11 @@ impl Cleanup {
         self.pending.settled(Some(queue)).await;
     }
 
-    /// Waits for all tasks that are pending now.
+    /// Waits for all tasks that are pending now, and for what follows them.
     pub(crate) async fn all_settled(&self) {
         self.pending.settled(None).await;
+        // It goes on to take what is spawned; a wait ends only once it is closed.
+        self.tidying.close();
+        self.tidying.wait().await;
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
+use super::cells::Cells;
 use super::lease::Lease;
 use super::nodes::SequentialNodes;
 use crate::capabilities::Capabilities;
@@ -24,7 +25,7 @@ pub enum Close {
 /// A backend owns its background tasks (renewal, inbox, watches); they end with
 /// [`close`](Backend::close) or when the last handle is dropped.
 #[async_trait]
-pub trait Backend: SequentialNodes + fmt::Debug + 'static {
+pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
     /// The backend's name: `memory`, `redis`, `zookeeper`, `etcd`.
     fn name(&self) -> &'static str;
 

@@ -6,6 +6,7 @@
 //! dropped future left, and bounds a wait by its deadline.
 
 mod backend;
+mod cells;
 mod lease;
 mod limit;
 mod node;
@@ -13,6 +14,7 @@ mod node_state;
 mod nodes;
 
 pub use backend::{Backend, Close};
+pub use cells::{Cell, CellWatch, CellWrite, CellWritten, Cells, Expected, MAX_CELL_BYTES, Version};
 pub use lease::{Lease, LeaseState, LeaseWriter};
 pub use limit::{AskedLimit, StoredLimit};
 pub use node::Node;

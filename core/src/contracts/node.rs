@@ -4,7 +4,9 @@ use std::fmt;
 
 use async_trait::async_trait;
 
+use super::cells::{CellWrite, CellWritten};
 use super::node_state::{Leave, NodeState};
+use crate::address::Address;
 use crate::error::Result;
 
 /// A node that a join has made. Its owner must give it back by [`leave`](Node::leave); dropping it
@@ -68,4 +70,15 @@ pub trait Node: fmt::Debug + Send + Sync {
     /// # Cancel safety
     /// A dropped downgrade may or may not have been carried out; downgrading again is harmless.
     async fn downgrade(&self) -> Result<()>;
+
+    /// As [`Cells::write_cell`](super::Cells::write_cell), made only while this node stands in its
+    /// queue (CELL-HELD). The server decides that in one step with the write: a write that comes
+    /// late, after another client was admitted, is not made. For admitted nodes.
+    ///
+    /// # Errors
+    /// As `write_cell`; `Lost` when the node is gone: the write was not made.
+    ///
+    /// # Cancel safety
+    /// A dropped write has an unknown outcome.
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten>;
 }

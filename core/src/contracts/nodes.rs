@@ -40,6 +40,11 @@ impl NodeId {
         Uuid::try_parse(text).ok().map(Self)
     }
 
+    /// Half of it, as a number.
+    pub(crate) fn as_u64(&self) -> u64 {
+        self.0.as_u64_pair().1
+    }
+
     /// As a UUID, lower case with dashes (Curator's names).
     pub fn hyphenated(&self) -> String {
         self.0.hyphenated().to_string()

@@ -3,13 +3,17 @@
 //! server.
 
 mod admission;
+pub mod barrier;
+mod cells;
 pub mod chain;
+pub mod count;
 mod deadline;
 pub mod gather;
 pub mod life;
 pub mod queue;
 
 pub use admission::{Claim, admitted_prefix, fits};
+pub use cells::CellStore;
 pub use deadline::{
     ContactProof, MAX_TTL, MIN_TTL, check_ttl, contact_period, given_back_at, join_obsolete_at, margin,
     node_obsolete_at, recheck, renewal_period, valid_until,

@@ -17,7 +17,7 @@ pub use self::ended::{Ended, Release};
 pub(crate) use self::live::LiveHolds;
 use self::loss::states;
 pub use self::loss::{Loss, Run};
-pub(crate) use self::tenure::Tenure;
+pub(crate) use self::tenure::{ClientId, Tenure};
 
 use crate::contracts::LeaseState;
 use crate::error::{LostReason, Result};

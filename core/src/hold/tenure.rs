@@ -1,6 +1,7 @@
 //! One guard's time on a node.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -11,12 +12,26 @@ use crate::address::Address;
 use crate::contracts::{LeaseState, Node};
 use crate::error::{Error, ErrorKind, Result};
 
+/// Tells the clients of this process apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ClientId(u64);
+
+impl ClientId {
+    /// A new one.
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// One guard's time on a node, shared with the guard's `lost()` handles and state streams. The
 /// guard's release ends it, though other guards of one owner may still hold the node. After that a
 /// handle keeps neither the node nor its client alive.
 #[doc(hidden)]
 pub struct Tenure {
     pub(crate) queue: Address,
+    /// The client that holds.
+    pub(crate) client: ClientId,
     // `None` after the end.
     node: Mutex<Option<Arc<dyn Node>>>,
     // How the holder ended it. Set before the node is dropped, because the node's notification
@@ -25,8 +40,8 @@ pub struct Tenure {
 }
 
 impl Tenure {
-    pub(crate) fn new(queue: Address, node: Arc<dyn Node>) -> Arc<Self> {
-        Arc::new(Self { queue, node: Mutex::new(Some(node)), ended: OnceLock::new() })
+    pub(crate) fn new(client: ClientId, queue: Address, node: Arc<dyn Node>) -> Arc<Self> {
+        Arc::new(Self { queue, client, node: Mutex::new(Some(node)), ended: OnceLock::new() })
     }
 
     /// The node, until the holder ends the tenure.

@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::cells::MemoryCellWatch;
 use super::client::MemoryClient;
 use super::queue::join;
 use super::renewal;
 use crate::address::Address;
 use crate::capabilities::{Capabilities, Eviction};
-use crate::contracts::{Backend, Close, Entry, Join, Joined, Lease, Page, SequentialNodes};
+use crate::contracts::{
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Page,
+    SequentialNodes,
+};
 use crate::error::{LostReason, Result};
 
 pub(super) struct MemoryBackend {
@@ -53,6 +57,23 @@ impl SequentialNodes for MemoryBackend {
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         let (store, queue) = (self.client.store.clone(), queue.clone());
         self.client.link.request(move || store.set_limit(&queue, limit)).await
+    }
+}
+
+#[async_trait]
+impl Cells for MemoryBackend {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        let (store, cell) = (self.client.store.clone(), cell.clone());
+        self.client.link.request(move || store.read_cell(&cell)).await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        let (store, cell, write) = (self.client.store.clone(), cell.clone(), write.clone());
+        self.client.link.request(move || store.write_cell(&cell, &write)).await
+    }
+
+    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+        Box::new(MemoryCellWatch::new(&self.client, cell.clone()))
     }
 }
 

@@ -25,7 +25,7 @@ struct LinkInner {
     store: Memory,
     timeout: Duration,
     faults: Mutex<Faults>,
-    // A request was held or caught, or its reply dropped.
+    // A request was held or caught, its reply dropped, or the client closed.
     caught: Notify,
 }
 
@@ -142,6 +142,16 @@ impl Link {
         self.0.store.deafen(queue, sequence)
     }
 
+    /// The news of the next change of a cell is lost, for all its watchers.
+    pub fn drop_next_news(&self, cell: &Address) {
+        self.0.store.deafen_cell(cell);
+    }
+
+    /// Waits until the client is closed.
+    pub(super) async fn until_closed(&self) {
+        self.until(|faults| faults.closed).await;
+    }
+
     /// Ends the client's lease from outside, as an operator would. Its nodes go, and their owners
     /// learn `Revoked`.
     pub fn lose_lease(&self) {
@@ -167,6 +177,7 @@ impl Link {
     /// Fails all requests from now on. Answers whether this is new.
     pub(super) fn close(&self) -> bool {
         let closed = std::mem::replace(&mut self.0.faults.lock().closed, true);
+        self.0.caught.notify_waiters();
         self.stop_renewal();
         !closed
     }

@@ -25,6 +25,7 @@
 //! ```
 
 mod backend;
+mod cells;
 mod client;
 mod connector;
 mod link;

@@ -1,14 +1,17 @@
 //! What a store has: queues, leases, and the nodes that its clients know.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use super::stored_node::{LeaseId, StoredNode};
 use crate::address::Address;
 use crate::clock::Moment;
-use crate::contracts::NodeId;
+use crate::contracts::{CellWrite, CellWritten, NodeId};
+use crate::decide::CellStore;
 use crate::decide::queue::{Admissions, Micros, Queue};
 use crate::error::LostReason;
 
@@ -20,6 +23,11 @@ pub(super) struct StoreState {
     pub(super) live: HashMap<NodeId, Arc<StoredNode>>,
     /// The next wake-up to these nodes is lost: a fault.
     pub(super) deaf: HashSet<NodeId>,
+    pub(super) cells: CellStore,
+    /// Who watches which cell.
+    pub(super) watches: HashMap<Address, Vec<Weak<Notify>>>,
+    /// The next news of these cells is lost: a fault.
+    pub(super) deaf_cells: HashSet<Address>,
 }
 
 /// A lease, as the store has it.
@@ -60,6 +68,26 @@ impl StoreState {
                 node.woken.notify_one();
             }
         }
+    }
+
+    /// Writes a cell, and tells its watches of a change.
+    pub(super) fn write_cell(&mut self, cell: &Address, write: &CellWrite) -> CellWritten {
+        let written = self.cells.write(cell, write);
+        let changed = matches!(written, CellWritten::Written(_) | CellWritten::Deleted { was_there: true });
+        if changed && !self.deaf_cells.remove(cell) {
+            let watches = self.watches.get(cell).into_iter().flatten();
+            // Kept for a watch that is not asked at this instant.
+            watches.filter_map(Weak::upgrade).for_each(|watch| watch.notify_one());
+        }
+        written
+    }
+
+    /// Forgets the watches that were dropped.
+    pub(super) fn sweep_watches(&mut self) {
+        self.watches.retain(|_, watches| {
+            watches.retain(|watch| watch.strong_count() > 0);
+            !watches.is_empty()
+        });
     }
 
     /// Its owner has left.

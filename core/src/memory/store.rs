@@ -6,12 +6,13 @@ use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::state::{Granted, StoreState, micros};
 use super::stored_node::{LeaseId, StoredNode};
 use crate::address::Address;
 use crate::clock::Clock;
-use crate::contracts::{Entry, NodeId, Page};
+use crate::contracts::{Cell, CellWrite, CellWritten, Entry, NodeId, Page};
 use crate::decide::queue::{Answer, Ask, Micros, Queue};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
@@ -81,11 +82,14 @@ impl Memory {
         })
     }
 
-    /// The nodes that are in the store now, as text: for tests that nothing is left.
+    /// The nodes, cells and watches that are in the store now, as text: for tests that nothing is
+    /// left.
     pub fn contents(&self) -> Vec<String> {
         self.with(|state, now| {
             state.prune(now);
-            let mut contents = Vec::new();
+            state.sweep_watches();
+            let mut contents: Vec<_> = state.cells.addresses().map(|cell| format!("{cell:?}")).collect();
+            contents.extend(state.watches.keys().map(|cell| format!("{cell:?} watched")));
             for (address, queue) in &state.queues {
                 contents.extend(
                     queue.iter().map(|(sequence, slot, _)| format!("{address:?}/{sequence} {:?}", slot.id)),
@@ -232,6 +236,43 @@ impl Memory {
             state.notify(address, admitted);
             there
         })
+    }
+
+    pub(super) fn read_cell(&self, cell: &Address) -> Option<Cell> {
+        self.with(|state, _| state.cells.read(cell))
+    }
+
+    pub(super) fn write_cell(&self, cell: &Address, write: &CellWrite) -> CellWritten {
+        self.with(|state, _| state.write_cell(cell, write))
+    }
+
+    /// Writes while this node stands in its queue (CELL-HELD). `None`: it does not.
+    pub(super) fn write_cell_held(
+        &self,
+        (queue, id, sequence): (&Address, NodeId, u64),
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Option<CellWritten> {
+        self.with(|state, now| {
+            let nodes = state.queues.get_mut(queue)?;
+            let admitted = nodes.prune(now);
+            let stands = nodes.holds(id, sequence);
+            state.notify(queue, admitted);
+            stands.then(|| state.write_cell(cell, write))
+        })
+    }
+
+    /// Tells `watch` of each change of a cell, until it is dropped.
+    pub(super) fn watch_cell(&self, cell: &Address, watch: &Arc<Notify>) {
+        self.with(|state, _| {
+            state.sweep_watches();
+            state.watches.entry(cell.clone()).or_default().push(Arc::downgrade(watch));
+        });
+    }
+
+    /// The news of the next change of this cell is lost: a fault.
+    pub(super) fn deafen_cell(&self, cell: &Address) {
+        self.with(|state, _| state.deaf_cells.insert(cell.clone()));
     }
 
     /// A semaphore's stored limit.

@@ -1,23 +1,47 @@
 //! The recipes, written once over the contracts alone.
 
 mod acquire;
+mod barrier;
+mod cell_handle;
+mod cell_watch;
+mod count_cell;
+mod count_down_latch;
+mod counter;
+mod election;
+mod gate;
+mod group;
 mod guards;
+mod id_generator;
+mod leadership;
 mod member;
 mod multi_lock;
 mod mutex;
+mod observer;
 mod queue_handle;
 mod reentrant;
 mod rwlock;
 mod semaphore;
+mod shared_value;
 mod under;
 mod verb;
 
 pub use acquire::Acquire;
+pub use barrier::{Barrier, DoubleBarrier, Inside};
+pub(crate) use cell_handle::CellHandle;
+pub use cell_watch::ValueWatch;
+pub use count_down_latch::CountDownLatch;
+pub use counter::Counter;
+pub use election::{Election, Leader};
+pub use group::{Group, GroupMember, GroupWatch, Membership};
 pub use guards::{ReadGuard, WriteGuard};
+pub use id_generator::IdGenerator;
+pub use leadership::Leading;
 pub use member::Member;
 pub use multi_lock::{MultiGuard, MultiLock};
 pub use mutex::{Mutex, MutexGuard};
+pub use observer::Observer;
 pub(crate) use queue_handle::QueueHandle;
 pub use reentrant::{ReentrantGuard, ReentrantMutex};
 pub use rwlock::RwLock;
 pub use semaphore::{Permit, Semaphore};
+pub use shared_value::{SharedValue, Stored};

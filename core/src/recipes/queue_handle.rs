@@ -141,6 +141,16 @@ impl QueueHandle {
         self.client().serve(entered).await.map_err(in_context)
     }
 
+    /// Gives a hold back in the background, and does what is to follow once its node is gone.
+    pub(super) fn leave_and_then(
+        &self,
+        acquired: Option<Acquired>,
+        then: impl Future<Output = ()> + Send + 'static,
+    ) {
+        drop(acquired);
+        self.client().cleanup.afterwards(&self.queue, then);
+    }
+
     pub(super) async fn list(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
         let client = self.client();
         let listed = client.serve(client.backend.list(&self.queue, Page { after, most })).await;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Close, Entry, Join, Joined, Lease, Leave, Node, NodeState, Page, SequentialNodes,
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Leave, Node,
+    NodeState, Page, SequentialNodes,
 };
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::{Address, Capabilities, Config, Coordinator, Result};
@@ -30,6 +31,13 @@ pub(crate) trait Plant: Debug + Send + Sync + 'static {
     }
 
     async fn leave(&self, node: &dyn Node) -> Result<Leave>;
+
+    async fn before_close(&self) {}
+
+    /// What is read instead of a cell.
+    fn read(&self, cell: Option<Cell>) -> Option<Cell> {
+        cell
+    }
 }
 
 #[derive(Debug)]
@@ -85,6 +93,21 @@ impl<P: Plant> SequentialNodes for Planted<P> {
 }
 
 #[async_trait]
+impl<P: Plant> Cells for Planted<P> {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        Ok(self.plant.read(self.inner.read_cell(cell).await?))
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        self.inner.write_cell(cell, write).await
+    }
+
+    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+        self.inner.watch_cell(cell)
+    }
+}
+
+#[async_trait]
 impl<P: Plant> Backend for Planted<P> {
     fn name(&self) -> &'static str {
         "planted"
@@ -99,6 +122,7 @@ impl<P: Plant> Backend for Planted<P> {
     }
 
     async fn close(&self, how: Close) -> Result<()> {
+        self.plant.before_close().await;
         self.inner.close(how).await
     }
 }
@@ -120,5 +144,9 @@ impl<P: Plant> Node for PlantedNode<P> {
     async fn downgrade(&self) -> Result<()> {
         self.plant.before_downgrade().await?;
         self.inner.downgrade().await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        self.inner.write_cell(cell, write).await
     }
 }

@@ -38,6 +38,10 @@ pub(crate) enum Broken {
     Believes,
     /// A client that saw the loss believes again that it holds.
     Revived,
+    /// A count is not the sum of what was applied, or its writer was told something else.
+    Miscounted,
+    /// Fewer members than a barrier has parties pass it together.
+    PassedAlone,
 }
 
 /// A model and what is wrong in a state of it, if anything.

@@ -27,6 +27,11 @@
 //!   dropped at any instant, an operator removes the node, the lease ends.
 //! * **`gather`**: clients that acquire several locks as one, over
 //!   [`gather`](latchwork_core::decide::gather).
+//! * **`count`**: writers of a number in a cell, over [`Count`](latchwork_core::decide::count::Count).
+//!   Requests and replies are lost and late, operations are given up, the cell is deleted.
+//! * **`barrier`**: members of a barrier in one round after the other, over
+//!   [`Passage`](latchwork_core::decide::barrier::Passage). Members die and come late, and the last
+//!   one takes the cell along.
 //! * **`owner`**: the tasks of one owner, over the ledger that runs (`src/reentrancy/ledger.rs`).
 //!
 //! **Bounds.** The models visit every state within these bounds. `redis`: two clients with three
@@ -49,7 +54,9 @@
 //! `sync` at a deposed leader; the wrap of ZooKeeper's name suffixes; and the order of one client's
 //! requests on one connection (the models reorder all of them).
 
+mod barrier;
 mod chain;
+mod count;
 mod explore;
 mod gather;
 mod hold;

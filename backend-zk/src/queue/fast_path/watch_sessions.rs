@@ -26,7 +26,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Settings;
-use crate::driver::{Driver, Stat, Watch, WatchBudget};
+use crate::driver::{Connection, Driver, Stat, Watch, WatchBudget};
 use crate::error::{Answer, Fault, Unanswered};
 
 /// How long a watch session whose connection broke is waited for.
@@ -76,6 +76,19 @@ impl<'a> Watcher<'a> {
             None => self.own.watch(path).await,
             Some(other) => other.watch(path).await.map_err(of_watch_session),
         }
+    }
+
+    /// As [`Driver::watch_changes`].
+    pub(crate) async fn watch_changes(&self, path: &str) -> Answer<Watch> {
+        match &self.other {
+            None => self.own.watch_changes(path).await,
+            Some(other) => other.watch_changes(path).await.map_err(of_watch_session),
+        }
+    }
+
+    /// The present connection of the session that watches.
+    pub(crate) fn connection(&self) -> Connection {
+        self.other.as_deref().unwrap_or(self.own).connection()
     }
 
     /// As [`Driver::children_watched`].

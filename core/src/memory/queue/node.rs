@@ -7,7 +7,8 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 
 use super::wait;
-use crate::contracts::{Leave, Node, NodeState};
+use crate::address::Address;
+use crate::contracts::{CellWrite, CellWritten, Leave, Node, NodeState};
 use crate::decide::Claim;
 use crate::error::{Error, LostReason, Result};
 use crate::memory::client::MemoryClient;
@@ -62,6 +63,20 @@ impl Node for MemoryNode {
         let state = &self.stored.state;
         state.gone(LostReason::Revoked);
         Err(Error::lost(state.lost().unwrap_or(LostReason::Revoked)))
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        let client = self.client()?;
+        let (store, node) = (client.store.clone(), Arc::clone(&self.stored));
+        let (cell, write) = (cell.clone(), write.clone());
+        let held = move || store.write_cell_held((&node.queue, node.id, node.sequence()), &cell, &write);
+        match client.link.request(held).await? {
+            Some(written) => Ok(written),
+            None => {
+                self.stored.state.gone(LostReason::Revoked);
+                Err(Error::lost(self.stored.state.lost().unwrap_or(LostReason::Revoked)))
+            }
+        }
     }
 }
 

@@ -1,0 +1,65 @@
+//! Reading and writing cells: one script each.
+
+use std::hash::{BuildHasher, RandomState};
+
+use latchwork_core::contracts::{Cell, CellWrite, CellWritten, NodeId};
+use latchwork_core::{Address, Error, ErrorKind, Result};
+
+use crate::client::Client;
+use crate::error::only_read;
+use crate::layout::CellKey;
+use crate::scripts::{self, Call, Holder, Reply, WriteAnswer};
+
+pub(crate) async fn read(client: &Client, cell: &Address) -> Result<Option<Cell>> {
+    let (_, reply) = client.run(&scripts::read_cell(&CellKey::of(cell)?)).await.map_err(only_read)?;
+    scripts::cell_read(reply)
+}
+
+pub(crate) async fn write(client: &Client, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+    match answer(client, cell, write, None).await? {
+        WriteAnswer::Done(written) => Ok(written),
+        WriteAnswer::Gone => {
+            Err(Error::new(ErrorKind::Misconfigured, "a write without a holder was refused"))
+        }
+    }
+}
+
+/// A write that is made only while the holder's node stands. It stands as long as its entries are in
+/// the queue and have not expired by the server's time. A script that lets another node in removes
+/// them first, so a write that comes after that finds them gone.
+pub(crate) async fn write_held(
+    client: &Client,
+    cell: &Address,
+    write: &CellWrite,
+    holder: Holder<'_>,
+) -> Result<WriteAnswer> {
+    answer(client, cell, write, Some(holder)).await
+}
+
+async fn answer(
+    client: &Client,
+    cell: &Address,
+    write: &CellWrite,
+    holder: Option<Holder<'_>>,
+) -> Result<WriteAnswer> {
+    // The random half of the version: whatever the server's clock does, none comes twice.
+    let nonce = RandomState::new().hash_one(NodeId::random());
+    let call = scripts::write_cell(&CellKey::of(cell)?, write, nonce, holder);
+    let (answer, flags) = scripts::cell_written(run(client, &call).await?)?;
+    client.warn_of(flags);
+    Ok(answer)
+}
+
+/// A close ends a request that is under way, which may have been carried out.
+async fn run(client: &Client, call: &Call) -> Result<Reply> {
+    if client.closing.is_cancelled() {
+        return Err(Error::closed());
+    }
+    match client.run(call).await {
+        Ok((_, reply)) => Ok(reply),
+        Err(error) if *error.kind() == ErrorKind::Closed => {
+            Err(Error::new(ErrorKind::Unknown, "the client was closed before the answer").because(error))
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,88 @@
+//! `read_cell.lua` and `write_cell.lua`.
+
+use latchwork_core::Result;
+use latchwork_core::contracts::{Cell, CellWrite, CellWritten, Expected, NodeId, Version};
+
+use super::call::Call;
+use super::reply::{Fields, Flags, Reply, malformed};
+use super::script::{READ_CELL, WRITE_CELL};
+use crate::layout::{CellKey, QueueKeys};
+
+/// The node under which a write is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Holder<'a> {
+    pub(crate) queue: &'a QueueKeys,
+    pub(crate) id: NodeId,
+    pub(crate) sequence: u64,
+}
+
+/// What became of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WriteAnswer {
+    Done(CellWritten),
+    /// The holder's node is gone: nothing was written.
+    Gone,
+}
+
+pub(crate) fn read_cell(cell: &CellKey) -> Call {
+    Call::new(&READ_CELL, [cell])
+}
+
+pub(crate) fn cell_read(reply: Reply) -> Result<Option<Cell>> {
+    read(Fields::of(reply)?)
+}
+
+/// `nonce`: a number that no other write has.
+pub(crate) fn write_cell(cell: &CellKey, write: &CellWrite, nonce: u64, holder: Option<Holder<'_>>) -> Call {
+    let mut call = Call::new(&WRITE_CELL, [cell]);
+    if let Some(holder) = holder {
+        holder.queue.keys().for_each(|key| call.keys.push(key));
+    }
+    let expected = match write.expected {
+        Expected::Any => "*".to_owned(),
+        Expected::Absent => String::new(),
+        Expected::Version(version) => text_of(version),
+    };
+    let operation = if write.value.is_some() { "w" } else { "d" };
+    let mut call = call.arg(expected).arg(operation).arg(format_args!("{nonce:x}"));
+    call.args.push_bytes(write.value.as_deref().unwrap_or_default());
+    match holder {
+        Some(Holder { queue, id, sequence }) => call.arg(queue.shape.letter()).arg(id).arg(sequence),
+        None => call,
+    }
+}
+
+pub(crate) fn cell_written(reply: Reply) -> Result<(WriteAnswer, Flags)> {
+    let mut reply = Fields::of(reply)?;
+    let (code, flags) = (reply.int()?, Flags(reply.int()?));
+    let answer = match code {
+        0 => WriteAnswer::Gone,
+        1 => WriteAnswer::Done(CellWritten::Written(version_of(&reply.text()?)?)),
+        2 => WriteAnswer::Done(CellWritten::Deleted { was_there: reply.int()? == 1 }),
+        3 => WriteAnswer::Done(CellWritten::Refused(read(reply)?)),
+        _ => return Err(malformed()),
+    };
+    Ok((answer, flags))
+}
+
+/// The version and the value that are left of a reply; nothing is no cell.
+fn read(mut fields: Fields) -> Result<Option<Cell>> {
+    if fields.0.len() == 0 {
+        return Ok(None);
+    }
+    let version = version_of(&fields.text()?)?;
+    Ok(Some(Cell { version, value: fields.bytes()?.into() }))
+}
+
+/// As it stands on the server, so that the script compares texts.
+fn text_of(version: Version) -> String {
+    format!("{}-{:x}", version.number(), version.condition())
+}
+
+fn version_of(text: &str) -> Result<Version> {
+    let (number, nonce) = text.split_once('-').ok_or_else(malformed)?;
+    let number = number.parse().map_err(|_| malformed())?;
+    let version = Version::new(number, u64::from_str_radix(nonce, 16).map_err(|_| malformed())?);
+    // Else no write could name it.
+    if text_of(version) == text { Ok(version) } else { Err(malformed()) }
+}

@@ -1,0 +1,54 @@
+-- Writes or deletes a cell if it is as expected and, for a held write, if the holder's node stands.
+-- Tells the watchers. Every check comes before the one write, and nothing can fail after it.
+--
+-- KEYS  the cell, whose name is also its channel [seq exp node meta [one] [extra]: the node's queue]
+-- ARGV  expected (a version | empty: no cell | *: any) | w: write, d: delete | nonce | value
+--       [shape | id | sequence: the node] | (life: not used)
+-- ->    { 0, 0 } the node is gone | { 1, flags, version } written
+--       { 2, flags, 1 when it was there, else 0 } deleted | { 3, 0 [, version, value] } refused
+-- Cost  constant.
+local GONE, WRITTEN, DELETED, REFUSED = 0, 1, 2, 3
+local key, now = KEYS[1], time('')
+
+-- Whether the node is in its queue and has not expired. It only reads: whoever lets another node in
+-- removes this one first, in the same script.
+local function stands(shape, id, seq)
+  if shape ~= 'p' then
+    local text = call('GET', KEYS[6])
+    if text then
+      local known_seq, known_id, expiry, ttl = inline(text)
+      return known_seq == seq and known_id == id and math.min(tonumber(expiry), now + tonumber(ttl)) > now
+    end
+  end
+  local known_seq, expiry = call('ZSCORE', KEYS[2], id), call('ZSCORE', KEYS[3], id)
+  return known_seq and tonumber(known_seq) == tonumber(seq) and expiry and tonumber(expiry) > now
+    and call('HGET', KEYS[4], id)
+end
+
+-- A refused PUBLISH (an ACL without the channel) does not undo the write: it is only reported.
+local function tell()
+  local answer = redis.pcall('PUBLISH', key, '')
+  return type(answer) == 'table' and answer.err and 2 or 0
+end
+
+local value, version, number = cell(key)
+if KEYS[2] and not stands(ARGV[5], ARGV[6], ARGV[7]) then
+  return { GONE, 0 }
+end
+if ARGV[1] ~= '*' and ARGV[1] ~= (version or '') then
+  return version and { REFUSED, 0, version, value } or { REFUSED, 0 }
+end
+if ARGV[2] == 'd' then
+  if not version then
+    return { DELETED, 0, 0 }
+  end
+  call('DEL', key)
+  return { DELETED, tell(), 1 }
+end
+number = math.max((number or 0) + 1, now)
+if number > TOP then
+  refuse(key)
+end
+version = num(number) .. '-' .. ARGV[3]
+call('HSET', key, 'v', ARGV[4], 'n', version)
+return { WRITTEN, tell(), version }

@@ -1,0 +1,55 @@
+//! What the server compares of a version.
+
+use latchwork_core::contracts::Version;
+
+use crate::driver::CellStat;
+
+/// The directory's generation and the cell's data version. See the [module](super) for why both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Condition {
+    pub(super) generation: i32,
+    pub(super) data_version: i32,
+}
+
+impl Condition {
+    pub(super) fn of(version: Version) -> Self {
+        let [high, low] = [version.condition() >> 32, version.condition() & u64::from(u32::MAX)];
+        // Both have 32 bits.
+        let half = |bits: u64| u32::try_from(bits).unwrap_or_default().cast_signed();
+        Self { generation: half(high), data_version: half(low) }
+    }
+
+    /// Whether the server would compare both. It takes -1 for any version.
+    pub(super) fn is_compared(self) -> bool {
+        self.generation != -1 && self.data_version != -1
+    }
+
+    /// The version of a cell with this condition that this transaction has written.
+    pub(super) fn version(self, mzxid: i64) -> Version {
+        let half = |number: i32| u64::from(number.cast_unsigned());
+        Version::new(mzxid.cast_unsigned(), half(self.generation) << 32 | half(self.data_version))
+    }
+}
+
+/// The version of a cell as it was read, behind its directory. A directory that was not there had
+/// made no cell.
+pub(super) fn version(directory: Option<CellStat>, cell: &CellStat) -> Version {
+    let generation = directory.map_or(0, |directory| directory.version);
+    Condition { generation, data_version: cell.version }.version(cell.mzxid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_is_read_back_from_its_version() {
+        for (generation, data_version) in [(0, 0), (1, 2), (-2, 7), (7, -2), (i32::MIN, i32::MAX), (-1, 5)] {
+            let condition = Condition { generation, data_version };
+            let version = condition.version(77);
+            assert_eq!((Condition::of(version), version.number()), (condition, 77));
+            assert_eq!(condition.is_compared(), generation != -1);
+        }
+        assert!(!Condition { generation: 3, data_version: -1 }.is_compared());
+    }
+}

@@ -1,0 +1,194 @@
+//! Writing a cell.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use latchwork_core::contracts::{CellWrite, CellWritten, Expected};
+use latchwork_core::{Address, Error, ErrorKind, Result};
+
+use super::change::Change;
+use super::condition::Condition;
+use super::read::{Attempt, Trouble, check_stays, look};
+use crate::driver::{CellStat, Commit, NodeMode, Refusal, Step};
+use crate::error::{Fault, Unanswered};
+use crate::layout::CellPaths;
+use crate::lease::SessionLease;
+
+/// What the request is called in errors.
+const WHAT: &str = "write a cell";
+
+/// Writes or deletes a cell: one try, bounded by the request timeout. With `held` it is made only
+/// while the node at that path stands. `None`: that node is not there, and nothing was made.
+///
+/// Mostly one trip. A refused write reads, which is one more. A write without a condition is two
+/// where it makes the cell.
+pub(crate) async fn write(
+    lease: &SessionLease,
+    cell: &Address,
+    write: &CellWrite,
+    held: Option<&str>,
+) -> Result<Option<CellWritten>> {
+    let paths = CellPaths::of(cell)?;
+    // Only a transaction without an answer makes the outcome unknown. All that came before it was
+    // refused, so nothing was made.
+    let in_flight = AtomicBool::new(false);
+    let writing = Writing { lease, paths: &paths, write, held, in_flight: &in_flight };
+    let request_timeout = lease.settings.request_timeout;
+    let trouble = match tokio::time::timeout(request_timeout, writing.until_decided()).await {
+        Ok(Ok(written)) => return Ok(written),
+        Ok(Err(trouble)) => trouble,
+        Err(_elapsed) => Trouble::Fault(Fault::Unknown(Unanswered::default())),
+    };
+    if matches!(trouble, Trouble::Fault(Fault::SessionOver)) {
+        lease.over();
+    }
+    match trouble {
+        Trouble::Refused(error) => Err(error),
+        Trouble::Fault(fault) if in_flight.load(Ordering::Acquire) => Err(fault.error(WHAT)),
+        Trouble::Fault(fault) => Err(fault.error_without_trace(WHAT)),
+    }
+}
+
+/// One write under way.
+struct Writing<'a> {
+    lease: &'a SessionLease,
+    paths: &'a CellPaths,
+    write: &'a CellWrite,
+    held: Option<&'a str>,
+    in_flight: &'a AtomicBool,
+}
+
+/// What came of one transaction.
+enum Tried {
+    Done(CellWritten),
+    /// The holder's node is not there.
+    NotHeld,
+    /// The cell is not as this change needs it.
+    Otherwise,
+    /// There is no directory to make the cell in.
+    NoDirectory,
+}
+
+impl Writing<'_> {
+    /// Tries until the server has made it, or refused it for what the cell is.
+    async fn until_decided(&self) -> Attempt<Option<CellWritten>> {
+        let mut next = Change::first(self.write);
+        loop {
+            let change = match next.take() {
+                Some(change) => change,
+                None => {
+                    let found = look(self.lease, self.paths).await?;
+                    let Some(change) = Change::on_read(self.write, found.as_ref()) else {
+                        return Ok(Some(CellWritten::Refused(found)));
+                    };
+                    change
+                }
+            };
+            match self.attempt(change).await? {
+                Tried::Done(written) => return Ok(Some(written)),
+                Tried::NotHeld => return Ok(None),
+                Tried::NoDirectory => {
+                    self.lease.driver.make_path(&self.paths.directory, NodeMode::Persistent).await?;
+                    next = Some(Change::Create);
+                }
+                // Without a condition the refusal says all that a read would.
+                Tried::Otherwise if self.write.expected == Expected::Any => {
+                    next = Some(match change {
+                        Change::Overwrite(_) => Change::Create,
+                        Change::Create => Change::Overwrite(None),
+                        Change::Delete(_) | Change::Nothing => Change::Nothing,
+                    });
+                }
+                Tried::Otherwise => {}
+            }
+        }
+    }
+
+    async fn attempt(&self, change: Change) -> Attempt<Tried> {
+        let condition = change.condition();
+        if condition.is_some_and(|condition| !condition.is_compared()) {
+            return Err(Trouble::Refused(self.used_up()));
+        }
+        let steps = self.steps(change);
+        if steps.is_empty() {
+            return Ok(Tried::Done(CellWritten::Deleted { was_there: false }));
+        }
+        // The generation of a cell that is written over without a condition. It must be read before
+        // the write: no older cell then has the version that is answered.
+        let before = (change == Change::Overwrite(None)).then_some(self.paths.directory.as_str());
+        match self.lease.driver.commit(&steps, before, self.in_flight).await? {
+            Commit::Refused { at: 0, why: Refusal::Missing } if self.held.is_some() => Ok(Tried::NotHeld),
+            Commit::Refused { why: Refusal::HasChildren, .. } => Err(Trouble::Refused(self.has_children())),
+            Commit::Refused { why: Refusal::Missing, .. } if change == Change::Create => {
+                Ok(Tried::NoDirectory)
+            }
+            Commit::Refused { .. } => Ok(Tried::Otherwise),
+            Commit::Made { written, before } => self.made(change, written, before).map(Tried::Done),
+        }
+    }
+
+    fn steps(&self, change: Change) -> Vec<Step<'_>> {
+        let (directory, path) = (self.paths.directory.as_str(), self.paths.cell.as_str());
+        let data = self.write.value.as_deref().unwrap_or_default();
+        let mut steps = Vec::with_capacity(3);
+        steps.extend(self.held.map(|path| Step::Check { path, version: None }));
+        let generation = change.condition().map(|condition| condition.generation);
+        steps.extend(generation.map(|version| Step::Check { path: directory, version: Some(version) }));
+        let version = change.condition().map(|condition| condition.data_version);
+        match change {
+            Change::Overwrite(_) => steps.push(Step::Write { path, data, version }),
+            Change::Create => {
+                steps.push(Step::Write { path: directory, data: &[], version: None });
+                steps.push(Step::Create { path, data });
+            }
+            Change::Delete(_) => steps.push(Step::Delete { path, version }),
+            Change::Nothing => {}
+        }
+        steps
+    }
+
+    /// The answer to a change that was made. `written` is the cell, or the directory of a cell that
+    /// was created: one transaction has one number.
+    fn made(
+        &self,
+        change: Change,
+        written: Option<CellStat>,
+        before: Option<CellStat>,
+    ) -> Attempt<CellWritten> {
+        match change {
+            Change::Delete(_) => return Ok(CellWritten::Deleted { was_there: true }),
+            Change::Nothing => return Ok(CellWritten::Deleted { was_there: false }),
+            Change::Overwrite(_) | Change::Create => {}
+        }
+        let Some(stat) = written else {
+            let why = "the server has written a cell, and answered no stat of it";
+            return Err(Trouble::Refused(Error::new(ErrorKind::Unknown, why)));
+        };
+        self.lease.saw(stat.mzxid);
+        let condition = match change {
+            Change::Create => Condition { generation: stat.version, data_version: 0 },
+            _ => {
+                check_stays(&self.paths.cell, &stat)?;
+                let generation = match change.condition() {
+                    Some(condition) => condition.generation,
+                    None => before.map_or(0, |directory| directory.version),
+                };
+                Condition { generation, data_version: stat.version }
+            }
+        };
+        Ok(CellWritten::Written(condition.version(stat.mzxid)))
+    }
+
+    fn used_up(&self) -> Error {
+        let why = format!(
+            "the server's count of writes to {} or {} has come around to -1, which it does not compare: write the cell once without a \
+             condition, or make another one",
+            self.paths.cell, self.paths.directory
+        );
+        Error::new(ErrorKind::Misconfigured, why)
+    }
+
+    fn has_children(&self) -> Error {
+        let why = format!("{} has children of another program: it cannot be deleted", self.paths.cell);
+        Error::new(ErrorKind::Conflict, why)
+    }
+}

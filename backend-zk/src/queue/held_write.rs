@@ -1,0 +1,47 @@
+//! A write of a cell while a node stands (CELL-HELD).
+//!
+//! The transaction that writes the cell begins with a check that the node's path is there. Only this
+//! node is ever at that path while the transaction can still arrive. An id comes back to the same
+//! queue only after a leave, and the leave is sent behind the write: a server carries out the
+//! requests of a session in their order, and refuses what comes late on an earlier connection.
+//!
+//! A writer that is being downgraded may have either of two paths. A write that is refused for the
+//! one has made nothing, and is tried for the other.
+
+use latchwork_core::contracts::{CellWrite, CellWritten};
+use latchwork_core::{Address, Error, ErrorKind, LostReason, Result};
+
+use super::zk_node::ZkNode;
+use crate::cells;
+
+impl ZkNode {
+    pub(super) async fn write_while_held(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        loop {
+            if let Some(reason) = self.state.lost() {
+                return Err(Error::lost(reason));
+            }
+            let paths = self.paths();
+            for path in &paths {
+                match cells::write(&self.session.lease, cell, write, Some(path)).await {
+                    Ok(Some(written)) => return Ok(written),
+                    Ok(None) => {}
+                    Err(error) => return Err(self.lost_or(error)),
+                }
+            }
+            // A downgrade that began meanwhile may have given it another path.
+            if self.paths() == paths {
+                break;
+            }
+        }
+        self.removed();
+        Err(Error::lost(self.state.lost().unwrap_or(LostReason::Released)))
+    }
+
+    /// The loss, where the write was surely not made: the session's end then is why.
+    fn lost_or(&self, error: Error) -> Error {
+        match self.state.lost() {
+            Some(reason) if *error.kind() == ErrorKind::Unavailable => Error::lost(reason).because(error),
+            _ => error,
+        }
+    }
+}

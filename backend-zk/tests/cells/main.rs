@@ -1,0 +1,54 @@
+//! Cells on a real server: compare-and-set, held writes, lost replies, watches, and their places.
+
+mod cas;
+#[path = "../common/mod.rs"]
+mod common;
+mod held;
+mod places;
+mod unknown;
+mod watch;
+
+use std::sync::Arc;
+
+use crate::common::address;
+use latchwork_core::contracts::{Backend, Cell, CellWrite, CellWritten, Expected, Version};
+use latchwork_core::{Address, Config, Kind, Result};
+
+/// ZooKeeper's numbers of requests: a transaction, and a read.
+const MULTI: i32 = 14;
+const READ: i32 = 4;
+
+fn value(config: &Config, key: &str) -> Address {
+    address(config, Kind::Value, key)
+}
+
+fn set(expected: Expected, value: &[u8]) -> CellWrite {
+    CellWrite { expected, value: Some(value.into()) }
+}
+
+fn delete(expected: Expected) -> CellWrite {
+    CellWrite { expected, value: None }
+}
+
+/// The version of a write that must be made.
+fn written(answer: Result<CellWritten>) -> Version {
+    match answer {
+        Ok(CellWritten::Written(version)) => version,
+        other => panic!("not written: {other:?}"),
+    }
+}
+
+/// Writes whatever is there.
+async fn put_value(backend: &Arc<dyn Backend>, cell: &Address, value: &[u8]) -> Version {
+    written(backend.write_cell(cell, &set(Expected::Any, value)).await)
+}
+
+/// A cell that must be there.
+async fn cell(backend: &Arc<dyn Backend>, cell: &Address) -> Cell {
+    backend.read_cell(cell).await.unwrap().expect("it is there")
+}
+
+/// The number and the value: what two reads of one version have in common.
+fn seen(cell: &Cell) -> (u64, &[u8]) {
+    (cell.version.number(), &cell.value)
+}

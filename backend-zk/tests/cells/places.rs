@@ -1,0 +1,212 @@
+//! Where cells stand, what else may stand there, and what stays.
+
+use std::time::Duration;
+
+use crate::common::{address, admitted, backend, config, join, put, server, soon, stranger, waiting};
+use crate::{cell, delete, put_value, seen, set, value, written};
+use latchwork_core::contracts::{CellWritten, Close, Expected};
+use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::{Address, Config, ErrorKind, Kind, Secret};
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Error, Permission};
+
+const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
+
+#[tokio::test]
+async fn odd_keys_and_kinds_are_cells_of_their_own() {
+    let config = config(server().await.addr());
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    let long = "k".repeat(255);
+    let keys = ["a", "A", "a/b", "a/b/", "..", ".", "ü%", "%2E", "cell", "\0", "\u{10ffff}", &long];
+    let cells: Vec<_> = keys.iter().flat_map(|key| KINDS.map(|kind| address(&config, kind, *key))).collect();
+    for (number, at) in cells.iter().enumerate() {
+        written(one.write_cell(at, &set(Expected::Absent, &number.to_be_bytes())).await);
+    }
+    for (number, at) in cells.iter().enumerate() {
+        assert_eq!(*cell(&other, at).await.value, number.to_be_bytes(), "{at:?}");
+        let deleted = other.write_cell(at, &delete(Expected::Any)).await.unwrap();
+        assert_eq!(deleted, CellWritten::Deleted { was_there: true });
+    }
+}
+
+/// Clients of all namespaces meet there, beside a queue and whatever else has that path.
+#[tokio::test]
+async fn an_exact_address_keeps_cells_beside_what_stands_at_its_path() {
+    let addr = server().await.addr();
+    let (config, elsewhere) = (config(addr), config(addr));
+    let (one, other) = (backend(&config).await, backend(&elsewhere).await);
+    let stranger = stranger(addr).await;
+    let path = format!("/app-{}/deep/a", config.namespace);
+    let exact = |config: &Config, kind| address(config, kind, Address::exact(path.as_str()));
+    let queue = exact(&config, Kind::Mutex);
+    let mut watch = one.watch_cell(&exact(&config, Kind::Value));
+    soon(watch.changed()).await.unwrap();
+    // With nothing there, not even the directories above.
+    assert_eq!(one.read_cell(&exact(&config, Kind::Value)).await.unwrap(), None);
+    let mut first = Vec::new();
+    for (number, kind) in KINDS.into_iter().enumerate() {
+        let number = number.to_be_bytes();
+        first.push(written(one.write_cell(&exact(&config, kind), &set(Expected::Absent, &number)).await));
+    }
+    soon(watch.changed()).await.unwrap();
+    let holder = admitted(one.join(&join(&queue, Exclusive)).await);
+    let waiter = waiting(other.join(&join(&exact(&elsewhere, Kind::Mutex), Exclusive)).await);
+    for (number, kind) in KINDS.into_iter().enumerate() {
+        let at = exact(&elsewhere, kind);
+        assert_eq!(*cell(&other, &at).await.value, number.to_be_bytes());
+        let over = written(holder.write_cell(&at, &set(Expected::Version(first[number]), b"held")).await);
+        // Deleted and made anew, it has the data version that it had.
+        other.write_cell(&at, &delete(Expected::Version(over))).await.unwrap();
+        put_value(&other, &at, b"anew").await;
+        let stale = one.write_cell(&at, &set(Expected::Version(first[number]), b"x")).await.unwrap();
+        assert_eq!(stale, CellWritten::Refused(Some(cell(&one, &at).await)));
+        other.write_cell(&at, &delete(Expected::Any)).await.unwrap();
+    }
+    holder.leave().await.unwrap();
+    soon(waiter.admitted()).await.unwrap();
+    waiter.leave().await.unwrap();
+    // What stays are the directories, which keep the generations.
+    let mut left = stranger.list_children(&format!("/app-{}/deep", config.namespace)).await.unwrap();
+    left.sort();
+    let kinds = ["counter", "ids", "latch", "value"].map(|kind| format!("a:latchwork-{kind}"));
+    assert_eq!(left.iter().filter(|name| *name != "a").collect::<Vec<_>>(), kinds.iter().collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn an_address_where_no_cell_may_stand_is_refused() {
+    let config = config(server().await.addr());
+    let backend = backend(&config).await;
+    let exact = |path: &str| address(&config, Kind::Value, Address::exact(path));
+    for at in [
+        exact("no-path"),
+        exact("/zookeeper/a"),
+        exact("/a:latchwork-value"),
+        exact("/a:latchwork-limit/b"),
+        address(&config, Kind::Mutex, "a"),
+        address(&config, Kind::Semaphore, Address::exact("/a")),
+    ] {
+        let answers = [
+            backend.read_cell(&at).await.map(drop),
+            backend.write_cell(&at, &set(Expected::Any, b"x")).await.map(drop),
+            backend.watch_cell(&at).changed().await,
+        ];
+        for answer in answers {
+            let error = answer.expect_err("no cell may stand there");
+            assert_eq!(error.argument(), Some("key"), "{at:?}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cell_outlives_its_clients_and_their_leases() {
+    let mut config = config(server().await.addr());
+    config.ttl = Duration::from_secs(2);
+    let at = value(&config, "a");
+    let (orderly, killed) = (backend(&config).await, backend(&config).await);
+    let first = put_value(&orderly, &at, b"one").await;
+    orderly.close(Close::Orderly).await.unwrap();
+    let second = written(killed.write_cell(&at, &set(Expected::Version(first), b"two")).await);
+    let node = admitted(killed.join(&join(&address(&config, Kind::Mutex, "a"), Exclusive)).await);
+    killed.close(Close::Abrupt).await.unwrap();
+    soon(node.state().until_lost()).await;
+    let later = backend(&config).await;
+    assert_eq!(seen(&cell(&later, &at).await), (second.number(), &b"two"[..]));
+    written(later.write_cell(&at, &set(Expected::Version(second), b"three")).await);
+    for backend in [orderly, killed] {
+        assert_eq!(*backend.read_cell(&at).await.unwrap_err().kind(), ErrorKind::Closed);
+        let error = backend.write_cell(&at, &set(Expected::Any, b"x")).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Closed);
+    }
+}
+
+#[tokio::test]
+async fn a_strangers_node_is_a_value_unless_it_goes_with_a_session() {
+    let addr = server().await.addr();
+    let (config, stranger) = (config(addr), stranger(addr).await);
+    let backend = backend(&config).await;
+    // The directory is made with the first cell.
+    let of = |key: &str| format!("/{}/value/{key}", config.namespace);
+    put_value(&backend, &value(&config, "first"), b"").await;
+    let at = value(&config, "ephemeral");
+    put(&stranger, &of("ephemeral"), CreateMode::Ephemeral).await;
+    let answers = [
+        backend.read_cell(&at).await.map(drop),
+        backend.write_cell(&at, &set(Expected::Absent, b"x")).await.map(drop),
+        backend.write_cell(&at, &delete(Expected::Absent)).await.map(drop),
+        backend.write_cell(&at, &set(Expected::Any, b"x")).await.map(drop),
+    ];
+    for answer in answers {
+        let error = answer.expect_err("it would not stay");
+        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert!(error.to_string().contains(&of("ephemeral")), "{error}");
+    }
+    // With children too. Only its deletion is refused.
+    let at = value(&config, "plain");
+    put(&stranger, &of("plain"), CreateMode::Persistent).await;
+    put(&stranger, &of("plain/child"), CreateMode::Persistent).await;
+    let found = cell(&backend, &at).await;
+    assert_eq!(&*found.value, b"stranger");
+    let version = written(backend.write_cell(&at, &set(Expected::Version(found.version), b"ours")).await);
+    for expected in [Expected::Any, Expected::Version(version)] {
+        let error = backend.write_cell(&at, &delete(expected)).await.unwrap_err();
+        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+    }
+    stranger.delete(&of("plain/child"), None).await.unwrap();
+    let deleted = backend.write_cell(&at, &delete(Expected::Version(version))).await.unwrap();
+    assert_eq!(deleted, CellWritten::Deleted { was_there: true });
+}
+
+#[tokio::test]
+async fn a_directory_that_an_operator_removes_is_made_again() {
+    let addr = server().await.addr();
+    let mut config = config(addr);
+    config.path = format!("root-{}", config.namespace);
+    let stranger = stranger(addr).await;
+    let backend = backend(&config).await;
+    let at = value(&config, "a");
+    let directory = format!("/{}/{}/value", config.path, config.namespace);
+    for key in ["one", "two"] {
+        assert_eq!(backend.read_cell(&at).await.unwrap(), None);
+        let none = CellWritten::Deleted { was_there: false };
+        assert_eq!(backend.write_cell(&at, &delete(Expected::Any)).await.unwrap(), none);
+        let version = put_value(&backend, &at, key.as_bytes()).await;
+        assert_eq!(stranger.get_data(&format!("{directory}/a")).await.unwrap().0, key.as_bytes());
+        for node in [format!("{directory}/a"), directory.clone()] {
+            stranger.delete(&node, None).await.unwrap();
+        }
+        let refused = backend.write_cell(&at, &set(Expected::Version(version), b"x")).await.unwrap();
+        assert_eq!(refused, CellWritten::Refused(None));
+    }
+}
+
+#[tokio::test]
+async fn cells_are_their_logins_and_a_closed_directory_is_named() {
+    let addr = server().await.addr();
+    let mut config = config(addr);
+    let plain = stranger(addr).await;
+    let open = backend(&config).await;
+    put_value(&open, &address(&config, Kind::Value, "a"), b"open").await;
+    plain.get_data(&format!("/{}/value/a", config.namespace)).await.unwrap();
+
+    (config.user, config.password) = (Some("app".to_owned()), Some(Secret::new("secret")));
+    let ours = backend(&config).await;
+    let at = address(&config, Kind::Counter, "a");
+    put_value(&ours, &at, b"ours").await;
+    let path = format!("/{}/counter", config.namespace);
+    assert_eq!(plain.get_data(&format!("{path}/a")).await.unwrap_err(), Error::NoAuth);
+    for answer in [
+        open.read_cell(&at).await.map(drop),
+        open.write_cell(&at, &set(Expected::Any, b"x")).await.map(drop),
+        open.write_cell(&address(&config, Kind::Counter, "b"), &set(Expected::Any, b"x")).await.map(drop),
+    ] {
+        let error = answer.expect_err("it is another's");
+        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    }
+    // Who may write a cell, but not make another one.
+    let owner = Client::connector().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
+    let rights = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
+    owner.set_acl(&path, &rights, None).await.unwrap();
+    put_value(&ours, &at, b"again").await;
+    let made = ours.write_cell(&address(&config, Kind::Counter, "b"), &set(Expected::Any, b"x")).await;
+    assert!(matches!(made.unwrap_err().kind(), ErrorKind::Forbidden { .. }));
+    owner.set_acl(&path, &Acls::anyone_all(), None).await.unwrap();
+}

@@ -1,0 +1,217 @@
+//! COUNTER-, IDS- and LATCH-: numbers in cells, changed at most once by each operation.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use latchwork_core::ErrorKind;
+use latchwork_core::recipes::{CountDownLatch, Counter};
+
+use super::cell::value;
+use crate::bounds::NOISE;
+use crate::case::cases;
+use crate::context::Context;
+use crate::testbed::{Client, Fault};
+use crate::waits::{after_polls, soon};
+
+fn counter(client: &Client, key: &str) -> Counter {
+    client.coordinator.counter(key).expect("a good key")
+}
+
+fn latch(client: &Client, key: &str, count: u32) -> CountDownLatch {
+    client.coordinator.count_down_latch(key, count).expect("a good key and count")
+}
+
+async fn get(counter: &Counter) -> i64 {
+    soon("get", counter.get()).await.expect("read")
+}
+
+/// Clients that add, each `adds` times; the reply to each add of a number that `lost` divides is
+/// lost. Answers the sum of what they were told.
+pub(super) async fn add_all(clients: &[Client], adds: usize, lost: usize) -> i64 {
+    let adding = clients.iter().map(|client| async move {
+        let counter = counter(client, "sum");
+        let mut applied = 0;
+        for number in 1..=adds {
+            let armed = (number % lost == 0).then(|| client.link.drop_reply("sum"));
+            counter.add(1).await.expect("applied, or found out");
+            applied += 1;
+            if let Some(mut armed) = armed {
+                soon("a reply is lost", armed.caught()).await.expect("lost");
+            }
+        }
+        applied
+    });
+    join_all(adding).await.into_iter().sum()
+}
+
+async fn clients(context: &Context, number: usize) -> Vec<Client> {
+    let mut clients = Vec::new();
+    for _ in 0..number {
+        let mut config = context.config(crate::bounds::LONG_TTL);
+        // A lost reply is noticed then.
+        config.request_timeout = Duration::from_millis(500);
+        clients.push(context.client_with(&config).await);
+    }
+    clients
+}
+
+cases! {
+    "COUNTER-ADD" =>
+    /// add, get, compare and set, delete; what does not fit is refused
+    async fn counter_add_changes_what_is_there(context) {
+        let (one, two) = (context.client().await, context.client().await);
+        let (mine, theirs) = (counter(&one, "a"), counter(&two, "a"));
+        assert_eq!(get(&mine).await, 0);
+        assert_eq!(soon("add", mine.add(5)).await.expect("added"), 5);
+        assert_eq!(soon("add", theirs.add(-7)).await.expect("added"), -2);
+        assert_eq!(soon("add", mine.add(0)).await.expect("added"), -2, "beside another's");
+        assert!(soon("set", mine.compare_and_set(-2, i64::MAX)).await.expect("answered"));
+        assert!(!soon("set", theirs.compare_and_set(-2, 3)).await.expect("answered"));
+        let error = soon("add", theirs.add(1)).await.expect_err("it does not fit");
+        assert_eq!((error.argument(), error.operation()), (Some("number"), Some("add")), "{error}");
+        assert_eq!(get(&theirs).await, i64::MAX);
+        assert!(soon("delete", mine.delete()).await.expect("deleted"));
+        assert!(!soon("delete", theirs.delete()).await.expect("answered"));
+        assert_eq!((get(&mine).await, get(&theirs).await), (0, 0));
+        assert_eq!(soon("add", theirs.add(1)).await.expect("added"), 1, "it begins again");
+        assert!(soon("delete", mine.delete()).await.expect("deleted"));
+    }
+
+    "COUNTER-ADD" =>
+    /// adds of several clients at once, with lost replies, are each applied once: the sum is exact
+    async fn counter_add_is_applied_once(context) {
+        let clients = clients(context, 4).await;
+        let applied = add_all(&clients, 25, 10).await;
+        let sum = counter(&clients[0], "sum");
+        assert_eq!((get(&sum).await, applied), (100, 100));
+        sum.delete().await.expect("deleted");
+    }
+
+    "COUNTER-ADD" =>
+    /// adds that are dropped at any await point are applied once or not at all, and hinder no
+    /// other
+    async fn counter_add_dropped_is_applied_once_at_most(context) {
+        let (one, two) = (context.client().await, context.client().await);
+        let (mine, theirs) = (counter(&one, "a"), counter(&two, "a"));
+        one.link.delay(Duration::from_millis(4));
+        let (mut done, mut dropped) = (0, 0);
+        for polls in (1..8).cycle().take(40) {
+            // Alternating, so that many find another version than they expect.
+            done += soon("add", theirs.add(1)).await.map(|_| 1).expect("added");
+            match after_polls(polls, mine.add(1)).await {
+                Some(added) => done += added.map(|_| 1).expect("added"),
+                None => dropped += 1,
+            }
+        }
+        one.link.heal();
+        let sum = soon("add", mine.add(1)).await.expect("added");
+        done += 1;
+        assert!((done..=done + dropped).contains(&sum), "{sum} is not {done} and some of {dropped}");
+        assert!(dropped > 0, "nothing was dropped");
+        mine.delete().await.expect("deleted");
+    }
+
+    "COUNTER-ADD" long =>
+    /// four clients add 10,000 times each, every hundredth reply is lost: the sum is exact
+    async fn soak_forty_thousand_adds(context) {
+        let clients = clients(context, 4).await;
+        let applied = add_all(&clients, 10_000, 100).await;
+        let sum = counter(&clients[0], "sum");
+        assert_eq!((get(&sum).await, applied), (40_000, 40_000));
+        sum.delete().await.expect("deleted");
+    }
+
+    "IDS-UNIQUE" =>
+    /// no id comes twice, from whichever handles, with blocks of whichever size, lost replies and
+    /// dropped calls; those of a handle rise
+    async fn ids_unique_across_clients_and_faults(context) {
+        let clients = clients(context, 3).await;
+        let generating = clients.iter().enumerate().flat_map(|(number, client)| {
+            [1, 7].map(|block| async move {
+                let ids = client.coordinator.id_generator("sum").expect("a key").with_block(block).expect("a size");
+                let mut given = Vec::new();
+                for round in 0..30 {
+                    if round == 10 && block == 1 {
+                        let mut armed = client.link.drop_reply("sum");
+                        given.push(ids.next_id().await.expect("found out"));
+                        soon("a reply is lost", armed.caught()).await.expect("lost");
+                        continue;
+                    }
+                    if round % 5 == number {
+                        given.extend(after_polls(1, ids.next_id()).await.map(|id| id.expect("reserved")));
+                    }
+                    given.push(ids.next_id().await.expect("reserved"));
+                }
+                assert!(given.is_sorted_by(|one, next| one < next), "{given:?}");
+                given
+            })
+        });
+        let given = soon("all ids", join_all(generating)).await.concat();
+        let unique: BTreeSet<_> = given.iter().collect();
+        assert_eq!((unique.len(), unique.contains(&0)), (given.len(), false), "{given:?}");
+        let ids = clients[0].coordinator.id_generator("sum").expect("a key");
+        for size in [0, 1_000_001] {
+            let error = ids.clone().with_block(size).expect_err("refused");
+            assert_eq!((error.argument(), error.key()), (Some("size"), Some("sum")), "{error}");
+        }
+        assert!(ids.delete().await.expect("deleted"));
+        assert_eq!(soon("next_id", ids.next_id()).await.expect("reserved"), 1, "it begins again");
+        ids.delete().await.expect("deleted");
+    }
+
+    "LATCH-OPEN" =>
+    /// a latch opens for all who wait when it was counted down, and stays open; another count is a
+    /// conflict
+    async fn latch_open_once_it_was_counted_down(context) {
+        let (one, two) = (context.client().await, context.client().await);
+        let (mine, theirs) = (latch(&one, "a", 3), latch(&two, "a", 3));
+        assert_eq!(soon("count", mine.count()).await.expect("read"), 3);
+        let waiting = [&mine, &theirs, &theirs].map(|latch| {
+            let latch = latch.clone();
+            tokio::spawn(async move { latch.wait().await })
+        });
+        assert_eq!(soon("down", mine.count_down()).await.expect("counted"), 2);
+        assert_eq!(soon("down", theirs.count_down()).await.expect("counted"), 1);
+        let error = theirs.wait_within(NOISE).await.expect_err("one is missing");
+        assert_eq!((error.kind(), error.key()), (&ErrorKind::Timeout, Some("a")), "{error}");
+        assert!(error.to_string().contains("missing: 1"), "{error}");
+        assert!(waiting.iter().all(|wait| !wait.is_finished()), "open too early");
+        assert_eq!(soon("down", mine.count_down()).await.expect("counted"), 0);
+        for wait in waiting {
+            soon("it opens", wait).await.expect("no panic").expect("open");
+        }
+        assert_eq!(soon("down", theirs.count_down()).await.expect("it is open"), 0);
+        soon("it stays open", theirs.wait_within(NOISE)).await.expect("open");
+        let error = soon("count", latch(&two, "a", 2).count_down()).await.expect_err("another count");
+        assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("a")), "{error}");
+        assert_eq!(one.coordinator.count_down_latch("a", 0).expect_err("zero").argument(), Some("count"));
+        assert!(soon("delete", mine.delete()).await.expect("deleted"));
+        assert_eq!(soon("count", theirs.count()).await.expect("read"), 3, "it begins again");
+    }
+
+    "LATCH-OPEN" =>
+    /// a count-down whose reply is lost counts once, and whoever was cut off learns that it is open
+    async fn latch_open_beside_lost_replies_and_cuts(context) {
+        let (one, two) = (clients(context, 1).await.remove(0), context.mortal().await);
+        let (mine, theirs) = (latch(&one, "sum", 3), latch(&two, "sum", 3));
+        assert_eq!(soon("down", mine.count_down()).await.expect("counted"), 2);
+        // The next request is a write, on what this one has seen.
+        let mut armed = one.link.drop_reply("sum");
+        assert_eq!(soon("down", mine.count_down()).await.expect("found out"), 1);
+        soon("a reply is lost", armed.caught()).await.expect("lost");
+        let waiting = tokio::spawn({
+            let latch = theirs.clone();
+            async move { latch.wait().await }
+        });
+        let watches = value(&two, "other").watch().await.expect("what it waits for is watched too by now");
+        drop(watches);
+        assert!(context.can(Fault::Cut));
+        two.link.cut();
+        assert_eq!(soon("down", mine.count_down()).await.expect("counted"), 0);
+        tokio::time::sleep(two.ttl() / 2).await;
+        two.link.heal();
+        soon("it opens", waiting).await.expect("no panic").expect("open");
+        mine.delete().await.expect("deleted");
+    }
+}

@@ -1,0 +1,409 @@
+//! CELL- and WATCH-, and the recipes over them: broken cells.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::{
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Close, Entry, Expected, Page, Version,
+};
+use latchwork_core::{Address, ErrorKind, Result};
+
+use super::order::AdmitsEverybody;
+use super::wrapper::{BrokenNode, Defect};
+use super::{Control, on_memory};
+
+pub(super) const CONTROLS: &[Control] = &[
+    Control {
+        name: "a_write_is_made_whatever_it_expects",
+        case: "cell_cas_writes_only_over_what_is_expected",
+        beside: "watch_end_tells_why",
+        testbed: |name| on_memory(name, ExpectsNothing),
+    },
+    Control {
+        name: "the_versions_of_a_cell_made_anew_begin_again",
+        case: "cell_cas_no_version_comes_again",
+        beside: "cell_held_is_written_only_while_the_hold_stands",
+        testbed: |name| on_memory(name, BeginsAgain::default()),
+    },
+    Control {
+        name: "the_client_compares_and_then_writes",
+        case: "cell_cas_of_many_at_once_is_made_by_one",
+        beside: "cell_stay_outlives_its_client",
+        testbed: |name| on_memory(name, ComparesByItself),
+    },
+    Control {
+        name: "a_write_under_a_hold_is_made_without_it",
+        case: "cell_held_is_written_only_while_the_hold_stands",
+        beside: "cell_cas_writes_only_over_what_is_expected",
+        testbed: |name| on_memory(name, Unheld),
+    },
+    Control {
+        name: "the_client_looks_at_the_hold_and_then_writes",
+        case: "cell_held_is_not_written_late_beside_the_next_holder",
+        beside: "cell_held_is_written_only_while_the_hold_stands",
+        testbed: |name| on_memory(name, LooksByItself),
+    },
+    Control {
+        name: "a_close_takes_the_cells_along",
+        case: "cell_stay_outlives_its_client",
+        beside: "cell_cas_no_version_comes_again",
+        testbed: |name| on_memory(name, TakesAlong::default()),
+    },
+    Control {
+        name: "a_write_whose_reply_is_lost_is_sent_again",
+        case: "cell_unknown_is_told_and_made_once",
+        beside: "watch_order_shows_the_latest_in_the_end",
+        testbed: |name| on_memory(name, SendsAgain),
+    },
+    Control {
+        name: "a_write_whose_outcome_is_unknown_is_told_as_failed",
+        case: "counter_add_is_applied_once",
+        beside: "cell_held_is_written_only_while_the_hold_stands",
+        testbed: |name| on_memory(name, TellsFailure),
+    },
+    Control {
+        name: "a_write_is_delivered_late_whatever_it_expected",
+        case: "cell_unknown_late_write_meets_another_version",
+        beside: "cell_held_is_written_only_while_the_hold_stands",
+        testbed: |name| on_memory(name, LateUnconditional),
+    },
+    Control {
+        name: "a_watch_tells_of_the_first_change_only",
+        case: "watch_order_shows_the_latest_in_the_end",
+        beside: "cell_cas_no_version_comes_again",
+        testbed: |name| on_memory(name, TellsOnce),
+    },
+    Control {
+        name: "a_watch_of_a_closed_client_waits_on",
+        case: "watch_end_tells_why",
+        beside: "watch_order_shows_the_latest_in_the_end",
+        testbed: |name| on_memory(name, WatchesOn),
+    },
+    Control {
+        name: "two_lead_at_once",
+        case: "election_term_rises_from_leader_to_leader",
+        beside: "watch_end_tells_why",
+        testbed: |name| on_memory(name, AdmitsEverybody),
+    },
+    Control {
+        name: "a_resignation_is_not_told",
+        case: "election_observe_sees_leaders_and_gaps",
+        beside: "election_term_rises_from_leader_to_leader",
+        testbed: |name| on_memory(name, TellsOnce),
+    },
+    Control {
+        name: "a_leader_of_the_past_proclaims",
+        case: "election_loss_is_told_and_nothing_is_proclaimed_after_it",
+        beside: "election_observe_sees_leaders_and_gaps",
+        testbed: |name| on_memory(name, Unheld),
+    },
+    Control {
+        name: "a_change_of_a_group_is_not_told",
+        case: "group_members_are_seen_in_the_order_of_joining",
+        beside: "election_observe_sees_a_death",
+        testbed: |name| on_memory(name, TellsOnce),
+    },
+    Control {
+        name: "one_counts_as_two_at_a_barrier",
+        case: "barrier_pass_together_round_by_round",
+        beside: "watch_order_shows_the_latest_in_the_end",
+        testbed: |name| on_memory(name, CountsTwice),
+    },
+    Control {
+        name: "who_is_inside_a_barrier_is_not_seen",
+        case: "barrier_leave_together_and_enter_again",
+        beside: "watch_order_shows_the_latest_in_the_end",
+        testbed: |name| on_memory(name, SeesNoHead),
+    },
+    Control {
+        name: "two_blocks_of_ids_overlap",
+        case: "ids_unique_across_clients_and_faults",
+        beside: "cell_held_is_written_only_while_the_hold_stands",
+        testbed: |name| on_memory(name, ComparesByItself),
+    },
+    Control {
+        name: "a_latch_counts_a_lost_reply_twice",
+        case: "latch_open_beside_lost_replies_and_cuts",
+        beside: "watch_order_shows_the_latest_in_the_end",
+        testbed: |name| on_memory(name, TellsFailure),
+    },
+];
+
+fn any(write: &CellWrite) -> CellWrite {
+    CellWrite { expected: Expected::Any, value: write.value.clone() }
+}
+
+#[derive(Debug)]
+struct ExpectsNothing;
+
+#[async_trait]
+impl Defect for ExpectsNothing {
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        honest.write_cell(cell, &any(write)).await
+    }
+}
+
+/// Versions count the writes since the cell was made, as ZooKeeper's data versions do.
+#[derive(Debug, Default)]
+struct BeginsAgain(Mutex<HashMap<(Address, Version), Version>>);
+
+impl BeginsAgain {
+    /// The honest version's number since the cell was made.
+    fn shown(&self, cell: &Address, honest: Version, before: Option<Version>) -> Version {
+        let mut shown = self.0.lock().expect("no panic");
+        let before = before.and_then(|before| shown.get(&(cell.clone(), before)).copied());
+        let number = before.map_or(0, |before| before.number() + 1);
+        *shown.entry((cell.clone(), honest)).or_insert_with(|| Version::new(number, number))
+    }
+}
+
+#[async_trait]
+impl Defect for BeginsAgain {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+        let read = honest.read_cell(cell).await?;
+        Ok(read.map(|read| Cell { version: self.shown(cell, read.version, None), ..read }))
+    }
+
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        let now = honest.read_cell(cell).await?;
+        let before = now.as_ref().map(|now| now.version);
+        let shown = before.map(|before| self.shown(cell, before, None));
+        if !write.expected.is_met_by(shown) {
+            let refused = now.zip(shown).map(|(now, version)| Cell { version, ..now });
+            return Ok(CellWritten::Refused(refused));
+        }
+        Ok(match honest.write_cell(cell, &any(write)).await? {
+            CellWritten::Written(version) => CellWritten::Written(self.shown(cell, version, before)),
+            other => other,
+        })
+    }
+}
+
+/// Reads, compares, and writes whatever is there by then.
+#[derive(Debug)]
+struct ComparesByItself;
+
+#[async_trait]
+impl Defect for ComparesByItself {
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        let now = honest.read_cell(cell).await?;
+        if !write.expected.is_met_by(now.as_ref().map(|now| now.version)) {
+            return Ok(CellWritten::Refused(now));
+        }
+        tokio::task::yield_now().await;
+        honest.write_cell(cell, &any(write)).await
+    }
+}
+
+#[derive(Debug)]
+struct Unheld;
+
+#[async_trait]
+impl Defect for Unheld {
+    async fn write_held(&self, node: &BrokenNode, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        node.backend.write_cell(cell, write).await
+    }
+}
+
+/// Reads the queue, and writes whoever holds by then.
+#[derive(Debug)]
+struct LooksByItself;
+
+#[async_trait]
+impl Defect for LooksByItself {
+    async fn write_held(&self, node: &BrokenNode, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        if let Some(reason) = node.honest.state().lost() {
+            return Err(latchwork_core::Error::lost(reason));
+        }
+        node.backend.write_cell(cell, write).await
+    }
+}
+
+/// The cells that a client wrote go with it.
+#[derive(Debug, Default)]
+struct TakesAlong(Mutex<Vec<Address>>);
+
+#[async_trait]
+impl Defect for TakesAlong {
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        self.0.lock().expect("no panic").push(cell.clone());
+        honest.write_cell(cell, write).await
+    }
+
+    async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
+        let written = std::mem::take(&mut *self.0.lock().expect("no panic"));
+        for cell in written {
+            honest.write_cell(&cell, &CellWrite { expected: Expected::Any, value: None }).await?;
+        }
+        honest.close(how).await
+    }
+}
+
+/// Sends a write again whose reply was lost, whatever it expects.
+#[derive(Debug)]
+struct SendsAgain;
+
+#[async_trait]
+impl Defect for SendsAgain {
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        match honest.write_cell(cell, write).await {
+            Err(error) if error.kind() == &ErrorKind::Unknown => {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                let late = honest.write_cell(cell, &any(write)).await;
+                late.and(Err(error))
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// A lost reply is told as a refusal.
+#[derive(Debug)]
+struct TellsFailure;
+
+#[async_trait]
+impl Defect for TellsFailure {
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        match honest.write_cell(cell, write).await {
+            Err(error) if error.kind() == &ErrorKind::Unknown => {
+                Ok(CellWritten::Refused(honest.read_cell(cell).await?))
+            }
+            answer => answer,
+        }
+    }
+}
+
+/// The condition is compared when a write is sent, and not when it arrives.
+#[derive(Debug)]
+struct LateUnconditional;
+
+#[async_trait]
+impl Defect for LateUnconditional {
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        if write.value.as_ref().is_some_and(|value| &**value == b"late") {
+            return honest.write_cell(cell, &any(write)).await;
+        }
+        honest.write_cell(cell, write).await
+    }
+}
+
+/// A listing shows each node twice.
+#[derive(Debug)]
+struct CountsTwice;
+
+#[async_trait]
+impl Defect for CountsTwice {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        let listed = honest.list(queue, page).await?;
+        Ok(listed.into_iter().flat_map(|entry| [entry.clone(), entry]).collect())
+    }
+}
+
+/// A look at the head of a queue sees nobody.
+#[derive(Debug)]
+struct SeesNoHead;
+
+#[async_trait]
+impl Defect for SeesNoHead {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        match (page.after, page.most) {
+            (0, 1) => Ok(Vec::new()),
+            _ => honest.list(queue, page).await,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct TellsOnce;
+
+impl Defect for TellsOnce {
+    fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn CellWatch> {
+        Box::new(Once { honest: honest.watch_cell(cell), told: 0 })
+    }
+}
+
+#[derive(Debug)]
+struct Once {
+    honest: Box<dyn CellWatch>,
+    told: usize,
+}
+
+#[async_trait]
+impl CellWatch for Once {
+    async fn changed(&mut self) -> Result<()> {
+        if self.told == 2 {
+            std::future::pending::<()>().await;
+        }
+        self.honest.changed().await?;
+        self.told += 1;
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct WatchesOn;
+
+#[async_trait]
+impl Defect for WatchesOn {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+        match honest.read_cell(cell).await {
+            // It would end by its next look else.
+            Err(error) if error.kind() == &ErrorKind::Closed => std::future::pending().await,
+            read => read,
+        }
+    }
+
+    fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn CellWatch> {
+        Box::new(On(honest.watch_cell(cell)))
+    }
+}
+
+#[derive(Debug)]
+struct On(Box<dyn CellWatch>);
+
+#[async_trait]
+impl CellWatch for On {
+    async fn changed(&mut self) -> Result<()> {
+        match self.0.changed().await {
+            Err(error) if error.kind() == &ErrorKind::Closed => std::future::pending().await,
+            news => news,
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The Cells and Watch contracts: versioned values, and the news of their changes.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::address::Address;
+use crate::error::Result;
+
+/// The longest value of a cell, in bytes.
+pub const MAX_CELL_BYTES: usize = 4096;
+
+/// The version of a cell: new with every write, and never used again at its address, also when the
+/// cell is deleted and made anew (CELL-CAS).
+///
+/// Versions of one address are compared by their number. The condition is what the backend compares
+/// on the server, and means something to that backend alone: two reads of one version may have
+/// different ones.
+#[derive(Clone, Copy)]
+pub struct Version {
+    number: u64,
+    condition: u64,
+}
+
+impl Version {
+    /// A version, from what a backend reads. For backends.
+    pub fn new(number: u64, condition: u64) -> Self {
+        Self { number, condition }
+    }
+
+    /// Rises strictly from write to write of one address.
+    pub fn number(self) -> u64 {
+        self.number
+    }
+
+    /// What the backend compares on the server.
+    pub fn condition(self) -> u64 {
+        self.condition
+    }
+}
+
+impl PartialEq for Version {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Version {}
+
+impl Hash for Version {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.number.hash(state);
+    }
+}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.number.cmp(&other.number)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.number.fmt(f)
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({}, {:#x})", self.number, self.condition)
+    }
+}
+
+/// A value and its version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The version of this value.
+    pub version: Version,
+    /// The value: 0 to [`MAX_CELL_BYTES`] bytes.
+    pub value: Arc<[u8]>,
+}
+
+/// What a write demands of the cell as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Expected {
+    /// Whatever it is.
+    Any,
+    /// There is no cell.
+    Absent,
+    /// The cell has this version.
+    Version(Version),
+}
+
+impl Expected {
+    /// Whether a cell of this version, or none, is what is demanded.
+    pub fn is_met_by(self, version: Option<Version>) -> bool {
+        match self {
+            Expected::Any => true,
+            Expected::Absent => version.is_none(),
+            Expected::Version(expected) => version == Some(expected),
+        }
+    }
+}
+
+/// One request to change a cell.
+#[derive(Clone, Debug)]
+pub struct CellWrite {
+    /// What the cell must be for the change to be made.
+    pub expected: Expected,
+    /// The new value, or `None` to delete the cell.
+    pub value: Option<Arc<[u8]>>,
+}
+
+/// The answer to a [`CellWrite`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CellWritten {
+    /// It has the new value, with this version.
+    Written(Version),
+    /// There is no cell any more.
+    Deleted {
+        /// Whether this request removed one.
+        was_there: bool,
+    },
+    /// The cell was not as expected, and is as it was: this one, or none.
+    Refused(Option<Cell>),
+}
+
+/// Versioned values that belong to nobody.
+///
+/// * `CELL-CAS`: a read gives value and version. A write or a deletion is made under a condition:
+///   whatever is there, nothing is there, or this version is there. The server decides, in one step
+///   with the write. No version comes twice at one address, also across deletions.
+/// * `CELL-HELD`: [`Node::write_cell`](super::Node::write_cell) writes only while its node stands
+///   on the server. The server decides that in the same step.
+/// * `CELL-STAY`: a cell stays until it is deleted: no lease, idleness or closed client ends it.
+/// * `CELL-UNKNOWN`: a write whose reply is lost is `Unknown`, or the backend finds out. It is
+///   never reported as failed, and never made twice. It may be made late, after other writes, if
+///   its condition holds then.
+/// * `WATCH-ORDER`, `WATCH-END`: see [`CellWatch`].
+#[async_trait]
+pub trait Cells: Send + Sync {
+    /// Reads a cell. It sees every write that was confirmed to anybody before the call.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Conflict` when something else than a cell of this library stands there.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>>;
+
+    /// Writes or deletes a cell: one try, bounded by the request timeout.
+    ///
+    /// # Errors
+    /// `Unavailable` when it was surely not made; `Unknown` when it may have been, or may be later;
+    /// `Conflict` as for a read.
+    ///
+    /// # Cancel safety
+    /// A dropped write has an unknown outcome.
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten>;
+
+    /// A watch of a cell. It does nothing until it is asked.
+    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch>;
+}
+
+/// Tells that a cell may have changed.
+///
+/// A watch carries no value: whoever is told reads the cell. So a watcher that is slow reads the
+/// latest value, and nothing queues up for it.
+///
+/// * `WATCH-ORDER`: each change of the cell after an answer of [`changed`](CellWatch::changed) is
+///   followed by another answer. The server or the network may lose that news: a watcher of core
+///   reads again each TTL by itself. Where the backend knows of a gap (a new connection, a
+///   compaction), it answers, since something may have changed.
+/// * `WATCH-END`: a watch ends in an error that says why, never in silence: a closed client ends it
+///   at once.
+///
+/// Dropping it ends it, and leaves nothing on the server.
+#[async_trait]
+pub trait CellWatch: fmt::Debug + Send {
+    /// The first call answers as soon as the server watches: a read after it misses nothing. Each
+    /// later call waits until the cell may have changed since the answer before, and the server
+    /// watches again.
+    ///
+    /// # Errors
+    /// `Unavailable` when the server cannot be reached: core makes another watch after a pause. Any
+    /// other kind ends the watching, such as `Closed` or `Forbidden`.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: a change that comes between two calls is told by the next.
+    async fn changed(&mut self) -> Result<()>;
+}

@@ -1,0 +1,120 @@
+//! Who passes a barrier, as a function of its cell and its queue.
+//!
+//! *Protocol.* Whoever enters joins a queue that admits everybody; its place is a sequence number.
+//! The cell has two of them: all up to `passed` have passed the barrier, and all up to `left` have
+//! left it again. Whoever sees that n stand in the queue behind `passed` sets `passed` to the n-th
+//! of them, by a compare-and-set. A member passes when `passed` has reached its number.
+//!
+//! *Why it is safe.* Sequence numbers rise in the order of joining, for ever (NODE-ORDER), so the
+//! members of one passage lie between two values of `passed`, and a member that comes late has a
+//! higher number and belongs to the next passage: a barrier is cyclic without a count of rounds.
+//! `passed` rises only, under a compare-and-set, so no two see different passages. The queue is
+//! read after the cell: what stands behind `passed` by then has not passed, since the
+//! compare-and-set is refused if somebody else was faster.
+//!
+//! The last one to leave deletes the cell while it has the version that it had when the queue was
+//! seen to be empty. Whoever comes then has a number above all that have passed, and so a barrier
+//! that begins at 0 keeps nobody out and lets nobody through.
+//!
+//! *Why nobody waits for ever.* The last of n to join sees n when it looks after its join, so no
+//! member need be told of a join. A member that dies goes from the queue with its lease; who
+//! waits for it looks again by itself.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// How far a barrier has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// Everybody up to this sequence number has passed.
+    pub passed: u64,
+    /// Everybody up to this sequence number has left again.
+    pub left: u64,
+}
+
+impl Passage {
+    /// The passage after this one, if as many stand behind it as are to pass together. `standing`
+    /// are the sequence numbers in the queue, in order, read after the passage. With `emptied`, the
+    /// next passage waits until the last has left.
+    pub fn next(
+        self,
+        parties: usize,
+        emptied: bool,
+        standing: impl IntoIterator<Item = u64>,
+    ) -> Option<Self> {
+        if emptied && self.left < self.passed {
+            return None;
+        }
+        let behind: Vec<_> = standing.into_iter().filter(|sequence| *sequence > self.passed).collect();
+        let passed = *behind.get(parties.checked_sub(1)?)?;
+        // Whoever passed before has left, also where the cell was deleted since.
+        let left = if emptied { behind[0] - 1 } else { self.left };
+        Some(Self { passed, left })
+    }
+
+    /// The passage once all who passed have left, if nobody of them stands in the queue.
+    pub fn emptied(self, standing: impl IntoIterator<Item = u64>) -> Option<Self> {
+        let stays = standing.into_iter().any(|sequence| sequence <= self.passed);
+        (!stays && self.left < self.passed).then_some(Self { left: self.passed, ..self })
+    }
+}
+
+/// As it stands in the cell.
+impl fmt::Display for Passage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.passed, self.left)
+    }
+}
+
+/// Something else than a passage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoPassage;
+
+impl FromStr for Passage {
+    type Err = NoPassage;
+
+    fn from_str(text: &str) -> Result<Self, NoPassage> {
+        let (passed, left) = text.split_once(' ').ok_or(NoPassage)?;
+        match (passed.parse(), left.parse()) {
+            (Ok(passed), Ok(left)) if left <= passed => Ok(Self { passed, left }),
+            _ => Err(NoPassage),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_as_are_to_pass_do_and_who_comes_late_belongs_to_the_next() {
+        let begun = Passage::default();
+        assert_eq!(begun.next(3, false, [4, 7]), None);
+        let first = begun.next(3, false, [4, 7, 9, 12]).expect("three stand");
+        assert_eq!(first, Passage { passed: 9, left: 0 });
+        // Those who have passed may stand for a while.
+        assert_eq!(first.next(3, false, [4, 7, 9, 12, 13]), None);
+        assert_eq!(first.next(3, false, [9, 12, 13, 14]), Some(Passage { passed: 14, left: 0 }));
+        assert_eq!(begun.next(0, false, [4]), None);
+    }
+
+    #[test]
+    fn a_barrier_that_is_left_together_is_entered_again_once_it_is_empty() {
+        let inside = Passage { passed: 9, left: 0 };
+        assert_eq!(inside.emptied([7, 12, 13]), None, "one of them stands");
+        assert_eq!(inside.next(2, true, [7, 12, 13]), None);
+        let empty = inside.emptied([12, 13]).expect("all of them left");
+        assert_eq!(empty, Passage { passed: 9, left: 9 });
+        assert_eq!(empty.emptied([12, 13]), None, "it is said already");
+        assert_eq!(empty.next(2, true, [12, 13]), Some(Passage { passed: 13, left: 11 }));
+    }
+
+    #[test]
+    fn what_was_written_is_read_back_and_nothing_else_is_a_passage() {
+        let passage = Passage { passed: u64::MAX, left: 3 };
+        assert_eq!(passage.to_string().parse(), Ok(passage));
+        for other in ["", "1", "1 2", "2 1 ", "x 1", "2 x"] {
+            assert_eq!(other.parse::<Passage>(), Err(NoPassage), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! A number in a cell that each request changes at most once.
+//!
+//! *Protocol.* A change is a compare-and-set of the whole cell: it reads the count, changes it, and
+//! writes it on the version that it read. The count also remembers, for each of the last
+//! [`WRITERS`] writers, the number and the result of the writer's last operation.
+//!
+//! *Why it is applied at most once.* A request whose reply was lost has one version on which it can
+//! be made. While the cell has that version, the same request is sent again: one of the two is
+//! made, the other refused. Once the cell has another version, the lost request can no longer be
+//! made, and the count tells whether it was: by the record of its writer, whose operations come one
+//! after the other. A record is pushed out by [`WRITERS`] other writers at the soonest. So a count
+//! with fewer records than that, or with at most [`WRITERS`] writes since the request was sent,
+//! still has the record; after more writes and without one, nobody can tell ([`Count::told`] answers
+//! [`Told::Nothing`]).
+//!
+//! A cell that was deleted takes all that was applied to it along: an operation that finds no trace
+//! of itself in the new count is applied there.
+
+use std::fmt::{self, Write};
+use std::str::FromStr;
+
+/// How many writers a count remembers.
+pub const WRITERS: usize = 48;
+
+/// One operation of a writer. A writer's operations have rising numbers, and one begins when the
+/// one before has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// A random number, one for each writer.
+    pub writer: u64,
+    /// Its number among the writer's.
+    pub number: u64,
+}
+
+/// How to change a count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Adds a number.
+    Add(i64),
+    /// Sets it to `to` if it is `from`.
+    Swap {
+        /// What it must be.
+        from: i64,
+        /// What it becomes.
+        to: i64,
+    },
+    /// Subtracts one, but never goes below zero.
+    Down,
+}
+
+/// What a change makes of a count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// This count is to be written; its value is the operation's result.
+    To(Count),
+    /// Nothing is to be written.
+    Not,
+    /// The sum does not fit.
+    Overflow,
+}
+
+/// What a count tells of an operation that may have been applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It was applied, with this result.
+    Applied(i64),
+    /// It was not applied.
+    NotApplied,
+    /// Its record may have been pushed out.
+    Nothing,
+}
+
+/// A number, the record of who changed it last, and how often it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    value: i64,
+    writes: u64,
+    // What it began with, where that is agreed on: a latch's.
+    initial: Option<u32>,
+    // The latest first, one for each writer.
+    last: Vec<Record>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Record {
+    operation: Operation,
+    result: i64,
+}
+
+impl Count {
+    /// A count that begins with a number that all its users agree on.
+    pub fn beginning_with(initial: u32) -> Self {
+        Self { value: i64::from(initial), initial: Some(initial), ..Self::default() }
+    }
+
+    /// The number.
+    pub fn value(&self) -> i64 {
+        self.value
+    }
+
+    /// What it began with, where that is agreed on.
+    pub fn initial(&self) -> Option<u32> {
+        self.initial
+    }
+
+    /// How often it was written.
+    pub fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// The count after this operation.
+    pub fn changed(&self, change: Change, operation: Operation) -> Changed {
+        let value = match change {
+            Change::Add(number) => match self.value.checked_add(number) {
+                Some(value) => value,
+                None => return Changed::Overflow,
+            },
+            Change::Swap { from, to } if self.value == from => to,
+            Change::Down if self.value > 0 => self.value - 1,
+            Change::Swap { .. } | Change::Down => return Changed::Not,
+        };
+        let others = self.last.iter().filter(|record| record.operation.writer != operation.writer);
+        let own = Record { operation, result: value };
+        let last = std::iter::once(own).chain(others.copied()).take(WRITERS).collect();
+        Changed::To(Self { value, writes: self.writes.saturating_add(1), initial: self.initial, last })
+    }
+
+    /// What it tells of an operation that was first sent when the count had been written `since`
+    /// times.
+    pub fn told(&self, operation: Operation, since: u64) -> Told {
+        match self.last.iter().find(|record| record.operation.writer == operation.writer) {
+            Some(record) if record.operation.number == operation.number => Told::Applied(record.result),
+            Some(_) => Told::NotApplied,
+            // No record was ever pushed out of a list that is not full.
+            None if self.last.len() < WRITERS => Told::NotApplied,
+            None if self.writes.saturating_sub(since) <= WRITERS as u64 => Told::NotApplied,
+            None => Told::Nothing,
+        }
+    }
+}
+
+/// As it stands in a cell: one line of text, so that people can read it there. The value, the
+/// number of writes, `of` and the initial value where there is one, then the records.
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.value, self.writes)?;
+        if let Some(initial) = self.initial {
+            write!(f, " of {initial}")?;
+        }
+        self.last.iter().try_for_each(|Record { operation: Operation { writer, number }, result }| {
+            f.write_char(' ')?;
+            write!(f, "{writer:016x}:{number}:{result}")
+        })
+    }
+}
+
+/// Something else than a count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotACount;
+
+impl FromStr for Count {
+    type Err = NotACount;
+
+    fn from_str(text: &str) -> Result<Self, NotACount> {
+        let mut words = text.split(' ').peekable();
+        let mut word = || words.next().ok_or(NotACount);
+        let (value, writes) = (parsed(word()?)?, parsed(word()?)?);
+        let initial = match words.next_if_eq(&"of") {
+            Some(_) => Some(parsed(words.next().ok_or(NotACount)?)?),
+            None => None,
+        };
+        let last: Vec<_> = words.map(str::parse).collect::<Result<_, _>>()?;
+        if last.len() > WRITERS {
+            return Err(NotACount);
+        }
+        Ok(Self { value, writes, initial, last })
+    }
+}
+
+impl FromStr for Record {
+    type Err = NotACount;
+
+    fn from_str(text: &str) -> Result<Self, NotACount> {
+        let (writer, rest) = text.split_once(':').ok_or(NotACount)?;
+        let (number, result) = rest.split_once(':').ok_or(NotACount)?;
+        let writer = u64::from_str_radix(writer, 16).map_err(|_| NotACount)?;
+        Ok(Self { operation: Operation { writer, number: parsed(number)? }, result: parsed(result)? })
+    }
+}
+
+fn parsed<T: FromStr>(text: &str) -> Result<T, NotACount> {
+    text.parse().map_err(|_| NotACount)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::contracts::MAX_CELL_BYTES;
+
+    fn operation(writer: u64, number: u64) -> Operation {
+        Operation { writer, number }
+    }
+
+    fn after(count: &Count, change: Change, operation: Operation) -> Count {
+        match count.changed(change, operation) {
+            Changed::To(count) => count,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_operation_is_told_with_its_result_whatever_its_writer_and_others_did_since() {
+        let first = after(&Count::default(), Change::Add(5), operation(1, 1));
+        assert_eq!(first.told(operation(1, 1), 0), Told::Applied(5));
+        let second = after(&first, Change::Add(7), operation(2, 1));
+        assert_eq!(second.told(operation(1, 1), 0), Told::Applied(5), "with the result of then");
+        assert_eq!(second.told(operation(1, 2), 2), Told::NotApplied);
+        assert_eq!(second.told(operation(3, 1), 1), Told::NotApplied);
+    }
+
+    #[test]
+    fn a_record_that_may_have_been_pushed_out_tells_nothing() {
+        let mut count = after(&Count::default(), Change::Add(1), operation(0, 1));
+        for writer in 1..WRITERS as u64 {
+            count = after(&count, Change::Add(1), operation(writer, 1));
+        }
+        assert_eq!(count.told(operation(0, 1), 0), Told::Applied(1), "it is the last of the records");
+        let others = operation(WRITERS as u64, 1);
+        assert_eq!(count.told(others, 0), Told::NotApplied, "there were too few writes to push it out");
+        let count = after(&count, Change::Add(1), others);
+        assert_eq!(count.told(operation(0, 1), 0), Told::Nothing);
+        assert_eq!(count.told(operation(0, 1), 1), Told::NotApplied);
+    }
+
+    #[test]
+    fn what_is_refused_writes_nothing() {
+        let five = after(&Count::default(), Change::Add(5), operation(1, 1));
+        assert_eq!(five.changed(Change::Swap { from: 4, to: 9 }, operation(1, 2)), Changed::Not);
+        assert_eq!(five.changed(Change::Add(i64::MAX), operation(1, 2)), Changed::Overflow);
+        let zero = after(&Count::beginning_with(1), Change::Down, operation(1, 1));
+        assert_eq!((zero.value(), zero.initial()), (0, Some(1)));
+        assert_eq!(zero.changed(Change::Down, operation(1, 2)), Changed::Not);
+    }
+
+    #[test]
+    fn the_longest_count_fits_into_a_cell() {
+        let most = |number| Record { operation: operation(u64::MAX - number, u64::MAX), result: i64::MIN };
+        let last = (0..WRITERS as u64).map(most).collect();
+        let count = Count { value: i64::MIN, writes: u64::MAX, initial: Some(u32::MAX), last };
+        assert!(count.to_string().len() <= MAX_CELL_BYTES, "{} bytes", count.to_string().len());
+        assert_eq!(count.to_string().parse(), Ok(count));
+    }
+
+    #[test]
+    fn something_else_is_no_count() {
+        for text in ["", "5", "5 x", "5 1 ", "5 1 of", "5 1 of x", "5 1 1:2", "5 1 1:2:3:4", "x 1", "5  1"] {
+            assert_eq!(text.parse::<Count>(), Err(NotACount), "{text:?}");
+        }
+    }
+
+    proptest! {
+        /// Writers send each operation up to three times, and each of its requests lands or not. The
+        /// value is the sum of what was told to have been applied.
+        #[test]
+        fn the_value_is_the_sum_of_what_it_tells(
+            operations in proptest::collection::vec((0_u64..60, -9_i64..9, 0_u32..3), 0..200),
+        ) {
+            let (mut count, mut sum) = (Count::default(), 0);
+            for (number, (writer, add, requests)) in operations.into_iter().enumerate() {
+                let (operation, since) = (operation(writer, number as u64), count.writes());
+                for _ in 0..requests {
+                    if count.told(operation, since) == Told::NotApplied {
+                        count = after(&count, Change::Add(add), operation);
+                    }
+                }
+                if matches!(count.told(operation, since), Told::Applied(_)) {
+                    sum += add;
+                }
+                prop_assert_eq!(count.to_string().parse(), Ok(count.clone()));
+            }
+            prop_assert_eq!(count.value(), sum);
+        }
+    }
+}

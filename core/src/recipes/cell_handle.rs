@@ -1,0 +1,77 @@
+//! A recipe's cell: its address, and the client that reads and writes it.
+
+use std::sync::Arc;
+
+use crate::address::Address;
+use crate::client::Client;
+use crate::contracts::{Cell, CellWrite, CellWritten, Expected, MAX_CELL_BYTES, Node};
+use crate::error::{Error, Result};
+use crate::hold::Hold;
+use crate::watched::Watched;
+
+/// The cell of one recipe's handle.
+#[derive(Clone)]
+pub(crate) struct CellHandle {
+    pub(super) client: Arc<Client>,
+    pub(super) cell: Address,
+}
+
+impl CellHandle {
+    pub(crate) fn new(client: &Arc<Client>, cell: Address) -> Self {
+        Self { client: Arc::clone(client), cell }
+    }
+
+    /// Names the operation and the key in an error.
+    pub(super) fn in_context<T>(&self, operation: &'static str, answer: Result<T>) -> Result<T> {
+        answer.map_err(|error| error.in_operation(operation).on(self.cell.name()))
+    }
+
+    pub(super) async fn read(&self) -> Result<Option<Cell>> {
+        self.client.serve(self.client.backend.read_cell(&self.cell)).await
+    }
+
+    pub(super) async fn write(&self, write: &CellWrite) -> Result<CellWritten> {
+        self.client.serve(self.client.backend.write_cell(&self.cell, write)).await
+    }
+
+    /// Writes while `hold` stands on the server (CELL-HELD).
+    pub(super) async fn write_while(&self, hold: &dyn Hold, write: &CellWrite) -> Result<CellWritten> {
+        hold.check()?;
+        let node = self.node_of(hold)?;
+        self.client.serve(node.write_cell(&self.cell, write)).await
+    }
+
+    /// The hold's one node on this client.
+    fn node_of(&self, hold: &dyn Hold) -> Result<Arc<dyn Node>> {
+        let mut own = hold.tenures().iter().filter(|tenure| tenure.client == self.client.id);
+        let (Some(tenure), None) = (own.next(), own.next()) else {
+            let why = "it must hold exactly one key of the coordinator that has the cell";
+            return Err(Error::invalid("hold", why));
+        };
+        // Released since it was checked.
+        tenure.node().ok_or_else(|| tenure.check().err().unwrap_or_else(Error::closed))
+    }
+
+    /// Deletes the cell, whatever it is. Answers whether it was there.
+    pub(super) async fn delete(&self) -> Result<bool> {
+        let deletion = CellWrite { expected: Expected::Any, value: None };
+        Ok(matches!(self.write(&deletion).await?, CellWritten::Deleted { was_there: true }))
+    }
+
+    pub(super) fn watch(&self) -> Arc<Watched> {
+        self.client.watch(&self.cell)
+    }
+}
+
+/// Checks a value that a user gives.
+///
+/// # Errors
+/// `InvalidArgument` naming `value`.
+pub(super) fn checked_value(value: &[u8]) -> Result<Arc<[u8]>> {
+    match value.len() {
+        0..=MAX_CELL_BYTES => Ok(value.into()),
+        bytes => {
+            Err(Error::invalid("value", format!("has {bytes} bytes, at most {MAX_CELL_BYTES} are allowed")))
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A latch that opens when it was counted down.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::cell_handle::CellHandle;
+use super::cell_watch::ValueWatch;
+use super::count_cell::CountCell;
+use crate::address::Address;
+use crate::decide::count::Change;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A latch that opens when it was counted down from `count` to 0, and stays open.
+///
+/// *Protocol.* The count stands in one cell on the coordinator, changed as a
+/// [`Counter`](super::Counter) is: each count-down is applied at most once. Waiting is a watch of
+/// the cell. All clients give the same count; one that gives another gets `Conflict`.
+///
+/// *Counts belong to nobody.* A worker that dies before it counts down leaves the latch closed for
+/// ever. So wait [within a deadline](Self::wait_within), whose error says how many are missing; or
+/// count live members instead, which a latch does not do.
+///
+/// *When the lease is lost*, nothing happens to the count: it hangs on no lease. It stays, open or
+/// not, until it is [deleted](Self::delete).
+///
+/// *Source.* Java's `CountDownLatch`; Redisson's `RCountDownLatch`.
+///
+/// ```
+/// # use latchwork_core::{connect, Config, memory};
+/// # async fn example() -> Result<(), latchwork_core::Error> {
+/// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+/// let loaded = coordinator.count_down_latch("loaded", 2)?;
+/// assert_eq!(loaded.count_down().await?, 1);
+/// assert_eq!(loaded.count_down().await?, 0);
+/// loaded.wait().await?;
+/// # coordinator.close().await }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct CountDownLatch {
+    count: CountCell,
+}
+
+impl CountDownLatch {
+    pub(crate) fn new(handle: CellHandle, count: u32) -> Result<Self> {
+        if count == 0 {
+            return Err(Error::invalid("count", "must not be zero").on(handle.cell.name()));
+        }
+        Ok(Self { count: CountCell::new(handle, Some(count)) })
+    }
+
+    /// How many count-downs are missing: one round trip.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Conflict` when the latch began with another count, or something else stands
+    /// in its place on the server; `Forbidden`; `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn count(&self) -> Result<u32> {
+        let count = self.count.read().await;
+        self.count.handle.in_context("count", count.and_then(|count| missing(count.value())))
+    }
+
+    /// Counts down by one, and answers how many are missing; 0 if it was open already. It is
+    /// applied at most once, and retried until that is known, for one TTL.
+    ///
+    /// # Errors
+    /// `Unavailable` when it was surely not applied; `Timeout` likewise, when others counted down
+    /// before each try; `Unknown` when it may have been applied. Others as [`count`](Self::count).
+    ///
+    /// # Cancel safety
+    /// A dropped call may or may not be applied, once.
+    pub async fn count_down(&self) -> Result<u32> {
+        let left = self.count.change(Change::Down).await;
+        self.count.handle.in_context("count_down", left.and_then(|left| missing(left.unwrap_or(0))))
+    }
+
+    /// Waits until it is open, without a deadline. It waits through outages.
+    ///
+    /// # Errors
+    /// `Unavailable` when the server does not answer at first, within twice the request timeout;
+    /// `Lost` with the reason `Forgotten` when the server is without its data. Others as
+    /// [`count`](Self::count).
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn wait(&self) -> Result<()> {
+        let open = async {
+            let mut watch = ValueWatch::open(&self.count.handle).await?;
+            while self.count.count(watch.next().await?.as_ref())?.value() > 0 {}
+            Ok(())
+        };
+        self.count.handle.in_context("wait", open.await)
+    }
+
+    /// As [`wait`](Self::wait), for this long at most.
+    ///
+    /// # Errors
+    /// `Timeout` when it is still closed then: the error says how many are missing. Others as
+    /// [`wait`](Self::wait).
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn wait_within(&self, within: Duration) -> Result<()> {
+        let clock = self.count.handle.client.clock();
+        let until = clock.now() + within;
+        tokio::select! {
+            biased;
+            opened = self.wait() => opened,
+            () = clock.sleep_until(until) => {
+                let why = match self.count().await {
+                    Ok(0) => return Ok(()),
+                    Ok(missing) => format!("it is still closed, count-downs missing: {missing}"),
+                    Err(error) => format!("it is not known how many count-downs are missing: {error}"),
+                };
+                self.count.handle.in_context("wait_within", Err(Error::new(ErrorKind::Timeout, why)))
+            }
+        }
+    }
+
+    /// Deletes it: it is closed again, with its whole count. Answers whether it was there. One try.
+    /// Who waits goes on waiting, for the new count.
+    ///
+    /// # Errors
+    /// `Unavailable` when it was surely not deleted; `Unknown` when it may have been. Others as
+    /// [`count`](Self::count).
+    ///
+    /// # Cancel safety
+    /// A dropped deletion may or may not be made.
+    pub async fn delete(&self) -> Result<bool> {
+        self.count.handle.in_context("delete", self.count.delete().await)
+    }
+
+    /// The key, as it was given.
+    pub fn key(&self) -> &str {
+        self.count.handle.cell.name()
+    }
+
+    /// Its address on the coordinator.
+    pub fn address(&self) -> &Address {
+        &self.count.handle.cell
+    }
+}
+
+fn missing(count: i64) -> Result<u32> {
+    u32::try_from(count).map_err(|_| Error::new(ErrorKind::Conflict, "something else than a latch is stored"))
+}
+
+impl fmt::Debug for CountDownLatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CountDownLatch").field("address", self.address()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,208 @@
+//! What both barriers have in common: a queue that admits everybody, and a cell that says who has
+//! passed. [`decide::barrier`](crate::decide::barrier) has the protocol and the argument.
+
+use std::sync::Arc;
+
+use super::acquire::Acquire;
+use super::cell_handle::CellHandle;
+use super::cell_watch::ValueWatch;
+use super::queue_handle::{Acquired, QueueHandle};
+use super::verb::Ask;
+use crate::contracts::{AskedLimit, Cell, CellWrite, CellWritten, Expected, Patience};
+use crate::decide::barrier::{NoPassage, Passage};
+use crate::decide::life::joins_anew;
+use crate::decide::{Claim, renewal_period};
+use crate::error::{Error, ErrorKind, Result};
+use crate::held_node::HeldNode;
+
+/// So many members are read at a time.
+const PAGE: usize = 500;
+
+/// What is to be brought about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// That the next ones pass.
+    Open,
+    /// That those who have passed are gone.
+    Empty,
+}
+
+/// The gate of one barrier's handle.
+#[derive(Clone)]
+pub(super) struct Gate {
+    pub(super) handle: QueueHandle,
+    pub(super) cell: CellHandle,
+    pub(super) parties: usize,
+    /// Whether all must have left before others enter.
+    pub(super) emptied: bool,
+}
+
+impl Gate {
+    pub(super) fn new(handle: QueueHandle, cell: CellHandle, parties: u32, emptied: bool) -> Result<Self> {
+        if parties == 0 {
+            return Err(Error::invalid("parties", "must not be zero").on(handle.queue.name()));
+        }
+        let parties = usize::try_from(parties).expect("an address space of 32 bits at least");
+        Ok(Self { handle, cell, parties, emptied })
+    }
+
+    /// Joins, and waits until it has passed. Whose place is lost while it waits joins again.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: leaves no member.
+    pub(super) async fn pass(&self, operation: &'static str) -> Result<Place> {
+        let mut watch = ValueWatch::open(&self.cell).await?;
+        loop {
+            let ask = Ask { operation, owner: None, options: Acquire::new(), patience: Patience::Wait };
+            let acquired = self.handle.alone(ask, Claim::Shared, AskedLimit::Stored).await?;
+            let place = Place { acquired, gate: self.clone() };
+            let (own, node) = (place.number(), Arc::clone(&place.held().node));
+            let has_passed = |passage: Option<Passage>| passage.is_some_and(|passage| passage.passed >= own);
+            let passed = tokio::select! {
+                biased;
+                passed = self.until(&mut watch, has_passed, Step::Open) => Ok(passed?),
+                reason = node.state().until_lost() => Err(reason),
+            };
+            match passed {
+                Ok(()) => return Ok(place),
+                Err(reason) if joins_anew(reason) => {}
+                Err(reason) => return Err(Error::lost(reason)),
+            }
+        }
+    }
+
+    /// Waits until everybody who has passed with the member of this number has left.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub(super) async fn until_left(&self, number: u64) -> Result<()> {
+        let mut watch = ValueWatch::open(&self.cell).await?;
+        // The last one to leave takes the cell along.
+        let have_left = |passage: Option<Passage>| passage.is_none_or(|passage| passage.left >= number);
+        self.until(&mut watch, have_left, Step::Empty).await
+    }
+
+    /// Waits until the passage is so, and tries to bring it on with each change and once in a third
+    /// of a TTL.
+    async fn until(
+        &self,
+        watch: &mut ValueWatch,
+        done: impl Fn(Option<Passage>) -> bool,
+        step: Step,
+    ) -> Result<()> {
+        let client = self.cell.client.clone();
+        let clock = client.clock();
+        loop {
+            watch.glance()?;
+            match self.bring_on(&done, step).await {
+                Ok(true) => return Ok(()),
+                Err(error) if !error.is_retryable() => return Err(error),
+                Ok(false) | Err(_) => {}
+            }
+            let look_at = clock.now() + renewal_period(client.lease().ttl());
+            tokio::select! {
+                news = watch.news() => news?,
+                () = clock.sleep_until(look_at) => {}
+            }
+        }
+    }
+
+    /// Takes steps until the passage is so, or no step can be taken. Answers whether it is so.
+    async fn bring_on(&self, done: &impl Fn(Option<Passage>) -> bool, step: Step) -> Result<bool> {
+        let mut seen = self.cell.read().await?;
+        loop {
+            let passage = seen.as_ref().map(passage).transpose()?;
+            if done(passage) {
+                return Ok(true);
+            }
+            let Some(next) = self.step(step, passage.unwrap_or_default()).await? else { return Ok(false) };
+            let expected = seen.map_or(Expected::Absent, |cell| Expected::Version(cell.version));
+            let value = next.to_string().into_bytes().into();
+            seen = match self.cell.write(&CellWrite { expected, value: Some(value) }).await? {
+                CellWritten::Refused(cell) => cell,
+                CellWritten::Written(_) | CellWritten::Deleted { .. } => self.cell.read().await?,
+            };
+        }
+    }
+
+    /// The passage that follows, if it can.
+    async fn step(&self, step: Step, passage: Passage) -> Result<Option<Passage>> {
+        if step == Step::Empty || self.emptied {
+            // The head of the queue is enough: all who have passed stand before all others.
+            let emptied = passage.emptied(self.page(0, 1).await?);
+            if step == Step::Empty || emptied.is_some() {
+                return Ok(emptied);
+            }
+        }
+        Ok(passage.next(self.parties, self.emptied, self.standing(passage.passed).await?))
+    }
+
+    /// Who stands behind a sequence number, as many as may pass.
+    async fn standing(&self, passed: u64) -> Result<Vec<u64>> {
+        let mut standing = Vec::new();
+        while standing.len() < self.parties {
+            let after = standing.last().copied().unwrap_or(passed);
+            let page = self.page(after, PAGE).await?;
+            if page.is_empty() {
+                break;
+            }
+            standing.extend(page);
+        }
+        Ok(standing)
+    }
+
+    async fn page(&self, after: u64, most: usize) -> Result<Vec<u64>> {
+        Ok(self.handle.list(after, most).await?.iter().map(|entry| entry.sequence).collect())
+    }
+
+    /// The last one to leave takes the cell along: nobody stands, so whoever comes has a number
+    /// above all that have passed, and begins anew. What fails is left to the next one.
+    async fn tidy(&self) {
+        let tidied = async {
+            let Some(cell) = self.cell.read().await? else { return Ok(()) };
+            if self.page(0, 1).await?.is_empty() {
+                let deletion = CellWrite { expected: Expected::Version(cell.version), value: None };
+                self.cell.write(&deletion).await?;
+            }
+            Ok::<_, Error>(())
+        };
+        if let Err(error) = tidied.await {
+            tracing::debug!(%error, "the cell of a barrier stays until it is used again");
+        }
+    }
+}
+
+fn passage(cell: &Cell) -> Result<Passage> {
+    let text = std::str::from_utf8(&cell.value).map_err(|_| NoPassage);
+    text.and_then(str::parse)
+        .map_err(|NoPassage| Error::new(ErrorKind::Conflict, "something else than a barrier is stored"))
+}
+
+/// A member's place. When it is dropped it is given back in the background, and the cell with the
+/// last one.
+pub(super) struct Place {
+    // `None` while it is dropped only.
+    acquired: Option<Acquired>,
+    gate: Gate,
+}
+
+impl Place {
+    pub(super) fn held(&self) -> &HeldNode {
+        &self.acquired.as_ref().expect("there until it is dropped").held
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.held().token().sequence()
+    }
+
+    pub(super) fn gate(&self) -> &Gate {
+        &self.gate
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let gate = self.gate.clone();
+        self.gate.handle.leave_and_then(self.acquired.take(), async move { gate.tidy().await });
+    }
+}

@@ -1,0 +1,128 @@
+//! Unique, rising ids.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use super::cell_handle::CellHandle;
+use super::count_cell::CountCell;
+use crate::address::Address;
+use crate::decide::count::Change;
+use crate::error::{Error, ErrorKind, Result};
+
+/// How many ids a block has, unless [`with_block`](IdGenerator::with_block) says otherwise.
+const BLOCK: u32 = 100;
+/// The most ids of a block.
+const MAX_BLOCK: u32 = 1_000_000;
+
+/// Unique ids: 1 and above, each given out once by all clients together.
+///
+/// *Protocol.* A handle reserves a block of ids by adding the block's size to a count on the
+/// coordinator, as a [`Counter`](super::Counter) does, and gives them out from memory. Ids rise in
+/// one handle and its clones, and a block that is reserved later is higher. Ids of two clients that
+/// each have a block are not in the order of time: a block of 1 makes them so.
+///
+/// *Why no id comes twice.* An add is applied at most once, and its sum is above every sum before.
+/// A block whose add has an unknown outcome is never used. What a client has not given out when it
+/// ends is never given out: there are gaps.
+///
+/// *When the lease is lost*, nothing happens: a block hangs on no lease.
+///
+/// *Source.* The hi/lo generator of database mappers; Redisson's `RIdGenerator`.
+///
+/// ```
+/// # use latchwork_core::{connect, Config, memory};
+/// # async fn example() -> Result<(), latchwork_core::Error> {
+/// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+/// let orders = coordinator.id_generator("orders")?;
+/// let (first, second) = (orders.next_id().await?, orders.next_id().await?);
+/// assert!(first < second);
+/// # coordinator.close().await }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct IdGenerator {
+    count: CountCell,
+    block: u32,
+    // The ids that are reserved and not given out.
+    reserved: Arc<Mutex<Range<u64>>>,
+}
+
+impl IdGenerator {
+    pub(crate) fn new(handle: CellHandle) -> Self {
+        Self { count: CountCell::new(handle, None), block: BLOCK, reserved: Arc::default() }
+    }
+
+    /// Reserves `size` ids at a time from the next block on, 1 to 1,000,000. Validates, no I/O. The
+    /// default is 100. Clients may use different sizes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `size`.
+    pub fn with_block(mut self, size: u32) -> Result<Self> {
+        if !(1..=MAX_BLOCK).contains(&size) {
+            let why = format!("must be 1 to {MAX_BLOCK}, not {size}");
+            return Err(Error::invalid("size", why).on(self.key()));
+        }
+        self.block = size;
+        Ok(self)
+    }
+
+    /// The next id: from memory, or after one round trip where a block is used up.
+    ///
+    /// # Errors
+    /// As [`Counter::add`](super::Counter::add), and `Conflict` when all ids are used up or the
+    /// count was set below zero. Nothing is lost but a block at most: call it again.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: a dropped call gives nothing out, and may lose a block.
+    pub async fn next_id(&self) -> Result<u64> {
+        let mut reserved = self.reserved.lock().await;
+        if let Some(id) = reserved.next() {
+            return Ok(id);
+        }
+        let added = self.count.change(Change::Add(i64::from(self.block))).await;
+        let block = added.and_then(|sum| self.block_up_to(sum.expect("an add always changes the count")));
+        *reserved = self.count.handle.in_context("next_id", block)?;
+        Ok(reserved.next().expect("a block has an id"))
+    }
+
+    fn block_up_to(&self, last: i64) -> Result<Range<u64>> {
+        let first = last - i64::from(self.block) + 1;
+        match (u64::try_from(first), u64::try_from(last)) {
+            (Ok(first @ 1..), Ok(last)) => Ok(first..last + 1),
+            _ => Err(Error::new(ErrorKind::Conflict, "something else than a count of ids is stored")),
+        }
+    }
+
+    /// Deletes the count: ids begin with 1 again, and come twice. Answers whether it was there. One
+    /// try. Other handles go on with the blocks that they have.
+    ///
+    /// # Errors
+    /// As [`Counter::delete`](super::Counter::delete).
+    ///
+    /// # Cancel safety
+    /// A dropped deletion may or may not be made.
+    pub async fn delete(&self) -> Result<bool> {
+        let mut reserved = self.reserved.lock().await;
+        *reserved = 0..0;
+        self.count.handle.in_context("delete", self.count.delete().await)
+    }
+
+    /// The key, as it was given.
+    pub fn key(&self) -> &str {
+        self.count.handle.cell.name()
+    }
+
+    /// Its address on the coordinator.
+    pub fn address(&self) -> &Address {
+        &self.count.handle.cell
+    }
+}
+
+impl fmt::Debug for IdGenerator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IdGenerator").field("address", self.address()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,184 @@
+//! A value that all clients share.
+
+use std::fmt;
+
+use super::cell_handle::{CellHandle, checked_value};
+use super::cell_watch::ValueWatch;
+use crate::address::Address;
+use crate::contracts::{Cell, CellWrite, CellWritten, Expected, Version};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hold::Hold;
+
+/// A value that all clients share: read, write, compare and set, watch.
+///
+/// *Protocol.* The value is one cell on the coordinator, of up to 4,096 bytes, with a version that
+/// rises with every write. It stays until it is [deleted](Self::delete).
+///
+/// *Why it is safe.* The server compares the version in the same step as it writes, so that of two
+/// clients that change one version only one succeeds. A version never comes again, also when the
+/// value is deleted and written anew. [`write_while`](Self::write_while) writes only while a hold
+/// stands on that coordinator, decided by the server in the same step: a holder that was paused and
+/// replaced cannot overwrite its successor's value.
+///
+/// *When the lease is lost*, nothing happens to the value: it hangs on no lease.
+///
+/// *Source.* Curator's `SharedValue`; etcd's transactions on a modification revision. The write
+/// under a hold is what `IsOwner` of etcd's `concurrency.Mutex` is for.
+///
+/// ```
+/// # use latchwork_core::{connect, contracts::Expected, recipes::Stored, Config, memory};
+/// # async fn example() -> Result<(), latchwork_core::Error> {
+/// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+/// let limits = coordinator.shared_value("limits")?;
+/// let version = limits.write(b"10 a second").await?;
+/// let stored = limits.compare_and_set(Expected::Version(version), b"20 a second").await?;
+/// assert!(matches!(stored, Stored::Version(newer) if newer > version));
+///
+/// let mut watch = limits.watch().await?;
+/// let now = watch.changed().await?.expect("it was written");
+/// assert_eq!(&*now.value, b"20 a second");
+/// # coordinator.close().await }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct SharedValue {
+    handle: CellHandle,
+}
+
+/// The answer to a compare-and-set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "the value may not be stored"]
+pub enum Stored {
+    /// It is stored, with this version.
+    Version(Version),
+    /// The value was not as expected, and is as it was: this one, or none.
+    Differs(Option<Cell>),
+}
+
+impl SharedValue {
+    pub(crate) fn new(handle: CellHandle) -> Self {
+        Self { handle }
+    }
+
+    /// The value and its version; `None` if there is none. One round trip, which sees every write
+    /// that was confirmed before.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Conflict` when something else stands in its place on the server;
+    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    pub async fn read(&self) -> Result<Option<Cell>> {
+        self.handle.in_context("read", self.handle.read().await)
+    }
+
+    /// Writes it, whatever it was. Answers the new version. One try.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `value` when it is longer than 4,096 bytes; `Unavailable` when it
+    /// was surely not written; `Unknown` when it may have been, or may be written late, over a
+    /// newer value: where that matters, use [`compare_and_set`](Self::compare_and_set). Others as
+    /// [`read`](Self::read).
+    ///
+    /// # Cancel safety
+    /// A dropped write may or may not be made.
+    pub async fn write(&self, value: impl AsRef<[u8]>) -> Result<Version> {
+        let write = checked_write(Expected::Any, value.as_ref());
+        let written = async { stored(self.handle.write(&write?).await?) };
+        self.handle.in_context("write", written.await.and_then(unconditional))
+    }
+
+    /// Writes it while `hold` stands on the server, whatever the value was. The server decides that
+    /// in one step with the write, so this is a fence without a database: once another client may
+    /// hold, the write fails. One try.
+    ///
+    /// # Errors
+    /// `Lost` when the hold is lost: nothing was written; `NotHeld` after a release;
+    /// `InvalidArgument` naming `hold` when it is one of another coordinator, or of several keys of
+    /// this one. Others as [`write`](Self::write).
+    ///
+    /// # Cancel safety
+    /// A dropped write may or may not be made.
+    pub async fn write_while(&self, hold: &impl Hold, value: impl AsRef<[u8]>) -> Result<Version> {
+        let write = checked_write(Expected::Any, value.as_ref());
+        let written = async { stored(self.handle.write_while(hold, &write?).await?) };
+        self.handle.in_context("write_while", written.await.and_then(unconditional))
+    }
+
+    /// Writes it if it is as expected. One try.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write). After `Unknown`, [`read`](Self::read): while the value still has
+    /// the expected version, the same call may be repeated, and of the two one is made.
+    ///
+    /// # Cancel safety
+    /// A dropped write may or may not be made.
+    pub async fn compare_and_set(&self, expected: Expected, value: impl AsRef<[u8]>) -> Result<Stored> {
+        let write = checked_write(expected, value.as_ref());
+        let written = async { stored(self.handle.write(&write?).await?) };
+        self.handle.in_context("compare_and_set", written.await)
+    }
+
+    /// Deletes it, whatever it was. Answers whether it was there. One try.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    ///
+    /// # Cancel safety
+    /// A dropped deletion may or may not be made.
+    pub async fn delete(&self) -> Result<bool> {
+        self.handle.in_context("delete", self.handle.delete().await)
+    }
+
+    /// Watches it, once it was read: a live, cached view.
+    ///
+    /// # Errors
+    /// `Unavailable` when the server does not answer within twice the request timeout. Others as
+    /// [`read`](Self::read).
+    ///
+    /// # Cancel safety
+    /// A dropped call watches nothing.
+    pub async fn watch(&self) -> Result<ValueWatch> {
+        self.handle.in_context("watch", ValueWatch::open(&self.handle).await)
+    }
+
+    /// The key, as it was given.
+    pub fn key(&self) -> &str {
+        self.handle.cell.name()
+    }
+
+    /// Its address on the coordinator.
+    pub fn address(&self) -> &Address {
+        &self.handle.cell
+    }
+}
+
+fn checked_write(expected: Expected, value: &[u8]) -> Result<CellWrite> {
+    Ok(CellWrite { expected, value: Some(checked_value(value)?) })
+}
+
+fn stored(written: CellWritten) -> Result<Stored> {
+    match written {
+        CellWritten::Written(version) => Ok(Stored::Version(version)),
+        CellWritten::Refused(cell) => Ok(Stored::Differs(cell)),
+        CellWritten::Deleted { .. } => Err(answered_nonsense()),
+    }
+}
+
+fn unconditional(stored: Stored) -> Result<Version> {
+    match stored {
+        Stored::Version(version) => Ok(version),
+        Stored::Differs(_) => Err(answered_nonsense()),
+    }
+}
+
+fn answered_nonsense() -> Error {
+    Error::new(ErrorKind::Misconfigured, "the backend answered what was not asked")
+}
+
+impl fmt::Debug for SharedValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedValue").field("address", &self.handle.cell).finish_non_exhaustive()
+    }
+}

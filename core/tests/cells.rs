@@ -1,0 +1,129 @@
+//! Values and counts over a memory store: lost news, versions that fall, outcomes that nobody knows.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use common::{Plant, planted};
+use latchwork_core::contracts::{Cell, Leave, Node, Version};
+use latchwork_core::decide::count::WRITERS;
+use latchwork_core::memory::{Link, Memory};
+use latchwork_core::{Clock, Config, Coordinator, ErrorKind, LostReason, Result};
+
+fn connected(store: &Memory) -> (Coordinator, Link) {
+    store.connect(&Config::new("memory")).expect("connected")
+}
+
+fn text(cell: Option<Cell>) -> Option<String> {
+    cell.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn news_that_are_lost_are_read_within_a_ttl() {
+    let store = Memory::new(Clock::tokio());
+    let ((one, link), (two, _)) = (connected(&store), connected(&store));
+    let (watched, written) = (one.shared_value("a").unwrap(), two.shared_value("a").unwrap());
+    let mut watch = watched.watch().await.unwrap();
+    assert_eq!(watch.changed().await.unwrap(), None);
+    link.drop_next_news(watched.address());
+    written.write("unheard").await.unwrap();
+    let early = tokio::time::timeout(Duration::from_secs(1), watch.changed()).await;
+    assert!(early.is_err(), "the news were not lost: {early:?}");
+    let ttl = one.lease().ttl();
+    let seen = tokio::time::timeout(ttl, watch.changed()).await.expect("within a TTL").unwrap();
+    assert_eq!(text(seen).as_deref(), Some("unheard"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_dropped_leaves_nothing_and_one_that_stays_goes_on() {
+    let store = Memory::new(Clock::tokio());
+    let (client, _) = connected(&store);
+    let value = client.shared_value("a").unwrap();
+    let (one, mut other) = (value.watch().await.unwrap(), value.watch().await.unwrap());
+    let watches = || store.contents().iter().filter(|line| line.ends_with("watched")).count();
+    assert_eq!(watches(), 1, "two views share one watch");
+    drop(one);
+    value.write("still").await.unwrap();
+    while text(other.changed().await.unwrap()).as_deref() != Some("still") {}
+    drop(other);
+    value.delete().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(store.contents(), Vec::<String>::new());
+}
+
+/// Cells show versions that count down, as after a restore of older data.
+#[derive(Debug)]
+struct Restored(AtomicU64);
+
+#[async_trait]
+impl Plant for Restored {
+    async fn leave(&self, node: &dyn Node) -> Result<Leave> {
+        node.leave().await
+    }
+
+    fn read(&self, cell: Option<Cell>) -> Option<Cell> {
+        let number = self.0.load(Ordering::Relaxed);
+        cell.map(|cell| Cell { version: Version::new(number, number), ..cell })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_falls_ends_the_watch_as_forgotten_and_another_begins_anew() {
+    let plant = Arc::new(Restored(AtomicU64::new(9)));
+    let (client, _link) = planted(&Memory::new(Clock::tokio()), &Config::new("memory"), &plant);
+    let value = client.shared_value("a").unwrap();
+    value.write("newer").await.unwrap();
+    let mut watch = value.watch().await.unwrap();
+    assert_eq!(text(watch.changed().await.unwrap()).as_deref(), Some("newer"));
+    plant.0.store(3, Ordering::Relaxed);
+    value.write("restored").await.unwrap();
+    let error = watch.changed().await.expect_err("an older version");
+    assert_eq!(error.lost_reason(), Some(LostReason::Forgotten), "{error}");
+    assert!(watch.latest().is_err());
+    let mut anew = value.watch().await.unwrap();
+    assert_eq!(text(anew.changed().await.unwrap()).as_deref(), Some("restored"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_add_that_was_surely_not_applied_says_so_after_one_ttl() {
+    let store = Memory::new(Clock::tokio());
+    let ((one, link), (two, _)) = (connected(&store), connected(&store));
+    let counter = one.counter("a").unwrap();
+    counter.add(1).await.unwrap();
+    link.cut();
+    let begun = tokio::time::Instant::now();
+    let error = counter.add(1).await.expect_err("cut off");
+    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert!(begun.elapsed() <= one.lease().ttl(), "{:?}", begun.elapsed());
+    assert_eq!(two.counter("a").unwrap().get().await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_add_that_too_many_others_followed_says_that_nobody_knows() {
+    let store = Memory::new(Clock::tokio());
+    for (others, known) in [(WRITERS - 1, true), (WRITERS, false)] {
+        let (one, link) = connected(&store);
+        let counter = one.counter("a").unwrap();
+        counter.add(1).await.unwrap();
+        link.drop_next_reply();
+        let adding = tokio::spawn({
+            let counter = counter.clone();
+            async move { counter.add(1).await }
+        });
+        link.reply_dropped().await;
+        link.cut();
+        for _ in 0..others {
+            connected(&store).0.counter("a").unwrap().add(1).await.unwrap();
+        }
+        link.heal();
+        let added = adding.await.unwrap();
+        match known {
+            true => assert_eq!(added.unwrap(), 2, "with the sum of then"),
+            false => assert_eq!(added.expect_err("nobody knows").kind(), &ErrorKind::Unknown),
+        }
+        counter.delete().await.unwrap();
+    }
+}

@@ -1,0 +1,45 @@
+//! Runs the model of a barrier: it is sound without a fault, and finds every planted one.
+
+use super::{Barrier, Fault};
+use crate::explore::{Broken, assert_sound, exhaustively};
+
+fn rounds() -> Barrier {
+    Barrier { clients: 3, rounds: 2, deaths: 0, emptied: false, fault: None }
+}
+
+fn with_deaths() -> Barrier {
+    Barrier { clients: 4, rounds: 1, deaths: 1, emptied: false, fault: None }
+}
+
+fn planted(name: &str, model: Barrier, expected: Broken) {
+    let found =
+        exhaustively(name, model).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
+    println!("  {}", found.trace.join("\n  "));
+    assert_eq!(found.broken, expected, "{name}");
+}
+
+#[test]
+fn as_many_pass_together_as_the_barrier_has_parties() {
+    assert_sound("barrier: rounds", rounds());
+    assert_sound("barrier: deaths", with_deaths());
+    assert_sound("barrier: emptied", Barrier { emptied: true, ..rounds() });
+    assert_sound("barrier: emptied, deaths", Barrier { emptied: true, ..with_deaths() });
+}
+
+#[test]
+fn cell_cas() {
+    let model = Barrier { fault: Some(Fault::ComparesNothing), ..rounds() };
+    planted("barrier: compares nothing", model, Broken::PassedAlone);
+}
+
+#[test]
+fn barrier_delete_under_version() {
+    let model = Barrier { fault: Some(Fault::DeletesBlindly), ..rounds() };
+    planted("barrier: deletes blindly", model, Broken::PassedAlone);
+}
+
+#[test]
+fn barrier_count_behind() {
+    let model = Barrier { fault: Some(Fault::CountsThePassed), ..rounds() };
+    planted("barrier: counts the passed", model, Broken::PassedAlone);
+}
