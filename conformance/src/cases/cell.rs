@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use latchwork_core::contracts::{Cell, CellWrite, CellWritten, Expected, Joined, Version};
-use latchwork_core::recipes::{MultiLock, SharedValue, Stored};
+use latchwork_core::recipes::{MultiLock, SharedValue, Stored, ValueWatch};
 use latchwork_core::{Address, ErrorKind, Kind, LostReason, Result};
 
-use super::watch::until_it_shows;
 use crate::actions::{acquire, in_time, mutex};
 use crate::case::cases;
 use crate::context::Context;
@@ -42,6 +41,18 @@ async fn set(value: &SharedValue, expected: Expected, text: &str) -> Stored {
 async fn write_below(client: &Client, cell: &Address, expected: Expected, text: Option<&str>) -> CellWritten {
     let write = CellWrite { expected, value: text.map(|text| text.as_bytes().into()) };
     soon("write", client.coordinator.backend().write_cell(cell, &write)).await.expect("answered")
+}
+
+/// Watches until it shows this text, and answers the versions that it showed on the way.
+pub(super) async fn until_it_shows(watch: &mut ValueWatch, text: &str) -> Vec<Version> {
+    let mut versions = Vec::new();
+    loop {
+        let Some(cell) = soon("news", watch.changed()).await.expect("watched") else { continue };
+        versions.push(cell.version);
+        if &*cell.value == text.as_bytes() {
+            return versions;
+        }
+    }
 }
 
 /// A holder's node below the recipes.

@@ -1,10 +1,9 @@
 //! WATCH-: the news of a cell's changes.
 
 use latchwork_core::ErrorKind;
-use latchwork_core::contracts::Version;
 use latchwork_core::recipes::ValueWatch;
 
-use super::cell::{delete, read, rise, value, write};
+use super::cell::{delete, read, rise, until_it_shows, value, write};
 use crate::bounds::{PATIENCE, QUIET_TTL};
 use crate::case::cases;
 use crate::testbed::Fault;
@@ -14,18 +13,6 @@ use crate::waits::{soon, within};
 async fn next(watch: &mut ValueWatch) -> Option<String> {
     let cell = soon("news", watch.changed()).await.expect("watched");
     cell.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
-}
-
-/// Watches until it shows this text, and answers the versions that it showed on the way.
-pub(super) async fn until_it_shows(watch: &mut ValueWatch, text: &str) -> Vec<Version> {
-    let mut versions = Vec::new();
-    loop {
-        let Some(cell) = soon("news", watch.changed()).await.expect("watched") else { continue };
-        versions.push(cell.version);
-        if &*cell.value == text.as_bytes() {
-            return versions;
-        }
-    }
 }
 
 cases! {
