@@ -117,8 +117,7 @@ impl<'a> Attempt<'a> {
     fn new(count: &'a CountCell, change: Change, operation: Operation, seen: Option<Cell>) -> Self {
         let lease = count.handle.client.lease();
         let until = lease.clock().now() + lease.ttl();
-        // Others may have written meanwhile: whoever retries at once collides again.
-        let pauses = Backoff::new(Duration::from_millis(1), Duration::from_millis(50));
+        let pauses = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
         Self { count, change, operation, seen: seen.map(Some), in_doubt_since: None, until, pauses }
     }
 
@@ -140,8 +139,12 @@ impl<'a> Attempt<'a> {
             }
             Ok(CellWritten::Refused(cell)) => {
                 self.seen = Some(cell);
-                let late = || Error::new(ErrorKind::Timeout, "others changed the count before each try");
-                self.pause(late).await
+                // At once: whoever pauses after a collision starves beside one who does not collide.
+                if self.count.handle.client.clock().now() > self.until {
+                    let why = "others changed the count before each try";
+                    return Step::Done(Err(self.or_unknown(Error::new(ErrorKind::Timeout, why))));
+                }
+                Step::Again
             }
             Ok(CellWritten::Deleted { .. }) => {
                 let why = "the backend answered what was not asked";
