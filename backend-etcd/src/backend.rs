@@ -4,11 +4,11 @@ use std::fmt;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Leave, Node,
-    NodeState, Page, SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Leave,
+    Node, NodeState, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::decide::{Claim, admitted_prefix};
-use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, QueuePrefix, Result};
 
 use crate::cells::{self, EtcdCellWatch};
 use crate::client::Client;
@@ -100,9 +100,21 @@ impl SequentialNodes for EtcdBackend {
                 admitted: *at < admitted,
                 label: data.label.to_string(),
                 age: data.age(),
+                data: Default::default(),
             }));
         }
         Ok(entries)
+    }
+
+    async fn queues(&self, of: &QueuePrefix, _: Option<&str>, _: usize) -> Result<QueuePage> {
+        Err(latchwork_core::Error::new(
+            latchwork_core::ErrorKind::Unsupported { capability: "queues" },
+            of.kind().as_str(),
+        ))
+    }
+
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
+        Box::new(latchwork_core::support::Unobserved::new(queue))
     }
 
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
@@ -150,7 +162,7 @@ impl Cells for EtcdBackend {
         cells::write(self.driver(), &cell_key(cell), write).await
     }
 
-    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
         Box::new(EtcdCellWatch::new(&self.client.nodes, &cell_key(cell)))
     }
 }
@@ -198,6 +210,13 @@ impl Node for EtcdNode {
 
     async fn downgrade(&self) -> Result<()> {
         EtcdNode::downgrade(self).await
+    }
+
+    async fn write_data(&self, _: &std::sync::Arc<[u8]>) -> Result<()> {
+        Err(latchwork_core::Error::new(
+            latchwork_core::ErrorKind::Unsupported { capability: "write_data" },
+            "to be built",
+        ))
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {

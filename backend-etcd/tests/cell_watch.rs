@@ -8,7 +8,7 @@ use common::{client, etcdctl, proxied, revision, server, soon};
 use futures_util::FutureExt;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{CellWatch, CellWrite, Expected};
+use latchwork_core::contracts::{CellLife, CellWrite, ChangeWatch, Expected};
 use latchwork_core::{Address, Coordinator, ErrorKind, Kind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -20,23 +20,27 @@ fn cell() -> Address {
 }
 
 async fn write(client: &Coordinator, value: Option<&str>) {
-    let write = CellWrite { expected: Expected::Any, value: value.map(|value| value.as_bytes().into()) };
+    let write = CellWrite {
+        expected: Expected::Any,
+        value: value.map(|value| value.as_bytes().into()),
+        life: CellLife::Stays,
+    };
     soon(client.backend().write_cell(&cell(), &write)).await.unwrap();
 }
 
-async fn news(watch: &mut dyn CellWatch) {
+async fn news(watch: &mut dyn ChangeWatch) {
     soon(watch.changed()).await.unwrap();
 }
 
 /// Waits for news through outages, as core does.
-async fn news_in_the_end(watch: &mut dyn CellWatch) {
+async fn news_in_the_end(watch: &mut dyn ChangeWatch) {
     while let Err(error) = soon(watch.changed()).await {
         assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
     }
 }
 
 /// Asserts that nothing is told, for longer than any event of the server takes.
-async fn is_silent(watch: &mut dyn CellWatch) {
+async fn is_silent(watch: &mut dyn ChangeWatch) {
     let told = tokio::time::timeout(Duration::from_millis(300), watch.changed()).await;
     assert!(told.is_err(), "{told:?}");
 }

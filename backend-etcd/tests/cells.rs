@@ -11,7 +11,7 @@ use common::{
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{Cell, CellWrite, CellWritten, Expected, Node, Version};
+use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, Node, Version};
 use latchwork_core::decide::Claim;
 use latchwork_core::{
     Address, Config, Coordinator, Error, ErrorKind, Kind, LostReason, Name, Result, connect,
@@ -22,11 +22,11 @@ fn cell(name: impl Into<Name>) -> Address {
 }
 
 fn put(expected: Expected, value: impl AsRef<[u8]>) -> CellWrite {
-    CellWrite { expected, value: Some(value.as_ref().into()) }
+    CellWrite { expected, value: Some(value.as_ref().into()), life: CellLife::Stays }
 }
 
 fn deletion(expected: Expected) -> CellWrite {
-    CellWrite { expected, value: None }
+    CellWrite { expected, value: None, life: CellLife::Stays }
 }
 
 async fn ask_for(client: &Coordinator, cell: &Address, write: &CellWrite) -> Result<CellWritten> {

@@ -10,7 +10,7 @@ use common::{ask, config, etcdctl, join, keys, require_log_in, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::{Clocks, Kind, Options, Server};
-use latchwork_core::contracts::{CellWrite, CellWritten, Expected, Join, Joined, Patience};
+use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, Join, Joined, Patience};
 use latchwork_core::decide::Claim;
 use latchwork_core::{
     Address, Config, Coordinator, Error, ErrorKind, Kind as Lock, LostReason, Release, connect,
@@ -172,7 +172,11 @@ async fn a_full_server_leaves_the_write_of_a_cell_unknown_and_deletes_one() {
     let server = own(Options::new().args(["--quota-backend-bytes", "2000000"])).await;
     let client = at(&config(&server, "")).await.unwrap();
     let cell = Address::new("latchwork", Lock::Value, "a").unwrap();
-    let put = |text: &str| CellWrite { expected: Expected::Any, value: Some(text.as_bytes().into()) };
+    let put = |text: &str| CellWrite {
+        expected: Expected::Any,
+        value: Some(text.as_bytes().into()),
+        life: CellLife::Stays,
+    };
     let before = client.backend().write_cell(&cell, &put("before")).await.unwrap();
     fill(&server).await;
     let refused = client.backend().write_cell(&cell, &put("after")).await.unwrap_err();
@@ -180,7 +184,8 @@ async fn a_full_server_leaves_the_write_of_a_cell_unknown_and_deletes_one() {
     says(&refused, &["etcdctl alarm disarm"]);
     let read = client.backend().read_cell(&cell).await.unwrap().unwrap();
     assert_eq!((CellWritten::Written(read.version), &*read.value), (before, &b"before"[..]));
-    let deletion = CellWrite { expected: Expected::Version(read.version), value: None };
+    let deletion =
+        CellWrite { expected: Expected::Version(read.version), value: None, life: CellLife::Stays };
     let deleted = client.backend().write_cell(&cell, &deletion).await.unwrap();
     assert_eq!(deleted, CellWritten::Deleted { was_there: true });
     make_space(&server).await;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Page,
-    SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Page,
+    QueuePage, SequentialNodes,
 };
-use latchwork_core::{Address, Capabilities, Eviction, Result};
+use latchwork_core::{Address, Capabilities, Eviction, QueuePrefix, Result};
 
 use crate::cells::{access, watch::RedisCellWatch};
 use crate::client::Client;
@@ -40,6 +40,17 @@ impl SequentialNodes for RedisBackend {
         list::list(&self.client, queue, page).await
     }
 
+    async fn queues(&self, of: &QueuePrefix, _: Option<&str>, _: usize) -> Result<QueuePage> {
+        Err(latchwork_core::Error::new(
+            latchwork_core::ErrorKind::Unsupported { capability: "queues" },
+            of.kind().as_str(),
+        ))
+    }
+
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
+        Box::new(latchwork_core::support::Unobserved::new(queue))
+    }
+
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
         list::revoke(&self.client, queue, sequence).await
     }
@@ -63,7 +74,7 @@ impl Cells for RedisBackend {
         access::write(&self.client, cell, write).await
     }
 
-    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
         Box::new(RedisCellWatch::new(&self.client, cell.clone()))
     }
 }

@@ -13,7 +13,8 @@ use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Close, Expected, MAX_CELL_BYTES, Node, Version,
+    Backend, Cell, CellLife, CellWrite, CellWritten, ChangeWatch, Close, Expected, MAX_CELL_BYTES, Node,
+    Version,
 };
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, ErrorKind, Kind, LostReason, Result};
@@ -23,11 +24,11 @@ fn cell(key: &str) -> Address {
 }
 
 fn put(expected: Expected, value: impl AsRef<[u8]>) -> CellWrite {
-    CellWrite { expected, value: Some(value.as_ref().into()) }
+    CellWrite { expected, value: Some(value.as_ref().into()), life: CellLife::Stays }
 }
 
 const fn delete(expected: Expected) -> CellWrite {
-    CellWrite { expected, value: None }
+    CellWrite { expected, value: None, life: CellLife::Stays }
 }
 
 fn written(answer: Result<CellWritten>) -> Version {
@@ -327,11 +328,11 @@ async fn a_read_without_an_answer_is_unavailable_and_so_is_a_write_that_was_not_
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
 }
 
-async fn told(watch: &mut Box<dyn CellWatch>) {
+async fn told(watch: &mut Box<dyn ChangeWatch>) {
     promptly(watch.changed()).await.unwrap();
 }
 
-fn silent(watch: &mut Box<dyn CellWatch>) {
+fn silent(watch: &mut Box<dyn ChangeWatch>) {
     assert!(watch.changed().now_or_never().is_none(), "told of nothing");
 }
 

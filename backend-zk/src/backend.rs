@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Page,
-    SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Page,
+    QueuePage, SequentialNodes,
 };
-use latchwork_core::{Address, Capabilities, Error, Eviction, Result};
+use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result};
 
 use crate::cell_watch::ZkCellWatch;
 use crate::client::Client;
@@ -38,6 +38,17 @@ impl SequentialNodes for ZooKeeperBackend {
         queue::list(&*self.client.session().await?, queue, page).await
     }
 
+    async fn queues(&self, of: &QueuePrefix, _: Option<&str>, _: usize) -> Result<QueuePage> {
+        Err(latchwork_core::Error::new(
+            latchwork_core::ErrorKind::Unsupported { capability: "queues" },
+            of.kind().as_str(),
+        ))
+    }
+
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
+        Box::new(latchwork_core::support::Unobserved::new(queue))
+    }
+
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
         queue::revoke(&*self.client.session().await?, queue, sequence).await
     }
@@ -63,7 +74,7 @@ impl Cells for ZooKeeperBackend {
         written.ok_or_else(Error::closed)
     }
 
-    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
         Box::new(ZkCellWatch::new(&self.client, cell.clone()))
     }
 }

@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::CellWatch;
+use latchwork_core::contracts::ChangeWatch;
 use latchwork_core::{Address, Error, Result};
 
 use crate::client::Client;
@@ -81,7 +81,7 @@ async fn arm(client: Weak<Client>, path: String) -> Result<ArmedCell> {
 }
 
 #[async_trait]
-impl CellWatch for ZkCellWatch {
+impl ChangeWatch for ZkCellWatch {
     async fn changed(&mut self) -> Result<()> {
         if let Some(armed) = &mut self.armed {
             armed.may_have_changed().await;

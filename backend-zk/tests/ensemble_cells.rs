@@ -8,7 +8,7 @@ use common::{address, backend, config, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::servers::Ensemble;
 use latchwork_core::Kind;
-use latchwork_core::contracts::{Backend, CellWrite, CellWritten, Expected};
+use latchwork_core::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected};
 
 /// A follower answers reads by itself, and hears of a write some time after it was confirmed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,7 +22,11 @@ async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_succe
         clients.push(backend(&config).await);
     }
     let at = address(&config, Kind::Counter, "a");
-    let write = |expected, number: u32| CellWrite { expected, value: Some(number.to_be_bytes().into()) };
+    let write = |expected, number: u32| CellWrite {
+        expected,
+        value: Some(number.to_be_bytes().into()),
+        life: CellLife::Stays,
+    };
     for number in 0..300_u32 {
         let writer = &clients[number as usize % 3];
         let written = writer.write_cell(&at, &write(Expected::Any, number)).await.unwrap();

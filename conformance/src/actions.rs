@@ -91,6 +91,7 @@ pub(crate) fn join_of(queue: &Address, claim: Claim) -> Join {
             _ => AskedLimit::Stored,
         },
         label: "conformance".into(),
+        data: Default::default(),
         patience: Patience::Wait,
         repeated: false,
     }

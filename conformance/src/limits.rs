@@ -30,6 +30,7 @@ pub fn permit(queue: &Address, limit: AskedLimit, patience: Patience) -> Join {
         claim: Claim::Permits(1),
         limit,
         label: "limits".into(),
+        data: Default::default(),
         patience,
         repeated: false,
     }

@@ -1,6 +1,8 @@
 //! Where a recipe lives on a coordinator: namespace, kind and key, encoded in one way for every
 //! backend.
 
+mod prefix;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,6 +10,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::{Error, Result};
 use crate::shown::shown;
+
+pub use prefix::QueuePrefix;
 
 /// Every byte outside `[A-Za-z0-9_.-]` is coded as `%XX`.
 const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-');
@@ -51,11 +55,15 @@ pub enum Kind {
     DoubleBarrier,
     /// Who has passed a double barrier.
     DoublePassage,
+    /// The clients of a namespace.
+    Clients,
+    /// The layout of a namespace.
+    Layout,
 }
 
 impl Kind {
     /// The kinds whose addresses are queues.
-    pub const QUEUES: [Kind; 7] = [
+    pub const QUEUES: [Kind; 8] = [
         Kind::Mutex,
         Kind::RwLock,
         Kind::Semaphore,
@@ -63,10 +71,11 @@ impl Kind {
         Kind::Group,
         Kind::Barrier,
         Kind::DoubleBarrier,
+        Kind::Clients,
     ];
 
     /// The kinds whose addresses are cells.
-    pub const CELLS: [Kind; 8] = [
+    pub const CELLS: [Kind; 9] = [
         Kind::Value,
         Kind::Counter,
         Kind::Ids,
@@ -75,11 +84,18 @@ impl Kind {
         Kind::GroupNews,
         Kind::Passage,
         Kind::DoublePassage,
+        Kind::Layout,
     ];
 
     /// Whether its queues take shared claims.
     pub fn takes_shared(self) -> bool {
-        matches!(self, Kind::RwLock | Kind::Group | Kind::Barrier | Kind::DoubleBarrier)
+        matches!(self, Kind::RwLock | Kind::Group | Kind::Barrier | Kind::DoubleBarrier | Kind::Clients)
+    }
+
+    /// Whether its queues can be watched (WATCH-QUEUE). Where that costs the server something with
+    /// each change, the others do not pay for it.
+    pub fn is_observed(self) -> bool {
+        matches!(self, Kind::Election | Kind::Group | Kind::Clients)
     }
 
     /// The name that stands in a server's key.
@@ -100,6 +116,8 @@ impl Kind {
             Kind::Passage => "passage",
             Kind::DoubleBarrier => "double-barrier",
             Kind::DoublePassage => "double-passage",
+            Kind::Clients => "clients",
+            Kind::Layout => "layout",
         }
     }
 }

@@ -6,13 +6,13 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use crate::address::Address;
+use crate::address::{Address, QueuePrefix};
 use crate::capabilities::{Capabilities, Eviction};
 use crate::config::Config;
 use crate::connector::{Connector, connect_in_time};
 use crate::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, LeaseWriter,
-    Page, SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease,
+    LeaseWriter, Page, QueuePage, SequentialNodes,
 };
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::support::{SingleFlight, opening_bound};
@@ -121,6 +121,14 @@ impl SequentialNodes for Lazy {
         self.backend().await?.list(queue, page).await
     }
 
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.backend().await?.queues(of, after, most).await
+    }
+
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
+        Box::new(LazyWatch { lazy: self.clone(), what: What::Queue(queue.clone()), watch: None })
+    }
+
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
         self.backend().await?.revoke(queue, sequence).await
     }
@@ -145,8 +153,8 @@ impl Cells for Lazy {
         self.backend().await?.write_cell(cell, write).await
     }
 
-    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
-        Box::new(LazyWatch { lazy: self.clone(), cell: cell.clone(), watch: None })
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
+        Box::new(LazyWatch { lazy: self.clone(), what: What::Cell(cell.clone()), watch: None })
     }
 }
 
@@ -154,17 +162,30 @@ impl Cells for Lazy {
 #[derive(Debug)]
 struct LazyWatch {
     lazy: Lazy,
-    cell: Address,
-    watch: Option<Box<dyn CellWatch>>,
+    what: What,
+    watch: Option<Box<dyn ChangeWatch>>,
+}
+
+/// What is watched.
+#[derive(Debug)]
+enum What {
+    Cell(Address),
+    Queue(Address),
 }
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
-impl CellWatch for LazyWatch {
+impl ChangeWatch for LazyWatch {
     async fn changed(&mut self) -> Result<()> {
         let watch = match self.watch.take() {
             Some(watch) => watch,
-            None => self.lazy.backend().await?.watch_cell(&self.cell),
+            None => {
+                let backend = self.lazy.backend().await?;
+                match &self.what {
+                    What::Cell(cell) => backend.watch_cell(cell),
+                    What::Queue(queue) => backend.watch_queue(queue),
+                }
+            }
         };
         self.watch.insert(watch).changed().await
     }

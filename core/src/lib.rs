@@ -54,7 +54,7 @@ mod token;
 mod until;
 mod watched;
 
-pub use address::{Address, Kind, MAX_KEY_BYTES, Name, encode};
+pub use address::{Address, Kind, MAX_KEY_BYTES, Name, QueuePrefix, encode};
 pub use capabilities::{Capabilities, Eviction};
 pub use clock::{Clock, Moment};
 pub use config::{Config, ENDLESS, Secret};

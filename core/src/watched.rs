@@ -19,7 +19,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::address::Address;
 use crate::cleanup::Cleanup;
-use crate::contracts::{Backend, Cell, CellWatch};
+use crate::contracts::{Backend, Cell, ChangeWatch};
 use crate::error::{Error, LostReason, Result};
 use crate::support::Backoff;
 
@@ -128,7 +128,7 @@ impl Task {
     }
 
     /// Waits for news, for one TTL.
-    async fn news(&self, watch: &mut dyn CellWatch) -> Result<()> {
+    async fn news(&self, watch: &mut dyn ChangeWatch) -> Result<()> {
         let lease = self.backend.lease();
         let again = lease.clock().now() + lease.ttl();
         tokio::select! {

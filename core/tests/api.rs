@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use latchwork_core::contracts::{
-    AskedLimit, Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Expected, Join,
-    Joined, Lease, LeaseState, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, Page, Patience,
-    SequentialNodes, StoredLimit, Version,
+    AskedLimit, Backend, Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Expected,
+    Join, Joined, Lease, LeaseState, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, Page, Patience,
+    QueuePage, SequentialNodes, StoredLimit, Version,
 };
 use latchwork_core::decide::barrier::{NoPassage, Passage};
 use latchwork_core::decide::chain::{Listed, Standing};
@@ -21,7 +21,7 @@ use latchwork_core::decide::life::{
     Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen, TakeBack,
 };
 use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
-use latchwork_core::decide::{CellStore, Claim, ContactProof};
+use latchwork_core::decide::{Claim, ContactProof};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{
     Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupMember, GroupWatch,
@@ -29,10 +29,11 @@ use latchwork_core::recipes::{
     Observer, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, SharedValue, Stored,
     ValueWatch, WriteGuard,
 };
-use latchwork_core::support::{self, Backoff, CloseOnce, LinkLog, NamePool, Throttle};
+use latchwork_core::support::{self, Backoff, CloseOnce, LinkLog, NamePool, Throttle, Unobserved};
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, Eviction, Fenced,
-    Hold, Kind, Loss, LostReason, Moment, Name, Owner, Release, Result, Secret, Token, connect, memory,
+    Hold, Kind, Loss, LostReason, Moment, Name, Owner, QueuePrefix, Release, Result, Secret, Token, connect,
+    memory,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -41,6 +42,8 @@ type SingleFlight = support::SingleFlight<Result<Lease>>;
 type SharedTask = support::SharedTask<Result<Lease>>;
 // Any client will do.
 type Pass = support::Pass<'static>;
+// Any lease will do.
+type CellStore = latchwork_core::decide::CellStore<u64>;
 
 /// Types that are `pub` in their module but not reachable by a path that a user can name.
 const UNNAMEABLE: [&str; 2] = ["Run", "Tenure"];
@@ -77,6 +80,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Passage NoPassage
         Version Cell Expected CellWrite CellWritten CellStore Count Operation Change Changed Told NotACount
         Acquire Token Release Loss Ended LostReason Error ErrorKind
+        CellLife QueuePage QueuePrefix Unobserved
         Lease LeaseWriter LeaseState Leave NamePool NodeWriter NodeState NodeId Join Joined Entry Page Patience Close SingleFlight SharedTask
         Throttle Pass LinkLog AskedLimit StoredLimit Backoff CloseOnce
         Gather Next
@@ -85,8 +89,8 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Memory Link
     );
     let traits = each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Hold Fenced);
-    let alone = each!(moves_unsized dyn: CellWatch);
-    each!(shows_itself dyn: Backend CellWatch Node Connector Hold Fenced);
+    let alone = each!(moves_unsized dyn: ChangeWatch);
+    each!(shows_itself dyn: Backend ChangeWatch Node Connector Hold Fenced);
 
     let mut declared = BTreeSet::new();
     declared_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut declared);

@@ -7,19 +7,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, LeaseWriter,
-    Leave, Node, NodeId, NodeState, NodeWriter, Page, SequentialNodes,
+    Backend, Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease,
+    LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::decide::queue::Answer;
 use latchwork_core::decide::{Claim, recheck, renewal_period};
+use latchwork_core::support::Unobserved;
 use latchwork_core::{
-    Address, Capabilities, Clock, Config, Connector, Error, Eviction, LostReason, Moment, Result,
+    Address, Capabilities, Clock, Config, Connector, Error, Eviction, LostReason, Moment, QueuePrefix, Result,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::cells::TableWatch;
 use crate::table::Table;
+use crate::watches::TableWatch;
 use crate::wire::{Site, Wire};
 
 /// The pause before a close tries again.
@@ -32,6 +33,7 @@ pub(crate) struct TableNode {
     pub(crate) id: NodeId,
     claim: Claim,
     pub(crate) label: Arc<str>,
+    pub(crate) data: Mutex<Arc<[u8]>>,
     pub(crate) state: NodeWriter,
     // Another request of its join may still be on its way.
     repeated: AtomicBool,
@@ -41,9 +43,9 @@ pub(crate) struct TableNode {
 
 impl TableNode {
     pub(crate) fn new(join: &Join, state: NodeWriter, client: Weak<Client>) -> Self {
-        let Join { queue, id, claim, label, .. } = join.clone();
+        let Join { queue, id, claim, label, data, .. } = join.clone();
         let (repeated, woken) = (AtomicBool::new(false), Notify::new());
-        Self { queue, id, claim, label, state, repeated, woken, client }
+        Self { queue, id, claim, label, data: Mutex::new(data), state, repeated, woken, client }
     }
 
     /// Notes a request of its join, which may not be the first.
@@ -53,6 +55,12 @@ impl TableNode {
 
     fn client(&self) -> Result<Arc<Client>> {
         self.client.upgrade().ok_or_else(Error::closed)
+    }
+
+    /// The table does not have it any more.
+    fn revoked(&self) -> Error {
+        self.state.gone(LostReason::Revoked);
+        Error::lost(self.state.lost().unwrap_or(LostReason::Revoked))
     }
 }
 
@@ -108,29 +116,33 @@ impl Node for TableNode {
     async fn downgrade(&self) -> Result<()> {
         let (queue, id, sequence) = (self.queue.clone(), self.id, self.state.sequence());
         let turn = move |table: &mut Table, now| table.on(&queue, |queue| queue.downgrade(now, id, sequence));
-        if self.client()?.wire.send(turn).await? {
-            return Ok(());
+        match self.client()?.wire.send(turn).await? {
+            true => Ok(()),
+            false => Err(self.revoked()),
         }
-        self.state.gone(LostReason::Revoked);
-        Err(Error::lost(self.state.lost().unwrap_or(LostReason::Revoked)))
+    }
+
+    async fn write_data(&self, data: &Arc<[u8]>) -> Result<()> {
+        let (queue, id, data) = (self.queue.clone(), self.id, Arc::clone(data));
+        match self.client()?.wire.send(move |table, now| table.write_data(now, &queue, id, data)).await? {
+            true => Ok(()),
+            false => Err(self.revoked()),
+        }
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         let (queue, id, sequence) = (self.queue.clone(), self.id, self.state.sequence());
         let (cell, write) = (cell.clone(), write.clone());
+        let lease = self.state.lease().clone();
         // One step on the table: the node stands, and the cell is written (CELL-HELD).
         let held = move |table: &mut Table, now| {
             let stands = table.on(&queue, |queue| {
                 let told = queue.prune(now);
                 (queue.holds(id, sequence), told)
             });
-            stands.then(|| table.cells.write(&cell, &write))
+            stands.then(|| table.write_cell(now, &cell, &write, lease))
         };
-        if let Some(written) = self.client()?.wire.send(held).await? {
-            return Ok(written);
-        }
-        self.state.gone(LostReason::Revoked);
-        Err(Error::lost(self.state.lost().unwrap_or(LostReason::Revoked)))
+        self.client()?.wire.send(held).await?.ok_or_else(|| self.revoked())
     }
 }
 
@@ -219,6 +231,18 @@ impl SequentialNodes for TableBackend {
         self.0.wire.send(move |table, now| table.list(now, &queue, page)).await
     }
 
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        let (of, after) = (of.clone(), after.unwrap_or_default().to_owned());
+        self.0.wire.send(move |table, now| table.queues(now, &of, &after, most)).await
+    }
+
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
+        match queue.kind().is_observed() {
+            true => Box::new(TableWatch::new(self.0.wire.clone(), queue.clone())),
+            false => Box::new(Unobserved::new(queue)),
+        }
+    }
+
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
         let queue = queue.clone();
         self.0.wire.send(move |table, now| table.revoke(now, &queue, sequence)).await
@@ -240,15 +264,19 @@ impl SequentialNodes for TableBackend {
 impl Cells for TableBackend {
     async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
         let cell = cell.clone();
-        self.0.wire.send(move |table, _| table.cells.read(&cell)).await
+        self.0.wire.send(move |table, now| table.read_cell(now, &cell)).await
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         let (cell, write) = (cell.clone(), write.clone());
-        self.0.wire.send(move |table, _| table.cells.write(&cell, &write)).await
+        let lease = match write.life {
+            CellLife::Lease => self.0.lease().await?.lease().clone(),
+            CellLife::Stays => Backend::lease(self),
+        };
+        self.0.wire.send(move |table, now| table.write_cell(now, &cell, &write, lease)).await
     }
 
-    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
         Box::new(TableWatch::new(self.0.wire.clone(), cell.clone()))
     }
 }

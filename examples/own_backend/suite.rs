@@ -10,9 +10,10 @@
 //! `testbed.rs` gives the suite clients and faults.
 
 mod backend;
-mod cells;
+
 mod table;
 mod testbed;
+mod watches;
 mod wire;
 
 use std::process::ExitCode;

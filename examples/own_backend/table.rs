@@ -3,20 +3,27 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use latchwork_core::contracts::{Entry, Join, Joined, LeaseWriter, Node, NodeId, NodeWriter, Page};
+use latchwork_core::contracts::{
+    Cell, CellWrite, CellWritten, Entry, Join, Joined, Lease, LeaseWriter, Node, NodeId, NodeWriter, Page,
+    QueuePage,
+};
+use latchwork_core::decide::CellStore;
 use latchwork_core::decide::queue::{Admissions, Answer, Ask, Micros, Queue, Slot};
-use latchwork_core::{Address, Error, LostReason, Result};
+use latchwork_core::{Address, Error, LostReason, QueuePrefix, Result};
+use tokio::sync::Notify;
 
 use crate::backend::{Client, TableNode};
-use crate::cells::TableCells;
+use crate::watches::Watches;
 
 /// The server: the queues, and the nodes in them.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     queues: HashMap<Address, Queue>,
     nodes: HashMap<NodeId, Arc<TableNode>>,
-    pub(crate) cells: TableCells,
+    cells: CellStore<Lease>,
+    watches: Watches,
 }
 
 impl Table {
@@ -34,7 +41,76 @@ impl Table {
                 node.woken.notify_one();
             }
         }
+        self.watches.tell_of(queue, &self.queues[queue]);
         answer
+    }
+
+    /// Watches a cell or a queue.
+    pub(crate) fn watch(&mut self, address: &Address, watch: &Arc<Notify>) {
+        self.watches.add(address, watch);
+        self.on(address, |_| ((), Admissions::new()));
+    }
+
+    /// Drops what has expired of a cell or a queue, and answers when the next of it does.
+    pub(crate) fn look(&mut self, now: Micros, address: &Address) -> Option<Micros> {
+        self.prune_cells(now);
+        self.on(address, |queue| ((), queue.prune(now)));
+        let nodes = self.queues[address].iter().map(|(_, slot, _)| slot.expires);
+        nodes.chain(self.cells.expires(address)).min()
+    }
+
+    /// Reads a cell.
+    pub(crate) fn read_cell(&mut self, now: Micros, cell: &Address) -> Option<Cell> {
+        self.prune_cells(now);
+        self.cells.read(cell)
+    }
+
+    /// Writes a cell, and notifies its watches. An ephemeral one hangs on this lease.
+    pub(crate) fn write_cell(
+        &mut self,
+        now: Micros,
+        cell: &Address,
+        write: &CellWrite,
+        lease: Lease,
+    ) -> CellWritten {
+        self.prune_cells(now);
+        let expires = now + micros(lease.ttl());
+        let written = self.cells.write(cell, write, lease, expires);
+        if !matches!(written, CellWritten::Refused(_)) {
+            self.watches.tell(cell);
+        }
+        written
+    }
+
+    fn prune_cells(&mut self, now: Micros) {
+        for cell in self.cells.prune(now) {
+            self.watches.tell(&cell);
+        }
+    }
+
+    /// Replaces a node's data. Answers whether the node stands.
+    pub(crate) fn write_data(&mut self, now: Micros, queue: &Address, id: NodeId, data: Arc<[u8]>) -> bool {
+        self.on(queue, |state| ((), state.prune(now)));
+        let stands = self.queues[queue].find(id).is_some();
+        let Some(node) = self.nodes.get(&id).filter(|_| stands) else { return false };
+        *node.data.lock() = data;
+        self.watches.tell(queue);
+        true
+    }
+
+    /// The queues that have nodes, behind the encoded key `after`.
+    pub(crate) fn queues(&mut self, now: Micros, of: &QueuePrefix, after: &str, most: usize) -> QueuePage {
+        let is_one = |queue: &&Address| of.contains(queue) && queue.coded() > after;
+        let mut queues: Vec<_> = self.queues.keys().filter(is_one).cloned().collect();
+        queues.retain(|queue| {
+            self.on(queue, |state| ((), state.prune(now)));
+            !self.queues[queue].is_empty()
+        });
+        queues.sort_unstable_by(|one, other| one.coded().cmp(other.coded()));
+        let is_cut = queues.len() > most;
+        queues.truncate(most);
+        let next = queues.last().filter(|_| is_cut).map(|last| last.coded().to_owned());
+        QueuePage { queues, next }
     }
 
     /// Joins, and keeps the node. A node that is found again counts only on its own lease
@@ -47,7 +123,7 @@ impl Table {
         client: Weak<Client>,
     ) -> Result<Joined> {
         let Join { queue, id, claim, limit, patience, .. } = join;
-        let ttl = u64::try_from(lease.ttl().as_micros()).expect("a TTL is at most an hour");
+        let ttl = micros(lease.ttl());
         let ask = Ask { id: *id, claim: *claim, limit: *limit, ttl, patience: *patience };
         let answer = self.on(queue, |queue| queue.join(now, &ask));
         let sequence = match answer {
@@ -81,6 +157,8 @@ impl Table {
     /// Renews all nodes of a lease at one instant, so that the client's one deadline holds for
     /// each. This table scans for them.
     pub(crate) fn renew(&mut self, now: Micros, lease: &LeaseWriter) {
+        self.prune_cells(now);
+        self.cells.renew(|on| on.same_as(lease), now + micros(lease.ttl()));
         for node in self.of(lease) {
             let (id, sequence) = (node.id, node.state().sequence());
             if self.on(&node.queue, |queue| queue.renew(now, id, sequence)) == Answer::Gone {
@@ -99,6 +177,9 @@ impl Table {
         lease.end(reason);
         for node in self.of(lease) {
             self.leave(now, &node.queue, node.id, false);
+        }
+        for cell in self.cells.end(|on| on.same_as(lease)) {
+            self.watches.tell(&cell);
         }
     }
 
@@ -126,7 +207,9 @@ impl Table {
                 .collect::<Vec<_>>()
         });
         let left: Vec<_> = left.collect();
-        left.into_iter().chain(self.cells.contents()).collect()
+        self.prune_cells(now);
+        let cells = self.cells.addresses().map(|cell| format!("{cell:?}"));
+        left.into_iter().chain(cells).chain(self.watches.contents()).collect()
     }
 
     /// The stored limit of a queue of permits.
@@ -138,10 +221,16 @@ impl Table {
     pub(crate) fn list(&mut self, now: Micros, queue: &Address, page: Page) -> Vec<Entry> {
         self.on(queue, |queue| ((), queue.prune(now)));
         let entry = |(sequence, slot, admitted): (u64, &Slot, bool)| {
-            let label = self.nodes.get(&slot.id).map(|node| Entry::label_of(node.label.as_bytes()));
-            Entry { sequence, claim: slot.claim, admitted, label: label.unwrap_or_default(), age: None }
+            let node = self.nodes.get(&slot.id);
+            let label = node.map(|node| Entry::label_of(node.label.as_bytes())).unwrap_or_default();
+            let data = node.map(|node| node.data.lock().clone()).unwrap_or_default();
+            Entry { sequence, claim: slot.claim, admitted, label, age: None, data }
         };
         let behind = self.queues[queue].iter().filter(|(sequence, ..)| *sequence > page.after);
         behind.take(page.most).map(entry).collect()
     }
+}
+
+fn micros(time: Duration) -> Micros {
+    u64::try_from(time.as_micros()).expect("a TTL is at most an hour")
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::contracts::CellWatch;
+use latchwork_core::contracts::ChangeWatch;
 use latchwork_core::{Error, ErrorKind, Result};
 use tokio_util::sync::CancellationToken;
 
@@ -82,7 +82,7 @@ impl Armed {
 }
 
 #[async_trait]
-impl CellWatch for EtcdCellWatch {
+impl ChangeWatch for EtcdCellWatch {
     async fn changed(&mut self) -> Result<()> {
         let closed = self.closed.clone();
         closed.run_until_cancelled(self.next()).await.unwrap_or_else(|| Err(Error::closed()))

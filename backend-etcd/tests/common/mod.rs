@@ -57,6 +57,7 @@ pub(crate) fn ask(kind: Lock, claim: Claim, limit: Option<u32>, patience: Patien
         claim,
         limit: limit.map_or(AskedLimit::Stored, AskedLimit::Exactly),
         label: Arc::from("claims"),
+        data: Default::default(),
         patience,
         repeated: false,
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use latchwork_core::contracts::CellWatch;
+use latchwork_core::contracts::ChangeWatch;
 use latchwork_core::{Address, Error, Result};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -53,7 +53,7 @@ impl RedisCellWatch {
 }
 
 #[async_trait]
-impl CellWatch for RedisCellWatch {
+impl ChangeWatch for RedisCellWatch {
     async fn changed(&mut self) -> Result<()> {
         let closing = self.closing.clone();
         tokio::select! {

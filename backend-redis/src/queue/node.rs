@@ -87,6 +87,13 @@ impl Node for RedisNode {
         if is_shared { Ok(()) } else { Err(self.lost()) }
     }
 
+    async fn write_data(&self, _: &std::sync::Arc<[u8]>) -> Result<()> {
+        Err(latchwork_core::Error::new(
+            latchwork_core::ErrorKind::Unsupported { capability: "write_data" },
+            "to be built",
+        ))
+    }
+
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         let (queue, id, sequence) = (&self.attempt.queue, self.attempt.id, self.state().sequence());
         match access::write_held(&self.client, cell, write, Holder { queue, id, sequence }).await? {

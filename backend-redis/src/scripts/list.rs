@@ -29,7 +29,14 @@ pub(crate) fn listed(reply: Reply) -> Result<(Flags, Vec<Entry>)> {
             "p" => Claim::Permits(u32::try_from(weight).map_err(|_| malformed())?),
             _ => return Err(malformed()),
         };
-        Ok(Entry { sequence, claim, admitted, label: Entry::label_of(&entry.bytes()?), age })
+        Ok(Entry {
+            sequence,
+            claim,
+            admitted,
+            label: Entry::label_of(&entry.bytes()?),
+            age,
+            data: Default::default(),
+        })
     });
     Ok((flags, entries.collect::<Result<_>>()?))
 }

@@ -80,6 +80,7 @@ pub fn ask(queue: &Address, claim: Claim) -> Join {
         claim,
         limit: AskedLimit::Stored,
         label: "test".into(),
+        data: Default::default(),
         patience: Patience::Wait,
         repeated: false,
     }

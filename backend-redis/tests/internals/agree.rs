@@ -58,6 +58,7 @@ async fn a_question_while_the_clock_is_back_shortens_a_folded_node_too() {
                 claim: Claim::Exclusive,
                 limit: AskedLimit::Stored,
                 label: "label".into(),
+                data: Default::default(),
                 patience,
                 repeated: false,
             };

@@ -110,6 +110,7 @@ impl History<'_> {
             claim: self.claim(),
             limit: AskedLimit::Exactly(self.twin.limit().unwrap_or(LIMIT)),
             label: "newcomer".into(),
+            data: Default::default(),
             patience: Patience::Wait,
             repeated: false,
         };
@@ -206,6 +207,7 @@ async fn hundreds_of_holders_outlive_a_deleted_hash() {
                 claim,
                 limit: AskedLimit::Exactly(600),
                 label: "one of many".into(),
+                data: Default::default(),
                 patience: Patience::Wait,
                 repeated: false,
             };

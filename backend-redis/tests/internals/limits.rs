@@ -40,6 +40,7 @@ async fn the_scripts_and_core_read_the_same_from_any_bytes() {
             claim: Claim::Permits(1),
             limit: AskedLimit::UnlessStored(3),
             label: "any bytes".into(),
+            data: Default::default(),
             patience: Patience::Try,
             repeated: false,
         };

@@ -27,6 +27,7 @@ impl History<'_> {
             claim: self.claim(),
             limit,
             label: "a label: with spaces\nand lines".into(),
+            data: Default::default(),
             patience: if self.dice.roll(4) == 0 { Patience::Try } else { Patience::Wait },
             repeated: false,
         };

@@ -73,6 +73,7 @@ async fn join(history: &mut History<'_>) -> Option<(NodeId, u64)> {
         claim,
         limit: AskedLimit::UnlessStored(1),
         label: "honest".into(),
+        data: Default::default(),
         patience: Patience::Wait,
         repeated: false,
     };

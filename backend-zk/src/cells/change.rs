@@ -63,6 +63,8 @@ impl Change {
 
 #[cfg(test)]
 mod tests {
+    use latchwork_core::contracts::CellLife;
+
     use super::*;
 
     fn cell(number: u64, condition: u64) -> Cell {
@@ -86,9 +88,9 @@ mod tests {
             (version(9), Some(&seven), Some(Change::Overwrite(checked)), Some(Change::Delete(checked))),
         ] {
             let value = Some([1].into());
-            let write = CellWrite { expected, value };
+            let write = CellWrite { expected, value, life: CellLife::Stays };
             assert_eq!(Change::on_read(&write, found), written, "{expected:?} {found:?}");
-            let delete = CellWrite { expected, value: None };
+            let delete = CellWrite { expected, value: None, life: CellLife::Stays };
             assert_eq!(Change::on_read(&delete, found), deleted, "{expected:?} {found:?}");
         }
     }

@@ -33,6 +33,13 @@ impl Node for ZkNode {
         self.become_reader().await
     }
 
+    async fn write_data(&self, _: &std::sync::Arc<[u8]>) -> Result<()> {
+        Err(latchwork_core::Error::new(
+            latchwork_core::ErrorKind::Unsupported { capability: "write_data" },
+            "to be built",
+        ))
+    }
+
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         self.write_while_held(cell, write).await
     }

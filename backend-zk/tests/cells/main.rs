@@ -11,7 +11,7 @@ mod watch;
 use std::sync::Arc;
 
 use crate::common::address;
-use latchwork_core::contracts::{Backend, Cell, CellWrite, CellWritten, Expected, Version};
+use latchwork_core::contracts::{Backend, Cell, CellLife, CellWrite, CellWritten, Expected, Version};
 use latchwork_core::{Address, Config, Kind, Result};
 
 /// ZooKeeper's numbers of requests: a transaction, and a read.
@@ -23,11 +23,11 @@ fn value(config: &Config, key: &str) -> Address {
 }
 
 fn set(expected: Expected, value: &[u8]) -> CellWrite {
-    CellWrite { expected, value: Some(value.into()) }
+    CellWrite { expected, value: Some(value.into()), life: CellLife::Stays }
 }
 
 fn delete(expected: Expected) -> CellWrite {
-    CellWrite { expected, value: None }
+    CellWrite { expected, value: None, life: CellLife::Stays }
 }
 
 /// The version of a write that must be made.

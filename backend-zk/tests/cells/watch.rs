@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::Server;
-use latchwork_core::contracts::{Backend, CellWatch, Close, Expected, LeaseState};
+use latchwork_core::contracts::{Backend, ChangeWatch, Close, Expected, LeaseState};
 use latchwork_core::{Address, ErrorKind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 const EXISTS: i32 = 3;
 
 /// A watch that has answered first.
-async fn watching(backend: &Arc<dyn Backend>, cell: &Address) -> Box<dyn CellWatch> {
+async fn watching(backend: &Arc<dyn Backend>, cell: &Address) -> Box<dyn ChangeWatch> {
     let mut watch = backend.watch_cell(cell);
     soon(watch.changed()).await.unwrap();
     watch
@@ -26,7 +26,7 @@ async fn watching(backend: &Arc<dyn Backend>, cell: &Address) -> Box<dyn CellWat
 
 /// Whether it has nothing to say. Round trips on its client prove that it was polled through all
 /// that has happened.
-async fn is_quiet(backend: &Arc<dyn Backend>, cell: &Address, watch: &mut Box<dyn CellWatch>) -> bool {
+async fn is_quiet(backend: &Arc<dyn Backend>, cell: &Address, watch: &mut Box<dyn ChangeWatch>) -> bool {
     tokio::select! {
         biased;
         _ = watch.changed() => false,

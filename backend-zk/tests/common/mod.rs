@@ -84,6 +84,7 @@ pub(crate) fn join(queue: &Address, claim: Claim) -> Join {
             _ => AskedLimit::Stored,
         },
         label: "tester".into(),
+        data: Default::default(),
         patience: Patience::Wait,
         repeated: false,
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Cell, CellWrite, CellWritten, Expected, Joined, Version};
+use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, Joined, Version};
 use latchwork_core::recipes::{MultiLock, SharedValue, Stored, ValueWatch};
 use latchwork_core::{Address, ErrorKind, Kind, LostReason, Result};
 
@@ -39,7 +39,7 @@ async fn set(value: &SharedValue, expected: Expected, text: &str) -> Stored {
 
 /// A write below the recipes.
 async fn write_below(client: &Client, cell: &Address, expected: Expected, text: Option<&str>) -> CellWritten {
-    let write = CellWrite { expected, value: text.map(|text| text.as_bytes().into()) };
+    let write = CellWrite { expected, value: text.map(|text| text.as_bytes().into()), life: CellLife::Stays };
     soon("write", client.coordinator.backend().write_cell(cell, &write)).await.expect("answered")
 }
 
@@ -170,7 +170,7 @@ cases! {
         let error = soon("write_while", it.write_while(&guard, "no")).await.expect_err("released");
         assert_eq!((error.kind(), error.key()), (&ErrorKind::NotHeld, Some("m")), "{error}");
         let node = held_node(context, &one, "n").await;
-        let write = |expected, text: &str| CellWrite { expected, value: Some(text.as_bytes().into()) };
+        let write = |expected, text: &str| CellWrite { expected, value: Some(text.as_bytes().into()), life: CellLife::Stays };
         let cell = it.address();
         let kept = soon("write", node.write_cell(cell, &write(Expected::Absent, "no"))).await.expect("answered");
         assert!(matches!(kept, CellWritten::Refused(Some(_))), "{kept:?}");
@@ -196,7 +196,7 @@ cases! {
         let cell = context.queue_of(Kind::Value, "fenced");
         let node = held_node(context, &one, "m").await;
         let mut late = one.link.park("fenced");
-        let write = CellWrite { expected: Expected::Any, value: Some(b"late"[..].into()) };
+        let write = CellWrite { expected: Expected::Any, value: Some(b"late"[..].into()), life: CellLife::Stays };
         let (answer, caught) = tokio::join!(soon("write", node.write_cell(&cell, &write)), soon("catch", late.caught()));
         caught.expect("caught");
         let error = answer.expect_err("its connection was lost");
@@ -240,7 +240,7 @@ cases! {
                 other => other,
             };
             let mut lost = one.link.drop_reply("unknown");
-            let asked = CellWrite { expected: was, value: Some(text_of_it.as_bytes().into()) };
+            let asked = CellWrite { expected: was, value: Some(text_of_it.as_bytes().into()), life: CellLife::Stays };
             let backend = one.coordinator.backend();
             let newer = async {
                 soon("drop", lost.caught()).await.expect("dropped");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Close, Entry, Expected, Page, Version,
+    Backend, Cell, CellLife, CellWrite, CellWritten, ChangeWatch, Close, Entry, Expected, Page, Version,
 };
 use latchwork_core::{Address, ErrorKind, Result};
 
@@ -132,7 +132,7 @@ pub(super) const CONTROLS: &[Control] = &[
 ];
 
 fn any(write: &CellWrite) -> CellWrite {
-    CellWrite { expected: Expected::Any, value: write.value.clone() }
+    CellWrite { expected: Expected::Any, value: write.value.clone(), life: CellLife::Stays }
 }
 
 #[derive(Debug)]
@@ -255,7 +255,9 @@ impl Defect for TakesAlong {
     async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
         let written = std::mem::take(&mut *self.0.lock().expect("no panic"));
         for cell in written {
-            honest.write_cell(&cell, &CellWrite { expected: Expected::Any, value: None }).await?;
+            honest
+                .write_cell(&cell, &CellWrite { expected: Expected::Any, value: None, life: CellLife::Stays })
+                .await?;
         }
         honest.close(how).await
     }
@@ -354,19 +356,19 @@ impl Defect for SeesNoHead {
 struct TellsOnce;
 
 impl Defect for TellsOnce {
-    fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn CellWatch> {
+    fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn ChangeWatch> {
         Box::new(Once { honest: honest.watch_cell(cell), told: 0 })
     }
 }
 
 #[derive(Debug)]
 struct Once {
-    honest: Box<dyn CellWatch>,
+    honest: Box<dyn ChangeWatch>,
     told: usize,
 }
 
 #[async_trait]
-impl CellWatch for Once {
+impl ChangeWatch for Once {
     async fn changed(&mut self) -> Result<()> {
         if self.told == 2 {
             std::future::pending::<()>().await;
@@ -390,16 +392,16 @@ impl Defect for WatchesOn {
         }
     }
 
-    fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn CellWatch> {
+    fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn ChangeWatch> {
         Box::new(On(honest.watch_cell(cell)))
     }
 }
 
 #[derive(Debug)]
-struct On(Box<dyn CellWatch>);
+struct On(Box<dyn ChangeWatch>);
 
 #[async_trait]
-impl CellWatch for On {
+impl ChangeWatch for On {
     async fn changed(&mut self) -> Result<()> {
         match self.0.changed().await {
             Err(error) if error.kind() == &ErrorKind::Closed => std::future::pending().await,

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Leave, Node,
-    NodeState, NodeWriter, Page, SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Leave,
+    Node, NodeState, NodeWriter, Page, QueuePage, SequentialNodes,
 };
-use latchwork_core::{Address, Capabilities, Result};
+use latchwork_core::{Address, Capabilities, QueuePrefix, Result};
 
 /// What a broken backend does otherwise. What is not said is honest.
 #[async_trait]
@@ -43,6 +43,24 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
         honest.list(queue, page).await
     }
 
+    async fn queues(
+        &self,
+        honest: &dyn Backend,
+        of: &QueuePrefix,
+        after: Option<&str>,
+        most: usize,
+    ) -> Result<QueuePage> {
+        honest.queues(of, after, most).await
+    }
+
+    fn watch_queue(&self, honest: &Arc<dyn Backend>, queue: &Address) -> Box<dyn ChangeWatch> {
+        honest.watch_queue(queue)
+    }
+
+    async fn write_data(&self, node: &BrokenNode, data: &Arc<[u8]>) -> Result<()> {
+        node.honest.write_data(data).await
+    }
+
     async fn revoke(&self, honest: &dyn Backend, queue: &Address, sequence: u64) -> Result<bool> {
         honest.revoke(queue, sequence).await
     }
@@ -72,7 +90,7 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
         node.honest.write_cell(cell, write).await
     }
 
-    fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn CellWatch> {
+    fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn ChangeWatch> {
         honest.watch_cell(cell)
     }
 
@@ -159,6 +177,14 @@ impl SequentialNodes for BrokenBackend {
         self.defect.list(&*self.honest, &self.defect.address(queue, self.client), page).await
     }
 
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.defect.queues(&*self.honest, of, after, most).await
+    }
+
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
+        self.defect.watch_queue(&self.honest, &self.defect.address(queue, self.client))
+    }
+
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
         let queue = self.defect.address(queue, self.client);
         self.defect.revoke(&*self.honest, &queue, sequence).await
@@ -184,7 +210,7 @@ impl Cells for BrokenBackend {
         self.defect.write_cell(&*self.honest, &self.defect.address(cell, self.client), write).await
     }
 
-    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
         self.defect.watch_cell(&self.honest, &self.defect.address(cell, self.client))
     }
 }
@@ -241,6 +267,10 @@ impl Node for BrokenNode {
 
     async fn downgrade(&self) -> Result<()> {
         self.defect.downgrade(self).await
+    }
+
+    async fn write_data(&self, data: &Arc<[u8]>) -> Result<()> {
+        self.defect.write_data(self, data).await
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {

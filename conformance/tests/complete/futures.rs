@@ -16,7 +16,7 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("Backend::close", CONTRACT),
     ("Cells::read_cell", CONTRACT),
     ("Cells::write_cell", CONTRACT),
-    ("CellWatch::changed", CONTRACT),
+    ("ChangeWatch::changed", CONTRACT),
     ("CloseOnce::close", FLIGHT),
     ("Connector::connect", CONTRACT),
     ("connect_within", "of backends: it is dropped with the connecting that it bounds"),

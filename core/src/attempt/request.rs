@@ -16,6 +16,7 @@ pub(crate) struct Request {
     pub(crate) claim: Claim,
     pub(crate) limit: AskedLimit,
     pub(crate) label: Arc<str>,
+    pub(crate) data: Arc<[u8]>,
     pub(crate) patience: Patience,
     /// The total deadline (for a try: of its answer); `Moment::NEVER` for none.
     pub(crate) deadline: Moment,
@@ -47,6 +48,7 @@ impl Request {
             claim: self.claim,
             limit: self.limit,
             label: Arc::clone(&self.label),
+            data: Arc::clone(&self.data),
             patience: self.patience,
             repeated: false,
         }

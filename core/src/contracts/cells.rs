@@ -111,6 +111,15 @@ impl Expected {
     }
 }
 
+/// How long a cell stays. The last write decides it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CellLife {
+    /// Until it is deleted (CELL-STAY).
+    Stays,
+    /// As long as the lease of the client that wrote it last (CELL-EPHEMERAL).
+    Lease,
+}
+
 /// One request to change a cell.
 #[derive(Clone, Debug)]
 pub struct CellWrite {
@@ -118,6 +127,8 @@ pub struct CellWrite {
     pub expected: Expected,
     /// The new value, or `None` to delete the cell.
     pub value: Option<Arc<[u8]>>,
+    /// How long the cell stays; means nothing for a deletion.
+    pub life: CellLife,
 }
 
 /// The answer to a [`CellWrite`].
@@ -134,7 +145,7 @@ pub enum CellWritten {
     Refused(Option<Cell>),
 }
 
-/// Versioned values that belong to nobody.
+/// Versioned values.
 ///
 /// * `CELL-CAS`: a read gives value and version. A write or a deletion is made under a condition:
 ///   whatever is there, nothing is there, or this version is there. The server decides, in one step
@@ -142,10 +153,15 @@ pub enum CellWritten {
 /// * `CELL-HELD`: [`Node::write_cell`](super::Node::write_cell) writes only while its node stands
 ///   on the server. The server decides that in the same step.
 /// * `CELL-STAY`: a cell stays until it is deleted: no lease, idleness or closed client ends it.
+/// * `CELL-EPHEMERAL`: a cell that was written with [`CellLife::Lease`] is there as long as the
+///   writer's lease, which keeps it alive as it does a node, and goes with it: at once at an orderly
+///   close, within TTL and the expiry bound after a crash. The next write decides anew: it moves the
+///   cell to its own client's lease, or lets it stay. A write under a lease that was lost opens the
+///   next lease, as a join does (LEASE-REOPEN).
 /// * `CELL-UNKNOWN`: a write whose reply is lost is `Unknown`, or the backend finds out. It is
 ///   never reported as failed, and never made twice. It may be made late, after other writes, if
 ///   its condition holds then.
-/// * `WATCH-ORDER`, `WATCH-END`: see [`CellWatch`].
+/// * `WATCH-ORDER`, `WATCH-END`: see [`ChangeWatch`].
 #[async_trait]
 pub trait Cells: Send + Sync {
     /// Reads a cell. It sees every write that was confirmed to anybody before the call.
@@ -168,26 +184,29 @@ pub trait Cells: Send + Sync {
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten>;
 
     /// A watch of a cell. It does nothing until it is asked.
-    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch>;
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch>;
 }
 
-/// Tells that a cell may have changed.
+/// Tells that a cell, or a queue, may have changed.
 ///
-/// A watch carries no value: whoever is told reads the cell. So a watcher that is slow reads the
-/// latest value, and nothing queues up for it.
+/// A watch carries no value: whoever is told reads the cell, or lists the queue. So a watcher that
+/// is slow reads the latest state, and nothing queues up for it.
 ///
-/// * `WATCH-ORDER`: each change of the cell after an answer of [`changed`](CellWatch::changed) is
-///   followed by another answer. The server or the network may lose that news: a watcher of core
-///   reads again each TTL by itself. Where the backend knows of a gap (a new connection, a
-///   compaction), it answers, since something may have changed.
+/// * `WATCH-ORDER`: each change after an answer of [`changed`](ChangeWatch::changed) is followed by
+///   another answer. A cell changes when it is written, deleted, or ends with its lease. A queue
+///   changes when a node comes, leaves, is admitted, expires, or has new data. What ends with a
+///   lease is told within the expiry bound of that lease. The server or the network may lose news: a
+///   watcher of core reads again each TTL by itself. Where the backend knows of a gap (a new
+///   connection, a compaction), it answers, since something may have changed. It may answer without
+///   a change.
 /// * `WATCH-END`: a watch ends in an error that says why, never in silence: a closed client ends it
 ///   at once.
 ///
 /// Dropping it ends it, and leaves nothing on the server.
 #[async_trait]
-pub trait CellWatch: fmt::Debug + Send {
+pub trait ChangeWatch: fmt::Debug + Send {
     /// The first call answers as soon as the server watches: a read after it misses nothing. Each
-    /// later call waits until the cell may have changed since the answer before, and the server
+    /// later call waits until something may have changed since the answer before, and the server
     /// watches again.
     ///
     /// # Errors

@@ -14,9 +14,11 @@ mod node_state;
 mod nodes;
 
 pub use backend::{Backend, Close};
-pub use cells::{Cell, CellWatch, CellWrite, CellWritten, Cells, Expected, MAX_CELL_BYTES, Version};
+pub use cells::{
+    Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Expected, MAX_CELL_BYTES, Version,
+};
 pub use lease::{Lease, LeaseState, LeaseWriter};
 pub use limit::{AskedLimit, StoredLimit};
 pub use node::Node;
 pub use node_state::{Leave, NodeState, NodeWriter};
-pub use nodes::{Entry, Join, Joined, MAX_LABEL_BYTES, NodeId, Page, Patience, SequentialNodes};
+pub use nodes::{Entry, Join, Joined, MAX_LABEL_BYTES, NodeId, Page, Patience, QueuePage, SequentialNodes};

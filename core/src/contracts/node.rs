@@ -1,6 +1,7 @@
 //! One node of this client in a queue.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -70,6 +71,18 @@ pub trait Node: fmt::Debug + Send + Sync {
     /// # Cancel safety
     /// A dropped downgrade may or may not have been carried out; downgrading again is harmless.
     async fn downgrade(&self) -> Result<()>;
+
+    /// Replaces the node's data (NODE-DATA): at most [`MAX_LABEL_BYTES`](super::MAX_LABEL_BYTES). One
+    /// try, bounded by the request timeout; harmless to repeat. It changes neither place, sequence
+    /// number nor admission, and who watches the queue is told. Waiting nodes have data too.
+    ///
+    /// # Errors
+    /// `Unavailable` when it was surely not made; `Unknown` when it may have been, or may be later,
+    /// as long as the node stands; `Lost` when the node is gone.
+    ///
+    /// # Cancel safety
+    /// A dropped write has an unknown outcome.
+    async fn write_data(&self, data: &Arc<[u8]>) -> Result<()>;
 
     /// As [`Cells::write_cell`](super::Cells::write_cell), made only while this node stands in its
     /// queue (CELL-HELD). The server decides that in one step with the write: a write that comes

@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use serde::{Serialize, Serializer};
 use uuid::Uuid;
 
+use super::cells::ChangeWatch;
 use super::limit::{AskedLimit, StoredLimit};
 use super::node::Node;
-use crate::address::Address;
+use crate::address::{Address, QueuePrefix};
 use crate::decide::Claim;
 use crate::decide::life::Residue;
 use crate::error::{Error, ErrorKind, Result};
@@ -92,6 +93,9 @@ pub struct Join {
     pub limit: AskedLimit,
     /// The owner's label, shown in listings.
     pub label: Arc<str>,
+    /// The node's data, at most [`MAX_LABEL_BYTES`] (NODE-DATA). At an exact address on ZooKeeper
+    /// and etcd an election's node holds the data alone, as other programs write it.
+    pub data: Arc<[u8]>,
     /// Whether it may wait.
     pub patience: Patience,
     /// An earlier request of this attempt had an unknown outcome: its node may exist.
@@ -169,6 +173,9 @@ pub struct Entry {
     pub label: String,
     /// How long it has been in the queue, as far as the server shows (for display only).
     pub age: Option<Duration>,
+    /// Its data, as it was written last (NODE-DATA).
+    #[serde(skip)]
+    pub data: Arc<[u8]>,
 }
 
 impl Entry {
@@ -191,6 +198,15 @@ pub struct Page {
     pub most: usize,
 }
 
+/// A page of the queues that have nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueuePage {
+    /// The queues. Within a page each comes once.
+    pub queues: Vec<Address>,
+    /// Where the next page begins, in the backend's own words; `None` after the last.
+    pub next: Option<String>,
+}
+
 /// An ordered queue of ephemeral entries. A node is (queue, lease, admission rule, weight, data).
 ///
 /// * `NODE-ORDER`: sequence numbers of a queue rise strictly in join order, for ever: across idle
@@ -207,6 +223,12 @@ pub struct Page {
 /// * `NODE-DEATH`: nodes of a dead client go with its lease, in mid-queue too.
 /// * `NODE-GONE`: when anyone else removes a node, its owner is notified within one TTL: as
 ///   `Revoked`, or as `Forgotten` if the server shows that it has lost its data.
+/// * `NODE-DATA`: a node's data is in the queue's listing from the join on. Its owner may replace it
+///   ([`Node::write_data`]) as long as the node stands; a late write reaches no other node.
+/// * `NODE-QUEUES`: the queues of a kind that have nodes can be listed, by the beginning of their
+///   key, page by page.
+/// * `WATCH-QUEUE`: a queue of a kind that [is observed](crate::Kind::is_observed) can be watched, as
+///   a cell can be ([`ChangeWatch`] has the clauses).
 /// * `NODE-FOREIGN`: an entry that is no node of ours does no harm, or is honoured if a layout says
 ///   so.
 #[async_trait]
@@ -245,6 +267,22 @@ pub trait SequentialNodes: Send + Sync {
     /// # Cancel safety
     /// Reads only.
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>>;
+
+    /// Lists the queues that have at least one node: at most about `most` of them, from where the
+    /// page before ended (`None`: the first page). A queue that comes or goes meanwhile may be
+    /// missed. The order is the backend's, and a queue may stand in two pages. Queues at exact
+    /// addresses are not listed.
+    ///
+    /// # Errors
+    /// `Unavailable`; `InvalidArgument` naming `after` for text that no page gave.
+    ///
+    /// # Cancel safety
+    /// Reads only.
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage>;
+
+    /// A watch of a queue of a kind that [is observed](crate::Kind::is_observed) (WATCH-QUEUE). It
+    /// does nothing until it is asked. One of another kind answers `Unsupported`.
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch>;
 
     /// Removes the node at a sequence number, whichever client owns it: an operator's forced
     /// release. Wakes the waiters that this admits; the node's owner hears `Revoked`, at once if

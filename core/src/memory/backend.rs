@@ -5,17 +5,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::cells::MemoryCellWatch;
+use super::cells::{self, MemoryWatch};
 use super::client::MemoryClient;
 use super::queue::join;
 use super::renewal;
-use crate::address::Address;
+use crate::address::{Address, QueuePrefix};
 use crate::capabilities::{Capabilities, Eviction};
 use crate::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Page,
-    SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Page,
+    QueuePage, SequentialNodes,
 };
 use crate::error::{LostReason, Result};
+use crate::support::Unobserved;
 
 pub(super) struct MemoryBackend {
     client: Arc<MemoryClient>,
@@ -44,6 +45,19 @@ impl SequentialNodes for MemoryBackend {
         self.client.link.request(move || store.list(&queue, page)).await
     }
 
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        let (store, of, after) =
+            (self.client.store.clone(), of.clone(), after.unwrap_or_default().to_owned());
+        self.client.link.request(move || store.queues(&of, &after, most)).await
+    }
+
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
+        match queue.kind().is_observed() {
+            true => Box::new(MemoryWatch::new(&self.client, queue.clone())),
+            false => Box::new(Unobserved::new(queue)),
+        }
+    }
+
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
         let (store, queue) = (self.client.store.clone(), queue.clone());
         self.client.link.request(move || store.remove(&queue, sequence)).await
@@ -68,12 +82,11 @@ impl Cells for MemoryBackend {
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        let (store, cell, write) = (self.client.store.clone(), cell.clone(), write.clone());
-        self.client.link.request(move || store.write_cell(&cell, &write)).await
+        cells::write(&self.client, cell, write).await
     }
 
-    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
-        Box::new(MemoryCellWatch::new(&self.client, cell.clone()))
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
+        Box::new(MemoryWatch::new(&self.client, cell.clone()))
     }
 }
 

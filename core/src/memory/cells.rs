@@ -1,4 +1,4 @@
-//! The watch of a cell.
+//! Writing cells, and the watches of cells and queues.
 
 use std::sync::{Arc, Weak};
 
@@ -6,42 +6,74 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::client::MemoryClient;
+use super::renewal;
 use crate::address::Address;
-use crate::contracts::CellWatch;
-use crate::error::{Error, Result};
+use crate::contracts::{CellLife, CellWrite, CellWritten, ChangeWatch};
+use crate::error::{Error, LostReason, Result};
 
+/// Writes a cell. An ephemeral one hangs on the current lease, or on the next one if that is lost.
+pub(super) async fn write(
+    client: &Arc<MemoryClient>,
+    cell: &Address,
+    write: &CellWrite,
+) -> Result<CellWritten> {
+    loop {
+        if write.life == CellLife::Lease && client.lease().lost().is_some() {
+            // Through the link: an unreachable store grants no lease.
+            let reopening = Arc::clone(client);
+            client.link.request(move || renewal::reopen(&reopening)).await??;
+        }
+        let (id, lease) = client.current.lock().clone();
+        let (store, cell, write) = (client.store.clone(), cell.clone(), write.clone());
+        match client.link.request(move || store.write_cell(id, &cell, &write)).await? {
+            Some(written) => return Ok(written),
+            // The store does not know our lease: it was ended from outside.
+            None => lease.end(LostReason::Revoked),
+        }
+    }
+}
+
+/// A watch of a cell or queue.
 #[derive(Debug)]
-pub(super) struct MemoryCellWatch {
+pub(super) struct MemoryWatch {
     // Weak: a watch does not keep the client of a dead handle alive.
     client: Weak<MemoryClient>,
-    cell: Address,
+    address: Address,
     // The store tells it of changes, once it is registered there.
     changed: Arc<Notify>,
     registered: bool,
 }
 
-impl MemoryCellWatch {
-    pub(super) fn new(client: &Arc<MemoryClient>, cell: Address) -> Self {
-        Self { client: Arc::downgrade(client), cell, changed: Arc::default(), registered: false }
+impl MemoryWatch {
+    pub(super) fn new(client: &Arc<MemoryClient>, address: Address) -> Self {
+        Self { client: Arc::downgrade(client), address, changed: Arc::default(), registered: false }
     }
 }
 
 #[async_trait]
-impl CellWatch for MemoryCellWatch {
+impl ChangeWatch for MemoryWatch {
     async fn changed(&mut self) -> Result<()> {
         let client = self.client.upgrade().ok_or_else(Error::closed)?;
-        let link = client.link.clone();
+        let (link, store) = (client.link.clone(), client.store.clone());
+        drop(client);
         if !self.registered {
-            let (store, cell) = (client.store.clone(), self.cell.clone());
-            let changed = Arc::clone(&self.changed);
-            link.request(move || store.watch_cell(&cell, &changed)).await?;
+            let (watched, address, changed) =
+                (store.clone(), self.address.clone(), Arc::clone(&self.changed));
+            link.request(move || watched.watch(&address, &changed)).await?;
             self.registered = true;
             return Ok(());
         }
-        drop(client);
-        tokio::select! {
-            () = self.changed.notified() => Ok(()),
-            () = link.until_closed() => Err(Error::closed()),
+        loop {
+            // The store owns no task: what expires is seen by whoever looks.
+            let look_at = store.next_expiry(&self.address);
+            tokio::select! {
+                () = self.changed.notified() => return Ok(()),
+                () = link.until_closed() => return Err(Error::closed()),
+                () = store.clock().sleep_until(look_at) => {
+                    let pruned = store.clone();
+                    link.request(move || pruned.prune()).await?;
+                }
+            }
         }
     }
 }

@@ -144,7 +144,7 @@ impl Link {
 
     /// The news of the next change of a cell is lost, for all its watchers.
     pub fn drop_next_news(&self, cell: &Address) {
-        self.0.store.deafen_cell(cell);
+        self.0.store.deafen_watches(cell);
     }
 
     /// Waits until the client is closed.

@@ -23,11 +23,14 @@ pub(super) struct StoreState {
     pub(super) live: HashMap<NodeId, Arc<StoredNode>>,
     /// The next wake-up to these nodes is lost: a fault.
     pub(super) deaf: HashSet<NodeId>,
-    pub(super) cells: CellStore,
-    /// Who watches which cell.
+    pub(super) cells: CellStore<LeaseId>,
+    /// Who watches which cell or queue.
     pub(super) watches: HashMap<Address, Vec<Weak<Notify>>>,
-    /// The next news of these cells is lost: a fault.
-    pub(super) deaf_cells: HashSet<Address>,
+    /// What watches of a queue were told last: each node's sequence number, and whether it was
+    /// admitted.
+    told: HashMap<Address, Vec<(u64, bool)>>,
+    /// The next news of these cells and queues is lost: a fault.
+    pub(super) deaf_watches: HashSet<Address>,
 }
 
 /// A lease, as the store has it.
@@ -49,12 +52,17 @@ impl Granted {
     pub(super) fn renew(&mut self, now: Micros) {
         self.expires = micros(moment(now) + self.ttl);
     }
+
+    pub(super) fn expires(&self) -> Micros {
+        self.expires
+    }
 }
 
 impl StoreState {
     /// Wakes the nodes that an operation admitted, and a first waiter that no limit admits any
     /// more.
     pub(super) fn notify(&mut self, address: &Address, admitted: Admissions) {
+        self.tell_of_queue(address);
         let unfit = self.queues.get(address).and_then(Queue::unfit_head);
         self.wake(admitted.into_iter().chain(unfit));
     }
@@ -70,16 +78,44 @@ impl StoreState {
         }
     }
 
-    /// Writes a cell, and tells its watches of a change.
-    pub(super) fn write_cell(&mut self, cell: &Address, write: &CellWrite) -> CellWritten {
-        let written = self.cells.write(cell, write);
-        let changed = matches!(written, CellWritten::Written(_) | CellWritten::Deleted { was_there: true });
-        if changed && !self.deaf_cells.remove(cell) {
-            let watches = self.watches.get(cell).into_iter().flatten();
+    /// Writes a cell under this lease, and tells its watches of a change.
+    pub(super) fn write_cell(&mut self, cell: &Address, write: &CellWrite, lease: LeaseId) -> CellWritten {
+        let expires = self.leases.get(&lease).map_or(0, Granted::expires);
+        let written = self.cells.write(cell, write, lease, expires);
+        if matches!(written, CellWritten::Written(_) | CellWritten::Deleted { was_there: true }) {
+            self.tell(cell);
+        }
+        written
+    }
+
+    /// Drops the cells that have expired, and tells their watches.
+    pub(super) fn prune_cells(&mut self, now: Micros) {
+        for cell in self.cells.prune(now) {
+            self.tell(&cell);
+        }
+    }
+
+    /// Tells the watches of a cell or queue of a change.
+    pub(super) fn tell(&mut self, address: &Address) {
+        if !self.deaf_watches.remove(address) {
+            let watches = self.watches.get(address).into_iter().flatten();
             // Kept for a watch that is not asked at this instant.
             watches.filter_map(Weak::upgrade).for_each(|watch| watch.notify_one());
         }
-        written
+    }
+
+    /// Tells the watches of a queue if it differs from what they were told last.
+    pub(super) fn tell_of_queue(&mut self, address: &Address) {
+        if !self.watches.contains_key(address) {
+            return;
+        }
+        let queue = self.queues.get(address).into_iter().flat_map(Queue::iter);
+        let now: Vec<_> = queue.map(|(sequence, _, admitted)| (sequence, admitted)).collect();
+        let told = self.told.entry(address.clone()).or_default();
+        if *told != now {
+            *told = now;
+            self.tell(address);
+        }
     }
 
     /// Forgets the watches that were dropped.
@@ -88,6 +124,7 @@ impl StoreState {
             watches.retain(|watch| watch.strong_count() > 0);
             !watches.is_empty()
         });
+        self.told.retain(|queue, _| self.watches.contains_key(queue));
     }
 
     /// Its owner has left.
@@ -118,6 +155,9 @@ impl StoreState {
             woken.extend(queue.unfit_head());
         }
         self.wake(woken);
+        self.prune_cells(now);
+        let watched: Vec<_> = self.watches.keys().cloned().collect();
+        watched.iter().for_each(|queue| self.tell_of_queue(queue));
     }
 
     /// Forgets what has expired, so that dead clients leave no memory behind, and queues that would

@@ -8,11 +8,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::state::{Granted, StoreState, micros};
+use super::state::{Granted, StoreState, micros, moment};
 use super::stored_node::{LeaseId, StoredNode};
-use crate::address::Address;
-use crate::clock::Clock;
-use crate::contracts::{Cell, CellWrite, CellWritten, Entry, NodeId, Page};
+use crate::address::{Address, QueuePrefix};
+use crate::clock::{Clock, Moment};
+use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Entry, NodeId, Page, QueuePage};
 use crate::decide::queue::{Answer, Ask, Micros, Queue};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
@@ -118,15 +118,20 @@ impl Memory {
                 }
                 state.forget(id, Some(reason));
             }
+            for cell in state.cells.end(|on| *on == lease) {
+                state.tell(&cell);
+            }
             state.sweep(now);
         });
     }
 
     /// Renews every node of a lease at one instant. `None`: there is no such lease any more.
-    pub(super) fn renew(&self, lease: LeaseId) -> Option<()> {
+    pub(super) fn renew(&self, id: LeaseId) -> Option<()> {
         self.with(|state, now| {
-            let lease = state.leases.get_mut(&lease)?;
+            state.prune_cells(now);
+            let lease = state.leases.get_mut(&id)?;
             lease.renew(now);
+            state.cells.renew(|on| *on == id, lease.expires());
             let nodes: Vec<_> = lease.nodes.iter().map(|(id, place)| (*id, place.clone())).collect();
             for (id, (address, sequence)) in nodes {
                 let (answer, admitted) = match state.queues.get_mut(&address) {
@@ -220,6 +225,7 @@ impl Memory {
                         admitted,
                         label: node.map(|node| Entry::label_of(node.label.as_bytes())).unwrap_or_default(),
                         age: node.map(|node| self.0.clock.now().since(node.joined)),
+                        data: node.map(|node| node.data.lock().clone()).unwrap_or_default(),
                     }
                 })
                 .collect();
@@ -239,40 +245,101 @@ impl Memory {
     }
 
     pub(super) fn read_cell(&self, cell: &Address) -> Option<Cell> {
-        self.with(|state, _| state.cells.read(cell))
+        self.with(|state, now| {
+            state.prune_cells(now);
+            state.cells.read(cell)
+        })
     }
 
-    pub(super) fn write_cell(&self, cell: &Address, write: &CellWrite) -> CellWritten {
-        self.with(|state, _| state.write_cell(cell, write))
+    /// `None`: an ephemeral cell was to be written, and there is no such lease any more.
+    pub(super) fn write_cell(
+        &self,
+        lease: LeaseId,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Option<CellWritten> {
+        self.with(|state, now| {
+            state.prune_cells(now);
+            let is_on = write.life == CellLife::Stays || state.leases.contains_key(&lease);
+            is_on.then(|| state.write_cell(cell, write, lease))
+        })
     }
 
     /// Writes while this node stands in its queue (CELL-HELD). `None`: it does not.
     pub(super) fn write_cell_held(
         &self,
         (queue, id, sequence): (&Address, NodeId, u64),
+        lease: LeaseId,
         cell: &Address,
         write: &CellWrite,
     ) -> Option<CellWritten> {
         self.with(|state, now| {
+            state.prune_cells(now);
             let nodes = state.queues.get_mut(queue)?;
             let admitted = nodes.prune(now);
             let stands = nodes.holds(id, sequence);
             state.notify(queue, admitted);
-            stands.then(|| state.write_cell(cell, write))
+            stands.then(|| state.write_cell(cell, write, lease))
         })
     }
 
-    /// Tells `watch` of each change of a cell, until it is dropped.
-    pub(super) fn watch_cell(&self, cell: &Address, watch: &Arc<Notify>) {
-        self.with(|state, _| {
+    /// Replaces a node's data (NODE-DATA). Answers whether the node stands.
+    pub(super) fn write_data(&self, node: &StoredNode, data: &Arc<[u8]>) -> bool {
+        self.with(|state, now| {
+            let Some(queue) = state.queues.get_mut(&node.queue) else { return false };
+            let admitted = queue.prune(now);
+            let stands = queue.holds(node.id, node.sequence());
+            state.notify(&node.queue, admitted);
+            if stands {
+                *node.data.lock() = Arc::clone(data);
+                state.tell(&node.queue);
+            }
+            stands
+        })
+    }
+
+    /// The queues that have nodes (NODE-QUEUES), in order, behind the encoded key `after`.
+    pub(super) fn queues(&self, of: &QueuePrefix, after: &str, most: usize) -> QueuePage {
+        self.with(|state, now| {
+            state.prune(now);
+            let found = state.queues.iter().filter(|(address, queue)| {
+                !queue.is_empty() && of.contains(address) && address.coded() > after
+            });
+            let mut queues: Vec<_> = found.map(|(address, _)| address.clone()).collect();
+            queues.sort_unstable_by(|one, other| one.coded().cmp(other.coded()));
+            let is_cut = queues.len() > most;
+            queues.truncate(most);
+            let next = queues.last().filter(|_| is_cut).map(|last| last.coded().to_owned());
+            QueuePage { queues, next }
+        })
+    }
+
+    /// Tells `watch` of each change of a cell or queue, until it is dropped.
+    pub(super) fn watch(&self, address: &Address, watch: &Arc<Notify>) {
+        self.with(|state, now| {
             state.sweep_watches();
-            state.watches.entry(cell.clone()).or_default().push(Arc::downgrade(watch));
+            state.watches.entry(address.clone()).or_default().push(Arc::downgrade(watch));
+            state.prune(now);
         });
     }
 
-    /// The news of the next change of this cell is lost: a fault.
-    pub(super) fn deafen_cell(&self, cell: &Address) {
-        self.with(|state, _| state.deaf_cells.insert(cell.clone()));
+    /// When something of a cell or queue may expire, so that its watch looks then.
+    pub(super) fn next_expiry(&self, address: &Address) -> Moment {
+        self.with(|state, _| {
+            let nodes = state.queues.get(address).into_iter().flat_map(Queue::iter);
+            let expires = nodes.map(|(_, slot, _)| slot.expires).chain(state.cells.expires(address)).min();
+            expires.map_or(Moment::NEVER, moment)
+        })
+    }
+
+    /// Drops what has expired, which tells the watches.
+    pub(super) fn prune(&self) {
+        self.with(|state, now| state.prune(now));
+    }
+
+    /// The news of the next change of this cell or queue is lost: a fault.
+    pub(super) fn deafen_watches(&self, address: &Address) {
+        self.with(|state, _| state.deaf_watches.insert(address.clone()));
     }
 
     /// A semaphore's stored limit.

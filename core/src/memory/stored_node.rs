@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::address::Address;
 use crate::clock::Moment;
-use crate::contracts::{NodeId, NodeWriter};
+use crate::contracts::{Join, NodeId, NodeWriter};
 
 /// Names a client's lease in a store.
 pub(super) type LeaseId = u64;
@@ -20,6 +21,7 @@ pub(super) struct StoredNode {
     pub(super) id: NodeId,
     pub(super) lease: LeaseId,
     pub(super) label: Arc<str>,
+    pub(super) data: Mutex<Arc<[u8]>>,
     pub(super) joined: Moment,
     /// A request of its join may still be on its way: it must meet a tombstone.
     pub(super) repeated: AtomicBool,
@@ -31,18 +33,13 @@ pub(super) struct StoredNode {
 }
 
 impl StoredNode {
-    pub(super) fn new(
-        queue: Address,
-        id: NodeId,
-        lease: LeaseId,
-        label: Arc<str>,
-        state: NodeWriter,
-    ) -> Self {
+    pub(super) fn new(join: &Join, lease: LeaseId, state: NodeWriter) -> Self {
         Self {
-            queue,
-            id,
+            queue: join.queue.clone(),
+            id: join.id,
             lease,
-            label,
+            label: Arc::clone(&join.label),
+            data: Mutex::new(Arc::clone(&join.data)),
             joined: state.lease().clock().now(),
             repeated: AtomicBool::new(false),
             removed: AtomicBool::new(false),

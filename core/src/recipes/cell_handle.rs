@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::address::Address;
 use crate::client::Client;
-use crate::contracts::{Cell, CellWrite, CellWritten, Expected, MAX_CELL_BYTES, Node};
+use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, MAX_CELL_BYTES, Node};
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::watched::Watched;
@@ -54,7 +54,7 @@ impl CellHandle {
 
     /// Deletes the cell, whatever it is. Answers whether it was there.
     pub(super) async fn delete(&self) -> Result<bool> {
-        let deletion = CellWrite { expected: Expected::Any, value: None };
+        let deletion = CellWrite { expected: Expected::Any, value: None, life: CellLife::Stays };
         Ok(matches!(self.write(&deletion).await?, CellWritten::Deleted { was_there: true }))
     }
 

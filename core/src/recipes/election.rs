@@ -15,7 +15,7 @@ use super::observer::Observer;
 use super::queue_handle::{Acquired, QueueHandle};
 use super::verb::{Ask, verb};
 use crate::address::Address;
-use crate::contracts::{AskedLimit, CellWrite, CellWritten, Entry, Expected, Patience, Version};
+use crate::contracts::{AskedLimit, CellLife, CellWrite, CellWritten, Entry, Expected, Patience, Version};
 use crate::decide::Claim;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::{Fenced, Hold, Release, Tenure, own_methods};
@@ -288,7 +288,7 @@ impl Leader {
 
     async fn announce(&self, data: &[u8]) -> Result<()> {
         let value = Leading { term: self.term(), data: data.into() }.to_cell();
-        let write = CellWrite { expected: Expected::Any, value: Some(value) };
+        let write = CellWrite { expected: Expected::Any, value: Some(value), life: CellLife::Stays };
         let clock = self.cell().client.clock();
         let mut pauses = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
         loop {
@@ -323,7 +323,9 @@ async fn retract(cell: CellHandle, term: Token, announced: Option<Version>) {
                 _ => return Ok(()),
             },
         };
-        cell.write(&CellWrite { expected: Expected::Version(version), value: None }).await.map(drop)
+        cell.write(&CellWrite { expected: Expected::Version(version), value: None, life: CellLife::Stays })
+            .await
+            .map(drop)
     };
     if let Err(error) = retracted.await {
         tracing::debug!(%error, "an announcement stays until the next leader's");

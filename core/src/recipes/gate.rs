@@ -8,7 +8,7 @@ use super::cell_handle::CellHandle;
 use super::cell_watch::ValueWatch;
 use super::queue_handle::{Acquired, QueueHandle};
 use super::verb::Ask;
-use crate::contracts::{AskedLimit, Cell, CellWrite, CellWritten, Expected, Patience};
+use crate::contracts::{AskedLimit, Cell, CellLife, CellWrite, CellWritten, Expected, Patience};
 use crate::decide::barrier::{NoPassage, Passage};
 use crate::decide::life::joins_anew;
 use crate::decide::{Claim, renewal_period};
@@ -118,7 +118,11 @@ impl Gate {
             let Some(next) = self.step(step, passage.unwrap_or_default()).await? else { return Ok(false) };
             let expected = seen.map_or(Expected::Absent, |cell| Expected::Version(cell.version));
             let value = next.to_string().into_bytes().into();
-            seen = match self.cell.write(&CellWrite { expected, value: Some(value) }).await? {
+            seen = match self
+                .cell
+                .write(&CellWrite { expected, value: Some(value), life: CellLife::Stays })
+                .await?
+            {
                 CellWritten::Refused(cell) => cell,
                 CellWritten::Written(_) | CellWritten::Deleted { .. } => self.cell.read().await?,
             };
@@ -161,7 +165,11 @@ impl Gate {
         let tidied = async {
             let Some(cell) = self.cell.read().await? else { return Ok(()) };
             if self.page(0, 1).await?.is_empty() {
-                let deletion = CellWrite { expected: Expected::Version(cell.version), value: None };
+                let deletion = CellWrite {
+                    expected: Expected::Version(cell.version),
+                    value: None,
+                    life: CellLife::Stays,
+                };
                 self.cell.write(&deletion).await?;
             }
             Ok::<_, Error>(())

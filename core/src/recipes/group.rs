@@ -12,7 +12,7 @@ use super::cell_watch::ValueWatch;
 use super::queue_handle::{Acquired, QueueHandle};
 use super::verb::Ask;
 use crate::address::Address;
-use crate::contracts::{AskedLimit, CellWrite, Entry, Expected, NodeId, Patience};
+use crate::contracts::{AskedLimit, CellLife, CellWrite, Entry, Expected, NodeId, Patience};
 use crate::decide::{Claim, renewal_period};
 use crate::error::Result;
 use crate::held_node::HeldNode;
@@ -125,7 +125,7 @@ impl Group {
             let is_empty = left && self.handle.list(0, 1).await?.is_empty();
             // Any new value does.
             let value = (!is_empty).then(|| NodeId::random().to_string().into_bytes().into());
-            self.news.write(&CellWrite { expected: Expected::Any, value }).await
+            self.news.write(&CellWrite { expected: Expected::Any, value, life: CellLife::Stays }).await
         };
         if let Err(error) = told.await {
             tracing::debug!(%error, "the members are seen by the next look of those who watch");

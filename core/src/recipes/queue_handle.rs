@@ -82,6 +82,7 @@ impl QueueHandle {
             limit,
             deadline: self.deadline(&options, patience),
             label: options.label.unwrap_or_else(|| Arc::clone(&client.label)),
+            data: Arc::default(),
             patience,
             request_timeout: client.request_timeout,
             fail_fast: options.fail_fast,

@@ -5,7 +5,7 @@ use std::fmt;
 use super::cell_handle::{CellHandle, checked_value};
 use super::cell_watch::ValueWatch;
 use crate::address::Address;
-use crate::contracts::{Cell, CellWrite, CellWritten, Expected, Version};
+use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::Hold;
 
@@ -155,7 +155,7 @@ impl SharedValue {
 }
 
 fn checked_write(expected: Expected, value: &[u8]) -> Result<CellWrite> {
-    Ok(CellWrite { expected, value: Some(checked_value(value)?) })
+    Ok(CellWrite { expected, value: Some(checked_value(value)?), life: CellLife::Stays })
 }
 
 fn stored(written: CellWritten) -> Result<Stored> {

@@ -7,6 +7,7 @@ mod link_log;
 mod name_pool;
 mod single_flight;
 mod throttle;
+mod unobserved;
 
 pub use backoff::Backoff;
 pub use bounds::{connect_within, opening_bound};
@@ -15,3 +16,4 @@ pub use link_log::LinkLog;
 pub use name_pool::NamePool;
 pub use single_flight::{SharedTask, SingleFlight};
 pub use throttle::{AT_ONCE, Pass, Throttle};
+pub use unobserved::Unobserved;

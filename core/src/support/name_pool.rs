@@ -142,6 +142,7 @@ mod tests {
             names.free("q/", id(1));
             assert_eq!(names.lend("q/", id(2), false), id(1));
             let join = Join {
+                data: Default::default(),
                 queue: queue.clone(),
                 id: id(2),
                 claim: Claim::Exclusive,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Leave, Node,
-    NodeState, Page, SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Leave,
+    Node, NodeState, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::memory::{Link, Memory};
-use latchwork_core::{Address, Capabilities, Config, Coordinator, Result};
+use latchwork_core::{Address, Capabilities, Config, Coordinator, QueuePrefix, Result};
 
 /// What happens before a call of the memory backend, or instead of it.
 #[async_trait]
@@ -79,6 +79,14 @@ impl<P: Plant> SequentialNodes for Planted<P> {
         self.inner.list(queue, page).await
     }
 
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.inner.queues(of, after, most).await
+    }
+
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
+        self.inner.watch_queue(queue)
+    }
+
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
         self.inner.revoke(queue, sequence).await
     }
@@ -102,7 +110,7 @@ impl<P: Plant> Cells for Planted<P> {
         self.inner.write_cell(cell, write).await
     }
 
-    fn watch_cell(&self, cell: &Address) -> Box<dyn CellWatch> {
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
         self.inner.watch_cell(cell)
     }
 }
@@ -144,6 +152,10 @@ impl<P: Plant> Node for PlantedNode<P> {
     async fn downgrade(&self) -> Result<()> {
         self.plant.before_downgrade().await?;
         self.inner.downgrade().await
+    }
+
+    async fn write_data(&self, data: &Arc<[u8]>) -> Result<()> {
+        self.inner.write_data(data).await
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {

@@ -25,12 +25,11 @@ pub(in crate::memory) async fn join(client: &Arc<MemoryClient>, join: &Join) -> 
         ttl: u64::try_from(lease.ttl().as_micros()).expect("a TTL is at most an hour"),
         patience: join.patience,
     };
-    let (store, queue, label) = (client.store.clone(), join.queue.clone(), Arc::clone(&join.label));
-    let node_lease = lease.clone();
+    let (store, asked, node_lease) = (client.store.clone(), join.clone(), lease.clone());
     let request = move || {
-        store.join(id, &queue, &ask, |sequence| {
+        store.join(id, &asked.queue, &ask, |sequence| {
             let state = NodeWriter::new(node_lease, sequence);
-            Arc::new(StoredNode::new(queue.clone(), ask.id, id, label, state))
+            Arc::new(StoredNode::new(&asked, id, state))
         })
     };
     let answered = client.link.request(request).await?;

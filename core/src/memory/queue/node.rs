@@ -29,6 +29,13 @@ impl MemoryNode {
     fn client(&self) -> Result<Arc<MemoryClient>> {
         self.client.upgrade().ok_or_else(Error::closed)
     }
+
+    /// The store does not have it any more.
+    fn revoked(&self) -> Error {
+        let state = &self.stored.state;
+        state.gone(LostReason::Revoked);
+        Error::lost(state.lost().unwrap_or(LostReason::Revoked))
+    }
 }
 
 #[async_trait]
@@ -57,26 +64,28 @@ impl Node for MemoryNode {
         let client = self.client()?;
         let (store, node) = (client.store.clone(), Arc::clone(&self.stored));
         let downgrade = move || store.downgrade(&node.queue, node.id, node.sequence());
-        if client.link.request(downgrade).await? {
-            return Ok(());
+        match client.link.request(downgrade).await? {
+            true => Ok(()),
+            false => Err(self.revoked()),
         }
-        let state = &self.stored.state;
-        state.gone(LostReason::Revoked);
-        Err(Error::lost(state.lost().unwrap_or(LostReason::Revoked)))
+    }
+
+    async fn write_data(&self, data: &Arc<[u8]>) -> Result<()> {
+        let client = self.client()?;
+        let (store, node, data) = (client.store.clone(), Arc::clone(&self.stored), Arc::clone(data));
+        match client.link.request(move || store.write_data(&node, &data)).await? {
+            true => Ok(()),
+            false => Err(self.revoked()),
+        }
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         let client = self.client()?;
         let (store, node) = (client.store.clone(), Arc::clone(&self.stored));
         let (cell, write) = (cell.clone(), write.clone());
-        let held = move || store.write_cell_held((&node.queue, node.id, node.sequence()), &cell, &write);
-        match client.link.request(held).await? {
-            Some(written) => Ok(written),
-            None => {
-                self.stored.state.gone(LostReason::Revoked);
-                Err(Error::lost(self.stored.state.lost().unwrap_or(LostReason::Revoked)))
-            }
-        }
+        let held =
+            move || store.write_cell_held((&node.queue, node.id, node.sequence()), node.lease, &cell, &write);
+        client.link.request(held).await?.ok_or_else(|| self.revoked())
     }
 }
 

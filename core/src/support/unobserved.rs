@@ -1,0 +1,27 @@
+//! The watch of a queue whose kind is not observed.
+
+use async_trait::async_trait;
+
+use crate::address::Address;
+use crate::contracts::ChangeWatch;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The watch of a queue of a kind that [is not observed](crate::Kind::is_observed): it refuses.
+#[derive(Debug)]
+pub struct Unobserved(Address);
+
+impl Unobserved {
+    /// Refuses a watch of this queue.
+    pub fn new(queue: &Address) -> Self {
+        Self(queue.clone())
+    }
+}
+
+#[async_trait]
+impl ChangeWatch for Unobserved {
+    async fn changed(&mut self) -> Result<()> {
+        let why = format!("a {} tells nobody of its changes", self.0.kind().as_str());
+        let kind = ErrorKind::Unsupported { capability: "watch_queue" };
+        Err(Error::new(kind, why).on(self.0.name()))
+    }
+}
