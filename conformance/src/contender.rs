@@ -8,13 +8,13 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use latchwork_core::{Clock, Config, Connector, Hold, LostReason, Result, connect};
+use latchwork_core::{Clock, Config, Connector, Coordinator, Hold, LostReason, Result, connect};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use crate::context::Context;
 use crate::exclusive::Guard;
-use crate::order::{Early, Event, Order, Soak, say};
+use crate::order::{Counts, Early, Event, Order, Soak, say};
 use crate::waits::soon;
 
 /// The contender's side: takes the lock, reports, obeys `look` and `release` (or the end of its
@@ -33,6 +33,12 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     if let Some(early) = order.early {
         return early.contend(coordinator, &order).await;
     }
+    if let Some(counts) = order.counts {
+        count(&coordinator, &order, counts).await?;
+        coordinator.close().await?;
+        say(&Event::Released);
+        return Ok(());
+    }
     let mutex = order.lock(&coordinator)?;
     let clock = Clock::system();
     let asked = clock.now();
@@ -45,6 +51,25 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     coordinator.close().await?;
     say(&Event::Released);
     Ok(())
+}
+
+async fn count(coordinator: &Coordinator, order: &Order, counts: Counts) -> Result<()> {
+    match counts {
+        Counts::Adds(times) => {
+            let counter = coordinator.counter(order.name())?;
+            for _ in 0..times {
+                say(&Event::Counted { number: counter.add(1).await? });
+            }
+            Ok(())
+        }
+        Counts::Ids(block) => {
+            let ids = coordinator.id_generator(order.name())?.with_block(block)?;
+            loop {
+                let id = ids.next_id().await?;
+                say(&Event::Counted { number: i64::try_from(id).unwrap_or(i64::MAX) });
+            }
+        }
+    }
 }
 
 async fn obey(guard: &Guard, mut lines: Lines<BufReader<Stdin>>, reports_loss: bool) {
@@ -92,37 +117,38 @@ pub(crate) struct Contender {
 
 impl Contender {
     pub(crate) async fn start(context: &Context, config: &Config, key: &str) -> Self {
-        Self::obeying(context, config, key, None, None).await
+        Self::obeying(context, config, key, |_| {}).await
     }
 
     /// A process that soaks.
     pub(crate) async fn soaking(context: &Context, config: &Config, key: &str, soak: Soak) -> Self {
-        Self::obeying(context, config, key, Some(soak), None).await
+        Self::obeying(context, config, key, |order| order.soak = Some(soak)).await
     }
 
     /// A process whose work ends early.
     pub(crate) async fn ending_early(context: &Context, config: &Config, key: &str, early: Early) -> Self {
-        Self::obeying(context, config, key, None, Some(early)).await
+        Self::obeying(context, config, key, |order| order.early = Some(early)).await
     }
 
-    async fn obeying(
-        context: &Context,
-        config: &Config,
-        key: &str,
-        soak: Option<Soak>,
-        early: Option<Early>,
-    ) -> Self {
+    /// A process that counts.
+    pub(crate) async fn counting(context: &Context, config: &Config, key: &str, counts: Counts) -> Self {
+        Self::obeying(context, config, key, |order| order.counts = Some(counts)).await
+    }
+
+    async fn obeying(context: &Context, config: &Config, key: &str, to: impl FnOnce(&mut Order)) -> Self {
         context.take_others(key).await;
         assert!(!context.testbed.connectors().is_empty(), "a contender needs a connector");
-        let order = Order {
+        let mut order = Order {
             config: config.clone(),
             key: key.to_owned(),
             exact: false,
             adapter: context.adapter,
             reports_loss: false,
-            soak,
-            early,
+            soak: None,
+            early: None,
+            counts: None,
         };
+        to(&mut order);
         let mut child = order
             .command()
             .expect("the own executable is known")
@@ -169,6 +195,17 @@ impl Contender {
     /// SIGKILL.
     pub(crate) async fn kill(&mut self) {
         self.child.kill().await.expect("killed");
+    }
+
+    /// SIGKILL, and what it has said until then.
+    pub(crate) async fn kill_and_hear(mut self) -> Vec<Event> {
+        self.kill().await;
+        let mut said = Vec::new();
+        while let Some(line) = self.events.next_line().await.expect("its output is read") {
+            // The last line may be cut off.
+            said.extend(serde_json::from_str::<Event>(&line));
+        }
+        said
     }
 
     /// SIGSTOP.

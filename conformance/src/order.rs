@@ -38,6 +38,9 @@ pub struct Order {
     /// Work that ends by itself, while it holds.
     #[serde(default)]
     pub early: Option<Early>,
+    /// Not a hold: numbers in a cell.
+    #[serde(default)]
+    pub counts: Option<Counts>,
 }
 
 impl Order {
@@ -90,6 +93,11 @@ pub enum Event {
         /// Whether `lost()` was ready at its first poll.
         lost_at_first_poll: bool,
     },
+    /// It has counted, or was given an id: this one.
+    Counted {
+        /// What the counter or the generator answered.
+        number: i64,
+    },
     /// It held, in a soak.
     HoldRecord(HoldRecord),
     /// It lost what it held.
@@ -132,6 +140,16 @@ pub enum SoakKind {
         /// The semaphore's limit.
         limit: u32,
     },
+}
+
+/// Changes a number in a cell, and says each answer.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Counts {
+    /// Adds 1 to a counter so often.
+    Adds(u64),
+    /// Takes ids out of blocks of this size, until it is killed.
+    Ids(u32),
 }
 
 /// Work that ends early. It goes on to its end at any order.

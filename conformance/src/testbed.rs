@@ -96,6 +96,12 @@ pub trait Fixture: Send + Sync {
 
     /// A configuration with which another process reaches the same server without a fault proxy.
     fn process_config(&self) -> Option<Config>;
+
+    /// The configuration with which another process reaches the same server over a link of its own,
+    /// and that link; `None` where there are no processes.
+    async fn process_link(&self) -> Result<Option<(Config, Arc<dyn Link>)>> {
+        Ok(None)
+    }
 }
 
 /// A client of the backend under test, and the link that it talks over.

@@ -6,13 +6,20 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use latchwork_core::ErrorKind;
 use latchwork_core::recipes::{CountDownLatch, Counter};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
 use super::cell::value;
-use crate::bounds::NOISE;
+use super::process::processes;
+use crate::bounds::{LONG_TTL, NOISE};
 use crate::case::cases;
+use crate::contender::Contender;
 use crate::context::Context;
+use crate::order::{Counts, Event};
 use crate::testbed::{Client, Fault};
 use crate::waits::{after_polls, soon};
+
+const PROCESSES: usize = 4;
 
 fn counter(client: &Client, key: &str) -> Counter {
     client.coordinator.counter(key).expect("a good key")
@@ -45,10 +52,81 @@ pub(super) async fn add_all(clients: &[Client], adds: usize, lost: usize) -> i64
     join_all(adding).await.into_iter().sum()
 }
 
+/// Four processes add so often each; the reply to about every add of a number that `lost` divides is
+/// lost.
+async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
+    if processes(context, LONG_TTL).is_none() {
+        return;
+    }
+    let adding = (0..PROCESSES).map(|_| async {
+        let way = context.fixture.process_link().await.expect("a way");
+        let (mut config, link) = way.expect("a testbed with processes has ways for them");
+        // A lost reply is noticed then.
+        config.request_timeout = Duration::from_millis(500);
+        let mut process = Contender::counting(context, &config, "sum", Counts::Adds(adds)).await;
+        let (mut done, mut losses, mut armed) = (0, 0, None);
+        while done < adds {
+            assert!(matches!(process.next().await, Event::Counted { .. }));
+            done += 1;
+            if done % lost == 0 && done < adds {
+                losses += 1;
+                armed = Some(link.drop_reply("sum"));
+            }
+        }
+        if let Some(mut armed) = armed {
+            soon("a reply is lost", armed.caught()).await.expect("lost");
+        }
+        process.release().await;
+        losses
+    });
+    let losses: u64 = join_all(adding).await.into_iter().sum();
+    let sum = context.client().await.coordinator.counter("sum").expect("a good key");
+    assert_eq!(get(&sum).await, i64::try_from(PROCESSES as u64 * adds).expect("fits"));
+    eprintln!(
+        "{}: {PROCESSES} processes added {adds} times, {losses} replies were lost",
+        context.testbed.name()
+    );
+    sum.delete().await.expect("deleted");
+}
+
+/// Four processes take ids, and each is killed so often.
+async fn take_ids_and_die(context: &Context, deaths: usize) {
+    let Some(config) = processes(context, LONG_TTL) else { return };
+    let seed = context.seed();
+    let living = (0..PROCESSES).map(|number| {
+        let mut dice = StdRng::seed_from_u64(seed.wrapping_add(number as u64));
+        let config = &config;
+        async move {
+            let mut said = Vec::new();
+            for _ in 0..deaths {
+                let mut process = Contender::counting(context, config, "ids", Counts::Ids(7)).await;
+                for _ in 0..dice.random_range(1..40) {
+                    said.push(process.next().await);
+                }
+                said.extend(process.kill_and_hear().await);
+            }
+            said
+        }
+    });
+    let said = join_all(living).await.concat();
+    let ids: Vec<_> = said
+        .iter()
+        .map(|event| match event {
+            Event::Counted { number } => *number,
+            other => panic!("no id: {other:?}"),
+        })
+        .collect();
+    let unique: BTreeSet<_> = ids.iter().collect();
+    assert_eq!(unique.len(), ids.len(), "an id came twice");
+    eprintln!("{}: {} ids, {} processes killed", context.testbed.name(), ids.len(), deaths * PROCESSES);
+    let ids = context.client().await.coordinator.id_generator("ids").expect("a good key");
+    ids.delete().await.expect("deleted");
+}
+
 async fn clients(context: &Context, number: usize) -> Vec<Client> {
     let mut clients = Vec::new();
     for _ in 0..number {
-        let mut config = context.config(crate::bounds::LONG_TTL);
+        let mut config = context.config(LONG_TTL);
         // A lost reply is noticed then.
         config.request_timeout = Duration::from_millis(500);
         clients.push(context.client_with(&config).await);
@@ -120,6 +198,30 @@ cases! {
         let sum = counter(&clients[0], "sum");
         assert_eq!((get(&sum).await, applied), (40_000, 40_000));
         sum.delete().await.expect("deleted");
+    }
+
+    "COUNTER-ADD" =>
+    /// adds of four processes, with lost replies, are each applied once: the sum is exact
+    async fn counter_add_of_processes_is_applied_once(context) {
+        add_by_processes(context, 60, 20).await;
+    }
+
+    "COUNTER-ADD" alone long =>
+    /// four processes add 10,000 times each, every hundredth reply is lost: the sum is exact
+    async fn soak_forty_thousand_adds_of_processes(context) {
+        add_by_processes(context, 10_000, 100).await;
+    }
+
+    "IDS-UNIQUE" =>
+    /// no id comes twice from four processes that are killed again and again
+    async fn ids_unique_across_killed_processes(context) {
+        take_ids_and_die(context, 3).await;
+    }
+
+    "IDS-UNIQUE" alone long =>
+    /// no id comes twice from four processes that are killed a hundred times
+    async fn soak_ids_of_killed_processes(context) {
+        take_ids_and_die(context, 25).await;
     }
 
     "IDS-UNIQUE" =>

@@ -10,7 +10,7 @@ use futures_util::future::try_join_all;
 use latchwork_core::{Address, Capabilities, Config, Connector, Error, ErrorKind, Result, connect};
 
 use super::proxy_link::ProxyLink;
-use crate::testbed::{Client, Fault, Fixture, Testbed};
+use crate::testbed::{Client, Fault, Fixture, Link, Testbed};
 use latchwork_servers::proxy::Proxy;
 
 /// An operator's hands on a server, past the library: written with the client crate or the server's
@@ -147,6 +147,15 @@ struct ServerFixture {
 }
 
 impl ServerFixture {
+    /// The way of a client: a proxy to each server.
+    async fn way(&self) -> Result<(Vec<String>, ProxyLink)> {
+        let no_port = |error| Error::new(ErrorKind::Unavailable, "no port for a proxy").because(error);
+        let proxies = try_join_all(self.testbed.hosts.iter().map(Proxy::start)).await.map_err(no_port)?;
+        let proxies: Vec<_> = proxies.into_iter().map(Arc::new).collect();
+        self.proxies.lock().unwrap_or_else(PoisonError::into_inner).extend(proxies.iter().cloned());
+        Ok((proxies.iter().map(|proxy| proxy.addr().to_string()).collect(), ProxyLink(proxies)))
+    }
+
     fn exact(&self, number: u64) -> String {
         format!("{}{}-{number}", self.testbed.exact_prefix, self.testbed.config.namespace)
     }
@@ -165,18 +174,11 @@ impl Fixture for ServerFixture {
     }
 
     async fn client(&self, config: &Config) -> Result<Client> {
-        let no_port = |error| Error::new(ErrorKind::Unavailable, "no port for a proxy").because(error);
-        let proxies: Vec<_> = try_join_all(self.testbed.hosts.iter().map(Proxy::start))
-            .await
-            .map_err(no_port)?
-            .into_iter()
-            .map(Arc::new)
-            .collect();
+        let (hosts, link) = self.way().await?;
         let mut config = config.clone();
-        config.hosts = proxies.iter().map(|proxy| proxy.addr().to_string()).collect();
+        config.hosts = hosts;
         let coordinator = connect(&[Arc::clone(&self.testbed.connector)], &config).await?;
-        self.proxies.lock().unwrap_or_else(PoisonError::into_inner).extend(proxies.iter().cloned());
-        Ok(Client { coordinator, link: Arc::new(ProxyLink(proxies)) })
+        Ok(Client { coordinator, link: Arc::new(link) })
     }
 
     async fn contents(&self) -> Result<Vec<String>> {
@@ -216,5 +218,12 @@ impl Fixture for ServerFixture {
         let mut config = self.testbed.config.clone();
         config.hosts = self.testbed.hosts.clone();
         Some(config)
+    }
+
+    async fn process_link(&self) -> Result<Option<(Config, Arc<dyn Link>)>> {
+        let (hosts, link) = self.way().await?;
+        let mut config = self.testbed.config.clone();
+        config.hosts = hosts;
+        Ok(Some((config, Arc::new(link))))
     }
 }
