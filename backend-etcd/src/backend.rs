@@ -1,6 +1,7 @@
 //! The contracts' traits, implemented on the client.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
@@ -8,6 +9,7 @@ use latchwork_core::contracts::{
     NodeState, Page, SequentialNodes,
 };
 use latchwork_core::decide::{Claim, admitted_prefix};
+use latchwork_core::support::no_replicas;
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
 
 use crate::cells::{self, EtcdCellWatch};
@@ -168,6 +170,7 @@ impl Backend for EtcdBackend {
             prompt_revocation: true,
             minimum_outlives_close: false,
             survives_failover: true,
+            confirms_on_replicas: false,
             exact_addresses: true,
             eviction: Eviction::Never,
         }
@@ -202,6 +205,10 @@ impl Node for EtcdNode {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         cells::write_held(self, &cell_key(cell), write).await
+    }
+
+    async fn confirm(&self, _replicas: u32, _within: Duration) -> Result<()> {
+        no_replicas()
     }
 }
 

@@ -12,6 +12,7 @@ use latchwork_core::contracts::{
 };
 use latchwork_core::decide::queue::Answer;
 use latchwork_core::decide::{Claim, recheck, renewal_period};
+use latchwork_core::support::no_replicas;
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Error, Eviction, LostReason, Moment, Result,
 };
@@ -131,6 +132,10 @@ impl Node for TableNode {
         }
         self.state.gone(LostReason::Revoked);
         Err(Error::lost(self.state.lost().unwrap_or(LostReason::Revoked)))
+    }
+
+    async fn confirm(&self, _replicas: u32, _within: Duration) -> Result<()> {
+        no_replicas()
     }
 }
 
@@ -315,13 +320,14 @@ impl Connector for TableConnector {
 }
 
 /// What this backend promises, and no more. The suite tests `clean_try`, `prompt_revocation`,
-/// `minimum_outlives_close` and `exact_addresses`, and trusts the others.
+/// `minimum_outlives_close`, `exact_addresses` and `confirms_on_replicas`, and trusts the others.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     lease_per_node: false,
     clean_try: true,
     prompt_revocation: true,
     minimum_outlives_close: false,
     survives_failover: false,
+    confirms_on_replicas: false,
     exact_addresses: true,
     eviction: Eviction::Never,
 };

@@ -5,6 +5,7 @@ mod bounds;
 mod close;
 mod link_log;
 mod name_pool;
+mod replicas;
 mod single_flight;
 mod throttle;
 
@@ -13,5 +14,6 @@ pub use bounds::{connect_within, opening_bound};
 pub use close::CloseOnce;
 pub use link_log::LinkLog;
 pub use name_pool::NamePool;
+pub use replicas::no_replicas;
 pub use single_flight::{SharedTask, SingleFlight};
 pub use throttle::{AT_ONCE, Pass, Throttle};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -13,6 +14,7 @@ use crate::decide::Claim;
 use crate::error::{Error, LostReason, Result};
 use crate::memory::client::MemoryClient;
 use crate::memory::stored_node::StoredNode;
+use crate::support::no_replicas;
 
 pub(super) struct MemoryNode {
     stored: Arc<StoredNode>,
@@ -77,6 +79,10 @@ impl Node for MemoryNode {
                 Err(Error::lost(self.stored.state.lost().unwrap_or(LostReason::Revoked)))
             }
         }
+    }
+
+    async fn confirm(&self, _replicas: u32, _within: Duration) -> Result<()> {
+        no_replicas()
     }
 }
 
