@@ -31,11 +31,11 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::contracts::NodeWriter;
+use latchwork_core::contracts::NodeState;
 use latchwork_core::support::{Backoff, SingleFlight};
 use latchwork_core::{Error, ErrorKind, Moment, Result};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
 use crate::client::Client;
 use crate::config::Settings;
@@ -44,14 +44,11 @@ use crate::renewal;
 use crate::scripts::{self, Call, RenewAnswer, Reply};
 use crate::watch::Attempt;
 
-/// What is left of a confirmation's time for its last answer, at most.
-const LAST_WORD: Duration = Duration::from_millis(50);
-/// The longest single `WAIT`: an acquisition that comes meanwhile is asked for behind it.
+/// The longest single `WAIT`: an acquisition that comes meanwhile is asked for behind it. (A server
+/// looks every tenth of a second which of them are over.)
 const ROUND: Duration = Duration::from_millis(100);
 /// The shortest and the longest pause after a failed round, without jitter.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
-
-const GIVEN_BACK: &str = "it is being given back";
 
 /// The acquisitions of a client that replicas are to confirm, and the connection for that.
 pub(crate) struct Confirmations {
@@ -80,34 +77,65 @@ impl fmt::Debug for Confirmations {
     }
 }
 
+/// What an acquisition hears of the replicas.
+#[derive(Debug)]
+enum Heard {
+    Nothing,
+    /// So many have it, and it asks for more.
+    Fewer(u64),
+    /// The last round failed.
+    Failed(Error),
+    Confirmed,
+    Refused(Error),
+}
+
+impl Heard {
+    /// The answer, if this is one.
+    fn answer(&self) -> Option<Result<()>> {
+        match self {
+            Heard::Confirmed => Some(Ok(())),
+            Heard::Refused(error) => Some(Err(error.clone())),
+            Heard::Nothing | Heard::Fewer(_) | Heard::Failed(_) => None,
+        }
+    }
+
+    /// The answer when the time is over.
+    fn late(&self, replicas: u32, within: Duration) -> Error {
+        let within = within.as_millis();
+        let (what, why) = match self {
+            Heard::Fewer(have) => (format!("{have} of {replicas} replicas confirmed it within"), None),
+            Heard::Failed(error) => {
+                (format!("no answer whether {replicas} replicas have it within"), Some(error))
+            }
+            _ => (format!("no answer whether {replicas} replicas have it within"), None),
+        };
+        let what = format!("{what} {within} ms; it is being given back");
+        Error::new(ErrorKind::Unavailable, what).because_of(why.cloned())
+    }
+}
+
 /// One acquisition that asks.
 struct Ask {
     attempt: Arc<Attempt>,
     replicas: u32,
-    began: Moment,
-    until: Moment,
     // The present connection has renewed its node, as an admitted one.
     written: bool,
-    answer: oneshot::Sender<Result<()>>,
+    heard: watch::Sender<Heard>,
 }
 
 impl Ask {
-    fn state(&self) -> Option<&NodeWriter> {
-        self.attempt.state().filter(|state| state.lost().is_none())
-    }
-
     fn renewal(&self, ttl: Duration) -> Option<Call> {
-        let node = (self.attempt.id, self.state()?.sequence());
-        Some(scripts::renew([(&self.attempt.queue, vec![node])], ttl, None))
+        let state = self.attempt.state().filter(|state| state.lost().is_none())?;
+        Some(scripts::renew([(&self.attempt.queue, vec![(self.attempt.id, state.sequence())])], ttl, None))
     }
 
-    fn is_over(&self, now: Moment) -> bool {
-        self.until <= now
+    fn hears(&self, heard: Heard) {
+        self.heard.send_replace(heard);
     }
 
-    fn answer(self, answer: Result<()>) {
-        // Its acquisition may have been dropped.
-        let _ = self.answer.send(answer);
+    /// Whether nothing more is to come: it has its answer, or was dropped.
+    fn is_over(&self) -> bool {
+        self.heard.is_closed() || self.heard.borrow().answer().is_some()
     }
 }
 
@@ -118,27 +146,23 @@ impl Ask {
 pub(super) async fn confirm(
     client: &Arc<Client>,
     attempt: &Arc<Attempt>,
+    state: &NodeState,
     replicas: u32,
     within: Duration,
 ) -> Result<()> {
-    let began = client.clock.now();
-    let until = began + (within - LAST_WORD.min(within / 2));
-    let (answer, mut answered) = oneshot::channel();
-    let attempt = Arc::clone(attempt);
-    let lost = async {
-        match attempt.state() {
-            Some(state) => state.until_lost().await,
-            None => std::future::pending().await,
-        }
-    };
-    let ask = Ask { attempt: Arc::clone(&attempt), replicas, began, until, written: false, answer };
+    let until = client.clock.now() + within;
+    let (heard, mut hears) = watch::channel(Heard::Nothing);
+    let ask = Ask { attempt: Arc::clone(attempt), replicas, written: false, heard };
     client.confirmations.asked.lock().push(ask);
+    let mut last = hears.clone();
     let answered = async {
         loop {
             let rounds = client.confirmations.rounds.run(&client.runtime, || rounds(Arc::clone(client)));
             tokio::select! {
                 biased;
-                answer = &mut answered => return answer.unwrap_or_else(|_| Err(died())),
+                answer = hears.wait_for(|heard| heard.answer().is_some()) => {
+                    return answer.ok().and_then(|heard| heard.answer()).unwrap_or_else(|| Err(died()));
+                }
                 // They may have ended just before they saw this one.
                 _ = rounds.wait() => {}
             }
@@ -148,8 +172,8 @@ pub(super) async fn confirm(
         biased;
         () = client.closing.cancelled() => Err(Error::closed()),
         answer = answered => answer,
-        reason = lost => Err(Error::lost(reason)),
-        () = client.clock.sleep_until(began + within) => Err(unknown(replicas, within, None)),
+        reason = state.until_lost() => Err(Error::lost(reason)),
+        () = client.clock.sleep_until(until) => Err(last.borrow_and_update().late(replicas, within)),
     }
 }
 
@@ -165,45 +189,42 @@ async fn answer_all(client: &Arc<Client>) {
     let (mut asks, mut pauses) = (Vec::new(), Backoff::new(PAUSES.0, PAUSES.1));
     loop {
         asks.append(&mut confirmations.asked.lock());
-        asks.retain(|ask: &Ask| !ask.answer.is_closed());
+        asks.retain(|ask: &Ask| !ask.is_over());
         if asks.is_empty() {
             break;
         }
-        let answer = round(client, &mut connection, &mut asks).await;
-        let now = client.clock.now();
-        match answer {
+        match round(client, &mut connection, &mut asks).await {
             Ok(()) if asks.iter().all(|ask| ask.written) => {
                 pauses.reset();
                 continue;
             }
+            // The queue of one is under repair, or its node is lost.
             Ok(()) => {}
             Err(error) => {
                 tracing::debug!(%error, "no confirmation by replicas");
                 connection = None;
-                for ask in asks.extract_if(.., |ask| ask.is_over(now) || !error.is_retryable()) {
-                    let answer = match error.is_retryable() {
-                        true => unknown(ask.replicas, now.since(ask.began), Some(error.clone())),
-                        false => error.clone(),
-                    };
-                    ask.answer(Err(answer));
+                for ask in &asks {
+                    ask.hears(match error.is_retryable() {
+                        true => Heard::Failed(error.clone()),
+                        false => Heard::Refused(error.clone()),
+                    });
                 }
             }
         }
-        let soonest = asks.iter().map(|ask| ask.until).min().unwrap_or(now);
-        client.clock.sleep_until(soonest.min(now + pauses.next())).await;
+        pauses.wait(&client.clock).await;
     }
     let mut kept = confirmations.connection.lock();
-    // A close looks for it after this was cancelled.
+    // A close looks for it after it has cancelled this.
     if !client.closing.is_cancelled() {
         *kept = connection;
     }
 }
 
-/// Renews what is new on the connection, and asks for all. What is answered is taken out.
+/// Renews what is new on the connection, and asks for all.
 async fn round(
     client: &Arc<Client>,
     connection: &mut Option<ConfirmingConnection>,
-    asks: &mut Vec<Ask>,
+    asks: &mut [Ask],
 ) -> Result<()> {
     // If the connection has fallen silent, half of the time is left for another one.
     let bound = client.renewal_bound().min(client.request_timeout / 2);
@@ -214,38 +235,26 @@ async fn round(
             connection.insert(dial(client, bound).await?)
         }
     };
-    let (now, mut new, mut calls) = (client.clock.now(), Vec::new(), Vec::new());
+    let (mut new, mut calls) = (Vec::new(), Vec::new());
     for (place, ask) in asks.iter().enumerate().filter(|(_, ask)| !ask.written) {
         if let Some(call) = ask.renewal(client.ttl) {
             new.push(place);
             calls.push(call);
         }
     }
-    let time = asks.iter().map(|ask| ask.until.since(now)).min().unwrap_or_default();
-    let replicas = asks.iter().map(|ask| ask.replicas).min().unwrap_or_default();
-    let Burst { sent, replies, replicas } =
-        connection.write_and_wait(&calls, replicas, time.min(ROUND), bound).await?;
-    let mut refused = Vec::new();
-    for (&place, reply) in new.iter().zip(replies) {
+    // The one that asks for least is answered first, and the next round asks for the others.
+    let least = asks.iter().map(|ask| ask.replicas).min().unwrap_or_default();
+    let Burst { sent, replies, replicas } = connection.write_and_wait(&calls, least, ROUND, bound).await?;
+    for (place, reply) in new.into_iter().zip(replies) {
         let ask = &mut asks[place];
         match reply.and_then(|reply| renewed(client, &ask.attempt, sent, reply)) {
             Ok(held) => ask.written = held,
             Err(error) if error.is_retryable() => return Err(error),
-            Err(error) => refused.push((place, error)),
+            Err(error) => ask.hears(Heard::Refused(error)),
         }
     }
-    for (place, error) in refused.into_iter().rev() {
-        asks.remove(place).answer(Err(error));
-    }
-    let now = client.clock.now();
-    let confirmed = |ask: &Ask| ask.written && u64::from(ask.replicas) <= replicas;
-    for ask in asks.extract_if(.., |ask| confirmed(ask) || ask.is_over(now)) {
-        let answer = match (confirmed(&ask), ask.written) {
-            (true, _) => Ok(()),
-            (_, true) => Err(fewer(replicas, ask.replicas, now.since(ask.began))),
-            (_, false) => Err(unknown(ask.replicas, now.since(ask.began), None)),
-        };
-        ask.answer(answer);
+    for ask in asks.iter().filter(|ask| ask.written) {
+        ask.hears(if u64::from(ask.replicas) <= replicas { Heard::Confirmed } else { Heard::Fewer(replicas) });
     }
     Ok(())
 }
@@ -282,18 +291,6 @@ fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment, reply: Re
         client.lease.partly_proven(sent);
     }
     Ok(held)
-}
-
-fn fewer(confirmed: u64, replicas: u32, took: Duration) -> Error {
-    let took = took.as_millis();
-    let what = format!("{confirmed} of {replicas} replicas confirmed it within {took} ms; {GIVEN_BACK}");
-    Error::new(ErrorKind::Unavailable, what)
-}
-
-fn unknown(replicas: u32, took: Duration, why: Option<Error>) -> Error {
-    let took = took.as_millis();
-    let what = format!("no answer whether {replicas} replicas have it within {took} ms; {GIVEN_BACK}");
-    Error::new(ErrorKind::Unavailable, what).because_of(why)
 }
 
 fn died() -> Error {

@@ -97,6 +97,6 @@ impl Node for RedisNode {
     }
 
     async fn confirm(&self, replicas: u32, within: Duration) -> Result<()> {
-        confirm::confirm(&self.client, &self.attempt, replicas, within).await
+        confirm::confirm(&self.client, &self.attempt, self.state(), replicas, within).await
     }
 }

@@ -215,7 +215,10 @@ impl<'a> Attempt<'a> {
             return Ok(());
         }
         self.obstacle.confirms(min_replicas);
-        node.confirm(min_replicas, deadline.since(self.clock.now()).min(request_timeout)).await
+        // A little earlier than the deadline: the answer says how many have confirmed.
+        let left = deadline.since(self.clock.now());
+        let within = (left - LAST_WORD.min(left / 2)).min(request_timeout);
+        node.confirm(min_replicas, within).await
     }
 
     /// Joins, and joins again under the same id while the outcome is unknown or the server
