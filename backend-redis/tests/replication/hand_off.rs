@@ -26,6 +26,10 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
     // As the winner's shared connection: it wrote before, and writes nothing more.
     let mut shared = Operator::of(&replicas.primary).await;
     shared.say::<()>("SET a-join 1").await;
+    let config = Config::from_url(&replicas.url("ttl=60s")).unwrap();
+    // As the winner's connection for confirmations, kept from an earlier one.
+    let settings = Settings::of(&config).unwrap();
+    let mut own = ConfirmingConnection::dial(&settings, &Clock::system(), SHORTLY).await.unwrap();
     replicas.caught_up(2).await;
     replicas.hold_back_all();
     held.leave().await.unwrap();
@@ -33,15 +37,11 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
     let error = waits.confirm(1, SHORTLY).await.unwrap_err();
     is_unconfirmed(&error, 0, 1);
 
-    // The controls: without its own write behind the admission, either connection says yes.
-    let have: u32 = shared.say("WAIT 2 300").await;
-    assert_eq!(have, 2, "the control: the shared connection confirms what no replica has");
-    let config = Config::from_url(&replicas.url("ttl=60s")).unwrap();
-    let settings = Settings::of(&config).unwrap();
-    let mut own = ConfirmingConnection::dial(&settings, &Clock::system(), SHORTLY).await.unwrap();
+    // The controls: without a write of its own behind the admission, either connection says yes.
+    let on_shared: u64 = shared.say("WAIT 2 300").await;
     let burst = own.write_and_wait(&[], 1, SHORTLY, SHORTLY).await.unwrap();
-    assert_eq!(burst.replicas, 2, "the control: a fresh connection confirms what no replica has");
-    println!("{error}; without a write of its own: {have} on the shared connection, {} on a fresh one", burst.replicas);
+    assert_eq!((on_shared, burst.replicas), (2, 2), "the controls confirm what no replica has");
+    println!("{error}; without its own write, {on_shared} of 2 replicas confirmed it");
 
     replicas.let_through(1);
     soon(waits.confirm(1, Duration::from_secs(30))).await.unwrap();

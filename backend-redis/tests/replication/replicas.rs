@@ -1,7 +1,5 @@
 //! A primary and two replicas, each behind a proxy that may hold its link back.
 
-use std::array;
-
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::Server;
 
@@ -10,15 +8,15 @@ use crate::common::{Operator, own, soon};
 /// Syncs begin at once, and not after 5 s.
 const PROMPT: &[&str] = &["--repl-diskless-sync-delay", "0"];
 
-pub struct Replicas {
-    pub primary: Server,
+pub(crate) struct Replicas {
+    pub(crate) primary: Server,
     servers: [Server; 2],
     links: [Proxy; 2],
 }
 
 impl Replicas {
     /// They follow, and have all that was written.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let (primary, first, second) = tokio::join!(own(PROMPT), own(PROMPT), own(PROMPT));
         let mut links = Vec::new();
         for _ in 0..2 {
@@ -30,37 +28,37 @@ impl Replicas {
         replicas
     }
 
-    pub fn url(&self, options: &str) -> String {
+    pub(crate) fn url(&self, options: &str) -> String {
         format!("{}?{options}", self.primary.url())
     }
 
-    pub fn url_of(&self, replica: usize, options: &str) -> String {
+    pub(crate) fn url_of(&self, replica: usize, options: &str) -> String {
         format!("{}?{options}", self.servers[replica].url())
     }
 
     /// What the primary writes from now on does not reach this replica.
-    pub fn hold_back(&self, replica: usize) {
+    pub(crate) fn hold_back(&self, replica: usize) {
         self.links[replica].hold(Direction::ToClient);
     }
 
-    pub fn hold_back_all(&self) {
+    pub(crate) fn hold_back_all(&self) {
         (0..self.links.len()).for_each(|replica| self.hold_back(replica));
     }
 
     /// All of it reaches the replica.
-    pub fn let_through(&self, replica: usize) {
+    pub(crate) fn let_through(&self, replica: usize) {
         self.links[replica].resume();
     }
 
     /// The primary is gone, and this replica takes its place, with what has reached it.
-    pub async fn fail_over_to(&self, replica: usize) {
+    pub(crate) async fn fail_over_to(&self, replica: usize) {
         self.primary.kill().await.unwrap();
         let mut operator = Operator::of(&self.servers[replica]).await;
         operator.say::<()>("REPLICAOF NO ONE").await;
     }
 
     /// Starts the primary again, without its data, with both replicas behind it.
-    pub async fn begin_again(&self) {
+    pub(crate) async fn begin_again(&self) {
         self.primary.launch().await.unwrap();
         self.follow().await;
     }
@@ -75,7 +73,7 @@ impl Replicas {
     }
 
     /// Waits until so many replicas have all that was written.
-    pub async fn caught_up(&self, replicas: usize) {
+    pub(crate) async fn caught_up(&self, replicas: usize) {
         let mut operator = Operator::of(&self.primary).await;
         operator.say::<()>("SET written 1").await;
         let have: usize = soon(operator.say(&format!("WAIT {replicas} 60000"))).await;
