@@ -104,10 +104,8 @@ impl Heard {
         let within = within.as_millis();
         let (what, why) = match self {
             Heard::Fewer(have) => (format!("{have} of {replicas} replicas confirmed it within"), None),
-            Heard::Failed(error) => {
-                (format!("no answer whether {replicas} replicas have it within"), Some(error))
-            }
-            _ => (format!("no answer whether {replicas} replicas have it within"), None),
+            Heard::Failed(error) => (format!("no answer of {replicas} asked replicas within"), Some(error)),
+            _ => (format!("no answer of {replicas} asked replicas within"), None),
         };
         let what = format!("{what} {within} ms; it is being given back");
         Error::new(ErrorKind::Unavailable, what).because_of(why.cloned())

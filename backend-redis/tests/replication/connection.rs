@@ -29,7 +29,7 @@ async fn it_is_made_at_the_first_confirmation_made_again_when_it_breaks_and_clos
     }
     proxy.sever();
     let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
-    assert_eq!(proxy.connections(), 2);
+    soon(proxy.wait_for_connections(2)).await;
     client.close().await.unwrap();
     soon(proxy.wait_for_connections(0)).await;
 }
@@ -92,6 +92,12 @@ async fn a_deadline_bounds_it_a_dropped_one_leaves_nothing_and_a_close_ends_it()
     tokio::select! {
         answer = mutex.acquire_with(Acquire::new().min_replicas(1)) => panic!("{answer:?}"),
         () = stands() => {}
+    }
+    soon(is_free()).await;
+    for dropped in 0..50_u32 {
+        let after = Duration::from_micros(100) * dropped;
+        let asking = mutex.acquire_with(Acquire::new().min_replicas(1));
+        assert!(tokio::time::timeout(after, asking).await.is_err(), "nobody has confirmed it");
     }
     soon(is_free()).await;
 

@@ -4,6 +4,7 @@ pub mod attempt;
 pub mod cancel;
 pub mod cell;
 pub mod chaos;
+pub mod confirm;
 pub mod contended;
 mod contender;
 pub mod count;
@@ -63,6 +64,7 @@ pub const CLAUSES: &[&str] = &[
     "NODE-GONE",
     "NODE-FOREIGN",
     "NODE-LIST",
+    "NODE-CONFIRM",
     "CELL-CAS",
     "CELL-HELD",
     "CELL-STAY",
@@ -143,6 +145,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         attempt::CASES,
         cancel::CASES,
         contended::CASES,
+        confirm::CASES,
         mutex::CASES,
         multi::CASES,
         least::CASES,
