@@ -74,6 +74,21 @@ async fn many_at_once_share_their_questions() {
     holds.into_iter().for_each(|hold| assert!(hold.unwrap().is_held()));
     println!("{MANY} acquisitions were confirmed in {took:?}, with {asked} times WAIT");
     assert!(asked < MANY as u64 / 2, "{asked}");
+
+    // One after another: what it costs, on this machine.
+    let mutex = client.mutex("alone").unwrap();
+    let mut medians = Vec::new();
+    for options in [Acquire::new().min_replicas(0), Acquire::new()] {
+        let mut took = Vec::new();
+        for _ in 0..MANY {
+            let begun = Instant::now();
+            let _ = mutex.acquire_with(options.clone()).await.unwrap().release().await.unwrap();
+            took.push(begun.elapsed());
+        }
+        took.sort();
+        medians.push(took[MANY / 2]);
+    }
+    println!("an acquire and its release: {:?}; confirmed by two replicas: {:?}", medians[0], medians[1]);
 }
 
 #[tokio::test]

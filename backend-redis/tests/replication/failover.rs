@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use latchwork_conformance::cases::is_long;
-use latchwork_core::{Coordinator, Hold};
+use latchwork_core::{Coordinator, LostReason, Release};
 
 use crate::common::soon;
 use crate::replicas::Replicas;
@@ -84,4 +84,21 @@ async fn a_confirmed_lock_is_lost_in_a_failover_to_a_replica_that_did_not_confir
     let promoted = user(&replicas.url_of(1, TTL)).await;
     let other = soon(promoted.mutex("a").unwrap().try_acquire()).await.unwrap();
     assert!(other.is_some() && hold.is_held(), "two hold: the token is the answer");
+}
+
+#[tokio::test]
+async fn a_confirmed_hold_goes_on_where_its_replica_takes_the_address_of_the_primary() {
+    let replicas = Replicas::start().await;
+    let client = user(&replicas.url("ttl=6s")).await;
+    replicas.hold_back(1);
+    let kept = soon(client.mutex("confirmed").unwrap().acquire_with(by(1))).await.unwrap();
+    replicas.hold_back(0);
+    let lost = soon(client.mutex("plain").unwrap().acquire()).await.unwrap();
+    replicas.fail_over_in_place_to(0).await;
+    assert_eq!(soon(lost.lost()).await.reason(), LostReason::Forgotten);
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 3 / 2).await;
+    assert!(kept.is_held(), "it was renewed on the replica");
+    assert_eq!(kept.release().await.unwrap(), Release::Released);
+    client.close().await.unwrap();
 }

@@ -57,6 +57,14 @@ impl Replicas {
         operator.say::<()>("REPLICAOF NO ONE").await;
     }
 
+    /// As [`fail_over_to`](Self::fail_over_to), and clients find the replica where the primary was.
+    pub(crate) async fn fail_over_in_place_to(&self, replica: usize) {
+        self.fail_over_to(replica).await;
+        let (_, port) = self.primary.addr().rsplit_once(':').expect("a port");
+        let mut operator = Operator::of(&self.servers[replica]).await;
+        operator.say::<()>(&format!("CONFIG SET port {port}")).await;
+    }
+
     /// Starts the primary again, without its data, with both replicas behind it.
     pub(crate) async fn begin_again(&self) {
         self.primary.launch().await.unwrap();
