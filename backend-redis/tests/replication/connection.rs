@@ -63,6 +63,7 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
 async fn many_at_once_share_their_questions() {
     const MANY: usize = 200;
     let replicas = Replicas::start().await;
+    replicas.follow_directly().await;
     let client = user(&replicas.url("ttl=60s&min_replicas=2&request_timeout=10s")).await;
     let _ = soon(client.mutex("first").unwrap().acquire()).await.unwrap().release().await.unwrap();
     let mut operator = Operator::of(&replicas.primary).await;

@@ -60,9 +60,8 @@ impl Replicas {
     /// As [`fail_over_to`](Self::fail_over_to), and clients find the replica where the primary was.
     pub(crate) async fn fail_over_in_place_to(&self, replica: usize) {
         self.fail_over_to(replica).await;
-        let (_, port) = self.primary.addr().rsplit_once(':').expect("a port");
         let mut operator = Operator::of(&self.servers[replica]).await;
-        operator.say::<()>(&format!("CONFIG SET port {port}")).await;
+        operator.say::<()>(&format!("CONFIG SET port {}", self.port())).await;
     }
 
     /// Starts the primary again, without its data, with both replicas behind it.
@@ -71,13 +70,30 @@ impl Replicas {
         self.follow().await;
     }
 
+    /// The replicas follow the primary itself: what the links cost is not measured.
+    pub(crate) async fn follow_directly(&self) {
+        for server in &self.servers {
+            self.follow_at(server, &self.port()).await;
+        }
+        self.caught_up(2).await;
+    }
+
     async fn follow(&self) {
         for (server, link) in self.servers.iter().zip(&self.links) {
             link.resume();
-            let mut operator = Operator::of(server).await;
-            operator.say::<()>(&format!("REPLICAOF 127.0.0.1 {}", link.addr().port())).await;
+            self.follow_at(server, &link.addr().port().to_string()).await;
         }
         self.caught_up(2).await;
+    }
+
+    async fn follow_at(&self, server: &Server, port: &str) {
+        let mut operator = Operator::of(server).await;
+        operator.say::<()>(&format!("REPLICAOF 127.0.0.1 {port}")).await;
+    }
+
+    fn port(&self) -> String {
+        let (_, port) = self.primary.addr().rsplit_once(':').expect("a port");
+        port.to_owned()
     }
 
     /// Waits until so many replicas have all that was written.
