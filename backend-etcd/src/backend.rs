@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
@@ -9,7 +10,7 @@ use latchwork_core::contracts::{
     Node, NodeState, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::decide::{Claim, admitted_prefix};
-use latchwork_core::support::Unobserved;
+use latchwork_core::support::{Unobserved, no_replicas};
 use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result};
 
 use crate::cells;
@@ -167,6 +168,7 @@ impl Backend for EtcdBackend {
             prompt_revocation: true,
             minimum_outlives_close: false,
             survives_failover: true,
+            confirms_on_replicas: false,
             exact_addresses: true,
             eviction: Eviction::Never,
         }
@@ -205,6 +207,10 @@ impl Node for EtcdNode {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         cells::write_held(self, &cell_key(cell), write).await
+    }
+
+    async fn confirm(&self, _replicas: u32, _within: Duration) -> Result<()> {
+        no_replicas()
     }
 }
 

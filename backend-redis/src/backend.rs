@@ -95,6 +95,7 @@ impl Backend for RedisBackend {
             prompt_revocation: false,
             minimum_outlives_close: true,
             survives_failover: false,
+            confirms_on_replicas: true,
             exact_addresses: true,
             eviction: self.eviction,
         }

@@ -16,6 +16,7 @@ use crate::config::Settings;
 use crate::driver::Driver;
 use crate::layout::QueueKeys;
 use crate::lease::ClientLease;
+use crate::queue::confirm::Confirmations;
 use crate::scripts::{self, Call, Flags, Reply};
 use crate::watch::{Attempt, Channels, Inbox};
 
@@ -37,6 +38,7 @@ pub(crate) struct Client {
     pub(crate) runtime: Handle,
     /// The cleanup that is under way.
     pub(crate) cleanup: SingleFlight<()>,
+    pub(crate) confirmations: Confirmations,
     /// Cancelled when the client is closed or dropped.
     pub(crate) closing: CancellationToken,
     pub(crate) closed: CloseOnce,
@@ -65,6 +67,7 @@ impl Client {
             leased: LeasedCells::default(),
             runtime: Handle::current(),
             cleanup: SingleFlight::default(),
+            confirmations: Confirmations::new(settings.clone()),
             closing: CancellationToken::new(),
             closed: CloseOnce::default(),
             throttle: Throttle::default(),

@@ -29,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) strict: bool,
+    /// How many replicas confirm an acquisition that does not say.
+    pub(crate) min_replicas: u32,
     /// The name that CLIENT LIST shows.
     pub(crate) client_name: String,
     /// The channel of this client's messages.
@@ -82,6 +84,7 @@ impl Settings {
             connect_timeout: config.connect_timeout.min(ENDLESS),
             request_timeout: config.request_timeout.min(ENDLESS),
             strict: config.strict,
+            min_replicas: config.min_replicas,
             client_name: format!("latchwork:{client}"),
             inbox: format!("{namespace}:inbox:{client}"),
             scratch: ["z", "h", "s"].map(|part| format!("{namespace}:selftest:{{{client}}}:{part}")),

@@ -20,6 +20,8 @@
 //! - *Cells* are hashes of value and version. One script checks the condition, and for a held write
 //!   the holder's node, and writes and publishes. A watch is a subscription to the cell's channel.
 //!   Versions are numbered as tokens are, and have a random half beside, which the script compares.
+//! - *Replicas.* An acquisition may ask that replicas confirm it: a connection of its own renews the
+//!   node and asks `WAIT` before there is a hold.
 //! - *Unknown outcomes.* A join that may arrive after its attempt is over meets a tombstone.
 //!
 //! `docs/protocol/redis-queue.md` in the repository has the whole protocol, and why it is safe.
@@ -45,7 +47,7 @@
 //! # What the server must allow
 //! Redis 6.2 or newer (tested: 7.0), or Valkey (expected). This ACL is enough:
 //! `+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info` on
-//! `~<namespace>:* &<namespace>:*`.
+//! `~<namespace>:* &<namespace>:*`. With `min_replicas` before Redis 7 also `+wait`.
 
 mod backend;
 mod cells;

@@ -184,7 +184,7 @@ fn apply(client: &Arc<Client>, batch: &Batch, sent: Moment, answers: Renewed) ->
     refused
 }
 
-fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment, answer: RenewAnswer) {
+pub(crate) fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment, answer: RenewAnswer) {
     let Some(state) = attempt.state().filter(|_| !attempt.is_leaving()) else { return };
     if answer == RenewAnswer::Gone {
         return state.gone(client.why_gone(state.lease()));

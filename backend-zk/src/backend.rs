@@ -95,6 +95,7 @@ impl Backend for ZooKeeperBackend {
             prompt_revocation: true,
             minimum_outlives_close: false,
             survives_failover: true,
+            confirms_on_replicas: false,
             exact_addresses: true,
             eviction: Eviction::Never,
         }

@@ -16,9 +16,10 @@ pub enum Eviction {
 
 /// What a backend can do; each field is a promise.
 ///
-/// The conformance suite tests `clean_try`, `prompt_revocation`, `minimum_outlives_close` and
-/// `exact_addresses` (where this is false, the refusal must be typed). The other fields are the
-/// author's word: the suite compares them with what the testbed expects.
+/// The conformance suite tests `clean_try`, `prompt_revocation`, `minimum_outlives_close`,
+/// `exact_addresses` and `confirms_on_replicas` (where one of these two is false, the refusal must
+/// be typed). The other fields are the author's word: the suite compares them with what the testbed
+/// expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
     /// Nodes expire one by one, each at its own deadline, rather than all with one lease (Redis).
@@ -41,6 +42,11 @@ pub struct Capabilities {
     pub minimum_outlives_close: bool,
     /// Acknowledged writes survive the loss of one server of a group (as with a quorum).
     pub survives_failover: bool,
+    /// An acquisition can ask that replicas confirm it
+    /// ([`min_replicas`](crate::recipes::Acquire::min_replicas)). Where it is false, one that asks
+    /// is refused with `Unsupported`. It makes no promise about a failover to a replica that did not
+    /// confirm: [`survives_failover`](Self::survives_failover) says that.
+    pub confirms_on_replicas: bool,
     /// An address of another program can be used ([`Address::exact`](crate::Address::exact)).
     pub exact_addresses: bool,
     /// Whether the server may evict locks under memory pressure.

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use crate::address::Address;
 use crate::cleanup::Cleanup;
-use crate::clock::Clock;
+use crate::clock::{Clock, Moment};
 use crate::config::Config;
 use crate::contracts::{Backend, Lease};
 use crate::error::Result;
 use crate::hold::{ClientId, LiveHolds};
 use crate::label::default_label;
+use crate::support::no_replicas;
 use crate::watched::{Watched, WatchedCells};
 
 /// One client of a coordinator.
@@ -26,6 +27,8 @@ pub(crate) struct Client {
     /// The label of its nodes when an acquisition sets none.
     pub(crate) label: Arc<str>,
     pub(crate) request_timeout: Duration,
+    /// How many replicas must confirm an acquisition that does not say.
+    pub(crate) min_replicas: u32,
 }
 
 impl Client {
@@ -35,7 +38,23 @@ impl Client {
         let label = config.label.as_deref().map_or_else(default_label, Arc::from);
         let (live, request_timeout) = (LiveHolds::default(), config.request_timeout);
         let (id, name, watched) = (ClientId::next(), config.name.clone(), WatchedCells::default());
-        Self { backend, id, name, cleanup, live, watched, label, request_timeout }
+        let min_replicas = config.min_replicas;
+        Self { backend, id, name, cleanup, live, watched, label, request_timeout, min_replicas }
+    }
+
+    /// False for a lazy client before its first use: its stand-in lease has no deadline yet, and it
+    /// promises nothing.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.lease().deadline() != Moment::NEVER
+    }
+
+    /// Refuses to have an acquisition confirmed by replicas where that is not possible. For a
+    /// connected client.
+    pub(crate) fn check_confirms(&self, replicas: u32) -> Result<()> {
+        match replicas == 0 || self.backend.capabilities().confirms_on_replicas {
+            true => Ok(()),
+            false => no_replicas(),
+        }
     }
 
     /// Watches a cell, together with all who watch it now.

@@ -94,6 +94,11 @@ pub struct Config {
     /// for which the key lay idle. Refused for another backend, which needs to keep none.
     #[serde(with = "humantime_serde::option", skip_serializing_if = "Option::is_none")]
     pub remember: Option<Duration>,
+    /// Redis: how many replicas must confirm each acquisition (default 0: none is asked), unless the
+    /// acquisition says it ([`Acquire::min_replicas`](crate::recipes::Acquire::min_replicas), which
+    /// has what that is worth). Refused for another backend.
+    #[serde(skip_serializing_if = "is_none_asked")]
+    pub min_replicas: u32,
 }
 
 fn default_namespace() -> String {
@@ -115,8 +120,13 @@ fn is_default_tick(tick: &Duration) -> bool {
     *tick == default_tick()
 }
 
+fn is_none_asked(min_replicas: &u32) -> bool {
+    *min_replicas == 0
+}
+
 /// Options that only one backend has, and which. A third-party backend may use them as it likes.
-const ONLY_FOR: [(&str, &str); 3] = [("strict", "redis"), ("remember", "redis"), ("tick", "zookeeper")];
+const ONLY_FOR: [(&str, &str); 4] =
+    [("strict", "redis"), ("remember", "redis"), ("min_replicas", "redis"), ("tick", "zookeeper")];
 const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
 
 /// Refuses an option that has no effect on `backend`: the user would rely on it in vain.
@@ -151,6 +161,7 @@ impl Config {
             tick: default_tick(),
             strict: false,
             remember: None,
+            min_replicas: 0,
         }
     }
 
@@ -177,6 +188,9 @@ impl Config {
         }
         if self.remember.is_some() {
             check_applies(&self.backend, "remember")?;
+        }
+        if self.min_replicas != 0 {
+            check_applies(&self.backend, "min_replicas")?;
         }
         crate::address::Address::new(&self.namespace, crate::address::Kind::Mutex, "probe")?;
         for (name, text) in [

@@ -59,6 +59,11 @@ impl Error {
         Self::new(ErrorKind::Closed, "the coordinator was closed")
     }
 
+    /// What this backend cannot do: the [capability](crate::Capabilities) that it lacks.
+    pub fn unsupported(capability: &'static str, why: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorKind::Unsupported { capability }, why)
+    }
+
     /// Adds the operation that failed, unless one is set already.
     #[must_use]
     pub fn in_operation(mut self, operation: &'static str) -> Self {

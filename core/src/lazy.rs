@@ -208,6 +208,7 @@ impl Backend for Lazy {
                 prompt_revocation: false,
                 minimum_outlives_close: false,
                 survives_failover: false,
+                confirms_on_replicas: false,
                 exact_addresses: false,
                 eviction: Eviction::Unknown,
             },

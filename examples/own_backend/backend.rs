@@ -12,7 +12,7 @@ use latchwork_core::contracts::{
 };
 use latchwork_core::decide::queue::Answer;
 use latchwork_core::decide::{Claim, recheck, renewal_period};
-use latchwork_core::support::Unobserved;
+use latchwork_core::support::{Unobserved, no_replicas};
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Error, Eviction, LostReason, Moment, QueuePrefix, Result,
 };
@@ -143,6 +143,10 @@ impl Node for TableNode {
             stands.then(|| table.write_cell(now, &cell, &write, lease))
         };
         self.client()?.wire.send(held).await?.ok_or_else(|| self.revoked())
+    }
+
+    async fn confirm(&self, _replicas: u32, _within: Duration) -> Result<()> {
+        no_replicas()
     }
 }
 
@@ -343,13 +347,14 @@ impl Connector for TableConnector {
 }
 
 /// What this backend promises, and no more. The suite tests `clean_try`, `prompt_revocation`,
-/// `minimum_outlives_close` and `exact_addresses`, and trusts the others.
+/// `minimum_outlives_close`, `exact_addresses` and `confirms_on_replicas`, and trusts the others.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     lease_per_node: false,
     clean_try: true,
     prompt_revocation: true,
     minimum_outlives_close: false,
     survives_failover: false,
+    confirms_on_replicas: false,
     exact_addresses: true,
     eviction: Eviction::Never,
 };

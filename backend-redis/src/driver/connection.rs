@@ -88,6 +88,11 @@ impl Driver {
         self.incarnation.since()
     }
 
+    /// Whether a connection to this run of a server leads to the one that this connection leads to.
+    pub(crate) fn leads_to(&self, run_id: Option<&str>) -> bool {
+        self.incarnation.is(run_id)
+    }
+
     pub(crate) fn losses(&self) -> Losses {
         Losses::of(self.link.subscribe())
     }

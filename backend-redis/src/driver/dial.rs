@@ -148,7 +148,7 @@ impl Dialler {
 }
 
 /// A connection whose replies have a bound, logged in.
-async fn connect(
+pub(super) async fn connect(
     settings: &Settings,
     config: AsyncConnectionConfig,
 ) -> redis::RedisResult<MultiplexedConnection> {

@@ -6,6 +6,7 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{RedisResult, Value};
 
 use super::command::{by_hash, by_text, reply, sha1};
+use super::confirming::may_wait;
 use super::info;
 use crate::config::Settings;
 use crate::error::{Failure, from_redis};
@@ -20,11 +21,7 @@ pub(super) async fn handshake(
     settings: &Settings,
     first: bool,
 ) -> Result<(Option<String>, Eviction)> {
-    let mut name = redis::cmd("CLIENT");
-    name.arg("SETNAME").arg(&settings.client_name);
-    if let Err(error) = name.exec_async(connection).await {
-        tracing::debug!(%error, "the connection has no name");
-    }
+    set_name(connection, settings).await;
     let info = read_info(connection, first || settings.strict).await?;
     // Before any write: a replica refuses that without a reason.
     let eviction = info::judge(info.as_deref(), settings.strict).map_err(Failure::said)?;
@@ -33,7 +30,31 @@ pub(super) async fn handshake(
     let subscribed = connection.subscribe(&settings.inbox).await;
     subscribed.map_err(|error| name_forbidden(unsent(error), "SUBSCRIBE"))?;
     selftest(connection, settings, first).await?;
+    if settings.min_replicas > 0 {
+        may_wait(connection).await?;
+    }
     Ok((info.as_deref().and_then(info::run_id), eviction))
+}
+
+/// Prepares and checks a connection that confirms: it renews nodes, and hears no messages. Answers
+/// the server's run id.
+pub(super) async fn handshake_to_confirm(
+    connection: &mut MultiplexedConnection,
+    settings: &Settings,
+) -> Result<Option<String>> {
+    set_name(connection, settings).await;
+    let info = read_info(connection, false).await?;
+    info::judge(info.as_deref(), false).map_err(Failure::said)?;
+    load_missing(connection).await.map_err(unsent)?;
+    Ok(info.as_deref().and_then(info::run_id))
+}
+
+async fn set_name(connection: &mut MultiplexedConnection, settings: &Settings) {
+    let mut name = redis::cmd("CLIENT");
+    name.arg("SETNAME").arg(&settings.client_name);
+    if let Err(error) = name.exec_async(connection).await {
+        tracing::debug!(%error, "the connection has no name");
+    }
 }
 
 fn unsent(error: redis::RedisError) -> Failure {

@@ -22,6 +22,15 @@ impl Incarnation {
         Moment::from_nanos(self.since.load(Ordering::Acquire))
     }
 
+    /// Whether a connection to this run of a server leads to the present one. One that does not say
+    /// its run counts as the same.
+    pub(super) fn is(&self, run_id: Option<&str>) -> bool {
+        match (self.run_id.lock().as_deref(), run_id) {
+            (Some(present), Some(run_id)) => present == run_id,
+            _ => true,
+        }
+    }
+
     /// Called before the first request on a new connection. Without a run id the server counts as
     /// the same.
     pub(super) fn met(&self, run_id: Option<String>, now: Moment) {

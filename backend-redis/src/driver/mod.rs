@@ -1,5 +1,6 @@
 //! The one connection to the server, for commands and messages: the only place that calls the
-//! client crate.
+//! client crate. A client whose acquisitions replicas confirm has a second one for that, made at
+//! the first of them.
 //!
 //! When the connection breaks, or its server is no master any more, the driver dials again: name
 //! resolution, login, checks and subscription anew. (The crate's own connection manager stays with
@@ -7,6 +8,7 @@
 
 mod bounded;
 mod command;
+mod confirming;
 mod connection;
 mod dial;
 mod handshake;
@@ -15,5 +17,6 @@ mod info;
 mod link;
 mod silence;
 
+pub(crate) use confirming::{Burst, ConfirmingConnection};
 pub(crate) use connection::Driver;
 pub(crate) use link::{Losses, Standing};

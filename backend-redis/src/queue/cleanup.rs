@@ -134,6 +134,7 @@ pub(crate) async fn close(client: &Arc<Client>, how: Close) -> Result<()> {
         if how == Close::Abrupt {
             // From here on no task may send anything.
             client.driver.cut();
+            client.confirmations.close();
         }
         // In the caller: the runtime that does the rest may stand still.
         let attempts = end_holds(client, how);
@@ -170,6 +171,7 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
         }
         client.driver.close(until.since(client.clock.now())).await;
     }
+    client.confirmations.close();
     client.driver.cut();
     client.lease.close();
     result

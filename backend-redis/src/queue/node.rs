@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{CellWrite, CellWritten, Leave, Node, NodeState};
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Error, LostReason, Result};
 
-use super::{cleanup, wait};
+use super::{cleanup, confirm, wait};
 use crate::cells::access;
 use crate::client::Client;
 use crate::scripts::{self, Holder, WriteAnswer};
@@ -102,5 +103,9 @@ impl Node for RedisNode {
             WriteAnswer::Done(written) => Ok(written),
             WriteAnswer::Gone => Err(self.lost()),
         }
+    }
+
+    async fn confirm(&self, replicas: u32, within: Duration) -> Result<()> {
+        confirm::confirm(&self.client, &self.attempt, self.state(), replicas, within).await
     }
 }

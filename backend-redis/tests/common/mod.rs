@@ -119,6 +119,7 @@ pub async fn waiting(backend: &Arc<dyn Backend>, join: &Join) -> Arc<dyn Node> {
 }
 
 /// An operator with redis-cli.
+#[derive(Clone)]
 pub struct Operator(MultiplexedConnection);
 
 impl Operator {

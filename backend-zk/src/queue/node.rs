@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use latchwork_core::contracts::{CellWrite, CellWritten, Leave, Node, NodeState};
+use latchwork_core::support::no_replicas;
 use latchwork_core::{Address, Result};
 
 use super::admission::mark_admitted;
@@ -39,6 +41,10 @@ impl Node for ZkNode {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         self.write_while_held(cell, write).await
+    }
+
+    async fn confirm(&self, _replicas: u32, _within: Duration) -> Result<()> {
+        no_replicas()
     }
 }
 

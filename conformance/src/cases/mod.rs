@@ -4,6 +4,7 @@ pub mod attempt;
 pub mod cancel;
 pub mod cell;
 pub mod chaos;
+pub mod confirm;
 pub mod contended;
 mod contender;
 pub mod count;
@@ -67,6 +68,7 @@ pub const CLAUSES: &[&str] = &[
     "NODE-LIST",
     "NODE-DATA",
     "NODE-QUEUES",
+    "NODE-CONFIRM",
     "CELL-CAS",
     "CELL-HELD",
     "CELL-STAY",
@@ -149,6 +151,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         attempt::CASES,
         cancel::CASES,
         contended::CASES,
+        confirm::CASES,
         mutex::CASES,
         multi::CASES,
         least::CASES,

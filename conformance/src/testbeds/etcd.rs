@@ -20,6 +20,7 @@ pub fn etcd_testbed(server: Server) -> Result<ServerTestbed> {
         prompt_revocation: true,
         minimum_outlives_close: false,
         survives_failover: true,
+        confirms_on_replicas: false,
         exact_addresses: true,
         eviction: Eviction::Never,
     };

@@ -67,6 +67,7 @@ impl Testbed for MemoryTestbed {
             prompt_revocation: true,
             minimum_outlives_close: false,
             survives_failover: false,
+            confirms_on_replicas: false,
             exact_addresses: true,
             eviction: Eviction::Never,
         }

@@ -24,6 +24,7 @@ pub fn redis_testbed(server: Server) -> Result<ServerTestbed> {
         prompt_revocation: false,
         minimum_outlives_close: true,
         survives_failover: false,
+        confirms_on_replicas: true,
         exact_addresses: true,
         eviction: Eviction::Never,
     };

@@ -57,6 +57,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     prompt_revocation: true,
     minimum_outlives_close: false,
     survives_failover: true,
+    confirms_on_replicas: false,
     exact_addresses: true,
     eviction: Eviction::Never,
 };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, Join, Joined, Leave, NodeId, NodeState, Patience};
@@ -97,6 +98,12 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "capabilities_are_what_was_promised",
         beside: "mutex_is_fair",
         testbed: |name| on_memory(name, Claims(|honest| Capabilities { clean_try: false, ..honest })),
+    },
+    Control {
+        name: "an_acquisition_counts_that_no_replica_has_confirmed",
+        case: "node_confirm_is_demanded_or_refused",
+        beside: "mutex_is_fair",
+        testbed: |name| on_memory(name, ConfirmsUnasked),
     },
 ];
 
@@ -231,5 +238,20 @@ struct Claims(fn(Capabilities) -> Capabilities);
 impl Defect for Claims {
     fn capabilities(&self, honest: Capabilities) -> Capabilities {
         (self.0)(honest)
+    }
+}
+
+/// As where `WAIT` is sent on a connection that has written nothing.
+#[derive(Debug)]
+struct ConfirmsUnasked;
+
+#[async_trait]
+impl Defect for ConfirmsUnasked {
+    fn capabilities(&self, honest: Capabilities) -> Capabilities {
+        Capabilities { confirms_on_replicas: true, ..honest }
+    }
+
+    async fn confirm(&self, _node: &BrokenNode, _replicas: u32, _within: Duration) -> Result<()> {
+        Ok(())
     }
 }

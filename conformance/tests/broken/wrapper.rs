@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
@@ -88,6 +89,10 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
 
     async fn write_held(&self, node: &BrokenNode, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         node.honest.write_cell(cell, write).await
+    }
+
+    async fn confirm(&self, node: &BrokenNode, replicas: u32, within: Duration) -> Result<()> {
+        node.honest.confirm(replicas, within).await
     }
 
     fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn ChangeWatch> {
@@ -275,6 +280,10 @@ impl Node for BrokenNode {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         self.defect.write_held(self, cell, write).await
+    }
+
+    async fn confirm(&self, replicas: u32, within: Duration) -> Result<()> {
+        self.defect.confirm(self, replicas, within).await
     }
 }
 

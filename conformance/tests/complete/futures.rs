@@ -23,6 +23,7 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("SharedTask::wait", FLIGHT),
     ("SharedTask::wait_within", FLIGHT),
     ("Node::admitted", CONTRACT),
+    ("Node::confirm", CONTRACT),
     ("Node::downgrade", CONTRACT),
     ("Node::leave", CONTRACT),
     ("Node::write_cell", CONTRACT),

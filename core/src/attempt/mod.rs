@@ -152,6 +152,8 @@ impl<'a> Attempt<'a> {
             joined = self.join_until_answered() => joined?,
             () = clock.sleep_until(give_up) => return Err(obstacle.explain(silent())),
         };
+        // It is connected now, if it was not before.
+        self.client.check_confirms(self.request.min_replicas)?;
         let node = match (advance, &self.node) {
             (Advance::Refused, _) => return Ok(Progress::Refused),
             (_, Some(node)) => Arc::clone(node),
@@ -173,18 +175,13 @@ impl<'a> Attempt<'a> {
                 }
             };
             if let Err(error) = admitted {
-                // Our lease ran out while we waited, or the server has forgotten us, and the place
-                // in the queue is lost: join again, at the tail, under a new lease
-                // (QUEUE-PAUSED-WAITER-LOSES-PLACE).
-                if state.look(|life| life.wait_failed((&error).into())) != Advance::JoinAnew {
-                    return Err(error);
-                }
-                self.obstacle.met(&error);
-                let lease = state.lease();
-                return Ok(Progress::Again { heard: Some(lease.deadline() + lease.margin()) });
+                return self.wait_failed(&*node, error);
             }
             self.clock.now()
         };
+        if let Err(error) = self.confirmed(&*node).await {
+            return self.wait_failed(&*node, error);
+        }
         // A raw value that does not fit a token is an error at admission; it is never truncated.
         Token::new(0, state.sequence())?;
         match state.change(|life, seen| life.hold(from, self.request.max_hold, seen)) {
@@ -195,6 +192,33 @@ impl<'a> Attempt<'a> {
             }
             Err((reason, _)) => Err(Error::lost(reason)),
         }
+    }
+
+    /// Our lease ran out while we waited, or the server has forgotten us, and the place in the queue
+    /// is lost: join again, at the tail, under a new lease (QUEUE-PAUSED-WAITER-LOSES-PLACE). Any
+    /// other error is the answer.
+    fn wait_failed(&self, node: &dyn Node, error: Error) -> Result<Progress> {
+        let state = node.state();
+        if state.look(|life| life.wait_failed((&error).into())) != Advance::JoinAnew {
+            return Err(error);
+        }
+        self.obstacle.met(&error);
+        let lease = state.lease();
+        Ok(Progress::Again { heard: Some(lease.deadline() + lease.margin()) })
+    }
+
+    /// Waits until as many replicas as the request asks for have confirmed the admission. Without
+    /// that there is no hold, and the attempt is cleaned up like any other.
+    async fn confirmed(&self, node: &dyn Node) -> Result<()> {
+        let Request { min_replicas, deadline, request_timeout, .. } = *self.request;
+        if min_replicas == 0 {
+            return Ok(());
+        }
+        self.obstacle.confirms(min_replicas);
+        // A little earlier than the deadline: the answer says how many have confirmed.
+        let left = deadline.since(self.clock.now());
+        let within = (left - LAST_WORD.min(left / 2)).min(request_timeout);
+        node.confirm(min_replicas, within).await
     }
 
     /// Joins, and joins again under the same id while the outcome is unknown or the server

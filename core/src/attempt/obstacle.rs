@@ -84,6 +84,8 @@ enum Kept {
     Error(Error),
     /// Others are ahead of this node.
     Others(Arc<dyn Node>),
+    /// It is admitted, and so many replicas are asked.
+    Replicas(u32),
 }
 
 impl Obstacle {
@@ -103,11 +105,20 @@ impl Obstacle {
         *self.0.lock() = Kept::Others(Arc::clone(node));
     }
 
+    /// The node is admitted, and this many replicas are asked to confirm that.
+    pub(super) fn confirms(&self, replicas: u32) {
+        *self.0.lock() = Kept::Replicas(replicas);
+    }
+
     pub(super) fn why(&self) -> Option<Error> {
         match std::mem::take(&mut *self.0.lock()) {
             Kept::Silence => Some(silence()),
             Kept::Error(error) => Some(error),
             Kept::Others(node) => unproven(node.state().state()),
+            Kept::Replicas(replicas) => Some(Error::new(
+                ErrorKind::Unavailable,
+                format!("admitted, and not yet confirmed by {replicas} replicas"),
+            )),
         }
     }
 

@@ -40,6 +40,8 @@ struct Table {
     strict: bool,
     #[serde(default, with = "humantime_serde::option")]
     remember: Option<Duration>,
+    #[serde(default)]
+    min_replicas: u32,
 }
 
 impl<'de> Deserialize<'de> for Config {

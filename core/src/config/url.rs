@@ -13,8 +13,8 @@ const TLS_SCHEMES: [&str; 5] = ["rediss", "valkeys", "zookeepers", "etcds", "htt
 impl Config {
     /// Reads `scheme://[user[:password]@]host[:port][,host…][/path][?option=value&…]`. Options:
     /// `namespace`, `name`, `ttl`, `connect_timeout`, `request_timeout`, `label`; for `zookeeper://` also
-    /// `tick`, for `redis://` also `strict` and `remember`, which other backends refuse. Durations
-    /// are written like `10s` or `500ms`.
+    /// `tick`, for `redis://` also `strict`, `remember` and `min_replicas`, which other backends
+    /// refuse. Durations are written like `10s` or `500ms`.
     ///
     /// `%XX` stands for a byte of UTF-8; all else is literal. A control character is refused in
     /// either form.
@@ -110,6 +110,10 @@ impl Config {
             "request_timeout" => self.request_timeout = duration(option, &value)?,
             "tick" => self.tick = duration(option, &value)?,
             "remember" => self.remember = Some(duration(option, &value)?),
+            "min_replicas" => {
+                self.min_replicas =
+                    value.parse().map_err(|_| Error::invalid("min_replicas", "must be a whole number"))?;
+            }
             "strict" => {
                 self.strict = value.parse().map_err(|_| Error::invalid("strict", "must be true or false"))?;
             }
@@ -120,8 +124,18 @@ impl Config {
 }
 
 /// The options of a URL.
-const OPTIONS: [&str; 9] =
-    ["namespace", "name", "ttl", "connect_timeout", "request_timeout", "tick", "label", "strict", "remember"];
+const OPTIONS: [&str; 10] = [
+    "namespace",
+    "name",
+    "ttl",
+    "connect_timeout",
+    "request_timeout",
+    "tick",
+    "label",
+    "strict",
+    "remember",
+    "min_replicas",
+];
 
 /// Decodes a part of a URL. Nothing is dropped or guessed, so that texts that differ in a byte stay
 /// different. (The `url` crate drops tabs and line ends, resolves `..`, and turns invalid UTF-8
@@ -263,6 +277,8 @@ mod tests {
             ("redis://h?ttl=999ms", "ttl"),
             ("redis://h?ttl=99999999999999999999s", "ttl"),
             ("redis://h?strict=maybe", "strict"),
+            ("redis://h?min_replicas=-1", "min_replicas"),
+            ("redis://h?min_replicas=two", "min_replicas"),
         ] {
             assert_eq!(Config::from_url(url).unwrap_err().argument(), Some(argument), "{url}");
         }

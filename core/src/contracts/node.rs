@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -94,4 +95,21 @@ pub trait Node: fmt::Debug + Send + Sync {
     /// # Cancel safety
     /// A dropped write has an unknown outcome.
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten>;
+
+    /// Waits until this many replicas of the server have confirmed this node, as admitted
+    /// (NODE-CONFIRM); never zero. Core calls it between the admission and the hold, and only where
+    /// [`confirms_on_replicas`](crate::Capabilities::confirms_on_replicas) is true. The confirmation
+    /// must cover the write that admitted the node, which another client may have made
+    /// (QUEUE-CONFIRM-COVERS-ADMISSION), and it moves no deadline of its own. Renewals go on
+    /// meanwhile. Answers within `within`; a broken connection is healed inside that time.
+    ///
+    /// # Errors
+    /// `Unavailable` when fewer have confirmed it in time (the error says how many), or when that is
+    /// not known; `Lost` when the node is gone; `Forbidden`;
+    /// [`Unsupported`](crate::support::no_replicas) where there are no replicas to ask. Core gives
+    /// the node back after each of them.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe: leaves nothing to take back.
+    async fn confirm(&self, replicas: u32, within: Duration) -> Result<()>;
 }

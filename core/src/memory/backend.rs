@@ -103,6 +103,7 @@ impl Backend for MemoryBackend {
             prompt_revocation: true,
             minimum_outlives_close: false,
             survives_failover: false,
+            confirms_on_replicas: false,
             exact_addresses: true,
             eviction: Eviction::Never,
         }

@@ -16,6 +16,7 @@ pub struct Acquire {
     pub(super) max_hold: Option<Duration>,
     pub(super) at_least: Option<Duration>,
     pub(super) fail_fast: bool,
+    pub(super) min_replicas: Option<u32>,
 }
 
 impl Acquire {
@@ -77,6 +78,24 @@ impl Acquire {
     /// outage. A re-entry needs no answer, and succeeds.
     pub fn fail_fast(mut self) -> Self {
         self.fail_fast = true;
+        self
+    }
+
+    /// Redis: the acquisition counts only once so many replicas have confirmed it; else it is given
+    /// back, and answers `Unavailable`, which says how many have. Zero asks for none, where the
+    /// coordinator asks for some ([`Config::min_replicas`](crate::Config::min_replicas)).
+    ///
+    /// A confirmed hold outlives a failover to a replica that confirmed it, and no other: Redis may
+    /// promote one that did not. Only the acquisition is confirmed. Its renewals are not, nor is a
+    /// re-entry, nor what a hold of the owner's own shares. The confirmation costs a round trip and
+    /// the replication, on a connection of its own, and has the time of one request within the
+    /// deadline of the acquisition. It extends no lease.
+    ///
+    /// Elsewhere, where
+    /// [`confirms_on_replicas`](crate::Capabilities::confirms_on_replicas) is false, more than zero
+    /// is refused with `Unsupported`.
+    pub fn min_replicas(mut self, replicas: u32) -> Self {
+        self.min_replicas = Some(replicas);
         self
     }
 

@@ -76,6 +76,10 @@ impl QueueHandle {
     ) -> Result<Request> {
         options.check()?;
         let client = self.client();
+        let min_replicas = options.min_replicas.unwrap_or(client.min_replicas);
+        if client.is_connected() {
+            client.check_confirms(min_replicas)?;
+        }
         Ok(Request {
             queue: self.queue.clone(),
             claim,
@@ -87,6 +91,7 @@ impl QueueHandle {
             request_timeout: client.request_timeout,
             fail_fast: options.fail_fast,
             max_hold: options.max_hold,
+            min_replicas,
             on_queue: None,
         })
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
@@ -33,6 +34,10 @@ pub(crate) trait Plant: Debug + Send + Sync + 'static {
     async fn leave(&self, node: &dyn Node) -> Result<Leave>;
 
     async fn before_close(&self) {}
+
+    async fn confirm(&self, node: &dyn Node, replicas: u32, within: Duration) -> Result<()> {
+        node.confirm(replicas, within).await
+    }
 
     /// What is read instead of a cell.
     fn read(&self, cell: Option<Cell>) -> Option<Cell> {
@@ -160,5 +165,8 @@ impl<P: Plant> Node for PlantedNode<P> {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         self.inner.write_cell(cell, write).await
+    }
+    async fn confirm(&self, replicas: u32, within: Duration) -> Result<()> {
+        self.plant.confirm(&*self.inner, replicas, within).await
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -13,6 +14,7 @@ use crate::decide::Claim;
 use crate::error::{Error, LostReason, Result};
 use crate::memory::client::MemoryClient;
 use crate::memory::stored_node::StoredNode;
+use crate::support::no_replicas;
 
 pub(super) struct MemoryNode {
     stored: Arc<StoredNode>,
@@ -86,6 +88,10 @@ impl Node for MemoryNode {
         let held =
             move || store.write_cell_held((&node.queue, node.id, node.sequence()), node.lease, &cell, &write);
         client.link.request(held).await?.ok_or_else(|| self.revoked())
+    }
+
+    async fn confirm(&self, _replicas: u32, _within: Duration) -> Result<()> {
+        no_replicas()
     }
 }
 

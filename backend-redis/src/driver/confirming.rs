@@ -1,0 +1,133 @@
+//! A connection of its own for confirmations by replicas. `WAIT` blocks its connection, so on the
+//! shared one it would keep renewals waiting; and it covers what its own connection wrote, and no
+//! more.
+
+use std::time::Duration;
+
+use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, Value};
+use tokio::time::timeout;
+
+use super::command::{by_hash, reply};
+use super::dial::connect;
+use super::handshake::handshake_to_confirm;
+use crate::config::Settings;
+use crate::error::{Failure, from_redis, timed_out};
+use crate::layout::life;
+use crate::scripts::{Call, Reply};
+
+/// Writes, and waits until replicas have what was written. Dropped, it is closed.
+pub(crate) struct ConfirmingConnection {
+    connection: MultiplexedConnection,
+    clock: Clock,
+    address: String,
+    // The last argument of every script.
+    life: String,
+    run_id: Option<String>,
+}
+
+/// The answers to one burst.
+pub(crate) struct Burst {
+    /// When it was sent.
+    pub(crate) sent: Moment,
+    /// The answer of each script.
+    pub(crate) replies: Vec<Result<Reply>>,
+    /// How many replicas have all that was written on this connection up to now.
+    pub(crate) replicas: u64,
+}
+
+impl ConfirmingConnection {
+    /// Connects, logs in as the client does, and checks that a master answers. No answer takes
+    /// longer than `bound`.
+    pub(crate) async fn dial(settings: &Settings, clock: &Clock, bound: Duration) -> Result<Self> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(bound))
+            .set_response_timeout(Some(bound));
+        let failed = |failure: Failure| only_unavailable(failure.error);
+        let Ok(connecting) = timeout(bound, connect(settings, config)).await else {
+            return Err(failed(timed_out()));
+        };
+        let mut connection = connecting.map_err(|error| failed(from_redis(error, false)))?;
+        let run_id = handshake_to_confirm(&mut connection, settings).await.map_err(failed)?;
+        let life = life(settings.remember, settings.ttl).to_string();
+        Ok(Self { connection, clock: clock.clone(), address: settings.address(), life, run_id })
+    }
+
+    /// The run of the server that it leads to, if the server says it.
+    pub(crate) fn run_id(&self) -> Option<&str> {
+        self.run_id.as_deref()
+    }
+
+    /// Runs scripts, and behind them waits until `replicas` replicas have what they, and earlier
+    /// ones on this connection, have written; for `wait` at most. All of it is sent as one, so
+    /// that no script can come behind the question. No answer takes longer than `bound` more.
+    ///
+    /// # Errors
+    /// That of the connection, which is of no use any more; `Forbidden` naming `WAIT`.
+    pub(crate) async fn write_and_wait(
+        &mut self,
+        calls: &[Call],
+        replicas: u32,
+        wait: Duration,
+        bound: Duration,
+    ) -> Result<Burst> {
+        let mut burst = redis::pipe();
+        for call in calls {
+            let mut command = by_hash(call);
+            command.arg(&self.life);
+            burst.add_command(command);
+        }
+        burst.add_command(wait_for(replicas, wait));
+        self.connection.set_response_timeout(wait + bound);
+        let sent = self.clock.now();
+        let tried = |failure: Failure| {
+            let took = self.clock.now().since(sent);
+            only_unavailable(failure.error).tried("WAIT", &self.address, took)
+        };
+        let answer = self.connection.send_packed_commands(&burst, 0, calls.len() + 1).await;
+        let mut answers = answer
+            .map_err(|error| tried(if error.is_timeout() { timed_out() } else { from_redis(error, true) }))?;
+        let said = |value: Value| value.extract_error().map_err(|error| from_redis(error, true));
+        let waited = answers.pop().unwrap_or(Value::Nil);
+        let replicas = match said(waited).map_err(wait_forbidden).map_err(tried)? {
+            Value::Int(replicas) => u64::try_from(replicas).unwrap_or(0),
+            _ => 0,
+        };
+        let only_said = |value| said(value).map(reply).map_err(|failure| only_unavailable(failure.error));
+        let replies = answers.into_iter().map(only_said).collect();
+        Ok(Burst { sent, replies, replicas })
+    }
+}
+
+/// `WAIT`. Its time is in milliseconds, and zero would mean for ever.
+fn wait_for(replicas: u32, wait: Duration) -> Cmd {
+    let mut command = redis::cmd("WAIT");
+    command.arg(replicas).arg(wait.as_millis().max(1));
+    command
+}
+
+/// Whether this user may call `WAIT`: asked for no replica, it answers at once.
+pub(super) async fn may_wait(connection: &mut MultiplexedConnection) -> std::result::Result<(), Failure> {
+    let answer = wait_for(0, Duration::ZERO).exec_async(connection).await;
+    answer.map_err(|error| wait_forbidden(from_redis(error, false)))
+}
+
+fn wait_forbidden(failure: Failure) -> Failure {
+    match failure.error.kind() {
+        ErrorKind::Forbidden { .. } => {
+            let what = "WAIT (needed by min_replicas)".to_owned();
+            let words = failure.error.to_string();
+            Failure { error: Error::new(ErrorKind::Forbidden { what }, words), ..failure }
+        }
+        _ => failure,
+    }
+}
+
+/// A renewal without an answer does no harm, and is repeated: only the confirmation is missing.
+fn only_unavailable(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, "no answer to a confirmation").because(error),
+        _ => error,
+    }
+}

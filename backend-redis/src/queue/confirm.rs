@@ -1,0 +1,296 @@
+//! Confirmation by replicas (NODE-CONFIRM): a node counts as acquired once so many replicas have
+//! it.
+//!
+//! ```text
+//!  the client        shared connection: JOIN, or the hand-off's message       own connection
+//!     |------------------ JOIN ---------------->|                                   |
+//!     |<----------------- admitted -------------|                                   |
+//!     |------------------ RENEW node, WAIT n ms ----------------------------------->|
+//!     |<----------------- held; k replicas have it ---------------------------------|
+//! ```
+//!
+//! *Protocol.* A connection of its own renews the admitted node, and behind that, in the same burst,
+//! asks `WAIT`. One task does so for all acquisitions of a client, in rounds: their nodes are
+//! renewed together, and one `WAIT` asks for all of them.
+//!
+//! *Why it is safe.* `WAIT` counts the replicas that have what its *own* connection wrote
+//! (QUEUE-CONFIRM-COVERS-ADMISSION). What admitted the node was written on another: by the script of
+//! a client that left, or by this client's join. On the shared connection, where the winner of a
+//! hand-off has written nothing since, `WAIT` answers "all" at once, however far the replicas are
+//! behind. The renewal is a write behind the admission in the one order that the replicas follow, so
+//! a replica that has the renewal has the admission; and its answer says that the node still stands,
+//! admitted, on the server that is asked. An uncontended join takes the same way, rather than being
+//! sent on this connection: it never queues behind a `WAIT`, and has one outcome to find out.
+//! - The renewal moves the node's deadline as any renewal does, from its own send; `WAIT` moves none.
+//! - A replica refuses the renewal, and `WAIT`. A connection that leads to another run of the server
+//!   than the client's own is given up: two masters may each have replicas.
+//! - `WAIT` blocks its connection, and so never runs on the shared one, where renewals would wait
+//!   behind it (QUEUE-CONFIRM-APART).
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::contracts::NodeState;
+use latchwork_core::support::{Backoff, SingleFlight};
+use latchwork_core::{Error, ErrorKind, Moment, Result};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::client::Client;
+use crate::config::Settings;
+use crate::driver::{Burst, ConfirmingConnection};
+use crate::renewal;
+use crate::scripts::{self, Call, RenewAnswer, Reply};
+use crate::watch::Attempt;
+
+/// The longest single `WAIT`: an acquisition that comes meanwhile is asked for behind it. (A server
+/// looks every tenth of a second which of them are over.)
+const ROUND: Duration = Duration::from_millis(100);
+/// The shortest and the longest pause after a failed round, without jitter.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+
+/// The acquisitions of a client that replicas are to confirm, and the connection for that.
+pub(crate) struct Confirmations {
+    settings: Settings,
+    asked: Mutex<Vec<Ask>>,
+    // While no round is under way.
+    connection: Mutex<Option<ConfirmingConnection>>,
+    rounds: SingleFlight<()>,
+}
+
+impl Confirmations {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let (asked, connection, rounds) = (Mutex::default(), Mutex::default(), SingleFlight::default());
+        Self { settings, asked, connection, rounds }
+    }
+
+    /// Disconnects. A round that is under way ends by itself when the client closes.
+    pub(super) fn close(&self) {
+        drop(self.connection.lock().take());
+    }
+}
+
+impl fmt::Debug for Confirmations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Confirmations").field("asked", &self.asked.lock().len()).finish_non_exhaustive()
+    }
+}
+
+/// What an acquisition hears of the replicas.
+#[derive(Debug)]
+enum Heard {
+    Nothing,
+    /// So many have it, and it asks for more.
+    Fewer(u64),
+    /// The last round failed.
+    Failed(Error),
+    Confirmed,
+    Refused(Error),
+}
+
+impl Heard {
+    /// The answer, if this is one.
+    fn answer(&self) -> Option<Result<()>> {
+        match self {
+            Heard::Confirmed => Some(Ok(())),
+            Heard::Refused(error) => Some(Err(error.clone())),
+            Heard::Nothing | Heard::Fewer(_) | Heard::Failed(_) => None,
+        }
+    }
+
+    /// The answer when the time is over.
+    fn late(&self, replicas: u32, within: Duration) -> Error {
+        let within = within.as_millis();
+        let (what, why) = match self {
+            Heard::Fewer(have) => (format!("{have} of {replicas} replicas confirmed it within"), None),
+            Heard::Failed(error) => (format!("no answer of {replicas} asked replicas within"), Some(error)),
+            _ => (format!("no answer of {replicas} asked replicas within"), None),
+        };
+        let what = format!("{what} {within} ms; it is being given back");
+        Error::new(ErrorKind::Unavailable, what).because_of(why.cloned())
+    }
+}
+
+/// One acquisition that asks.
+struct Ask {
+    attempt: Arc<Attempt>,
+    replicas: u32,
+    // The present connection has renewed its node, as an admitted one.
+    written: bool,
+    heard: watch::Sender<Heard>,
+}
+
+impl Ask {
+    fn renewal(&self, ttl: Duration) -> Option<Call> {
+        let state = self.attempt.state().filter(|state| state.lost().is_none())?;
+        Some(scripts::renew([(&self.attempt.queue, vec![(self.attempt.id, state.sequence())])], ttl, None))
+    }
+
+    fn hears(&self, heard: Heard) {
+        self.heard.send_replace(heard);
+    }
+
+    /// Whether nothing more is to come: it has its answer, or was dropped.
+    fn is_over(&self) -> bool {
+        self.heard.is_closed() || self.heard.borrow().answer().is_some()
+    }
+}
+
+/// Waits until this many replicas have an admitted node.
+///
+/// # Cancel safety
+/// Cancel-safe: the next round leaves it out.
+pub(super) async fn confirm(
+    client: &Arc<Client>,
+    attempt: &Arc<Attempt>,
+    state: &NodeState,
+    replicas: u32,
+    within: Duration,
+) -> Result<()> {
+    let until = client.clock.now() + within;
+    let (heard, mut hears) = watch::channel(Heard::Nothing);
+    let ask = Ask { attempt: Arc::clone(attempt), replicas, written: false, heard };
+    client.confirmations.asked.lock().push(ask);
+    let mut last = hears.clone();
+    let answered = async {
+        loop {
+            let rounds = client.confirmations.rounds.run(&client.runtime, || rounds(Arc::clone(client)));
+            tokio::select! {
+                biased;
+                answer = hears.wait_for(|heard| heard.answer().is_some()) => {
+                    return answer.ok().and_then(|heard| heard.answer()).unwrap_or_else(|| Err(died()));
+                }
+                // They may have ended just before they saw this one.
+                _ = rounds.wait() => {}
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = client.closing.cancelled() => Err(Error::closed()),
+        answer = answered => answer,
+        reason = state.until_lost() => Err(Error::lost(reason)),
+        () = client.clock.sleep_until(until) => Err(last.borrow_and_update().late(replicas, within)),
+    }
+}
+
+/// The task: rounds until nothing is asked any more, or the client closes.
+async fn rounds(client: Arc<Client>) {
+    let closing = client.closing.clone();
+    closing.run_until_cancelled(answer_all(&client)).await;
+}
+
+async fn answer_all(client: &Arc<Client>) {
+    let confirmations = &client.confirmations;
+    let mut connection = confirmations.connection.lock().take();
+    let (mut asks, mut pauses) = (Vec::new(), Backoff::new(PAUSES.0, PAUSES.1));
+    loop {
+        asks.append(&mut confirmations.asked.lock());
+        asks.retain(|ask: &Ask| !ask.is_over());
+        if asks.is_empty() {
+            break;
+        }
+        match round(client, &mut connection, &mut asks).await {
+            Ok(()) if asks.iter().all(|ask| ask.written) => {
+                pauses.reset();
+                continue;
+            }
+            // The queue of one is under repair, or its node is lost.
+            Ok(()) => {}
+            Err(error) => {
+                tracing::debug!(%error, "no confirmation by replicas");
+                connection = None;
+                for ask in &asks {
+                    ask.hears(match error.is_retryable() {
+                        true => Heard::Failed(error.clone()),
+                        false => Heard::Refused(error.clone()),
+                    });
+                }
+            }
+        }
+        pauses.wait(&client.clock).await;
+    }
+    let mut kept = confirmations.connection.lock();
+    // A close looks for it after it has cancelled this.
+    if !client.closing.is_cancelled() {
+        *kept = connection;
+    }
+}
+
+/// Renews what is new on the connection, and asks for all.
+async fn round(
+    client: &Arc<Client>,
+    connection: &mut Option<ConfirmingConnection>,
+    asks: &mut [Ask],
+) -> Result<()> {
+    // If the connection has fallen silent, half of the time is left for another one.
+    let bound = client.renewal_bound().min(client.request_timeout / 2);
+    let connection = match connection.take().filter(|last| client.driver.leads_to(last.run_id())) {
+        Some(last) => connection.insert(last),
+        None => {
+            asks.iter_mut().for_each(|ask| ask.written = false);
+            connection.insert(dial(client, bound).await?)
+        }
+    };
+    let (mut new, mut calls) = (Vec::new(), Vec::new());
+    for (place, ask) in asks.iter().enumerate().filter(|(_, ask)| !ask.written) {
+        if let Some(call) = ask.renewal(client.ttl) {
+            new.push(place);
+            calls.push(call);
+        }
+    }
+    // The one that asks for least is answered first, and the next round asks for the others.
+    let least = asks.iter().map(|ask| ask.replicas).min().unwrap_or_default();
+    let Burst { sent, replies, replicas } = connection.write_and_wait(&calls, least, ROUND, bound).await?;
+    for (place, reply) in new.into_iter().zip(replies) {
+        let ask = &mut asks[place];
+        match reply.and_then(|reply| renewed(client, &ask.attempt, sent, reply)) {
+            Ok(held) => ask.written = held,
+            Err(error) if error.is_retryable() => return Err(error),
+            Err(error) => ask.hears(Heard::Refused(error)),
+        }
+    }
+    for ask in asks.iter().filter(|ask| ask.written) {
+        ask.hears(if u64::from(ask.replicas) <= replicas { Heard::Confirmed } else { Heard::Fewer(replicas) });
+    }
+    Ok(())
+}
+
+async fn dial(client: &Client, bound: Duration) -> Result<ConfirmingConnection> {
+    let dialled = ConfirmingConnection::dial(&client.confirmations.settings, &client.clock, bound).await;
+    let connection = dialled.map_err(|error| match error.kind() {
+        ErrorKind::Forbidden { .. } => error,
+        // A replica, say: it may be a master again in time, as for the client's other requests.
+        _ => Error::new(ErrorKind::Unavailable, "not connected to ask replicas").because(error),
+    })?;
+    match client.driver.leads_to(connection.run_id()) {
+        true => Ok(connection),
+        false => Err(Error::new(
+            ErrorKind::Unavailable,
+            "another server answers there than the one that this client's locks are on",
+        )),
+    }
+}
+
+/// Applies the answer to a renewal like any other. Answers whether the node is held: a node that is
+/// there, and whose queue is under repair, is renewed again.
+fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment, reply: Reply) -> Result<bool> {
+    let (_, queues) = scripts::renewed(reply)?;
+    let Some(Ok((flags, answers))) = queues.into_iter().next() else {
+        let why = "a key of this queue belongs to another program";
+        return Err(Error::new(ErrorKind::Conflict, why));
+    };
+    client.act_on(flags, &attempt.queue);
+    let Some(answer) = answers.into_iter().next() else { return Ok(false) };
+    let held = answer == RenewAnswer::Held;
+    renewal::renewed(client, attempt, sent, answer);
+    if held {
+        client.lease.partly_proven(sent);
+    }
+    Ok(held)
+}
+
+fn died() -> Error {
+    Error::new(ErrorKind::Unavailable, "the task of the confirmations died, or its runtime")
+}

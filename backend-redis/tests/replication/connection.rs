@@ -1,0 +1,183 @@
+//! The connection for confirmations: when it is there, and what it may hold up.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use latchwork_conformance::proxy::Proxy;
+use latchwork_core::contracts::Close;
+use latchwork_core::decide::{Claim, margin};
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{Config, ErrorKind, Kind, connect_lazy};
+
+use crate::common::{Operator, admitted, ask, connect, own, queue, soon};
+use crate::replicas::Replicas;
+use crate::{NOISE, at, by, is_unconfirmed, user};
+
+#[tokio::test]
+async fn it_is_made_at_the_first_confirmation_made_again_when_it_breaks_and_closed_with_the_client() {
+    let replicas = Replicas::start().await;
+    let proxy = Proxy::start(replicas.primary.addr()).await.unwrap();
+    let config = Config::from_url(&format!("redis://{}?min_replicas=2", proxy.addr())).unwrap();
+    let client = connect_lazy(&[latchwork_redis::connector()], &config).unwrap();
+    let mutex = client.mutex("a").unwrap();
+    let plain = soon(mutex.acquire_with(Acquire::new().min_replicas(0))).await.unwrap();
+    let _ = plain.release().await.unwrap();
+    assert_eq!(proxy.connections(), 1, "it costs nothing where nothing is confirmed");
+    for _ in 0..2 {
+        let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+        assert_eq!(proxy.connections(), 2, "one for all");
+    }
+    proxy.sever();
+    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    soon(proxy.wait_for_connections(2)).await;
+    client.close().await.unwrap();
+    soon(proxy.wait_for_connections(0)).await;
+}
+
+#[tokio::test]
+async fn a_confirmation_that_waits_holds_up_no_other_request() {
+    let replicas = Replicas::start().await;
+    let client = user(&replicas.url("ttl=60s")).await;
+    replicas.hold_back_all();
+    let confirmed = client.mutex("a").unwrap();
+    let waits = tokio::spawn(async move { confirmed.acquire_with(Acquire::new().min_replicas(1)).await });
+    let (mutex, mut slowest, mut rounds) = (client.mutex("b").unwrap(), Duration::ZERO, 0);
+    while !waits.is_finished() {
+        let begun = Instant::now();
+        let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+        (slowest, rounds) = (slowest.max(begun.elapsed()), rounds + 1);
+    }
+    is_unconfirmed(&soon(waits).await.unwrap().unwrap_err(), 0, 1);
+    // The control: what stands behind a WAIT on its connection.
+    let mut shared = Operator::of(&replicas.primary).await;
+    shared.say::<()>("SET a 1").await;
+    let (mut waiting, begun) = (shared.clone(), Instant::now());
+    let (_, ()) = tokio::join!(waiting.say::<u32>("WAIT 1 1000"), shared.say::<()>("PING"));
+    let behind = begun.elapsed();
+    println!("{rounds} acquisitions beside it, the slowest in {slowest:?}; a PING behind WAIT 1 1000: {behind:?}");
+    assert!(behind >= Duration::from_secs(1), "the control");
+    assert!(rounds > 10 && slowest < Duration::from_millis(900), "held up");
+}
+
+#[tokio::test]
+async fn many_at_once_share_their_questions() {
+    const MANY: usize = 200;
+    let replicas = Replicas::start().await;
+    replicas.follow_directly().await;
+    let client = user(&replicas.url("ttl=60s&min_replicas=2&request_timeout=10s")).await;
+    let _ = soon(client.mutex("first").unwrap().acquire()).await.unwrap().release().await.unwrap();
+    let mut operator = Operator::of(&replicas.primary).await;
+    let before = operator.calls("wait").await;
+    let begun = Instant::now();
+    let mutexes: Vec<_> = (0..MANY).map(|i| client.mutex(format!("m{i}")).unwrap()).collect();
+    let holds = soon(join_all(mutexes.iter().map(|mutex| mutex.acquire()))).await;
+    let (took, asked) = (begun.elapsed(), operator.calls("wait").await - before);
+    holds.into_iter().for_each(|hold| assert!(hold.unwrap().is_held()));
+    println!("{MANY} acquisitions were confirmed in {took:?}, with {asked} times WAIT");
+    assert!(asked < MANY as u64 / 2, "{asked}");
+
+    // One after another: what it costs, on this machine.
+    let mutex = client.mutex("alone").unwrap();
+    let mut medians = Vec::new();
+    for options in [Acquire::new().min_replicas(0), Acquire::new()] {
+        let mut took = Vec::new();
+        for _ in 0..MANY {
+            let begun = Instant::now();
+            let _ = mutex.acquire_with(options.clone()).await.unwrap().release().await.unwrap();
+            took.push(begun.elapsed());
+        }
+        took.sort();
+        medians.push(took[MANY / 2]);
+    }
+    println!("an acquire and its release: {:?}; confirmed by two replicas: {:?}", medians[0], medians[1]);
+}
+
+#[tokio::test]
+async fn a_deadline_bounds_it_a_dropped_one_leaves_nothing_and_a_close_ends_it() {
+    let replicas = Replicas::start().await;
+    let client = user(&replicas.url("ttl=60s")).await;
+    let mutex = client.mutex("a").unwrap();
+    replicas.hold_back_all();
+    let begun = Instant::now();
+    is_unconfirmed(&mutex.acquire_with(by(1)).await.unwrap_err(), 0, 1);
+    assert!(begun.elapsed() < NOISE, "{:?}", begun.elapsed());
+    let is_free = async || while !mutex.queue(0, 10).await.unwrap().is_empty() {};
+    soon(is_free()).await;
+
+    let stands = async || while mutex.queue(0, 10).await.unwrap().is_empty() {};
+    tokio::select! {
+        answer = mutex.acquire_with(Acquire::new().min_replicas(1)) => panic!("{answer:?}"),
+        () = stands() => {}
+    }
+    soon(is_free()).await;
+    for dropped in 0..50_u32 {
+        let after = Duration::from_micros(100) * dropped;
+        let asking = mutex.acquire_with(Acquire::new().min_replicas(1));
+        assert!(tokio::time::timeout(after, asking).await.is_err(), "nobody has confirmed it");
+    }
+    soon(is_free()).await;
+
+    let waits = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire_with(Acquire::new().min_replicas(1)).await }
+    });
+    soon(stands()).await;
+    let begun = Instant::now();
+    client.close().await.unwrap();
+    assert_eq!(*soon(waits).await.unwrap().unwrap_err().kind(), ErrorKind::Closed);
+    assert!(begun.elapsed() < NOISE, "{:?}", begun.elapsed());
+    let other = user(&replicas.url("ttl=60s")).await;
+    assert!(other.mutex("a").unwrap().try_acquire().await.unwrap().is_some(), "the close gave it back");
+}
+
+#[tokio::test]
+async fn it_moves_no_deadline_but_by_its_renewal_and_a_demoted_primary_confirms_nothing() {
+    const TTL: Duration = Duration::from_secs(60);
+    let replicas = Replicas::start().await;
+    let client = connect(&replicas.url("ttl=60s")).await.unwrap();
+    let node = admitted(&client, &ask(&queue(Kind::Mutex, "a"), Claim::Exclusive)).await;
+    replicas.hold_back_all();
+    let (lease, asked) = (node.state().lease(), node.state().lease().clock().now());
+    is_unconfirmed(&node.confirm(1, NOISE).await.unwrap_err(), 0, 1);
+    let most = asked + NOISE / 2 + TTL - margin(TTL);
+    assert!(lease.deadline() <= most, "the wait counts as a renewal");
+    replicas.let_through(0);
+    soon(node.confirm(1, NOISE)).await.unwrap();
+
+    let mut operator = Operator::of(&replicas.primary).await;
+    operator.say::<()>("REPLICAOF 127.0.0.1 1").await;
+    let before = lease.deadline();
+    let error = soon(node.confirm(1, Duration::from_millis(500))).await.unwrap_err();
+    println!("{error}");
+    assert_eq!((error.kind(), lease.deadline()), (&ErrorKind::Unavailable, before), "{error}");
+    assert!(error.to_string().contains("master"), "{error}");
+    operator.say::<()>("REPLICAOF NO ONE").await;
+    replicas.begin_again().await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_allow_it_is_named() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let enough = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info";
+    for (user, rules) in [("app", enough.to_owned()), ("mute", format!("{enough} -wait"))] {
+        let rules = format!("ACL SETUSER {user} on >word ~latchwork:* &latchwork:* {rules}");
+        operator.say::<()>(&rules).await;
+    }
+    let url = |user: &str, options: &str| format!("redis://{user}:word@{}?{options}", server.addr());
+    let is_named = |error: &latchwork_core::Error| match error.kind() {
+        ErrorKind::Forbidden { what } => assert!(what.contains("WAIT"), "{error}"),
+        _ => panic!("{error}"),
+    };
+    is_named(&at(&url("mute", "min_replicas=1")).await.unwrap_err());
+    let app = user(&url("app", "min_replicas=1&request_timeout=500ms")).await;
+    is_unconfirmed(&app.mutex("a").unwrap().acquire().await.unwrap_err(), 0, 1);
+    // Who does not ask needs no right to, and whoever does hears it at once.
+    let mute = user(&url("mute", "ttl=10s")).await;
+    let mutex = mute.mutex("b").unwrap();
+    is_named(&mutex.acquire_with(Acquire::new().min_replicas(1)).await.unwrap_err());
+    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    for client in [app, mute] {
+        client.close().await.unwrap();
+    }
+}

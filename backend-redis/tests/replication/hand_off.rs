@@ -1,0 +1,76 @@
+//! A waiter that another client's release admits has written nothing since: what it asks must not
+//! be answered by what it wrote before.
+
+use std::time::Duration;
+
+use latchwork_core::contracts::Close;
+use latchwork_core::decide::Claim;
+use latchwork_core::{Clock, Config, Kind};
+
+use crate::common::{Operator, admitted, ask, connect, queue, soon, waiting};
+use crate::config::Settings;
+use crate::driver::ConfirmingConnection;
+use crate::replicas::Replicas;
+use crate::{by, is_unconfirmed, user};
+
+const SHORTLY: Duration = Duration::from_millis(300);
+
+#[tokio::test]
+async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_back() {
+    let replicas = Replicas::start().await;
+    let (holder, winner) =
+        (connect(&replicas.url("ttl=60s")).await.unwrap(), connect(&replicas.url("ttl=60s")).await.unwrap());
+    let queue = queue(Kind::Mutex, "a");
+    let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
+    let waits = waiting(&winner, &ask(&queue, Claim::Exclusive)).await;
+    // As the winner's shared connection: it wrote before, and writes nothing more.
+    let mut shared = Operator::of(&replicas.primary).await;
+    shared.say::<()>("SET a-join 1").await;
+    let config = Config::from_url(&replicas.url("ttl=60s")).unwrap();
+    // As the winner's connection for confirmations, kept from an earlier one.
+    let settings = Settings::of(&config).unwrap();
+    let mut own = ConfirmingConnection::dial(&settings, &Clock::system(), SHORTLY).await.unwrap();
+    replicas.caught_up(2).await;
+    replicas.hold_back_all();
+    held.leave().await.unwrap();
+    soon(waits.admitted()).await.unwrap();
+    let error = waits.confirm(1, SHORTLY).await.unwrap_err();
+    is_unconfirmed(&error, 0, 1);
+
+    // The controls: without a write of its own behind the admission, either connection says yes.
+    let on_shared: u64 = shared.say("WAIT 2 300").await;
+    let burst = own.write_and_wait(&[], 1, SHORTLY, SHORTLY).await.unwrap();
+    assert_eq!((on_shared, burst.replicas), (2, 2), "the controls confirm what no replica has");
+    println!("{error}; without its own write, {on_shared} of 2 replicas confirmed it");
+
+    replicas.let_through(1);
+    soon(waits.confirm(1, Duration::from_secs(30))).await.unwrap();
+    for client in [holder, winner] {
+        client.close(Close::Orderly).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_not_confirmed_is_given_back_and_the_next_one_comes_in() {
+    let replicas = Replicas::start().await;
+    let (holder, winner) = (user(&replicas.url("ttl=60s")).await, user(&replicas.url("ttl=60s")).await);
+    let held = soon(holder.mutex("a").unwrap().acquire()).await.unwrap();
+    let mutex = winner.mutex("a").unwrap();
+    let waits = tokio::spawn({
+        let mutex = mutex.clone();
+        async move { mutex.acquire_with(latchwork_core::recipes::Acquire::new().min_replicas(1)).await }
+    });
+    while holder.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    replicas.hold_back_all();
+    let _ = held.release().await.unwrap();
+    let error = soon(waits).await.unwrap().unwrap_err();
+    is_unconfirmed(&error, 0, 1);
+    let next = soon(holder.mutex("a").unwrap().acquire()).await.unwrap();
+    assert!(next.is_held());
+    replicas.let_through(0);
+    let _ = next.release().await.unwrap();
+    let confirmed = soon(mutex.acquire_with(by(1))).await.unwrap();
+    assert!(confirmed.is_held());
+}

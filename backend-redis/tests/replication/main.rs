@@ -1,0 +1,56 @@
+//! A Redis with two replicas, whose links the test holds back: what a confirmed acquisition
+//! survives, what it does not, and what it costs.
+//!
+//! The program compiles the driver into itself, for the controls.
+
+#![allow(dead_code, unused_imports, reason = "the included files have more than these tests use")]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../../src/config.rs"]
+mod config;
+#[path = "../../src/driver/mod.rs"]
+mod driver;
+#[path = "../../src/error.rs"]
+mod error;
+#[path = "../../src/layout.rs"]
+mod layout;
+#[path = "../../src/scripts/mod.rs"]
+mod scripts;
+
+mod connection;
+mod failover;
+mod hand_off;
+mod recipes;
+mod replicas;
+
+use std::time::{Duration, Instant};
+
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, connect};
+
+use crate::common::soon;
+
+/// What a machine may be late by.
+const NOISE: Duration = Duration::from_secs(2);
+
+async fn user(url: &str) -> Coordinator {
+    at(url).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+async fn at(url: &str) -> Result<Coordinator, Error> {
+    let config = Config::from_url(url).expect("a good URL");
+    soon(connect(&[latchwork_redis::connector()], &config)).await
+}
+
+/// Confirmed by so many, in a time that is over soon where they do not.
+fn by(replicas: u32) -> Acquire {
+    Acquire::new().min_replicas(replicas).within(Duration::from_millis(400))
+}
+
+/// Checks that an acquisition was refused because only `confirmed` of `asked` replicas have it.
+fn is_unconfirmed(error: &Error, confirmed: u32, asked: u32) {
+    assert_eq!((error.kind(), error.is_retryable()), (&ErrorKind::Unavailable, true), "{error}");
+    let text = error.to_string();
+    assert!(text.contains(&format!("{confirmed} of {asked} replicas confirmed it within")), "{text}");
+}

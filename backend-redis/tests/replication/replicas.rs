@@ -1,0 +1,106 @@
+//! A primary and two replicas, each behind a proxy that may hold its link back.
+
+use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_conformance::servers::Server;
+
+use crate::common::{Operator, own, soon};
+
+/// Syncs begin at once, and not after 5 s.
+const PROMPT: &[&str] = &["--repl-diskless-sync-delay", "0"];
+
+pub(crate) struct Replicas {
+    pub(crate) primary: Server,
+    servers: [Server; 2],
+    links: [Proxy; 2],
+}
+
+impl Replicas {
+    /// They follow, and have all that was written.
+    pub(crate) async fn start() -> Self {
+        let (primary, first, second) = tokio::join!(own(PROMPT), own(PROMPT), own(PROMPT));
+        let mut links = Vec::new();
+        for _ in 0..2 {
+            links.push(Proxy::start(primary.addr()).await.unwrap());
+        }
+        let links = links.try_into().unwrap();
+        let replicas = Self { primary, servers: [first, second], links };
+        replicas.follow().await;
+        replicas
+    }
+
+    pub(crate) fn url(&self, options: &str) -> String {
+        format!("{}?{options}", self.primary.url())
+    }
+
+    pub(crate) fn url_of(&self, replica: usize, options: &str) -> String {
+        format!("{}?{options}", self.servers[replica].url())
+    }
+
+    /// What the primary writes from now on does not reach this replica.
+    pub(crate) fn hold_back(&self, replica: usize) {
+        self.links[replica].hold(Direction::ToClient);
+    }
+
+    pub(crate) fn hold_back_all(&self) {
+        (0..self.links.len()).for_each(|replica| self.hold_back(replica));
+    }
+
+    /// All of it reaches the replica.
+    pub(crate) fn let_through(&self, replica: usize) {
+        self.links[replica].resume();
+    }
+
+    /// The primary is gone, and this replica takes its place, with what has reached it.
+    pub(crate) async fn fail_over_to(&self, replica: usize) {
+        self.primary.kill().await.unwrap();
+        let mut operator = Operator::of(&self.servers[replica]).await;
+        operator.say::<()>("REPLICAOF NO ONE").await;
+    }
+
+    /// As [`fail_over_to`](Self::fail_over_to), and clients find the replica where the primary was.
+    pub(crate) async fn fail_over_in_place_to(&self, replica: usize) {
+        self.fail_over_to(replica).await;
+        let mut operator = Operator::of(&self.servers[replica]).await;
+        operator.say::<()>(&format!("CONFIG SET port {}", self.port())).await;
+    }
+
+    /// Starts the primary again, without its data, with both replicas behind it.
+    pub(crate) async fn begin_again(&self) {
+        self.primary.launch().await.unwrap();
+        self.follow().await;
+    }
+
+    /// The replicas follow the primary itself: what the links cost is not measured.
+    pub(crate) async fn follow_directly(&self) {
+        for server in &self.servers {
+            self.follow_at(server, &self.port()).await;
+        }
+        self.caught_up(2).await;
+    }
+
+    async fn follow(&self) {
+        for (server, link) in self.servers.iter().zip(&self.links) {
+            link.resume();
+            self.follow_at(server, &link.addr().port().to_string()).await;
+        }
+        self.caught_up(2).await;
+    }
+
+    async fn follow_at(&self, server: &Server, port: &str) {
+        let mut operator = Operator::of(server).await;
+        operator.say::<()>(&format!("REPLICAOF 127.0.0.1 {port}")).await;
+    }
+
+    fn port(&self) -> String {
+        let (_, port) = self.primary.addr().rsplit_once(':').expect("a port");
+        port.to_owned()
+    }
+
+    /// Waits until so many replicas have all that was written.
+    pub(crate) async fn caught_up(&self, replicas: usize) {
+        let mut operator = Operator::of(&self.primary).await;
+        operator.say::<()>("SET written 1").await;
+        let have: usize = soon(operator.say(&format!("WAIT {replicas} 60000"))).await;
+        assert!(have >= replicas, "{have} replicas follow");
+    }
+}

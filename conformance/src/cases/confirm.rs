@@ -1,0 +1,39 @@
+//! NODE-CONFIRM: an acquisition that asks for replicas counts only once so many have it.
+
+use latchwork_core::ErrorKind;
+use latchwork_core::recipes::Acquire;
+
+use crate::actions::{acquire, in_time, listing};
+use crate::bounds::{LONG_TTL, NOISE};
+use crate::case::cases;
+use crate::waits::{until, within};
+
+/// More than any server has.
+const NEVER: u32 = 1_000;
+
+cases! {
+    "NODE-CONFIRM" adapted =>
+    /// what too few replicas confirm is no hold, and is given back; where none can be asked, the
+    /// demand is refused by name
+    async fn node_confirm_is_demanded_or_refused(context) {
+        let mut config = context.config(LONG_TTL);
+        config.request_timeout = NOISE;
+        let (client, other) = (context.client_with(&config).await, context.client().await);
+        let (here, there) = (context.mutex(&client, "a"), context.mutex(&other, "a"));
+        let demand = Acquire::new().min_replicas(NEVER);
+        let error = within(3 * NOISE, "the answer", here.acquire_with(demand)).await.map(drop).expect_err("nobody confirmed it");
+        match context.testbed.capabilities().confirms_on_replicas {
+            true => assert!(error.kind() == &ErrorKind::Unavailable && error.is_retryable(), "{error}"),
+            false => {
+                let refusal = ErrorKind::Unsupported { capability: "confirms_on_replicas" };
+                assert_eq!(error.kind(), &refusal, "{error}");
+            }
+        }
+        assert_eq!(error.key(), Some("a"));
+        until("its node is gone", || async { listing(&there).await.is_empty() }).await;
+        in_time(acquire(&there).await.release().await.expect("released"));
+        // Not asked for.
+        let none = Acquire::new().min_replicas(0);
+        in_time(within(NOISE, "a plain one", here.acquire_with(none)).await.expect("acquired").release().await.expect("released"));
+    }
+}

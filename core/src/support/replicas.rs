@@ -1,0 +1,12 @@
+//! The answer of a backend that has no replicas to ask.
+
+use crate::error::{Error, Result};
+
+/// Refuses to [confirm](crate::contracts::Node::confirm) an acquisition.
+///
+/// # Errors
+/// `Unsupported`, always.
+pub fn no_replicas() -> Result<()> {
+    let why = "min_replicas: this backend has no replicas that confirm an acquisition";
+    Err(Error::unsupported("confirms_on_replicas", why))
+}

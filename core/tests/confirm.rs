@@ -1,0 +1,179 @@
+//! An acquisition that replicas are to confirm: when they are asked, and what becomes of it when
+//! they do not answer.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use common::{Plant, planted};
+use latchwork_core::contracts::{Leave, Node};
+use latchwork_core::memory::{self, Memory};
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{
+    Capabilities, Clock, Config, Coordinator, Error, ErrorKind, LostReason, Result, connect_lazy,
+};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What the replicas answer.
+#[derive(Clone, Debug)]
+enum Answer {
+    Confirmed,
+    Silence,
+    Error(ErrorKind),
+}
+
+#[derive(Debug)]
+struct Replicas {
+    asked: AtomicU32,
+    within: Mutex<Duration>,
+    answer: Mutex<Answer>,
+}
+
+#[async_trait]
+impl Plant for Replicas {
+    fn capabilities(&self, real: Capabilities) -> Capabilities {
+        Capabilities { confirms_on_replicas: true, ..real }
+    }
+
+    async fn leave(&self, node: &dyn Node) -> Result<Leave> {
+        node.leave().await
+    }
+
+    async fn confirm(&self, node: &dyn Node, replicas: u32, within: Duration) -> Result<()> {
+        assert!(node.state().lost().is_none());
+        self.asked.fetch_add(replicas, Ordering::Relaxed);
+        *self.within.lock() = within;
+        let answer = self.answer.lock().clone();
+        match answer {
+            Answer::Confirmed => Ok(()),
+            Answer::Silence => std::future::pending().await,
+            Answer::Error(kind) => Err(Error::new(kind, "planned")),
+        }
+    }
+}
+
+impl Replicas {
+    fn new(answer: Answer) -> Arc<Self> {
+        Arc::new(Self { asked: AtomicU32::new(0), within: Mutex::default(), answer: Mutex::new(answer) })
+    }
+
+    fn client(self: &Arc<Self>, store: &Memory) -> Coordinator {
+        planted(store, &Config::new("memory"), self).0
+    }
+
+    fn asked(&self) -> u32 {
+        self.asked.swap(0, Ordering::Relaxed)
+    }
+}
+
+fn by(replicas: u32) -> Acquire {
+    Acquire::new().min_replicas(replicas)
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_are_asked_once_for_each_admission_and_only_where_it_is_demanded() {
+    let (store, replicas) = (Memory::new(Clock::tokio()), Replicas::new(Answer::Confirmed));
+    let client = replicas.client(&store);
+    let mutex = client.mutex("a").expect("a good key");
+    let held = mutex.acquire().await.expect("acquired");
+    assert_eq!(replicas.asked(), 0);
+    // A waiter asks when it is admitted, and not before; a refused try does not ask.
+    let mut waits = Box::pin(mutex.acquire_with(by(2)));
+    assert!(tokio::time::timeout(SECOND, &mut waits).await.is_err());
+    assert!(mutex.try_acquire_with(by(2)).await.expect("answered").is_none());
+    assert_eq!(replicas.asked(), 0);
+    let _ = held.release().await.expect("released");
+    let held = waits.await.expect("confirmed");
+    assert_eq!(replicas.asked(), 2);
+    assert!(held.is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_confirmed_is_no_hold_and_goes_to_the_next() {
+    for (kind, retryable) in
+        [(ErrorKind::Unavailable, true), (ErrorKind::Forbidden { what: "WAIT".to_owned() }, false)]
+    {
+        let store = Memory::new(Clock::tokio());
+        let replicas = Replicas::new(Answer::Error(kind.clone()));
+        let (client, other) = (replicas.client(&store), replicas.client(&store));
+        let (mutex, there) = (client.mutex("a").expect("a key"), other.mutex("a").expect("a key"));
+        let error = mutex.acquire_with(by(1)).await.expect_err("not confirmed");
+        assert_eq!((error.kind(), error.is_retryable(), error.key()), (&kind, retryable, Some("a")));
+        let tried = mutex.try_acquire_with(by(1)).await.expect_err("not confirmed");
+        assert_eq!(tried.kind(), &kind);
+        let next = tokio::time::timeout(SECOND, there.acquire()).await.expect("it was given back");
+        assert!(next.expect("acquired").is_held());
+    }
+}
+
+/// Others do not hold: the error must not say so.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_bounds_the_confirmation_and_its_error_says_what_it_waited_for() {
+    let (store, replicas) = (Memory::new(Clock::tokio()), Replicas::new(Answer::Silence));
+    let client = replicas.client(&store);
+    let (mutex, begun) = (client.mutex("a").expect("a good key"), Instant::now());
+    let error = mutex.acquire_with(by(3).within(SECOND)).await.expect_err("nobody answers");
+    assert_eq!((error.kind(), begun.elapsed()), (&ErrorKind::Unavailable, SECOND), "{error}");
+    assert!(error.to_string().contains("not yet confirmed by 3 replicas"), "{error}");
+    let within = *replicas.within.lock();
+    assert!(within < SECOND && within > SECOND * 9 / 10, "there is time for an answer: {within:?}");
+    assert!(mutex.try_acquire().await.expect("answered").is_some(), "it was given back");
+    // Without a deadline, and in a long one, it has the time of one request.
+    for options in [by(3), by(3).within(100 * SECOND)] {
+        let asking = mutex.acquire_with(options);
+        assert!(tokio::time::timeout(SECOND, asking).await.is_err());
+        assert_eq!(*replicas.within.lock(), Config::new("memory").request_timeout);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_is_lost_while_replicas_are_asked_is_joined_for_again() {
+    let store = Memory::new(Clock::tokio());
+    let replicas = Replicas::new(Answer::Error(ErrorKind::Lost { reason: LostReason::Expired }));
+    let client = replicas.client(&store);
+    let mutex = client.mutex("a").expect("a good key");
+    let mut asking = Box::pin(mutex.acquire_with(by(1)));
+    assert!(tokio::time::timeout(SECOND, &mut asking).await.is_err());
+    assert!(replicas.asked() > 1, "it asks again for each new node");
+    *replicas.answer.lock() = Answer::Confirmed;
+    assert!(asking.await.expect("confirmed").is_held());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_replica_can_be_asked_a_demand_is_refused_by_name() {
+    let store = Memory::new(Clock::tokio());
+    let (client, link) = store.connect(&Config::new("memory")).expect("connected");
+    let lazy = connect_lazy(&[memory::connector()], &Config::new("memory")).expect("no I/O");
+    let refused = ErrorKind::Unsupported { capability: "confirms_on_replicas" };
+    for client in [&client, &lazy] {
+        let mutex = client.mutex("a").expect("a good key");
+        for _ in 0..2 {
+            assert_eq!(mutex.acquire_with(by(1)).await.expect_err("refused").kind(), &refused);
+            assert_eq!(mutex.try_acquire_with(by(1)).await.expect_err("refused").kind(), &refused);
+        }
+        assert!(mutex.acquire_with(by(0)).await.expect("nothing is demanded").is_held());
+    }
+    // Before anything is sent.
+    link.cut();
+    let mutex = client.mutex("b").expect("a good key");
+    assert_eq!(mutex.acquire_with(by(1)).await.expect_err("refused").kind(), &refused);
+}
+
+#[test]
+fn the_option_of_a_url_is_refused_where_it_means_nothing() {
+    let config: Config = "redis://h?min_replicas=2".parse().expect("a good URL");
+    assert_eq!(config.min_replicas, 2);
+    for url in ["memory://?min_replicas=1", "etcd://h?min_replicas=1", "zookeeper://h?min_replicas=0"] {
+        let error = url.parse::<Config>().expect_err("it means nothing there");
+        assert_eq!(error.argument(), Some("min_replicas"), "{url}");
+    }
+    let mut config = Config::new("etcd");
+    config.min_replicas = 1;
+    assert_eq!(config.validate().expect_err("it means nothing there").argument(), Some("min_replicas"));
+}
