@@ -4,8 +4,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Leave, Node,
-    NodeState, Page, SequentialNodes,
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Incarnation, Join, Joined, Lease,
+    Leave, Node, NodeState, Page, SequentialNodes,
 };
 use latchwork_core::decide::{Claim, admitted_prefix};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
@@ -175,6 +175,11 @@ impl Backend for EtcdBackend {
 
     fn lease(&self) -> Lease {
         self.client.nodes.leases.current().lease.lease().clone()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        // A write is confirmed once a majority of the members has it on disk.
+        Incarnation::Durable
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Page,
-    SequentialNodes,
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Incarnation, Join, Joined, Lease,
+    Page, SequentialNodes,
 };
 use latchwork_core::{Address, Capabilities, Eviction, Result};
 
@@ -88,6 +88,10 @@ impl Backend for RedisBackend {
 
     fn lease(&self) -> Lease {
         self.client.lease.current()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.client.driver.run_id().map_or(Incarnation::Unknown, Incarnation::Started)
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Page,
-    SequentialNodes,
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Incarnation, Join, Joined, Lease,
+    Page, SequentialNodes,
 };
 use latchwork_core::{Address, Capabilities, Error, Eviction, Result};
 
@@ -90,6 +90,11 @@ impl Backend for ZooKeeperBackend {
 
     fn lease(&self) -> Lease {
         self.client.current().writer().lease().clone()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        // A write is confirmed once a majority of the servers has it on disk.
+        Incarnation::Durable
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -51,6 +51,8 @@ pub enum Kind {
     DoubleBarrier,
     /// Who has passed a double barrier.
     DoublePassage,
+    /// What the clients of a quorum note about a server's memory.
+    Quorum,
 }
 
 impl Kind {
@@ -66,7 +68,7 @@ impl Kind {
     ];
 
     /// The kinds whose addresses are cells.
-    pub const CELLS: [Kind; 8] = [
+    pub const CELLS: [Kind; 9] = [
         Kind::Value,
         Kind::Counter,
         Kind::Ids,
@@ -75,6 +77,7 @@ impl Kind {
         Kind::GroupNews,
         Kind::Passage,
         Kind::DoublePassage,
+        Kind::Quorum,
     ];
 
     /// Whether its queues take shared claims.
@@ -100,6 +103,7 @@ impl Kind {
             Kind::Passage => "passage",
             Kind::DoubleBarrier => "double-barrier",
             Kind::DoublePassage => "double-passage",
+            Kind::Quorum => "quorum",
         }
     }
 }
@@ -214,6 +218,12 @@ impl Address {
                 Ok(Self { namespace: Arc::default(), kind, name: Arc::clone(&name), coded: name })
             }
         }
+    }
+
+    /// Another kind's address of a key of ours, in the same namespace; `None` beside an exact name.
+    pub(crate) fn beside(&self, kind: Kind, key: &'static str) -> Option<Self> {
+        let (namespace, name) = (Arc::clone(&self.namespace), Arc::<str>::from(key));
+        (!self.is_exact()).then(|| Self { namespace, kind, coded: encode(key).into(), name })
     }
 
     /// The kind of recipe.

@@ -11,6 +11,7 @@ use crate::contracts::{Backend, Lease};
 use crate::error::Result;
 use crate::hold::{ClientId, LiveHolds};
 use crate::label::default_label;
+use crate::server_trial::ServerTrial;
 use crate::watched::{Watched, WatchedCells};
 
 /// One client of a coordinator.
@@ -22,6 +23,8 @@ pub(crate) struct Client {
     pub(crate) name: Option<String>,
     pub(crate) cleanup: Cleanup,
     pub(crate) live: LiveHolds,
+    /// Whether its server counts in a quorum.
+    pub(crate) trial: ServerTrial,
     watched: WatchedCells,
     /// The label of its nodes when an acquisition sets none.
     pub(crate) label: Arc<str>,
@@ -35,7 +38,8 @@ impl Client {
         let label = config.label.as_deref().map_or_else(default_label, Arc::from);
         let (live, request_timeout) = (LiveHolds::default(), config.request_timeout);
         let (id, name, watched) = (ClientId::next(), config.name.clone(), WatchedCells::default());
-        Self { backend, id, name, cleanup, live, watched, label, request_timeout }
+        let trial = ServerTrial::default();
+        Self { backend, id, name, cleanup, live, trial, watched, label, request_timeout }
     }
 
     /// Watches a cell, together with all who watch it now.

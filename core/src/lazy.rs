@@ -11,8 +11,8 @@ use crate::capabilities::{Capabilities, Eviction};
 use crate::config::Config;
 use crate::connector::{Connector, connect_in_time};
 use crate::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, LeaseWriter,
-    Page, SequentialNodes,
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Incarnation, Join, Joined, Lease,
+    LeaseWriter, Page, SequentialNodes,
 };
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::support::{SingleFlight, opening_bound};
@@ -195,6 +195,10 @@ impl Backend for Lazy {
 
     fn lease(&self) -> Lease {
         self.0.connected.get().map_or_else(|| self.0.pending.lease().clone(), |backend| backend.lease())
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.0.connected.get().map_or(Incarnation::Unknown, |backend| backend.incarnation())
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -13,7 +13,7 @@ mod node;
 mod node_state;
 mod nodes;
 
-pub use backend::{Backend, Close};
+pub use backend::{Backend, Close, Incarnation};
 pub use cells::{Cell, CellWatch, CellWrite, CellWritten, Cells, Expected, MAX_CELL_BYTES, Version};
 pub use lease::{Lease, LeaseState, LeaseWriter};
 pub use limit::{AskedLimit, StoredLimit};

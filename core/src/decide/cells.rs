@@ -33,6 +33,11 @@ impl CellStore {
         CellWritten::Written(version)
     }
 
+    /// Without any cell. Versions go on.
+    pub fn emptied(self) -> Self {
+        Self { cells: HashMap::new(), last: self.last }
+    }
+
     /// The addresses of all cells.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.cells.keys()

@@ -12,8 +12,8 @@ use super::renewal;
 use crate::address::Address;
 use crate::capabilities::{Capabilities, Eviction};
 use crate::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Page,
-    SequentialNodes,
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Incarnation, Join, Joined, Lease,
+    Page, SequentialNodes,
 };
 use crate::error::{LostReason, Result};
 
@@ -97,6 +97,11 @@ impl Backend for MemoryBackend {
 
     fn lease(&self) -> Lease {
         self.client.lease()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        // A store that has lost all has lost its leases too: see `Memory::wipe`.
+        Incarnation::Durable
     }
 
     async fn close(&self, how: Close) -> Result<()> {
