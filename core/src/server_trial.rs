@@ -76,7 +76,8 @@ impl ServerTrial {
                 continue;
             }
             let (id, now) = (NodeId::random().as_u64(), clock.now());
-            let (version, marker) = stored.map_or((None, None), |(version, marker)| (Some(version), Some(marker)));
+            let (version, marker) =
+                stored.map_or((None, None), |(version, marker)| (Some(version), Some(marker)));
             match trial.judge(terms, named(&server)?, marker.as_ref(), now, id) {
                 Verdict::Counts => {
                     let proven = Proven { terms: Arc::clone(terms), server, lease };
@@ -95,7 +96,8 @@ impl ServerTrial {
                 }
                 Verdict::Conflict => {
                     let stored = marker.map(|marker| marker.terms.to_string()).unwrap_or_default();
-                    let why = format!("all clients of a quorum need the same terms: here {terms}, stored {stored}");
+                    let why =
+                        format!("all clients of a quorum need the same terms: here {terms}, stored {stored}");
                     return Err(Error::new(ErrorKind::Conflict, why));
                 }
             }

@@ -84,7 +84,8 @@ async fn members_that_are_no_quorum_are_refused_by_name() {
     };
     let (one, two, unnamed) = (named(Some("one")), named(Some("two")), named(None));
     let mutex = |of: &Coordinator, key: &str| of.mutex(key).expect("a good key");
-    let refused = |members: Vec<Mutex>, longest| QuorumLock::new(members, longest).expect_err("refused").to_string();
+    let refused =
+        |members: Vec<Mutex>, longest| QuorumLock::new(members, longest).expect_err("refused").to_string();
     assert!(refused(Vec::new(), TTL).contains("`members`: there is no lock"));
     let keys = refused(vec![mutex(&one, "x"), mutex(&two, "y")], TTL);
     assert!(keys.contains("`members`: all need the same key"), "{keys}");

@@ -27,6 +27,7 @@ pub mod node_wait;
 pub mod operator;
 pub mod outlived;
 pub mod process;
+pub mod quorum;
 pub mod reentry;
 pub mod rwlock;
 pub mod semaphore;
@@ -100,6 +101,10 @@ pub const PROPERTIES: &[&str] = &[
     "MULTI-ORDER",
     "MULTI-LOSS",
     "MULTI-BOUNDS",
+    "QUORUM-MAJORITY",
+    "QUORUM-VALIDITY",
+    "QUORUM-MEMORY",
+    "QUORUM-ORDER",
     "VALUE-ARGUMENTS",
     "COUNTER-ADD",
     "IDS-UNIQUE",
@@ -145,6 +150,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         contended::CASES,
         mutex::CASES,
         multi::CASES,
+        quorum::CASES,
         least::CASES,
         process::CASES,
         reentry::CASES,

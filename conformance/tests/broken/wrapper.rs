@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Leave, Node,
-    NodeState, NodeWriter, Page, SequentialNodes,
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Incarnation, Join, Joined, Lease,
+    Leave, Node, NodeState, NodeWriter, Page, SequentialNodes,
 };
 use latchwork_core::{Address, Capabilities, Result};
 
@@ -202,6 +202,10 @@ impl Backend for BrokenBackend {
 
     fn lease(&self) -> Lease {
         self.defect.lease(self.honest.lease())
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.honest.incarnation()
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -185,7 +185,9 @@ mod tests {
             let marker = Marker::new(&terms(), server, u64::MAX, true);
             assert_eq!(marker.to_string().parse(), Ok(marker));
         }
-        for text in ["", "quorum", "7", "quorum id=1 ripe=true server= ttl=x members=a", "quorum ripe=true id=1"] {
+        for text in
+            ["", "quorum", "7", "quorum id=1 ripe=true server= ttl=x members=a", "quorum ripe=true id=1"]
+        {
             assert_eq!(text.parse::<Marker>(), Err(NoMarker), "{text:?}");
         }
     }

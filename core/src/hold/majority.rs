@@ -91,7 +91,8 @@ impl Majority {
         if state.ended(self.need).is_some() {
             return Duration::ZERO;
         }
-        valid_for(self.need, state.tenures.iter().flatten().map(|tenure| tenure.remaining())).unwrap_or_default()
+        valid_for(self.need, state.tenures.iter().flatten().map(|tenure| tenure.remaining()))
+            .unwrap_or_default()
     }
 
     /// Waits until it has ended.
@@ -127,7 +128,9 @@ impl Majority {
             if state != Some(seen) || each.is_empty() {
                 return state;
             }
-            let changes = each.into_iter().map(|(seen, tenure)| Box::pin(async move { one_changed(&tenure, seen).await }));
+            let changes = each
+                .into_iter()
+                .map(|(seen, tenure)| Box::pin(async move { one_changed(&tenure, seen).await }));
             tokio::select! {
                 () = changed => {}
                 _ = select_all(changes) => {}

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{Stream, StreamExt};
 use parking_lot::Mutex;
 
 use super::acquire::Acquire;
@@ -87,7 +87,9 @@ impl QuorumGuard {
         let Shared { majority, held, .. } = &*self.shared;
         let held = held.lock();
         let tokens = held.iter().enumerate();
-        tokens.map(|(member, held)| held.as_ref().filter(|_| majority.holds(member)).map(|held| held.token())).collect()
+        tokens
+            .map(|(member, held)| held.as_ref().filter(|_| majority.holds(member)).map(|held| held.token()))
+            .collect()
     }
 }
 
@@ -190,23 +192,20 @@ impl Hold for QuorumGuard {
         if let ([_], [only]) = (lock.members(), &members[..]) {
             return only.release().await;
         }
-        let client = lock.members()[0].handle.client();
-        let mut releases: FuturesUnordered<_> =
-            members.into_iter().map(|held| async move { held.release().await }).collect();
-        let answer = match ended {
-            Ended::Lost(reason) => Ok(Release::AlreadyLost(reason)),
-            Ended::Released => confirmed(&mut releases, lock.need()).await,
-        };
-        client.cleanup.beside(releases.for_each(async |answer| {
-            tracing::debug!(?answer, "another member of the quorum was given back");
-        }));
-        answer
+        if let Ended::Lost(reason) = ended {
+            drop(members);
+            drop(self.shared.take());
+            return Ok(Release::AlreadyLost(reason));
+        }
+        // Those without an answer by then are dropped: they go on in the clean-up, for which the
+        // client's next join and its close wait.
+        confirmed(members.iter().map(|held| held.release()).collect(), lock.need()).await
     }
 }
 
 /// Waits until a majority is released, or cannot be.
 async fn confirmed(
-    releases: &mut (impl Stream<Item = Result<Release>> + Unpin),
+    mut releases: FuturesUnordered<impl Future<Output = Result<Release>>>,
     need: usize,
 ) -> Result<Release> {
     let (mut released, mut lost, mut failed) = (0, None, Vec::new());
@@ -238,6 +237,9 @@ impl Drop for QuorumGuard {
 
 impl fmt::Debug for QuorumGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QuorumGuard").field("lock", &self.shared.lock).field("tokens", &self.tokens()).finish()
+        f.debug_struct("QuorumGuard")
+            .field("lock", &self.shared.lock)
+            .field("tokens", &self.tokens())
+            .finish()
     }
 }

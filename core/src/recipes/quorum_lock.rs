@@ -156,14 +156,20 @@ impl QuorumLock {
         }
         let names: Vec<_> = members.iter().map(|member| member.handle.client().name.as_deref()).collect();
         if several && names.contains(&None) {
-            return invalid("name", "a coordinator has no name: the order of the members needs one".to_owned());
+            return invalid(
+                "name",
+                "a coordinator has no name: the order of the members needs one".to_owned(),
+            );
         }
         let names = names.into_iter().map(Option::unwrap_or_default);
         let order = match canonical_order(names.clone()) {
             Ok(order) => order,
             Err((_, twice)) => {
                 let name = members[twice].handle.client().name.as_deref();
-                return invalid("name", format!("two coordinators have the name {:?}", name.unwrap_or_default()));
+                return invalid(
+                    "name",
+                    format!("two coordinators have the name {:?}", name.unwrap_or_default()),
+                );
             }
         };
         let longest = members.iter().map(|member| member.handle.client().lease().ttl()).max();
@@ -243,9 +249,9 @@ impl QuorumLock {
     /// # Cancel safety
     /// Some markers may be written; it may be called again.
     pub async fn initialize(&self) -> Result<()> {
-        let vouching = self.members_and_markers().map(async |(client, cell)| {
-            ServerTrial::vouch(client, cell, &self.0.terms).await
-        });
+        let vouching = self
+            .members_and_markers()
+            .map(async |(client, cell)| ServerTrial::vouch(client, cell, &self.0.terms).await);
         self.of_all("initialize", join_all(vouching).await)
     }
 

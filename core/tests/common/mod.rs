@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Join, Joined, Lease, Leave, Node,
-    NodeState, Page, SequentialNodes,
+    Backend, Cell, CellWatch, CellWrite, CellWritten, Cells, Close, Entry, Incarnation, Join, Joined, Lease,
+    Leave, Node, NodeState, Page, SequentialNodes,
 };
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::{Address, Capabilities, Config, Coordinator, Result};
@@ -119,6 +119,10 @@ impl<P: Plant> Backend for Planted<P> {
 
     fn lease(&self) -> Lease {
         self.inner.lease()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.inner.incarnation()
     }
 
     async fn close(&self, how: Close) -> Result<()> {
