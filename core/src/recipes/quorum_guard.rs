@@ -1,13 +1,16 @@
 //! The guard of a quorum's hold, and what keeps it wide.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, maybe_done};
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 
 use super::acquire::Acquire;
@@ -199,32 +202,47 @@ impl Hold for QuorumGuard {
         }
         // Those without an answer by then are dropped: they go on in the clean-up, for which the
         // client's next join and its close wait.
-        confirmed(members.iter().map(|held| held.release()).collect(), lock.need()).await
+        confirmed(&members, lock.need()).await
     }
 }
 
-/// Waits until a majority is released, or cannot be.
-async fn confirmed(
-    mut releases: FuturesUnordered<impl Future<Output = Result<Release>>>,
-    need: usize,
-) -> Result<Release> {
-    let (mut released, mut lost, mut failed) = (0, None, Vec::new());
-    while let Some(answer) = releases.next().await {
+/// Releases all, and waits until a majority is confirmed, or cannot be. All are asked at the first
+/// poll.
+async fn confirmed(members: &[Arc<Held>], need: usize) -> Result<Release> {
+    let mut releases: Vec<_> = members.iter().map(|held| maybe_done(Box::pin(held.release()))).collect();
+    poll_fn(|context| {
+        let waiting =
+            releases.iter_mut().filter_map(|release| release.poll_unpin(context).is_pending().then_some(()));
+        let all = waiting.count() == 0;
+        let answers = releases.iter_mut().filter_map(|release| Pin::new(release).output_mut().map(|it| &*it));
+        match tally(answers, need) {
+            Ok(Release::Released) => Poll::Ready(Ok(Release::Released)),
+            answer if all => Poll::Ready(answer),
+            _ => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// What the answers to all releases mean.
+fn tally<'a>(answers: impl Iterator<Item = &'a Result<Release>>, need: usize) -> Result<Release> {
+    let (mut released, mut unsure, mut lost, mut failed) = (0, 0, None, None);
+    for answer in answers {
         match answer {
             Ok(Release::Released) => released += 1,
-            Ok(Release::AlreadyLost(reason)) => lost = lost.or(Some(reason)),
-            Err(error) => failed.push(error),
-        }
-        if released >= need {
-            return Ok(Release::Released);
+            Ok(lost_before) => lost = lost.or(Some(*lost_before)),
+            Err(error) => {
+                unsure += 1;
+                failed = failed.or(Some(error));
+            }
         }
     }
-    match (lost, failed.pop()) {
-        // With those that are not known it may have been a majority.
-        (_, Some(error)) if released + failed.len() + 1 >= need => Err(error),
-        (Some(reason), _) => Ok(Release::AlreadyLost(reason)),
-        (None, Some(error)) => Err(error),
-        (None, None) => Err(Error::new(ErrorKind::Unknown, "fewer than a majority were released")),
+    match (lost, failed) {
+        _ if released >= need => Ok(Release::Released),
+        (Some(lost), _) if released + unsure < need => Ok(lost),
+        (_, Some(error)) => Err(error.clone()),
+        (Some(lost), None) => Ok(lost),
+        (None, None) => Err(Error::new(ErrorKind::Unknown, "a majority of the releases was not confirmed")),
     }
 }
 
