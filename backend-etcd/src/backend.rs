@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Leave,
-    Node, NodeState, Page, QueuePage, SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
+    Lease, Leave, Node, NodeState, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::decide::{Claim, admitted_prefix};
 use latchwork_core::support::{Unobserved, no_replicas};
@@ -56,7 +56,6 @@ impl EtcdBackend {
             false => Ok(()),
         }
     }
-
 }
 
 #[async_trait]
@@ -176,6 +175,11 @@ impl Backend for EtcdBackend {
 
     fn lease(&self) -> Lease {
         self.client.nodes.leases.current().lease.lease().clone()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        // A write is confirmed once a majority of the members has it on disk.
+        Incarnation::Durable
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Page,
-    QueuePage, SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
+    Lease, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::support::Unobserved;
 use latchwork_core::{Address, Capabilities, Eviction, QueuePrefix, Result};
@@ -103,6 +103,10 @@ impl Backend for RedisBackend {
 
     fn lease(&self) -> Lease {
         self.client.lease.current()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.client.driver.run_id().map_or(Incarnation::Unknown, Incarnation::Started)
     }
 
     async fn close(&self, how: Close) -> Result<()> {

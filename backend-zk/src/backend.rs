@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Page,
-    QueuePage, SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
+    Lease, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::support::Unobserved;
 use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result};
@@ -103,6 +103,11 @@ impl Backend for ZooKeeperBackend {
 
     fn lease(&self) -> Lease {
         self.client.current().writer().lease().clone()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        // A write is confirmed once a majority of the servers has it on disk.
+        Incarnation::Durable
     }
 
     async fn close(&self, how: Close) -> Result<()> {

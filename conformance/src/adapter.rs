@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use latchwork_core::contracts::AskedLimit;
 use latchwork_core::decide::Claim;
-use latchwork_core::recipes::MultiLock;
+use latchwork_core::decide::MAX_TTL;
+use latchwork_core::recipes::{MultiLock, QuorumLock};
 use latchwork_core::{Coordinator, Kind, Result};
 use serde::{Deserialize, Serialize};
 
@@ -29,17 +30,20 @@ pub enum Adapter {
     Reentrant,
     /// A MultiLock of one mutex.
     Multi,
+    /// A QuorumLock of one mutex.
+    Quorum,
 }
 
 impl Adapter {
     /// All of them, the mutex itself first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Mutex,
         Self::SemaphoreOfOne,
         Self::SemaphoreOfFive,
         Self::Writer,
         Self::Reentrant,
         Self::Multi,
+        Self::Quorum,
     ];
 
     /// Its name in titles and in the summary.
@@ -51,13 +55,14 @@ impl Adapter {
             Self::Writer => "rwlock-writer",
             Self::Reentrant => "reentrant",
             Self::Multi => "multi-lock",
+            Self::Quorum => "quorum-lock",
         }
     }
 
     /// The kind of its addresses.
     pub(crate) fn kind(self) -> Kind {
         match self {
-            Self::Mutex | Self::Reentrant | Self::Multi => Kind::Mutex,
+            Self::Mutex | Self::Reentrant | Self::Multi | Self::Quorum => Kind::Mutex,
             Self::SemaphoreOfOne | Self::SemaphoreOfFive => Kind::Semaphore,
             Self::Writer => Kind::RwLock,
         }
@@ -66,7 +71,7 @@ impl Adapter {
     /// How its contenders stand in the queue.
     pub(crate) fn claim(self) -> Claim {
         match self {
-            Self::Mutex | Self::Writer | Self::Reentrant | Self::Multi => Claim::Exclusive,
+            Self::Mutex | Self::Writer | Self::Reentrant | Self::Multi | Self::Quorum => Claim::Exclusive,
             Self::SemaphoreOfOne | Self::SemaphoreOfFive => Claim::Permits(1),
         }
     }
@@ -74,7 +79,7 @@ impl Adapter {
     /// The limit that its joins are made with.
     pub(crate) fn limit(self) -> AskedLimit {
         match self {
-            Self::Mutex | Self::Writer | Self::Reentrant | Self::Multi => AskedLimit::Stored,
+            Self::Mutex | Self::Writer | Self::Reentrant | Self::Multi | Self::Quorum => AskedLimit::Stored,
             Self::SemaphoreOfOne => AskedLimit::Exactly(1),
             Self::SemaphoreOfFive => AskedLimit::Exactly(TAKEN + 1),
         }
@@ -109,6 +114,10 @@ impl Adapter {
             Self::Multi => {
                 let mutex = coordinator.mutex(key)?;
                 Lock::Multi { lock: MultiLock::new([mutex.clone().into()])?, mutex }
+            }
+            Self::Quorum => {
+                let mutex = coordinator.mutex(key)?;
+                Lock::Quorum { lock: QuorumLock::new([mutex.clone()], MAX_TTL)?, mutex }
             }
         })
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use latchwork_core::contracts::Entry;
 use latchwork_core::recipes::{
-    Acquire, MultiGuard, MultiLock, Mutex, Permit, ReentrantMutex, RwLock, Semaphore,
+    Acquire, MultiGuard, MultiLock, Mutex, Permit, QuorumGuard, QuorumLock, ReentrantMutex, RwLock, Semaphore,
 };
 use latchwork_core::{Fenced, Hold, Owner, Result, Token};
 
@@ -26,6 +26,11 @@ pub(crate) enum Lock {
     /// As the only member.
     Multi {
         lock: MultiLock,
+        mutex: Mutex,
+    },
+    /// As the only member of a quorum.
+    Quorum {
+        lock: QuorumLock,
         mutex: Mutex,
     },
     /// So many permits at once, beside those that are taken all the time.
@@ -54,6 +59,7 @@ impl Lock {
                 lock.acquire_as_with(&Owner::new(Arc::clone(label)), options).await.map(Guard::fenced)
             }
             Self::Multi { lock, .. } => lock.acquire_with(options).await.map(Guard::only_member),
+            Self::Quorum { lock, .. } => lock.acquire_with(options).await.map(Guard::whole_quorum),
             Self::Permits { semaphore, weight, .. } => {
                 semaphore.acquire_with(*weight, options).await.map(Guard::sole)
             }
@@ -69,6 +75,7 @@ impl Lock {
                 lock.try_acquire_as(&Owner::new(Arc::clone(label))).await?.map(Guard::fenced)
             }
             Self::Multi { lock, .. } => lock.try_acquire().await?.map(Guard::only_member),
+            Self::Quorum { lock, .. } => lock.try_acquire().await?.map(Guard::whole_quorum),
             Self::Permits { semaphore, weight, .. } => semaphore.try_acquire(*weight).await?.map(Guard::sole),
         })
     }
@@ -77,7 +84,9 @@ impl Lock {
     pub(crate) async fn queue(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
         let others = self.others().await?;
         let mut entries = match self {
-            Self::Mutex(mutex) | Self::Multi { mutex, .. } => mutex.queue(after, most).await?,
+            Self::Mutex(mutex) | Self::Multi { mutex, .. } | Self::Quorum { mutex, .. } => {
+                mutex.queue(after, most).await?
+            }
             Self::Writer(lock) => lock.queue(after, most).await?,
             Self::Owners { lock, .. } => lock.queue(after, most).await?,
             Self::Permits { semaphore, .. } => semaphore.queue(after, most).await?,
@@ -88,7 +97,9 @@ impl Lock {
 
     pub(crate) async fn force_release(&self, sequence: u64) -> Result<bool> {
         match self {
-            Self::Mutex(mutex) | Self::Multi { mutex, .. } => mutex.force_release(sequence).await,
+            Self::Mutex(mutex) | Self::Multi { mutex, .. } | Self::Quorum { mutex, .. } => {
+                mutex.force_release(sequence).await
+            }
             Self::Writer(lock) => lock.force_release(sequence).await,
             Self::Owners { lock, .. } => lock.force_release(sequence).await,
             Self::Permits { semaphore, .. } => semaphore.force_release(sequence).await,
@@ -126,6 +137,11 @@ impl Guard {
 
     fn only_member(hold: MultiGuard) -> Self {
         Self { token: hold.tokens()[0], hold: Box::new(hold) }
+    }
+
+    /// A quorum does not fence; that of one server has its tokens all the same.
+    fn whole_quorum(hold: QuorumGuard) -> Self {
+        Self { token: hold.tokens()[0].expect("held"), hold: Box::new(hold) }
     }
 
     pub(crate) fn token(&self) -> Token {

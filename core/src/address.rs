@@ -59,6 +59,8 @@ pub enum Kind {
     Clients,
     /// The layout of a namespace.
     Layout,
+    /// What the clients of a quorum note about a server's memory.
+    Quorum,
 }
 
 impl Kind {
@@ -75,7 +77,7 @@ impl Kind {
     ];
 
     /// The kinds whose addresses are cells.
-    pub const CELLS: [Kind; 9] = [
+    pub const CELLS: [Kind; 10] = [
         Kind::Value,
         Kind::Counter,
         Kind::Ids,
@@ -85,6 +87,7 @@ impl Kind {
         Kind::Passage,
         Kind::DoublePassage,
         Kind::Layout,
+        Kind::Quorum,
     ];
 
     /// Whether its queues take shared claims.
@@ -118,6 +121,7 @@ impl Kind {
             Kind::DoublePassage => "double-passage",
             Kind::Clients => "clients",
             Kind::Layout => "layout",
+            Kind::Quorum => "quorum",
         }
     }
 }
@@ -232,6 +236,12 @@ impl Address {
                 Ok(Self { namespace: Arc::default(), kind, name: Arc::clone(&name), coded: name })
             }
         }
+    }
+
+    /// Another kind's address of a key of ours, in the same namespace; `None` beside an exact name.
+    pub(crate) fn beside(&self, kind: Kind, key: &'static str) -> Option<Self> {
+        let (namespace, name) = (Arc::clone(&self.namespace), Arc::<str>::from(key));
+        (!self.is_exact()).then(|| Self { namespace, kind, coded: encode(key).into(), name })
     }
 
     /// The kind of recipe.

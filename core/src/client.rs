@@ -11,6 +11,7 @@ use crate::contracts::{Backend, Lease};
 use crate::error::Result;
 use crate::hold::{ClientId, LiveHolds};
 use crate::label::default_label;
+use crate::server_trial::ServerTrial;
 use crate::support::no_replicas;
 use crate::watched::{Watched, WatchedCells};
 
@@ -23,6 +24,8 @@ pub(crate) struct Client {
     pub(crate) name: Option<String>,
     pub(crate) cleanup: Cleanup,
     pub(crate) live: LiveHolds,
+    /// Whether its server counts in a quorum.
+    pub(crate) trial: ServerTrial,
     watched: WatchedCells,
     /// The label of its nodes when an acquisition sets none.
     pub(crate) label: Arc<str>,
@@ -38,8 +41,8 @@ impl Client {
         let label = config.label.as_deref().map_or_else(default_label, Arc::from);
         let (live, request_timeout) = (LiveHolds::default(), config.request_timeout);
         let (id, name, watched) = (ClientId::next(), config.name.clone(), WatchedCells::default());
-        let min_replicas = config.min_replicas;
-        Self { backend, id, name, cleanup, live, watched, label, request_timeout, min_replicas }
+        let (min_replicas, trial) = (config.min_replicas, ServerTrial::default());
+        Self { backend, id, name, cleanup, live, trial, watched, label, request_timeout, min_replicas }
     }
 
     /// False for a lazy client before its first use: its stand-in lease has no deadline yet, and it

@@ -190,10 +190,12 @@ impl HeldNode {
             return Ok(release);
         }
         let lease = self.node.state().lease();
+        // Before the first await: a release that is dropped there goes on too.
+        let in_background = first.map(|_| GoesOn::when_dropped(self, HeldNode::take_back));
         let confirmed = async {
             tokio::select! {
                 biased;
-                outcome = self.leave(first.is_some()) => self.answer(outcome),
+                outcome = self.leave(in_background) => self.answer(outcome),
                 () = lease.clock().sleep_until(lease.deadline()) => Err(late()),
             }
         };
@@ -202,10 +204,9 @@ impl HeldNode {
 
     /// Leaves, at the first call, and waits until the node is gone: by this try, an earlier call's,
     /// or the background's.
-    async fn leave(&self, first: bool) -> (Outcome, Option<Error>) {
+    async fn leave(&self, first: Option<GoesOn<'_>>) -> (Outcome, Option<Error>) {
         let state = self.node.state();
-        if first {
-            let in_background = GoesOn::when_dropped(self, HeldNode::take_back);
+        if let Some(in_background) = first {
             let (next, answer) = leave(&*self.node).await;
             let (key, token) = (self.queue().name(), self.token());
             match answer.map_err(|error| (error.lost_reason(), error)) {

@@ -11,8 +11,8 @@ use crate::capabilities::{Capabilities, Eviction};
 use crate::config::Config;
 use crate::connector::{Connector, connect_in_time};
 use crate::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease,
-    LeaseWriter, Page, QueuePage, SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
+    Lease, LeaseWriter, Page, QueuePage, SequentialNodes,
 };
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::support::{SingleFlight, opening_bound};
@@ -217,6 +217,10 @@ impl Backend for Lazy {
 
     fn lease(&self) -> Lease {
         self.0.connected.get().map_or_else(|| self.0.pending.lease().clone(), |backend| backend.lease())
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.0.connected.get().map_or(Incarnation::Unknown, |backend| backend.incarnation())
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -48,6 +48,7 @@ pub mod memory;
 pub mod recipes;
 mod reentrancy;
 mod runtime;
+mod server_trial;
 mod shown;
 pub mod support;
 mod token;

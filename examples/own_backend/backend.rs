@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease,
-    LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, Page, QueuePage, SequentialNodes,
+    Backend, Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join,
+    Joined, Lease, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::decide::queue::Answer;
 use latchwork_core::decide::{Claim, recheck, renewal_period};
@@ -297,6 +297,11 @@ impl Backend for TableBackend {
 
     fn lease(&self) -> Lease {
         self.0.lease.lock().lease().clone()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        // The table lives as long as its clients.
+        Incarnation::Durable
     }
 
     async fn close(&self, how: Close) -> Result<()> {

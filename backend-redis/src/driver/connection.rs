@@ -93,6 +93,12 @@ impl Driver {
         self.incarnation.is(run_id)
     }
 
+    /// The run id of the server behind the present connection, or the last one; `None` if it does
+    /// not say. No request is sent to a server before its run id is known here.
+    pub(crate) fn run_id(&self) -> Option<String> {
+        self.incarnation.run_id()
+    }
+
     pub(crate) fn losses(&self) -> Losses {
         Losses::of(self.link.subscribe())
     }

@@ -1,7 +1,7 @@
 //! Which server the connection leads to, and since when: a restarted or another server may have
 //! forgotten nodes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use latchwork_core::Moment;
 use parking_lot::Mutex;
@@ -9,12 +9,15 @@ use parking_lot::Mutex;
 #[derive(Debug)]
 pub(super) struct Incarnation {
     run_id: Mutex<Option<String>>,
+    // Whether the present one has said its run id.
+    said: AtomicBool,
     since: AtomicU64,
 }
 
 impl Incarnation {
     pub(super) fn new() -> Self {
-        Self { run_id: Mutex::new(None), since: AtomicU64::new(Moment::PAST.as_nanos()) }
+        let since = AtomicU64::new(Moment::PAST.as_nanos());
+        Self { run_id: Mutex::new(None), said: AtomicBool::new(false), since }
     }
 
     /// Since when the server is the present one; `Moment::PAST` for the first.
@@ -31,10 +34,17 @@ impl Incarnation {
         }
     }
 
+    /// Which server it is; `None` if that does not say.
+    pub(super) fn run_id(&self) -> Option<String> {
+        let known = self.run_id.lock();
+        known.clone().filter(|_| self.said.load(Ordering::Acquire))
+    }
+
     /// Called before the first request on a new connection. Without a run id the server counts as
     /// the same.
     pub(super) fn met(&self, run_id: Option<String>, now: Moment) {
         let mut known = self.run_id.lock();
+        self.said.store(run_id.is_some(), Ordering::Release);
         if run_id.is_some() && *known != run_id {
             if known.is_some() {
                 tracing::info!(

@@ -252,7 +252,11 @@ async fn round(
         }
     }
     for ask in asks.iter().filter(|ask| ask.written) {
-        ask.hears(if u64::from(ask.replicas) <= replicas { Heard::Confirmed } else { Heard::Fewer(replicas) });
+        ask.hears(if u64::from(ask.replicas) <= replicas {
+            Heard::Confirmed
+        } else {
+            Heard::Fewer(replicas)
+        });
     }
     Ok(())
 }

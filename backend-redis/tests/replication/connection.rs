@@ -54,7 +54,9 @@ async fn a_confirmation_that_waits_holds_up_no_other_request() {
     let (mut waiting, begun) = (shared.clone(), Instant::now());
     let (_, ()) = tokio::join!(waiting.say::<u32>("WAIT 1 1000"), shared.say::<()>("PING"));
     let behind = begun.elapsed();
-    println!("{rounds} acquisitions beside it, the slowest in {slowest:?}; a PING behind WAIT 1 1000: {behind:?}");
+    println!(
+        "{rounds} acquisitions beside it, the slowest in {slowest:?}; a PING behind WAIT 1 1000: {behind:?}"
+    );
     assert!(behind >= Duration::from_secs(1), "the control");
     assert!(rounds > 10 && slowest < Duration::from_millis(900), "held up");
 }

@@ -100,6 +100,13 @@ cases! {
     }
 
     "NODE-CANCEL" =>
+    /// every future of a QuorumLock, dropped at each of its await points: no node stays, and
+    /// the next acquires at once
+    async fn node_cancel_every_future_of_a_quorum_lock(context) {
+        every_future(context, Adapter::Quorum).await;
+    }
+
+    "NODE-CANCEL" =>
     /// every future of a reentrant mutex, dropped at each of its await points: no node stays, and
     /// the next acquires at once
     async fn node_cancel_every_future_of_a_reentrant_mutex(context) {
@@ -215,8 +222,8 @@ mod tests {
 
     #[test]
     fn every_future_has_a_case() {
-        use Adapter::{Multi, Mutex, Reentrant, SemaphoreOfOne, Writer};
-        let played = [Mutex, Multi, Reentrant, Writer, SemaphoreOfOne];
+        use Adapter::{Multi, Mutex, Quorum, Reentrant, SemaphoreOfOne, Writer};
+        let played = [Mutex, Multi, Quorum, Reentrant, Writer, SemaphoreOfOne];
         let forgotten: Vec<_> =
             table().filter(|it| !played.contains(&it.adapter)).map(|it| it.name).collect();
         assert_eq!(forgotten, [""; 0]);

@@ -8,14 +8,18 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use latchwork_core::contracts::{Expected, LeaseWriter, NodeWriter};
+use latchwork_core::decide::MAX_TTL;
 use latchwork_core::recipes::{
     Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, MultiLock, Mutex,
-    ReentrantMutex, RwLock, Semaphore, SharedValue,
+    QuorumLock, ReentrantMutex, RwLock, Semaphore, SharedValue,
 };
 use latchwork_core::{Config, Coordinator, Owner, connect, connect_lazy};
+use tokio::sync::OnceCell;
 
+use super::quorum::Quorum;
 use crate::actions::{Waiter, acquire, in_time, queue_up};
 use crate::adapter::Adapter;
+use crate::bounds::LONG_TTL;
 use crate::context::Context;
 use crate::exclusive::{Guard, Lock};
 use crate::testbed::Client;
@@ -50,6 +54,8 @@ pub(crate) struct Site<'a> {
     pub(crate) own: Lock,
     pub(crate) theirs: Lock,
     other: Client,
+    /// The members of a quorum.
+    quorum: OnceCell<Quorum>,
 }
 
 impl<'a> Site<'a> {
@@ -57,7 +63,8 @@ impl<'a> Site<'a> {
         let (client, other) = (context.client().await, context.client().await);
         let lock = |client: &Client| adapter.lock(&client.coordinator, &key, None).expect("a good key");
         let (own, theirs) = (lock(&client), lock(&other));
-        Self { context, client, owner: Owner::new("one"), key, own, theirs, other }
+        let quorum = OnceCell::new();
+        Self { context, client, owner: Owner::new("one"), key, own, theirs, other, quorum }
     }
 
     fn mutex(&self) -> Mutex {
@@ -76,6 +83,25 @@ impl<'a> Site<'a> {
     fn multi_of_two(&self) -> MultiLock {
         let first = self.client.coordinator.mutex("0").expect("a good key");
         MultiLock::new([self.mutex().into(), first.into()]).expect("good members")
+    }
+
+    fn quorum_of_one(&self) -> QuorumLock {
+        QuorumLock::new([self.mutex()], MAX_TTL).expect("a member")
+    }
+
+    /// With markers. Of two members it waits for the one whose key others hold while it holds the
+    /// other.
+    async fn quorum_of(&self, members: usize) -> QuorumLock {
+        let open = async || {
+            let quorum = Quorum::open(self.context, LONG_TTL).await;
+            if self.context.testbed.is_paused() {
+                quorum.clients.iter().for_each(|client| client.link.delay(Duration::from_millis(20)));
+            }
+            quorum
+        };
+        let lock = self.quorum.get_or_init(open).await.lock_of(members, &self.key);
+        lock.initialize().await.expect("initialized");
+        lock
     }
 
     fn rwlock(&self) -> RwLock {
@@ -124,6 +150,9 @@ impl<'a> Site<'a> {
         self.counter().delete().await.expect("deleted");
         self.ids().delete().await.expect("deleted");
         self.latch().delete().await.expect("deleted");
+        if let Some(quorum) = self.quorum.get() {
+            quorum.clear().await;
+        }
     }
 
     /// A client without a link of the fixture's, on its server where there is one.
@@ -225,6 +254,7 @@ pub(crate) fn table() -> impl Iterator<Item = &'static PublicFuture> {
 const VERBS: &[&[PublicFuture]] = &[
     verb!("Mutex" Mutex mutex acquire()),
     verb!("MultiLock" Multi multi acquire()),
+    verb!("QuorumLock" Quorum quorum_of_one acquire()),
     verb!("ReentrantMutex" Reentrant reentrant acquire()),
     verb!("RwLock" Writer rwlock read()),
     verb!("RwLock" Writer rwlock write()),
@@ -240,6 +270,24 @@ const OTHERS: &[PublicFuture] = &[
         .try_acquire())),
     future!("Hold::release", Multi, false, |site| {
         dropping!(site.multi_of_two().acquire().await.expect("acquired"), |guard| guard.release())
+    }),
+    future!("QuorumLock::acquire", Quorum, true, |site| dropping!(site.quorum_of(2).await, |it| it
+        .acquire())),
+    future!("QuorumLock::acquire", Quorum, false, |site| dropping!(site.quorum_of(3).await, |it| it
+        .acquire())),
+    future!("QuorumLock::try_acquire", Quorum, true, |site| dropping!(site.quorum_of(2).await, |it| it
+        .try_acquire())),
+    future!("QuorumLock::with_lock", Quorum, true, |site| {
+        dropping!(site.quorum_of(2).await, |it| it.with_lock(async |_hold| tokio::task::yield_now().await))
+    }),
+    future!("QuorumLock::initialize", Quorum, false, |site| {
+        let lock = site.quorum_of(2).await;
+        lock.delete().await.expect("deleted");
+        async move { lock.initialize().await.expect("initialized") }
+    }),
+    future!("QuorumLock::delete", Quorum, false, |site| dropping!(site.quorum_of(2).await, |it| it.delete())),
+    future!("Hold::release", Quorum, false, |site| {
+        dropping!(site.quorum_of(3).await.acquire().await.expect("acquired"), |guard| guard.release())
     }),
     future!("Election::lead", Mutex, false, |site| {
         dropping!(site.election(), |it| it.lead(b"it", |_leader| async {

@@ -30,6 +30,7 @@ pub mod observed;
 pub mod operator;
 pub mod outlived;
 pub mod process;
+pub mod quorum;
 pub mod reentry;
 pub mod rwlock;
 pub mod semaphore;
@@ -108,6 +109,10 @@ pub const PROPERTIES: &[&str] = &[
     "MULTI-ORDER",
     "MULTI-LOSS",
     "MULTI-BOUNDS",
+    "QUORUM-MAJORITY",
+    "QUORUM-VALIDITY",
+    "QUORUM-MEMORY",
+    "QUORUM-ORDER",
     "VALUE-ARGUMENTS",
     "COUNTER-ADD",
     "IDS-UNIQUE",
@@ -154,6 +159,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         confirm::CASES,
         mutex::CASES,
         multi::CASES,
+        quorum::CASES,
         least::CASES,
         process::CASES,
         reentry::CASES,

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use etcd_client::{Client, GetOptions};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Kind, Result, encode};
 
-use super::proxied::{Admin, ServerTestbed};
+use super::proxied::{Admin, ServerTestbed, of_a_case};
 use latchwork_servers::{Server, ask};
 
 /// The testbed of an etcd server.
@@ -82,8 +82,10 @@ impl EtcdAdmin {
 #[async_trait]
 impl Admin for EtcdAdmin {
     async fn contents(&self, namespace: &str, names: &[String]) -> Result<Vec<String>> {
-        let mut contents = self.keys(format!("{namespace}/")).await?;
-        contents.extend(self.keys(format!("{namespace}-2/")).await?);
+        let mut contents = Vec::new();
+        for namespace in of_a_case(namespace) {
+            contents.extend(self.keys(format!("{namespace}/")).await?);
+        }
         for name in names {
             contents.extend(self.keys(format!("{name}/")).await?);
             for kind in Kind::QUEUES {

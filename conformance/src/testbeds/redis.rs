@@ -7,7 +7,7 @@ use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, AsyncConnectionConfig};
 
-use super::proxied::{Admin, ServerTestbed};
+use super::proxied::{Admin, ServerTestbed, of_a_case};
 use latchwork_servers::Server;
 
 /// What the operator's hands wait for at most.
@@ -76,7 +76,7 @@ fn folded_node(text: &str) -> Option<u64> {
 #[async_trait]
 impl Admin for RedisAdmin {
     async fn contents(&self, namespace: &str, names: &[String]) -> Result<Vec<String>> {
-        let mut patterns = vec![format!("{namespace}:*"), format!("{namespace}-2:*")];
+        let mut patterns: Vec<_> = of_a_case(namespace).map(|namespace| format!("{namespace}:*")).into();
         patterns.extend(names.iter().map(|name| format!("*:{{{name}}}:*")));
         let mut contents = Vec::new();
         for pattern in patterns {

@@ -8,7 +8,7 @@ use futures_util::future::{BoxFuture, try_join_all};
 use latchwork_core::{Address, Capabilities, Config, Error, ErrorKind, Eviction, Result};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use super::proxied::{Admin, ServerTestbed};
+use super::proxied::{Admin, ServerTestbed, of_a_case};
 use latchwork_servers::{Clocks, Ensemble, Server, ask};
 
 /// The testbed of a ZooKeeper server.
@@ -105,7 +105,7 @@ impl ZooKeeperAdmin {
 impl Admin for ZooKeeperAdmin {
     async fn contents(&self, namespace: &str, names: &[String]) -> Result<Vec<String>> {
         let mut queues = names.to_vec();
-        for namespace in [namespace.to_owned(), format!("{namespace}-2")] {
+        for namespace in of_a_case(namespace) {
             for kind in self.children(&format!("/{namespace}")).await? {
                 let kind = format!("/{namespace}/{kind}");
                 if ["/client", "/released"].iter().any(|own| kind.ends_with(own)) {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Leave,
-    Node, NodeState, NodeWriter, Page, QueuePage, SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
+    Lease, Leave, Node, NodeState, NodeWriter, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::{Address, Capabilities, QueuePrefix, Result};
 
@@ -233,6 +233,10 @@ impl Backend for BrokenBackend {
 
     fn lease(&self) -> Lease {
         self.defect.lease(self.honest.lease())
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.honest.incarnation()
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -22,7 +22,7 @@ const NO_RECIPE: [(&str, &str); 12] = [
 ];
 
 /// Recipes over handles of others, of several coordinators too: no coordinator makes them.
-const OVER_OTHERS: [&str; 1] = ["MultiLock"];
+const OVER_OTHERS: [&str; 2] = ["MultiLock", "QuorumLock"];
 
 /// Recipes that no adapter plays as a mutex, each with the reason.
 const WITHOUT_ADAPTER: [(&str, &str); 8] = [
@@ -115,7 +115,7 @@ fn every_verb_of_every_recipe_has_all_its_ways() {
     let recipes: Vec<_> = OVER_OTHERS.into_iter().chain(queues).collect();
     assert_eq!(
         recipes,
-        ["MultiLock", "Election", "Mutex", "ReentrantMutex", "RwLock", "Semaphore"],
+        ["MultiLock", "QuorumLock", "Election", "Mutex", "ReentrantMutex", "RwLock", "Semaphore"],
         "a new recipe is one of these then"
     );
     assert_eq!(ungrammatical(&declared, &recipes), Vec::<String>::new());

@@ -20,6 +20,19 @@ pub enum Close {
     Abrupt,
 }
 
+/// What becomes of what a server has confirmed when the server ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Incarnation {
+    /// It is on disk before it is confirmed: a server that has forgotten any of it has lost all of
+    /// it, cells and leases included.
+    Durable,
+    /// It may be lost in part when the server ends. A server that was started again, or replaced,
+    /// has another text here.
+    Started(String),
+    /// It may be lost, and the server does not say which one it is; or none was reached yet.
+    Unknown,
+}
+
 /// A connected client of one coordinator: one set of connections, one lease, one inbox.
 ///
 /// A backend owns its background tasks (renewal, inbox, watches); they end with
@@ -39,6 +52,10 @@ pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
     /// time, or, without nodes, while the server answers. It is lost when the deadlines of all
     /// nodes have passed.
     fn lease(&self) -> Lease;
+
+    /// Which incarnation of the server this client talks to. Read after an answer, it is that of the
+    /// server that has answered, or of a later one.
+    fn incarnation(&self) -> Incarnation;
 
     /// Ends the client (LEASE-CLOSE): every node and lease is given back, every hold is lost as
     /// `Closed`, and later calls answer `Closed`. Bounded by the request timeout, with retries

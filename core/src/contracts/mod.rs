@@ -13,7 +13,7 @@ mod node;
 mod node_state;
 mod nodes;
 
-pub use backend::{Backend, Close};
+pub use backend::{Backend, Close, Incarnation};
 pub use cells::{
     Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Expected, MAX_CELL_BYTES, Version,
 };

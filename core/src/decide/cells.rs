@@ -72,6 +72,11 @@ impl<L> CellStore<L> {
         self.cells.get(address)?.lease.as_ref().map(|(_, expires)| *expires)
     }
 
+    /// Without any cell. Versions go on.
+    pub fn emptied(self) -> Self {
+        Self { cells: HashMap::new(), last: self.last }
+    }
+
     /// The addresses of all cells.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.cells.keys()

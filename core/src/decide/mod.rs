@@ -11,6 +11,8 @@ mod deadline;
 pub mod gather;
 pub mod life;
 pub mod queue;
+pub mod quorum;
+pub mod trial;
 
 pub use admission::{Claim, admitted_prefix, fits};
 pub use cells::CellStore;

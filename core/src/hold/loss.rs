@@ -10,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 
 use super::ended::Ended;
-use super::tenures::{self, Tenures};
+use super::tenures::{HeldBy, Tenures};
 use crate::contracts::LeaseState;
 use crate::error::{Error, LostReason, Result};
 use crate::shown::shown;
@@ -20,8 +20,8 @@ pub(crate) fn states(tenures: Tenures) -> BoxStream<'static, LeaseState> {
     stream::unfold((tenures, None), |(tenures, seen)| async move {
         let state = match seen {
             Some(LeaseState::Lost(_)) => return None,
-            Some(seen) => tenures::changed(&tenures, seen).await?,
-            None => tenures::state(&tenures)?,
+            Some(seen) => tenures.held_by().changed(seen).await?,
+            None => tenures.held_by().state()?,
         };
         Some((state, (tenures, Some(state))))
     })
@@ -36,20 +36,19 @@ pub struct Loss {
 }
 
 impl Loss {
-    pub(crate) fn of(tenures: impl Into<Tenures>) -> Self {
-        Self { tenures: tenures.into(), waiting: None }
+    pub(crate) fn of(held: HeldBy<'_>) -> Self {
+        Self { tenures: held.into(), waiting: None }
     }
 
     /// The key of the hold. Of a hold on several keys it is the first, and once the hold was lost
     /// the key whose loss ended it.
     pub fn key(&self) -> &str {
-        let ended = tenures::ended(&self.tenures).map(|(tenure, _)| tenure);
-        ended.unwrap_or(&self.tenures[0]).queue.name()
+        self.tenures.held_by().key()
     }
 
     /// How the hold ended, or `None` while it is held; by the clock at this call.
     pub fn ended(&self) -> Option<Ended> {
-        tenures::ended(&self.tenures).map(|(_, ended)| ended)
+        self.tenures.held_by().ended()
     }
 
     /// Why it is no longer held, or `None` while it is; by the clock at this call. `Released` when
@@ -61,7 +60,7 @@ impl Loss {
 
 impl Clone for Loss {
     fn clone(&self) -> Self {
-        Self::of(self.tenures.clone())
+        Self::of(self.tenures.held_by())
     }
 }
 
@@ -87,7 +86,9 @@ impl Future for Loss {
                 return Poll::Ready(ended);
             }
             let tenures = self.tenures.clone();
-            let waiting = self.waiting.get_or_insert_with(|| Box::pin(tenures::until_one_ended(tenures)));
+            let waiting = self
+                .waiting
+                .get_or_insert_with(|| Box::pin(async move { tenures.held_by().until_ended().await }));
             std::task::ready!(waiting.as_mut().poll(context));
             self.waiting = None;
         }

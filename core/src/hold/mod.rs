@@ -3,6 +3,7 @@
 mod ended;
 mod live;
 mod loss;
+mod majority;
 mod tenure;
 mod tenures;
 
@@ -17,7 +18,9 @@ pub use self::ended::{Ended, Release};
 pub(crate) use self::live::LiveHolds;
 use self::loss::states;
 pub use self::loss::{Loss, Run};
+pub(crate) use self::majority::Majority;
 pub(crate) use self::tenure::{ClientId, Tenure};
+pub(crate) use self::tenures::HeldBy;
 
 use crate::contracts::LeaseState;
 use crate::error::{LostReason, Result};
@@ -37,9 +40,15 @@ use crate::token::Token;
 /// Guards have these methods as their own too, so only generic code needs this trait.
 #[async_trait::async_trait]
 pub trait Hold: fmt::Debug + Send + Sync {
-    /// The part that all guards have: at least one.
+    /// The part that all guards have: at least one, but for a quorum's.
     #[doc(hidden)]
     fn tenures(&self) -> &[Arc<Tenure>];
+
+    /// What makes it a hold: all of its tenures, unless it says otherwise.
+    #[doc(hidden)]
+    fn held_by(&self) -> HeldBy<'_> {
+        HeldBy::All(self.tenures())
+    }
 
     /// The key, as it was given.
     fn key(&self) -> &str {
@@ -56,26 +65,26 @@ pub trait Hold: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Lost` with the reason; `NotHeld` after a release.
     fn check(&self) -> Result<()> {
-        tenures::check(self.tenures())
+        self.held_by().check()
     }
 
     /// The state by the clock at this call: `Suspended` while the coordinator does not answer and
     /// the deadline has not come; `Lost`, with the reason `Released`, after a release.
     fn state(&self) -> LeaseState {
-        tenures::state(self.tenures()).unwrap_or(LeaseState::Lost(LostReason::Released))
+        self.held_by().state().unwrap_or(LeaseState::Lost(LostReason::Released))
     }
 
     /// How much time is left, by the clock at this call: until the lease's deadline, which moves as
     /// long as the coordinator answers, or until the fixed end if that is sooner. Zero once it is
     /// lost or released. For work that must know whether it may begin.
     fn remaining(&self) -> Duration {
-        tenures::remaining(self.tenures())
+        self.held_by().remaining()
     }
 
     /// A stream of states, from now until it is lost or released, for code that pauses writes while
     /// `Suspended`.
     fn states(&self) -> BoxStream<'static, LeaseState> {
-        states(self.tenures().into())
+        states(self.held_by().into())
     }
 
     /// A handle that becomes ready when the hold ends: a future, cloneable, `'static`. If the
@@ -85,7 +94,7 @@ pub trait Hold: fmt::Debug + Send + Sync {
     /// [`Ended::Released`](crate::Ended::Released) when the hold was released or dropped. A task
     /// that waits for it ends with the hold, and after that the handle keeps nothing alive.
     fn lost(&self) -> Loss {
-        Loss::of(self.tenures())
+        Loss::of(self.held_by())
     }
 
     /// Runs `work` while it is held, and drops it when the hold is lost, or released by another
@@ -133,6 +142,10 @@ pub trait Hold: fmt::Debug + Send + Sync {
 impl<H: Hold + ?Sized> Hold for Box<H> {
     fn tenures(&self) -> &[Arc<Tenure>] {
         (**self).tenures()
+    }
+
+    fn held_by(&self) -> HeldBy<'_> {
+        (**self).held_by()
     }
 
     fn key(&self) -> &str {

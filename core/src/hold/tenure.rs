@@ -51,12 +51,7 @@ impl Tenure {
 
     /// Fails once the tenure is over.
     pub(crate) fn check(&self) -> Result<()> {
-        Err(match self.ended() {
-            None => return Ok(()),
-            Some(Ended::Lost(reason)) => Error::lost(reason),
-            Some(Ended::Released) => Error::new(ErrorKind::NotHeld, "it was released"),
-        }
-        .on(self.queue.name()))
+        self.ended().map_or(Ok(()), |ended| Err(is_over(ended).on(self.queue.name())))
     }
 
     /// How it ended, by the clock at this call; `None` while it is held.
@@ -108,6 +103,14 @@ impl Tenure {
         if let Some(node) = self.node() {
             node.state().until(|| self.by_its_owner().map(drop)).await;
         }
+    }
+}
+
+/// What a check of a hold answers that has ended so.
+pub(super) fn is_over(ended: Ended) -> Error {
+    match ended {
+        Ended::Lost(reason) => Error::lost(reason),
+        Ended::Released => Error::new(ErrorKind::NotHeld, "it was released"),
     }
 }
 

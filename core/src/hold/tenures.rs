@@ -1,61 +1,129 @@
-//! The tenures of one hold: a guard of one node has one, a guard of several nodes has them all.
+//! What makes one hold: a guard of one node has one tenure, a guard of several nodes has them all,
+//! and a quorum's guard a majority.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::select_all;
 
 use super::ended::Ended;
-use super::tenure::Tenure;
+use super::majority::Majority;
+use super::tenure::{Tenure, is_over};
 use crate::contracts::LeaseState;
 use crate::error::Result;
 
-/// The tenures of one hold, shared with its `lost()` handles and state streams. It is held while
-/// all of them are: the first that is lost ends it.
+/// What makes one hold.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum HeldBy<'a> {
+    /// At least one tenure. It is held while all of them are: the first that is lost ends it.
+    All(&'a [Arc<Tenure>]),
+    /// As many of several tenures as it needs.
+    Majority(&'a Arc<Majority>),
+}
+
+/// As [`HeldBy`], for `lost()` handles and state streams.
 #[derive(Clone)]
 pub(crate) enum Tenures {
     One(Arc<Tenure>),
     All(Arc<[Arc<Tenure>]>),
+    Majority(Arc<Majority>),
 }
 
-impl Deref for Tenures {
-    type Target = [Arc<Tenure>];
-
-    fn deref(&self) -> &[Arc<Tenure>] {
+impl Tenures {
+    pub(crate) fn held_by(&self) -> HeldBy<'_> {
         match self {
-            Self::One(tenure) => std::slice::from_ref(tenure),
-            Self::All(tenures) => tenures,
+            Self::One(tenure) => HeldBy::All(std::slice::from_ref(tenure)),
+            Self::All(tenures) => HeldBy::All(tenures),
+            Self::Majority(majority) => HeldBy::Majority(majority),
         }
     }
 }
 
-impl From<&[Arc<Tenure>]> for Tenures {
-    fn from(tenures: &[Arc<Tenure>]) -> Self {
-        match tenures {
-            [tenure] => Self::One(Arc::clone(tenure)),
-            tenures => Self::All(tenures.into()),
+impl From<HeldBy<'_>> for Tenures {
+    fn from(held: HeldBy<'_>) -> Self {
+        match held {
+            HeldBy::All([tenure]) => Self::One(Arc::clone(tenure)),
+            HeldBy::All(tenures) => Self::All(tenures.into()),
+            HeldBy::Majority(majority) => Self::Majority(Arc::clone(majority)),
         }
     }
 }
 
-/// The tenure whose end has ended the hold, and how, by the clock at this call; `None` while it is
-/// held. A loss counts before a release: the holder's release ends all tenures, and one of them may
-/// have been lost before.
-pub(crate) fn ended(tenures: &[Arc<Tenure>]) -> Option<(&Arc<Tenure>, Ended)> {
+impl<'a> HeldBy<'a> {
+    /// The key: of several the first, and once the hold was lost the one whose loss ended it.
+    pub(crate) fn key(self) -> &'a str {
+        match self {
+            Self::All(tenures) => end_of_all(tenures).map_or(&tenures[0], |(tenure, _)| tenure).queue.name(),
+            Self::Majority(majority) => &majority.key,
+        }
+    }
+
+    /// How it ended, by the clock at this call; `None` while it is held.
+    pub(crate) fn ended(self) -> Option<Ended> {
+        match self {
+            Self::All(tenures) => end_of_all(tenures).map(|(_, ended)| ended),
+            Self::Majority(majority) => majority.ended(),
+        }
+    }
+
+    /// Fails once the hold is over. The error names the key that was lost.
+    pub(crate) fn check(self) -> Result<()> {
+        match self {
+            Self::All(tenures) => end_of_all(tenures).map_or(Ok(()), |(tenure, _)| tenure.check()),
+            Self::Majority(majority) => {
+                majority.ended().map_or(Ok(()), |ended| Err(is_over(ended).on(Arc::clone(&majority.key))))
+            }
+        }
+    }
+
+    /// The state by the clock at this call: the worst of all, or that of a majority; `None` after a
+    /// release in time.
+    pub(crate) fn state(self) -> Option<LeaseState> {
+        match self {
+            Self::All(tenures) => state_of_all(tenures),
+            Self::Majority(majority) => majority.state(),
+        }
+    }
+
+    /// How much time is left: the least of all, or that of a majority.
+    pub(crate) fn remaining(self) -> Duration {
+        match self {
+            Self::All(tenures) => tenures.iter().map(|tenure| tenure.remaining()).min().unwrap_or_default(),
+            Self::Majority(majority) => majority.remaining(),
+        }
+    }
+
+    /// Waits until a tenure has ended, lost or released, or a majority.
+    pub(crate) async fn until_ended(self) {
+        match self {
+            Self::All([tenure]) => until_ended(tenure).await,
+            Self::All(tenures) => {
+                select_all(tenures.iter().map(|tenure| Box::pin(until_ended(tenure)))).await;
+            }
+            Self::Majority(majority) => majority.until_ended().await,
+        }
+    }
+
+    /// Waits until the state is another than `seen`, and answers it. `None` after a release in time.
+    pub(crate) async fn changed(self, seen: LeaseState) -> Option<LeaseState> {
+        match self {
+            Self::All(tenures) => all_changed(tenures, seen).await,
+            Self::Majority(majority) => majority.changed(seen).await,
+        }
+    }
+}
+
+/// The tenure whose end has ended the hold, and how. A loss counts before a release: the holder's
+/// release ends all tenures, and one of them may have been lost before.
+fn end_of_all(tenures: &[Arc<Tenure>]) -> Option<(&Arc<Tenure>, Ended)> {
     let mut ends = tenures.iter().filter_map(|tenure| Some((tenure, tenure.ended()?)));
     let first = ends.next()?;
     let is_loss = |(_, ended): &(_, Ended)| matches!(ended, Ended::Lost(_));
     if is_loss(&first) { Some(first) } else { Some(ends.find(is_loss).unwrap_or(first)) }
 }
 
-/// Fails once the hold is over. The error names the key that was lost.
-pub(crate) fn check(tenures: &[Arc<Tenure>]) -> Result<()> {
-    ended(tenures).map_or(Ok(()), |(tenure, _)| tenure.check())
-}
-
-/// The state by the clock at this call: the worst of all; `None` after a release in time.
-pub(crate) fn state(tenures: &[Arc<Tenure>]) -> Option<LeaseState> {
+fn state_of_all(tenures: &[Arc<Tenure>]) -> Option<LeaseState> {
     let mut worst = Some(LeaseState::Live);
     for tenure in tenures {
         worst = match (tenure.state(), worst) {
@@ -68,22 +136,7 @@ pub(crate) fn state(tenures: &[Arc<Tenure>]) -> Option<LeaseState> {
     worst
 }
 
-/// How much time is left: the least of all.
-pub(crate) fn remaining(tenures: &[Arc<Tenure>]) -> Duration {
-    tenures.iter().map(|tenure| tenure.remaining()).min().unwrap_or_default()
-}
-
-/// Waits until one of the tenures has ended, lost or released.
-pub(crate) async fn until_one_ended(tenures: Tenures) {
-    match &*tenures {
-        [tenure] => until_ended(tenure).await,
-        tenures => {
-            select_all(tenures.iter().map(|tenure| Box::pin(until_ended(tenure)))).await;
-        }
-    }
-}
-
-async fn until_ended(tenure: &Tenure) {
+pub(super) async fn until_ended(tenure: &Tenure) {
     if let Some(node) = tenure.node() {
         tokio::select! {
             () = tenure.until_ended() => {}
@@ -92,12 +145,11 @@ async fn until_ended(tenure: &Tenure) {
     }
 }
 
-/// Waits until the state is another than `seen`, and answers it. `None` after a release in time.
-pub(crate) async fn changed(tenures: &[Arc<Tenure>], seen: LeaseState) -> Option<LeaseState> {
+async fn all_changed(tenures: &[Arc<Tenure>], seen: LeaseState) -> Option<LeaseState> {
     loop {
         // Each is read before the whole: else a change in between would be missed.
         let each: Vec<_> = tenures.iter().map(|tenure| tenure.state()).collect();
-        let state = state(tenures);
+        let state = state_of_all(tenures);
         if state != Some(seen) {
             return state;
         }
@@ -106,7 +158,7 @@ pub(crate) async fn changed(tenures: &[Arc<Tenure>], seen: LeaseState) -> Option
     }
 }
 
-async fn one_changed(tenure: &Tenure, seen: Option<LeaseState>) {
+pub(super) async fn one_changed(tenure: &Tenure, seen: Option<LeaseState>) {
     if let (Some(seen), Some(node)) = (seen, tenure.node()) {
         tokio::select! {
             () = tenure.until_ended() => {}

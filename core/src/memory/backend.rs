@@ -12,8 +12,8 @@ use super::renewal;
 use crate::address::{Address, QueuePrefix};
 use crate::capabilities::{Capabilities, Eviction};
 use crate::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Page,
-    QueuePage, SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
+    Lease, Page, QueuePage, SequentialNodes,
 };
 use crate::error::{LostReason, Result};
 use crate::support::Unobserved;
@@ -111,6 +111,11 @@ impl Backend for MemoryBackend {
 
     fn lease(&self) -> Lease {
         self.client.lease()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        // A store that has lost all has lost its leases too: see `Memory::wipe`.
+        Incarnation::Durable
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -28,7 +28,7 @@ pub(super) struct StoreState {
     pub(super) watches: HashMap<Address, Vec<Weak<Notify>>>,
     /// What watches of a queue were told last: each node's sequence number, and whether it was
     /// admitted.
-    told: HashMap<Address, Vec<(u64, bool)>>,
+    pub(super) told: HashMap<Address, Vec<(u64, bool)>>,
     /// The next news of these cells and queues is lost: a fault.
     pub(super) deaf_watches: HashSet<Address>,
 }

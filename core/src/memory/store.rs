@@ -82,6 +82,16 @@ impl Memory {
         })
     }
 
+    /// Forgets everything, as a server does that is started again without its data. Clients hear of
+    /// it at their next renewal or join.
+    pub fn wipe(&self) {
+        self.with(|state, _| {
+            let StoreState { last_lease, cells, watches, .. } = std::mem::take(state);
+            // No lease or version comes twice, as on every backend.
+            *state = StoreState { last_lease, cells: cells.emptied(), watches, ..StoreState::default() };
+        });
+    }
+
     /// The nodes, cells and watches that are in the store now, as text: for tests that nothing is
     /// left.
     pub fn contents(&self) -> Vec<String> {

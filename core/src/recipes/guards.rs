@@ -46,6 +46,10 @@ impl Held {
         }
     }
 
+    pub(super) fn waited(&self) -> Duration {
+        self.waited
+    }
+
     /// Bounds the hold: it ends at `end` at the latest, and is given back `at_least` from now on at
     /// the soonest. An owner's hold that was entered again keeps its own bounds.
     pub(super) fn bind(&self, end: Option<Moment>, at_least: Option<Duration>) {

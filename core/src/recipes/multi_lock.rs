@@ -18,7 +18,7 @@ use crate::contracts::Patience;
 use crate::decide::gather::{Gather, Next, canonical_order};
 use crate::decide::life::joins_anew;
 use crate::error::{Error, ErrorKind, LostReason, Result};
-use crate::hold::{Hold, Loss, Release, Tenure, own_methods};
+use crate::hold::{HeldBy, Hold, Loss, Release, Tenure, own_methods};
 use crate::reentrancy::Owner;
 use crate::token::Token;
 
@@ -272,7 +272,7 @@ impl<'a> Gathering<'a> {
             match &tenures[..] {
                 [] => std::future::pending().await,
                 tenures => {
-                    let mut loss = Loss::of(tenures);
+                    let mut loss = Loss::of(HeldBy::All(tenures));
                     let ended = (&mut loss).await;
                     (ended.reason(), loss.key().to_owned())
                 }

@@ -19,7 +19,7 @@ use crate::reentrancy::{Bounds, Mode, Owner, Owners, Share};
 
 impl Ask<'_> {
     /// The options; the label is the owner's unless another is given.
-    fn options(self) -> Acquire {
+    pub(super) fn options(self) -> Acquire {
         let mut options = self.options;
         if let Some(owner) = self.owner {
             options.label.get_or_insert_with(|| Arc::clone(owner.label()));

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Leave,
-    Node, NodeState, Page, QueuePage, SequentialNodes,
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
+    Lease, Leave, Node, NodeState, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::{Address, Capabilities, Config, Coordinator, QueuePrefix, Result};
@@ -132,6 +132,10 @@ impl<P: Plant> Backend for Planted<P> {
 
     fn lease(&self) -> Lease {
         self.inner.lease()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.inner.incarnation()
     }
 
     async fn close(&self, how: Close) -> Result<()> {

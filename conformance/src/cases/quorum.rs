@@ -1,0 +1,278 @@
+//! The QuorumLock. Its members are clients of three namespaces, which stand for three servers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use latchwork_core::contracts::{CellLife, CellWrite, Expected, LeaseState};
+use latchwork_core::recipes::{Mutex, QuorumGuard, QuorumLock};
+use latchwork_core::{Address, ErrorKind, Kind, LostReason, Release};
+use tokio::time::Instant;
+
+use crate::actions::{acquire, in_time, listing, mutex, try_acquire};
+use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
+use crate::case::cases;
+use crate::context::Context;
+use crate::testbed::{Client, Fault};
+use crate::waits::{soon, until, within};
+
+/// One client of each member.
+#[derive(Debug)]
+pub(super) struct Quorum {
+    pub(super) clients: Vec<Client>,
+}
+
+impl Quorum {
+    /// Clients of three namespaces. Their names stand in another order than the members.
+    pub(super) async fn open(context: &Context, ttl: Duration) -> Self {
+        let mut clients = Vec::new();
+        for (suffix, name) in [("", "c"), ("-2", "a"), ("-3", "b")] {
+            let mut config = context.config(ttl);
+            config.namespace.push_str(suffix);
+            config.name = Some(name.to_owned());
+            clients.push(context.client_with(&config).await);
+        }
+        Self { clients }
+    }
+
+    /// Of the first members.
+    pub(super) fn lock_of(&self, members: usize, key: &str) -> QuorumLock {
+        self.lock_with(members, key, self.ttl())
+    }
+
+    fn lock_with(&self, members: usize, key: &str, longest_ttl: Duration) -> QuorumLock {
+        QuorumLock::new(self.mutexes(key).into_iter().take(members), longest_ttl).expect("good members")
+    }
+
+    fn lock(&self) -> QuorumLock {
+        self.lock_of(self.clients.len(), KEY)
+    }
+
+    fn mutexes(&self, key: &str) -> Vec<Mutex> {
+        self.clients.iter().map(|client| client.coordinator.mutex(key).expect("a good key")).collect()
+    }
+
+    /// The longest that was granted.
+    fn ttl(&self) -> Duration {
+        self.clients.iter().map(Client::ttl).max().expect("members")
+    }
+
+    /// The members of a case, whose servers count.
+    async fn initialized(context: &Context, ttl: Duration) -> Self {
+        let quorum = Self::open(context, ttl).await;
+        soon("initialize", quorum.lock().initialize()).await.expect("initialized");
+        quorum
+    }
+
+    /// Deletes the markers.
+    pub(super) async fn clear(&self) {
+        soon("delete", self.lock().delete()).await.expect("deleted");
+    }
+
+    /// The server of this member forgets what was held, and that it has ever been asked.
+    async fn forget(&self, member: usize) {
+        let client = &self.clients[member];
+        for entry in listing(&mutex(client, KEY)).await {
+            let released = mutex(client, KEY).force_release(entry.sequence).await;
+            assert!(released.expect("answered"), "it was there");
+        }
+        let backend = client.coordinator.backend();
+        let deletion = CellWrite { expected: Expected::Any, value: None, life: CellLife::Stays };
+        soon("the marker", backend.write_cell(&self.marker(member), &deletion)).await.expect("deleted");
+    }
+
+    fn marker(&self, member: usize) -> Address {
+        let mutex = &self.mutexes(KEY)[member];
+        let namespace = mutex.address().namespace().expect("a key of ours");
+        Address::new(namespace, Kind::Quorum, "members").expect("a good key")
+    }
+}
+
+/// How many members are held.
+fn width(guard: &QuorumGuard) -> usize {
+    guard.tokens().iter().flatten().count()
+}
+
+cases! {
+    "QUORUM-MAJORITY" =>
+    /// a majority that is free is acquired, whoever holds the others; without one nothing is
+    async fn quorum_holds_a_majority_or_nothing(context) {
+        let (one, two) = (Quorum::initialized(context, LONG_TTL).await, Quorum::open(context, LONG_TTL).await);
+        let first = acquire(&mutex(&two.clients[1], KEY)).await;
+        let guard = soon("acquire", one.lock().acquire()).await.expect("two are free");
+        assert_eq!(guard.tokens().iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+        assert!(soon("try", two.lock().try_acquire()).await.expect("answered").is_none());
+        let late = within(WITHIN + NOISE, "the deadline", two.lock().acquire_within(WITHIN)).await;
+        let error = late.expect_err("it is held");
+        assert_eq!((error.kind(), error.key()), (&ErrorKind::Timeout, Some(KEY)), "{error}");
+        in_time(soon("release", guard.release()).await.expect("released"));
+
+        let second = acquire(&mutex(&two.clients[2], KEY)).await;
+        assert!(soon("try", one.lock().try_acquire()).await.expect("answered").is_none());
+        in_time(acquire(&mutex(&two.clients[0], KEY)).await.release().await.expect("released"));
+        // What is free later is waited for.
+        let waiting = tokio::spawn({ let lock = one.lock(); async move { lock.acquire().await } });
+        until("it waits", || async { listing(&mutex(&two.clients[1], KEY)).await.len() == 2 }).await;
+        in_time(first.release().await.expect("released"));
+        let guard = soon("acquire", waiting).await.expect("no panic").expect("two are free");
+        assert!(guard.is_held() && width(&guard) == 2);
+        drop(guard);
+        in_time(second.release().await.expect("released"));
+        for member in 0..3 {
+            in_time(acquire(&mutex(&two.clients[member], KEY)).await.release().await.expect("released"));
+        }
+        one.clear().await;
+    }
+
+    "QUORUM-MAJORITY" =>
+    /// it answers with a majority, and not with the slowest member, which joins later
+    async fn quorum_does_not_wait_for_a_minority(context) {
+        let quorum = Quorum::initialized(context, LONG_TTL).await;
+        // Each has read its marker.
+        let guard = soon("acquire", quorum.lock().acquire()).await.expect("acquired");
+        until("all join", || async { width(&guard) == 3 }).await;
+        in_time(soon("release", guard.release()).await.expect("released"));
+        until("the last is given back", || async {
+            listing(&mutex(&quorum.clients[0], KEY)).await.is_empty()
+        })
+        .await;
+        quorum.clients[0].link.delay(SLOW);
+        let guard = within(SLOW / 2, "the majority", quorum.lock().acquire()).await.expect("acquired");
+        assert_eq!(width(&guard), 2);
+        until("the slow one joins", || async { width(&guard) == 3 }).await;
+        in_time(within(SLOW / 2, "the release", guard.release()).await.expect("released"));
+        quorum.clients[0].link.heal();
+        quorum.clear().await;
+    }
+
+    "QUORUM-MAJORITY" =>
+    /// the loss of a minority does no harm; with the majority the hold is lost, and the rest of it
+    /// given back
+    async fn quorum_is_lost_with_the_majority(context) {
+        let (one, two) = (Quorum::initialized(context, SHORT_TTL).await, Quorum::open(context, LONG_TTL).await);
+        let guard = soon("acquire", one.lock().acquire()).await.expect("acquired");
+        until("all join", || async { width(&guard) == 3 }).await;
+        let mut taken = Vec::new();
+        for member in [0, 1] {
+            assert!(guard.is_held());
+            let theirs = mutex(&two.clients[member], KEY);
+            let entry = listing(&theirs).await[0].sequence;
+            assert!(soon("force", theirs.force_release(entry)).await.expect("answered"));
+            taken.push(acquire(&theirs).await);
+            until("it is heard", || async { guard.tokens()[member].is_none() }).await;
+        }
+        assert_eq!(within(NOISE, "the loss", guard.lost()).await.reason(), LostReason::Revoked);
+        assert!(!guard.is_held() && guard.remaining().is_zero());
+        let error = guard.check().expect_err("lost");
+        assert_eq!((error.key(), error.lost_reason()), (Some(KEY), Some(LostReason::Revoked)), "{error}");
+        in_time(acquire(&mutex(&two.clients[2], KEY)).await.release().await.expect("released"));
+        let released = soon("release", guard.release()).await.expect("answered");
+        assert_eq!(released, Release::AlreadyLost(LostReason::Revoked));
+        for guard in taken {
+            in_time(guard.release().await.expect("released"));
+        }
+        one.clear().await;
+    }
+
+    "QUORUM-VALIDITY" =>
+    /// it is valid as long as a majority of its members, and lost by then
+    async fn quorum_is_valid_as_long_as_a_majority(context) {
+        if !context.can(Fault::Cut) {
+            return context.leave_out("no link can be cut");
+        }
+        let (one, two) = (Quorum::initialized(context, SHORT_TTL).await, Quorum::open(context, SHORT_TTL).await);
+        let guard = soon("acquire", one.lock().acquire()).await.expect("acquired");
+        until("all join", || async { width(&guard) == 3 }).await;
+        one.clients[0].link.cut();
+        until("the member is lost", || async { width(&guard) == 2 }).await;
+        assert!(guard.is_held() && guard.state() == LeaseState::Live);
+        let (lost, from) = (guard.lost(), Instant::now());
+        one.clients[1].link.cut();
+        let left = guard.remaining();
+        assert!(!left.is_zero() && left < one.ttl(), "{left:?}");
+        assert_eq!(within(left + NOISE, "the loss", lost).await.reason(), LostReason::Expired);
+        assert!(from.elapsed() <= left + NOISE && guard.remaining().is_zero(), "{:?}", from.elapsed());
+        one.clients.iter().for_each(|client| client.link.heal());
+        // The members that could not be given back go with their leases.
+        let bound = context.recovery(&one.clients[0]) + NOISE;
+        let lock = two.lock();
+        let next = within(bound, "the next", lock.acquire()).await.expect("acquired");
+        in_time(soon("release", next.release()).await.expect("released"));
+        drop(guard);
+        one.clear().await;
+    }
+
+    "QUORUM-MEMORY" =>
+    /// a server that has forgotten does not count before the longest TTL is over, nor does a new
+    /// one that nobody has declared new
+    async fn quorum_leaves_out_a_server_that_forgot(context) {
+        let (one, two) = (Quorum::open(context, SHORT_TTL).await, Quorum::open(context, SHORT_TTL).await);
+        let ttl = one.ttl();
+        let from = Instant::now();
+        let error = soon("try", one.lock().try_acquire()).await.expect_err("no server counts");
+        assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+        let guard = soon("acquire", one.lock().acquire()).await.expect("acquired");
+        assert!(from.elapsed() >= ttl, "after {:?}", from.elapsed());
+        until("all join", || async { width(&guard) == 3 }).await;
+
+        // A majority forgets. The holder may not hear of it.
+        two.forget(0).await;
+        two.forget(2).await;
+        let from = Instant::now();
+        let error = soon("try", two.lock().try_acquire()).await.expect_err("two do not count");
+        assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+        let error = soon("within", two.lock().acquire_within(ttl / 2)).await.expect_err("two do not count");
+        assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+        drop(guard);
+        let guard = soon("acquire", two.lock().acquire()).await.expect("they count again");
+        assert!(from.elapsed() >= ttl, "after {:?}", from.elapsed());
+        in_time(soon("release", guard.release()).await.expect("released"));
+        one.clear().await;
+    }
+
+    "QUORUM-MEMORY" =>
+    /// clients of other terms are refused
+    async fn quorum_other_terms_are_a_conflict(context) {
+        let one = Quorum::initialized(context, LONG_TTL).await;
+        let longer = one.lock_with(3, KEY, 2 * one.ttl());
+        for other in [longer, one.lock_of(2, KEY)] {
+            let error = soon("acquire", other.acquire()).await.expect_err("other terms");
+            assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some(KEY)), "{error}");
+        }
+        for member in 0..3 {
+            assert!(try_acquire(&mutex(&one.clients[member], KEY)).await.is_some(), "nothing stays");
+        }
+        one.clear().await;
+    }
+
+    "QUORUM-ORDER" =>
+    /// contenders hold one at a time, and none waits for ever
+    async fn quorum_contenders_never_deadlock(context) {
+        let inside = Arc::new(AtomicBool::new(false));
+        let first = Quorum::initialized(context, LONG_TTL).await;
+        let mut tasks = Vec::new();
+        for _ in 0..3 {
+            let (quorum, inside) = (Quorum::open(context, LONG_TTL).await, Arc::clone(&inside));
+            tasks.push(tokio::spawn(async move {
+                for _ in 0..6 {
+                    let guard = quorum.lock().acquire().await.expect("acquired");
+                    assert!(!inside.swap(true, Ordering::AcqRel), "two hold");
+                    tokio::task::yield_now().await;
+                    assert!(guard.is_held());
+                    inside.store(false, Ordering::Release);
+                    in_time(guard.release().await.expect("released"));
+                }
+            }));
+        }
+        for task in soon("the tasks", join_all(tasks)).await {
+            task.expect("no panic");
+        }
+        first.clear().await;
+    }
+}
+
+const KEY: &str = "a";
+const WITHIN: Duration = Duration::from_millis(600);
+/// The way of a member that is slow, and not silent.
+const SLOW: Duration = Duration::from_millis(1600);

@@ -1,0 +1,120 @@
+//! How a majority of locks on independent coordinators is acquired, and until when it holds.
+
+use std::cmp::Reverse;
+
+/// How many of so many members are a majority: any two majorities share a member.
+pub fn majority(members: usize) -> usize {
+    members / 2 + 1
+}
+
+/// What is left to a hold that needs so many members: the `need`-th largest of what is left to each
+/// of them (QUORUM-VALIDITY). `None` with fewer members.
+pub fn valid_for<T: Ord>(need: usize, members: impl IntoIterator<Item = T>) -> Option<T> {
+    let mut members: Vec<_> = members.into_iter().map(Reverse).collect();
+    members.sort_unstable();
+    members.into_iter().nth(need.checked_sub(1)?).map(|Reverse(left)| left)
+}
+
+/// What an acquisition of a majority does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Next {
+    /// Try all members at once, without waiting. If that makes no majority, what was acquired is
+    /// given back whole (QUORUM-TRY-WHOLE).
+    TryAll,
+    /// Wait for this member, in canonical order, while members before it are held
+    /// (QUORUM-WAIT-UPWARDS).
+    WaitFor(usize),
+    /// No majority came together: give back everything, and begin again.
+    Again,
+    /// A majority is held.
+    Done,
+}
+
+/// One acquisition of a majority. The numbers of the members are their places in canonical order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Gathering {
+    members: usize,
+    // The next member to wait for; `None` before all were tried.
+    place: Option<usize>,
+}
+
+impl Gathering {
+    /// An acquisition of a majority of so many members.
+    pub fn new(members: usize) -> Self {
+        Self { members, place: None }
+    }
+
+    /// What to do next, with so many members held now.
+    pub fn next(&self, held: usize) -> Next {
+        match self.place {
+            _ if held >= majority(self.members) => Next::Done,
+            None => Next::TryAll,
+            Some(place) if place < self.members => Next::WaitFor(place),
+            Some(_) => Next::Again,
+        }
+    }
+
+    /// All were tried, and made no majority. So many have answered: with fewer than a majority it
+    /// is of no use to wait for any.
+    pub fn tried(&mut self, answered: usize) {
+        self.place = Some(if answered < majority(self.members) { self.members } else { 0 });
+    }
+
+    /// The member that was waited for is held, or is left out: it cannot be reached, or does not
+    /// count now. Clients may differ in what they leave out.
+    pub fn passed(&mut self) {
+        self.place = self.place.map(|place| place + 1);
+    }
+
+    /// Begins again.
+    pub fn again(&mut self) {
+        self.place = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Gathering, Next, majority, valid_for};
+
+    #[test]
+    fn two_majorities_share_a_member() {
+        for members in 1..10 {
+            assert!(2 * majority(members) > members && 2 * (majority(members) - 1) <= members);
+        }
+    }
+
+    #[test]
+    fn a_hold_is_valid_as_long_as_its_qth_best_member() {
+        assert_eq!(valid_for(2, [5, 9, 7]), Some(7));
+        assert_eq!(valid_for(3, [1, 0, 4, 9, 3]), Some(3));
+        assert_eq!(valid_for(1, [4]), Some(4));
+        assert_eq!(valid_for(2, [4]), None);
+        assert_eq!(valid_for(0, [4]), None);
+    }
+
+    #[test]
+    fn all_are_tried_and_then_waited_for_in_order_until_a_majority_is_held() {
+        let mut gathering = Gathering::new(3);
+        assert_eq!(gathering.next(0), Next::TryAll);
+        assert_eq!(gathering.next(2), Next::Done);
+        gathering.tried(2);
+        assert_eq!(gathering.next(0), Next::WaitFor(0));
+        gathering.passed();
+        assert_eq!(gathering.next(1), Next::WaitFor(1));
+        gathering.passed();
+        assert_eq!(gathering.next(2), Next::Done);
+        // The member that was lost meanwhile is not waited for again: that would be downwards.
+        assert_eq!(gathering.next(1), Next::WaitFor(2));
+        gathering.passed();
+        assert_eq!(gathering.next(1), Next::Again);
+        gathering.again();
+        assert_eq!(gathering.next(0), Next::TryAll);
+    }
+
+    #[test]
+    fn nobody_waits_where_a_minority_answers() {
+        let mut gathering = Gathering::new(5);
+        gathering.tried(2);
+        assert_eq!(gathering.next(0), Next::Again);
+    }
+}

@@ -1,0 +1,228 @@
+//! From when on a server counts that may have forgotten what it confirmed.
+//!
+//! A server that comes back without its memory admits another holder beside one that it has
+//! forgotten. A majority has no protection against that: the server is the one that both majorities
+//! share. So it must not count until every hold that it may have forgotten has ended, which takes
+//! the longest TTL that any client uses (QUORUM-AMNESIA).
+//!
+//! *Protocol.* Each server has a [`Marker`]: the terms of the quorum, which incarnation of the
+//! server it was written on, and whether it is *ripe*. A client that finds none, or one of another
+//! incarnation, writes an unripe one with a new random number. A client that has seen the same
+//! unripe marker for the longest TTL by its own clock makes it ripe. A server counts while its
+//! marker is ripe and of its incarnation.
+//!
+//! *Why it is safe.* What the server has forgotten, it had confirmed before the marker was written.
+//! So it ends within the longest TTL from then, less the margin of its holder. The margin covers
+//! what the holder's clock may lose against this client's.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::address::encode;
+use crate::clock::Moment;
+
+/// What all clients of a quorum must have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// The longest TTL of any client's lease.
+    pub longest_ttl: Duration,
+    // The names of the members in order, encoded.
+    members: String,
+}
+
+impl Terms {
+    /// The terms of a quorum of these members, in canonical order. TTLs count in milliseconds here,
+    /// rounded up.
+    pub fn new<'a>(longest_ttl: Duration, members: impl IntoIterator<Item = &'a str>) -> Self {
+        let members: Vec<_> = members.into_iter().map(encode).collect();
+        let millis = longest_ttl.as_nanos().div_ceil(1_000_000);
+        let longest_ttl = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
+        Self { longest_ttl, members: members.join(",") }
+    }
+}
+
+impl fmt::Display for Terms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ttl={} members={}", self.longest_ttl.as_millis(), self.members)
+    }
+}
+
+/// What stands on a server about its memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Marker {
+    /// What all clients must have in common.
+    pub terms: Terms,
+    /// The server's incarnation, where its memory may end with that; encoded.
+    pub server: Option<String>,
+    /// A random number: markers that were written one after the other differ.
+    pub id: u64,
+    /// Whether all that the server may have forgotten has ended.
+    pub ripe: bool,
+}
+
+impl Marker {
+    /// A marker of a server of this incarnation.
+    pub fn new(terms: &Terms, server: Option<&str>, id: u64, ripe: bool) -> Self {
+        Self { terms: terms.clone(), server: server.map(encode), id, ripe }
+    }
+
+    fn is_of(&self, server: Option<&str>) -> bool {
+        self.server == server.map(encode)
+    }
+}
+
+/// The text that stands in the cell.
+impl fmt::Display for Marker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { terms, server, id, ripe } = self;
+        let server = server.as_deref().unwrap_or_default();
+        write!(f, "quorum id={id:x} ripe={ripe} server={server} {terms}")
+    }
+}
+
+/// Another text than that of a marker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMarker;
+
+impl FromStr for Marker {
+    type Err = NoMarker;
+
+    fn from_str(text: &str) -> Result<Self, NoMarker> {
+        let mut fields = text.strip_prefix("quorum ").ok_or(NoMarker)?.split(' ');
+        let mut field = |name: &str| {
+            let (found, value) = fields.next()?.split_once('=')?;
+            (found == name).then_some(value)
+        };
+        let id = field("id").and_then(|id| u64::from_str_radix(id, 16).ok()).ok_or(NoMarker)?;
+        let ripe = field("ripe").and_then(|ripe| ripe.parse().ok()).ok_or(NoMarker)?;
+        let server = field("server").ok_or(NoMarker)?;
+        let ttl = field("ttl").and_then(|ttl| ttl.parse().ok()).ok_or(NoMarker)?;
+        let members = field("members").ok_or(NoMarker)?.to_owned();
+        let terms = Terms { longest_ttl: Duration::from_millis(ttl), members };
+        let server = (!server.is_empty()).then(|| server.to_owned());
+        Ok(Self { terms, server, id, ripe })
+    }
+}
+
+/// What follows from a server's marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The server counts.
+    Counts,
+    /// This marker is to be written in place of what was read, if that still stands.
+    Write(Marker),
+    /// The server does not count before this instant.
+    NotBefore(Moment),
+    /// Other clients have other terms.
+    Conflict,
+}
+
+/// What one client has seen of one server's marker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Trial {
+    // The unripe marker that it saw last, and since when.
+    seen: Option<(u64, Moment)>,
+}
+
+impl Trial {
+    /// Judges by the marker that was read, on a server of this incarnation. `now` is an instant
+    /// after the answer, and `id` the number of a marker that is to be written.
+    pub fn judge(
+        &mut self,
+        terms: &Terms,
+        server: Option<&str>,
+        marker: Option<&Marker>,
+        now: Moment,
+        id: u64,
+    ) -> Verdict {
+        let Some(marker) = marker else { return Verdict::Write(Marker::new(terms, server, id, false)) };
+        if marker.terms != *terms {
+            return Verdict::Conflict;
+        }
+        if !marker.is_of(server) {
+            return Verdict::Write(Marker::new(terms, server, id, false));
+        }
+        if marker.ripe {
+            return Verdict::Counts;
+        }
+        let since = self.since(marker.id, now);
+        match since + terms.longest_ttl {
+            ripe_at if now < ripe_at => Verdict::NotBefore(ripe_at),
+            _ => Verdict::Write(Marker { ripe: true, ..marker.clone() }),
+        }
+    }
+
+    /// Since when it has seen this unripe marker: from now on, if it has not before.
+    fn since(&mut self, id: u64, now: Moment) -> Moment {
+        match self.seen {
+            Some((seen, since)) if seen == id => since,
+            _ => {
+                self.seen = Some((id, now));
+                now
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    fn terms() -> Terms {
+        Terms::new(TTL, ["a", "b c", "d"])
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Moment::from_nanos(0) + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_marker_is_read_as_it_was_written_and_nothing_else_is_one() {
+        for server in [None, Some("a run id")] {
+            let marker = Marker::new(&terms(), server, u64::MAX, true);
+            assert_eq!(marker.to_string().parse(), Ok(marker));
+        }
+        for text in
+            ["", "quorum", "7", "quorum id=1 ripe=true server= ttl=x members=a", "quorum ripe=true id=1"]
+        {
+            assert_eq!(text.parse::<Marker>(), Err(NoMarker), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_without_a_marker_counts_after_the_longest_ttl() {
+        let (terms, mut trial) = (terms(), Trial::default());
+        let unripe = Marker::new(&terms, None, 1, false);
+        assert_eq!(trial.judge(&terms, None, None, at(3), 1), Verdict::Write(unripe.clone()));
+        assert_eq!(trial.judge(&terms, None, Some(&unripe), at(4), 2), Verdict::NotBefore(at(14)));
+        assert_eq!(trial.judge(&terms, None, Some(&unripe), at(13), 2), Verdict::NotBefore(at(14)));
+        let ripe = Marker { ripe: true, ..unripe };
+        let unripe = Marker { ripe: false, ..ripe.clone() };
+        assert_eq!(trial.judge(&terms, None, Some(&unripe), at(14), 2), Verdict::Write(ripe.clone()));
+        // A client that comes later counts on it at once.
+        assert_eq!(Trial::default().judge(&terms, None, Some(&ripe), at(14), 2), Verdict::Counts);
+    }
+
+    #[test]
+    fn another_marker_begins_the_time_anew() {
+        let (terms, mut trial) = (terms(), Trial::default());
+        let unripe = |id| Marker::new(&terms, None, id, false);
+        assert_eq!(trial.judge(&terms, None, Some(&unripe(1)), at(0), 9), Verdict::NotBefore(at(10)));
+        assert_eq!(trial.judge(&terms, None, Some(&unripe(2)), at(10), 9), Verdict::NotBefore(at(20)));
+    }
+
+    #[test]
+    fn a_marker_of_another_incarnation_is_replaced_and_other_terms_are_a_conflict() {
+        let (terms, mut trial) = (terms(), Trial::default());
+        let ripe = Marker::new(&terms, Some("one"), 1, true);
+        assert_eq!(trial.judge(&terms, Some("one"), Some(&ripe), at(0), 2), Verdict::Counts);
+        let unripe = Marker::new(&terms, Some("two"), 2, false);
+        assert_eq!(trial.judge(&terms, Some("two"), Some(&ripe), at(0), 2), Verdict::Write(unripe));
+        for other in [Terms::new(2 * TTL, ["a", "b c", "d"]), Terms::new(TTL, ["a", "b", "c", "d"])] {
+            assert_eq!(trial.judge(&other, Some("one"), Some(&ripe), at(0), 2), Verdict::Conflict);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The tenures of a quorum's hold.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::select_all;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::ended::Ended;
+use super::tenure::Tenure;
+use super::tenures::{one_changed, until_ended};
+use crate::contracts::LeaseState;
+use crate::decide::quorum::valid_for;
+use crate::error::LostReason;
+
+/// The tenures of a quorum's hold, shared with its `lost()` handles and state streams. It is held
+/// while `need` of them are; further ones may come later, as long as it is held.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Majority {
+    pub(super) key: Arc<str>,
+    need: usize,
+    state: Mutex<State>,
+    // A tenure came, or the holder has ended it.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    // By the number of the member.
+    tenures: Vec<Option<Arc<Tenure>>>,
+    // How it ended. Final: what comes later does not revive it.
+    ended: Option<Ended>,
+}
+
+impl Majority {
+    pub(crate) fn new(key: &str, need: usize, tenures: Vec<Option<Arc<Tenure>>>) -> Arc<Self> {
+        let state = Mutex::new(State { tenures, ended: None });
+        Arc::new(Self { key: key.into(), need, state, changed: Notify::new() })
+    }
+
+    /// Adds a member's tenure, in place of one that was lost. Answers whether the hold still stands:
+    /// if not, the tenure does not belong to it.
+    pub(crate) fn add(&self, member: usize, tenure: &Arc<Tenure>) -> bool {
+        let mut state = self.state.lock();
+        let stands = state.ended(self.need).is_none();
+        if stands {
+            state.tenures[member] = Some(Arc::clone(tenure));
+            self.changed.notify_waiters();
+        }
+        stands
+    }
+
+    /// Whether this member is held now.
+    pub(crate) fn holds(&self, member: usize) -> bool {
+        let state = self.state.lock();
+        state.tenures[member].as_ref().is_some_and(|tenure| tenure.ended().is_none())
+    }
+
+    /// The holder ends it. Answers how it ended, at the first call and at every later one.
+    pub(crate) fn end(&self) -> Ended {
+        let mut state = self.state.lock();
+        let ended = state.ended(self.need).unwrap_or(Ended::Released);
+        state.ended = Some(ended);
+        self.changed.notify_waiters();
+        ended
+    }
+
+    /// How it ended, by the clock at this call; `None` while it is held.
+    pub(crate) fn ended(&self) -> Option<Ended> {
+        self.state.lock().ended(self.need)
+    }
+
+    /// The state by the clock at this call: `Live` while a majority is; `None` after a release in
+    /// time.
+    pub(super) fn state(&self) -> Option<LeaseState> {
+        let mut state = self.state.lock();
+        match state.ended(self.need) {
+            Some(Ended::Lost(reason)) => return Some(LeaseState::Lost(reason)),
+            Some(Ended::Released) => return None,
+            None => {}
+        }
+        let live = state.tenures.iter().flatten().filter(|tenure| tenure.state() == Some(LeaseState::Live));
+        Some(if live.count() >= self.need { LeaseState::Live } else { LeaseState::Suspended })
+    }
+
+    /// How much time is left, by the clock at this call (QUORUM-VALIDITY).
+    pub(super) fn remaining(&self) -> Duration {
+        let mut state = self.state.lock();
+        if state.ended(self.need).is_some() {
+            return Duration::ZERO;
+        }
+        valid_for(self.need, state.tenures.iter().flatten().map(|tenure| tenure.remaining()))
+            .unwrap_or_default()
+    }
+
+    /// Waits until it has ended.
+    pub(crate) async fn until_ended(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.ended().is_some() {
+                return;
+            }
+            let held = self.held();
+            if held.is_empty() {
+                continue;
+            }
+            let ends = held.into_iter().map(|tenure| Box::pin(async move { until_ended(&tenure).await }));
+            tokio::select! {
+                () = changed => {}
+                _ = select_all(ends) => {}
+            }
+        }
+    }
+
+    /// Waits until the state is another than `seen`, and answers it.
+    pub(super) async fn changed(&self, seen: LeaseState) -> Option<LeaseState> {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            // Each is read before the whole: else a change in between would be missed.
+            let each: Vec<_> = self.held().into_iter().map(|tenure| (tenure.state(), tenure)).collect();
+            let state = self.state();
+            if state != Some(seen) || each.is_empty() {
+                return state;
+            }
+            let changes = each
+                .into_iter()
+                .map(|(seen, tenure)| Box::pin(async move { one_changed(&tenure, seen).await }));
+            tokio::select! {
+                () = changed => {}
+                _ = select_all(changes) => {}
+            }
+        }
+    }
+
+    /// Those that are held now.
+    fn held(&self) -> Vec<Arc<Tenure>> {
+        let state = self.state.lock();
+        state.tenures.iter().flatten().filter(|tenure| tenure.ended().is_none()).cloned().collect()
+    }
+}
+
+impl State {
+    fn ended(&mut self, need: usize) -> Option<Ended> {
+        if self.ended.is_none() {
+            let ends: Vec<_> = self.tenures.iter().flatten().map(|tenure| tenure.ended()).collect();
+            if ends.iter().filter(|ended| ended.is_none()).count() < need {
+                let mut losses = ends.into_iter().flatten().filter(|ended| matches!(ended, Ended::Lost(_)));
+                let first = losses.next().unwrap_or(Ended::Released);
+                // Its own end comes to all members at once, beside those that were lost before.
+                let own = losses.find(|ended| *ended == Ended::Lost(LostReason::MaxHold));
+                self.ended = Some(own.unwrap_or(first));
+            }
+        }
+        self.ended
+    }
+}

@@ -1,0 +1,293 @@
+//! One acquisition of a majority.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+
+use super::acquire::Acquire;
+use super::guards::Held;
+use super::quorum_guard::{Bounds, QuorumGuard, Tries};
+use super::quorum_lock::{QuorumLock, Taken};
+use super::verb::Ask;
+use crate::clock::{Clock, Moment};
+use crate::contracts::Patience;
+use crate::decide::quorum::{Gathering, Next};
+use crate::error::{Error, ErrorKind, Result};
+use crate::support::Backoff;
+
+/// One acquisition, of several members.
+pub(super) struct Acquisition<'a> {
+    lock: &'a QuorumLock,
+    operation: &'static str,
+    options: Acquire,
+    patience: Patience,
+    clock: Clock,
+    begun: Moment,
+    /// Of a wait with a deadline.
+    deadline: Moment,
+    gathering: Gathering,
+    // By the number of the member.
+    held: Vec<Option<Held>>,
+    // Why a member was left out since the acquisition began, or began again.
+    left_out: Vec<Option<LeftOut>>,
+    // When a majority last answered, though it may not have counted yet.
+    answered: Moment,
+    // Why no majority has answered when all were tried last.
+    obstacle: Option<Error>,
+    pauses: Backoff,
+}
+
+/// Why a member is left out.
+enum LeftOut {
+    Failed(Error),
+    /// It does not count before so long from when it was asked.
+    After(Duration),
+}
+
+/// What all members answered to a try.
+#[derive(Default)]
+struct Tried {
+    refused: usize,
+    // What was held already, or is now.
+    held: usize,
+    // Tries that are still under way.
+    late: Tries,
+}
+
+impl<'a> Acquisition<'a> {
+    pub(super) fn new(lock: &'a QuorumLock, ask: Ask<'_>) -> Self {
+        let clock = lock.members()[0].handle.client().clock();
+        let (begun, members) = (clock.now(), lock.members().len());
+        let (operation, patience) = (ask.operation, ask.patience);
+        let options = ask.options();
+        let deadline = match (patience, options.within) {
+            (Patience::Wait, Some(within)) => begun + within,
+            _ => Moment::NEVER,
+        };
+        Self {
+            lock,
+            operation,
+            options,
+            patience,
+            clock,
+            begun,
+            deadline,
+            gathering: Gathering::new(members),
+            held: (0..members).map(|_| None).collect(),
+            left_out: (0..members).map(|_| None).collect(),
+            answered: begun,
+            obstacle: Some(unavailable("a majority of the servers has not answered yet")),
+            pauses: Backoff::new(Duration::from_millis(10), Duration::from_millis(500)),
+        }
+    }
+
+    pub(super) async fn run(mut self) -> Result<Option<QuorumGuard>> {
+        let (clock, deadline) = (self.clock.clone(), self.deadline);
+        let acquired = tokio::select! {
+            biased;
+            acquired = self.gather() => acquired,
+            () = clock.sleep_until(deadline) => Err(self.late()),
+        };
+        acquired.map_err(|error| error.in_operation(self.operation).on(self.lock.key()))
+    }
+
+    async fn gather(&mut self) -> Result<Option<QuorumGuard>> {
+        let (mut from, mut late) = (self.begun, Tries::default());
+        loop {
+            match self.gathering.next(self.live()) {
+                Next::TryAll => {
+                    from = self.clock.now();
+                    let tried = self.try_others(None).await;
+                    if tried.held >= self.lock.need() {
+                        late = tried.late;
+                        continue;
+                    }
+                    self.keep_only(&[]);
+                    self.judge(&tried)?;
+                    if self.patience == Patience::Try {
+                        return Ok(None);
+                    }
+                    self.gathering.tried(tried.refused + tried.held);
+                }
+                Next::WaitFor(place) => {
+                    let (before, from_here) = self.lock.order().split_at(place);
+                    self.keep_only(before);
+                    late = self.wait_for(from_here[0]).await;
+                    from = self.clock.now();
+                    self.gathering.passed();
+                }
+                Next::Again => self.begin_again().await,
+                Next::Done => return Ok(Some(self.guard(from, late))),
+            }
+        }
+    }
+
+    /// Gives back all members but these.
+    fn keep_only(&mut self, kept: &[usize]) {
+        let members = self.held.iter_mut().enumerate();
+        members.filter(|(member, _)| !kept.contains(member)).for_each(|(_, held)| drop(held.take()));
+    }
+
+    /// How many members are held now.
+    fn live(&self) -> usize {
+        self.held.iter().flatten().filter(|held| held.tenure().ended().is_none()).count()
+    }
+
+    /// The call of one member. The hold's own bounds begin when a majority is held.
+    fn call(&self) -> Acquire {
+        Acquire { max_hold: None, at_least: None, within: None, ..self.options.clone() }
+    }
+
+    /// Tries all members at once that are not held, until it is known whether a majority is.
+    async fn try_others(&mut self, but: Option<usize>) -> Tried {
+        let (need, members) = (self.lock.need(), self.held.len());
+        for held in &mut self.held {
+            held.take_if(|held| held.tenure().ended().is_some());
+        }
+        let others = (0..members).filter(|member| self.held[*member].is_none() && Some(*member) != but);
+        let tries = others
+            .map(|member| self.lock.take_member(member, self.operation, self.call(), Patience::Try))
+            .collect();
+        let mut tried = Tried { late: tries, ..Tried::default() };
+        let mut failed = 0;
+        while let Some((member, answer)) = tried.late.next().await {
+            self.left_out[member] = None;
+            match answer {
+                Ok(Taken::Held(held)) => self.held[member] = Some(held),
+                Ok(Taken::Refused) => tried.refused += 1,
+                Ok(Taken::After(time)) => {
+                    self.left_out[member] = Some(LeftOut::After(time));
+                    failed += 1;
+                }
+                Err(error) => {
+                    self.left_out[member] = Some(LeftOut::Failed(error));
+                    failed += 1;
+                }
+            }
+            tried.held = self.live();
+            let (possible, answered) = (tried.held + tried.late.len(), tried.held + tried.refused);
+            if tried.held >= need || possible < need && (answered >= need || failed > members - need) {
+                break;
+            }
+        }
+        tried
+    }
+
+    /// What a try without a majority means: `Ok` if a majority has answered.
+    fn judge(&mut self, tried: &Tried) -> Result<()> {
+        let need = self.lock.need();
+        if tried.held + tried.refused >= need {
+            (self.answered, self.obstacle) = (self.clock.now(), None);
+            return Ok(());
+        }
+        let soon = self.left_out.iter().flatten().filter(|why| matches!(why, LeftOut::After(_))).count();
+        if tried.held + tried.refused + soon >= need {
+            self.answered = self.clock.now();
+        }
+        let failed = self.left_out.iter().flatten().filter_map(|why| match why {
+            LeftOut::Failed(error) => Some(error),
+            LeftOut::After(_) => None,
+        });
+        let is_final = |error: &&Error| !error.is_retryable();
+        if failed.clone().filter(is_final).count() > self.held.len() - need
+            && let Some(error) = failed.clone().find(is_final)
+        {
+            return Err(error.clone());
+        }
+        let why = match failed.clone().next() {
+            Some(error) => unavailable("a majority of the servers has not answered").because(error.clone()),
+            None => unavailable("servers that have come back may have forgotten, and do not count yet"),
+        };
+        if self.patience == Patience::Try || self.options.fail_fast {
+            return Err(why);
+        }
+        if self.clock.now().since(self.answered) > self.lock.longest_ttl() && self.deadline == Moment::NEVER {
+            return Err(why);
+        }
+        self.obstacle = Some(why);
+        Ok(())
+    }
+
+    /// Waits for one member while members before it are held. From time to time it tries all others,
+    /// for the case that the member's holder never releases it. Answers tries that are under way.
+    async fn wait_for(&mut self, member: usize) -> Tries {
+        if self.left_out[member].is_some() {
+            // It has not answered, or does not count.
+            return Tries::default();
+        }
+        let options = self.call().fail_fast();
+        let mut waiting = self.lock.take_member(member, self.operation, options, Patience::Wait);
+        loop {
+            let next = self.clock.now() + self.lock.longest_ttl();
+            let clock = self.clock.clone();
+            let (_, answer) = tokio::select! {
+                biased;
+                answer = &mut waiting => answer,
+                () = clock.sleep_until(next) => {
+                    let before: Vec<_> = self.held.iter().map(Option::is_some).collect();
+                    let tried = self.try_others(Some(member)).await;
+                    if tried.held >= self.lock.need() {
+                        tried.late.push(waiting);
+                        return tried.late;
+                    }
+                    for (held, before) in self.held.iter_mut().zip(before) {
+                        held.take_if(|_| !before);
+                    }
+                    continue;
+                }
+            };
+            match answer {
+                Ok(Taken::Held(held)) => self.held[member] = Some(held),
+                Ok(Taken::Refused) => {}
+                Ok(Taken::After(time)) => self.left_out[member] = Some(LeftOut::After(time)),
+                Err(error) => self.left_out[member] = Some(LeftOut::Failed(error)),
+            }
+            return Tries::default();
+        }
+    }
+
+    /// No majority came together: gives back everything, and pauses, since no server has an event
+    /// for it.
+    async fn begin_again(&mut self) {
+        self.keep_only(&[]);
+        self.gathering.again();
+        let soon = self.left_out.iter_mut().filter_map(Option::take).filter_map(|why| match why {
+            LeftOut::After(time) => Some(time),
+            LeftOut::Failed(_) => None,
+        });
+        let pause = self.pauses.next();
+        let pause = soon.min().map_or(pause, |time| time.min(pause));
+        self.clock.sleep_until(self.clock.now() + pause).await;
+    }
+
+    /// A majority is held; `from` is when the acquisition that succeeded was sent.
+    fn guard(&mut self, from: Moment, mut late: Tries) -> QuorumGuard {
+        let now = self.clock.now();
+        let bounds = Bounds {
+            end: self.options.max_hold.map(|length| from + length),
+            kept_until: self.options.at_least.map(|length| now + length),
+        };
+        let held = std::mem::take(&mut self.held);
+        if late.is_empty() && self.gathering != Gathering::new(held.len()) {
+            // The others were not tried since they were refused.
+            let missing = held.iter().enumerate().filter(|(_, held)| held.is_none());
+            let again = missing
+                .map(|(member, _)| self.lock.take_member(member, self.operation, self.call(), Patience::Try));
+            late.extend(again);
+        }
+        let options = self.call();
+        QuorumGuard::new(self.lock.clone(), held, late, bounds, options, now.since(self.begun))
+    }
+
+    /// The deadline has passed.
+    fn late(&mut self) -> Error {
+        match self.obstacle.take() {
+            Some(why) => why,
+            None => Error::new(ErrorKind::Timeout, "no majority was acquired in time"),
+        }
+    }
+}
+
+fn unavailable(why: &'static str) -> Error {
+    Error::new(ErrorKind::Unavailable, why)
+}

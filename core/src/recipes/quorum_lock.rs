@@ -1,0 +1,371 @@
+//! One lock on a majority of independent coordinators.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, join_all};
+
+use super::acquire::Acquire;
+use super::guards::Held;
+use super::mutex::Mutex;
+use super::quorum_gathering::Acquisition;
+use super::quorum_guard::QuorumGuard;
+use super::under::under;
+use super::verb::{Ask, verb};
+use crate::address::{Address, Kind};
+use crate::client::Client;
+use crate::contracts::{CellLife, CellWrite, Expected, MAX_CELL_BYTES, Patience};
+use crate::decide::gather::canonical_order;
+use crate::decide::quorum::majority;
+use crate::decide::trial::{Marker, Terms};
+use crate::error::{Error, ErrorKind, Result};
+use crate::reentrancy::Owner;
+use crate::server_trial::{ServerTrial, Standing};
+
+/// The key of a server's marker. There is one in each namespace.
+const MARKER: &str = "members";
+
+/// One lock on a majority of independent coordinators, of one kind or mixed (Redlock): a mutex that
+/// stands while more than half of its members are held, so that fewer than half of the servers may
+/// fail.
+///
+/// The members are mutexes of one key, each of another coordinator with a
+/// [name](crate::Config::name). All clients give the same members and the same `longest_ttl`, which
+/// is at least the TTL of each client's leases.
+///
+/// *Protocol.* An acquisition tries all members at once, and has acquired when a majority is held:
+/// it takes as long as the slowest server of the fastest majority. What is answered later joins the
+/// hold. If there is no majority, everything is given back, and the acquisition waits for one
+/// member after the other in canonical order, by the coordinator's name. It leaves out a server that
+/// does not answer. If it waits for `longest_ttl` at one of them, it tries all others once, and
+/// goes on waiting. Each member is renewed by its own lease. While the lock is held, members that
+/// are missing are tried again every third of `longest_ttl`.
+///
+/// A server that comes back may have forgotten what it has confirmed. On Redis every restart may
+/// lose something; ZooKeeper and etcd have on disk what they confirm, so there it is a server whose
+/// data are gone. Such a server does not count for `longest_ttl`. It has a marker for that, one in
+/// each namespace: see `docs/protocol/quorum.md` and [`initialize`](Self::initialize).
+///
+/// *Why it is safe.* Each member excludes as a mutex, and any two majorities share a member. The
+/// hold is valid as long as a majority of the members' own deadlines is ahead
+/// ([`remaining`](crate::Hold::remaining)): each counts from the send of the request that proved it,
+/// on a clock that only rises, less a margin for drift. That holds for the acquisition and for each
+/// renewal. A server that may have forgotten a hold counts only when that hold has ended. No two
+/// acquisitions wait for each other: one that waits holds only members before the one it waits for.
+///
+/// *No fence.* The guard has the tokens of its members ([`tokens`](QuorumGuard::tokens)), and is
+/// not [`Fenced`](crate::Fenced). Independent servers count independently: a holder of two servers
+/// that are at 10 and 50 is followed by one whose servers are at 11 and 8, and neither the largest
+/// nor the sum rises. What this leaves open is the heart of a debate: M. Kleppmann (*How to do
+/// distributed locking*, 2016) holds that a lock for correctness needs a fence which the resource
+/// checks, since a holder may be paused after its last look at the clock, or its write delayed, and
+/// that Redlock depends on bounded delays and clocks without offering one. S. Sanfilippo (*Is
+/// Redlock safe?*, 2016) answers that elapsed time is checked again after the last answer, that
+/// monotonic clocks and a delay of restarted servers by the TTL meet the other objections, and that
+/// a resource which can check tokens could compare a random one instead. Both agree that a pause
+/// *after* the check hits every lease lock. So: use a quorum to go on without one server, and where
+/// a second holder would do harm use one mutex on a replicated coordinator (ZooKeeper, etcd), whose
+/// token fences.
+///
+/// *When a member is lost*, the hold goes on, as long as a majority is held. With fewer the hold is
+/// lost: [`lost`](crate::Hold::lost) becomes ready, and what was left of it is given back. Loss is
+/// final.
+///
+/// *Not fair.* Each member's queue is, but an acquisition that tries all members at the right
+/// instant may overtake one that waits. Simultaneous tries may refuse each other.
+///
+/// *One member* is that mutex, and has no marker: nothing outlives a server that is alone.
+///
+/// *Source.* Redlock: *Distributed Locks with Redis* (redis.io). D. K. Gifford, *Weighted Voting for
+/// Replicated Data* (1979), for majorities. Redisson's `RedissonRedLock` is deprecated.
+///
+/// ```
+/// # use std::time::Duration;
+/// # use latchwork_core::{connect, recipes::QuorumLock, Config, Release, memory};
+/// # async fn example() -> Result<(), latchwork_core::Error> {
+/// let mut members = Vec::new();
+/// for name in ["east", "north", "west"] {
+///     let config = Config::from_url(&format!("memory://{name}?name={name}&ttl=10s"))?;
+///     # let coordinator = connect(&[memory::connector()], &config).await?;
+///     # #[cfg(any())]
+///     let coordinator = latchwork::connect_with(&config).await?;
+///     members.push(coordinator.mutex("invoices")?);
+/// }
+/// let lock = QuorumLock::new(members, Duration::from_secs(10))?;
+/// lock.initialize().await?; // once, when the servers are new
+/// let hold = lock.acquire().await?;
+/// println!("mine for {:?} more, on {} servers", hold.remaining(), hold.tokens().iter().flatten().count());
+/// assert_eq!(hold.release().await?, Release::Released);
+/// # Ok(()) }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct QuorumLock(Arc<Inner>);
+
+struct Inner {
+    // In the order in which they were given.
+    members: Vec<Mutex>,
+    // Their places, in canonical order.
+    order: Vec<usize>,
+    // The address of each member's marker.
+    markers: Vec<Address>,
+    terms: Arc<Terms>,
+    // Whether servers that may have forgotten are left out.
+    guarded: bool,
+}
+
+/// What became of one member.
+pub(super) enum Taken {
+    Held(Held),
+    Refused,
+    /// Its server does not count before so long from now.
+    After(Duration),
+}
+
+impl QuorumLock {
+    /// One lock on a majority of these members. Validates, no I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `members` when there are none, when their keys differ, when one has
+    /// an [exact address](crate::Address::exact), or when their names are too long to be stored;
+    /// naming `name` when two coordinators have the same [name](crate::Config::name), or one of
+    /// several has none; naming `longest_ttl` when a coordinator's lease is longer.
+    pub fn new(members: impl IntoIterator<Item = Mutex>, longest_ttl: Duration) -> Result<Self> {
+        Self::with(members.into_iter().collect(), longest_ttl, true)
+    }
+
+    /// As [`new`](Self::new), but every server counts, whatever it may have forgotten: two may hold
+    /// at once after a restart. For tests that are to see that.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    #[doc(hidden)]
+    pub fn trusting(members: impl IntoIterator<Item = Mutex>, longest_ttl: Duration) -> Result<Self> {
+        Self::with(members.into_iter().collect(), longest_ttl, false)
+    }
+
+    fn with(members: Vec<Mutex>, longest_ttl: Duration, guarded: bool) -> Result<Self> {
+        let Some(first) = members.first() else {
+            return Err(Error::invalid("members", "there is no lock to acquire"));
+        };
+        let (key, several) = (first.key(), members.len() > 1);
+        let invalid = |name, why: String| Err(Error::invalid(name, why).on(key));
+        if let Some(other) = members.iter().find(|member| member.key() != key) {
+            return invalid("members", format!("all need the same key, and one has {:?}", other.address()));
+        }
+        let names: Vec<_> = members.iter().map(|member| member.handle.client().name.as_deref()).collect();
+        if several && names.contains(&None) {
+            return invalid(
+                "name",
+                "a coordinator has no name: the order of the members needs one".to_owned(),
+            );
+        }
+        let names = names.into_iter().map(Option::unwrap_or_default);
+        let order = match canonical_order(names.clone()) {
+            Ok(order) => order,
+            Err((_, twice)) => {
+                let name = members[twice].handle.client().name.as_deref();
+                return invalid(
+                    "name",
+                    format!("two coordinators have the name {:?}", name.unwrap_or_default()),
+                );
+            }
+        };
+        let longest = members.iter().map(|member| member.handle.client().lease().ttl()).max();
+        if longest > Some(longest_ttl) {
+            return invalid("longest_ttl", format!("is {longest_ttl:?}, and a lease has {longest:?}"));
+        }
+        let markers = members.iter().map(|member| member.address().beside(Kind::Quorum, MARKER)).collect();
+        let Some(markers) = markers else {
+            return invalid("members", "the lock of another program cannot be a member".to_owned());
+        };
+        let ordered: Vec<_> = names.collect();
+        let terms = Terms::new(longest_ttl, order.iter().map(|place| ordered[*place]));
+        if Marker::new(&terms, Some(&"x".repeat(255)), u64::MAX, false).to_string().len() > MAX_CELL_BYTES {
+            return invalid("members", "their names are too long".to_owned());
+        }
+        Ok(Self(Arc::new(Inner { members, order, markers, terms: Arc::new(terms), guarded })))
+    }
+
+    verb! {
+        /// Waits until a majority is held, as long as others hold. Where a majority of the servers
+        /// can be reached but does not count yet, since they have come back a short time ago, it
+        /// waits for that: `longest_ttl` at most.
+        ///
+        /// # Errors
+        /// `Unavailable` when no majority of the servers could be reached for `longest_ttl`; the
+        /// cause is the first server's that failed. `Conflict` when other clients have another
+        /// `longest_ttl` or other members. As an acquisition of a [mutex](Mutex::acquire), if too
+        /// many members fail so that the others could make a majority. Nothing stays held.
+        ///
+        /// # Cancel safety
+        /// Cancel-safe: a dropped acquire leaves nothing in any queue, and gives back what it held.
+        acquire() -> QuorumGuard, by take;
+        acquire_within, acquire_with;
+        /// Acquires if a majority is free; never waits. `Ok(None)` if it is not, and nothing stays
+        /// held.
+        ///
+        /// # Errors
+        /// `Unavailable` when fewer than a majority have answered, or count yet; else as
+        /// [`acquire`](Self::acquire). Nothing stays held.
+        ///
+        /// # Cancel safety
+        /// Cancel-safe: leaves nothing in any queue.
+        try_acquire, try_acquire_with;
+        /// Listings show the owner's label. The lock is not reentrant.
+        ///
+        /// # Errors
+        /// As [`acquire`](Self::acquire), and `InvalidArgument` naming `label` when the owner's is
+        /// empty, longer than 4 KiB or has a control character.
+        ///
+        /// # Cancel safety
+        /// As [`acquire`](Self::acquire).
+        acquire_as, acquire_as_with, try_acquire_as, try_acquire_as_with;
+    }
+
+    /// Acquires, runs `work` under the hold, and releases it; `work` is dropped when the hold is
+    /// lost.
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire); `Lost` with the reason when the hold was lost, also when only
+    /// the release shows it; `Unknown` when the release was not confirmed.
+    ///
+    /// # Cancel safety
+    /// A dropped call leaves nothing: its hold is released in the background.
+    pub async fn with_lock<T>(&self, work: impl AsyncFnOnce(&QuorumGuard) -> T) -> Result<T> {
+        under(self.acquire().await?, work).await
+    }
+
+    /// Declares that the servers are new: nobody has held anything by this quorum for the last
+    /// `longest_ttl`. Without that, the first acquisition ever waits for `longest_ttl`, since a new
+    /// server looks like one that has lost its data. Servers that have a marker are left as they
+    /// are. It counts for all quorums in this namespace on these servers, and is needed once.
+    ///
+    /// # Errors
+    /// That of the first server that failed, whose marker was not written: `Unavailable`; `Unknown`;
+    /// `Misconfigured`; `Forbidden`; `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// Some markers may be written; it may be called again.
+    pub async fn initialize(&self) -> Result<()> {
+        let vouching = self
+            .members_and_markers()
+            .map(async |(client, cell)| ServerTrial::vouch(client, cell, &self.0.terms).await);
+        self.of_all("initialize", join_all(vouching).await)
+    }
+
+    /// Deletes the markers, so that other members or another `longest_ttl` can be given. The next
+    /// acquisition then waits for the new `longest_ttl`. Call it when no client of the old terms is
+    /// left and the old `longest_ttl` has passed since: nothing ties old clients to new terms.
+    ///
+    /// # Errors
+    /// That of the first server that failed, as [`initialize`](Self::initialize).
+    ///
+    /// # Cancel safety
+    /// Some markers may be deleted; it may be called again.
+    pub async fn delete(&self) -> Result<()> {
+        let deletion = CellWrite { expected: Expected::Any, value: None, life: CellLife::Stays };
+        let deleting = self.members_and_markers().map(async |(client, cell)| {
+            client.serve(client.backend.write_cell(cell, &deletion)).await.map(drop)
+        });
+        self.of_all("delete", join_all(deleting).await)
+    }
+
+    /// The members, in the order in which they were given.
+    pub fn members(&self) -> &[Mutex] {
+        &self.0.members
+    }
+
+    /// The key, as it was given.
+    pub fn key(&self) -> &str {
+        self.0.members[0].key()
+    }
+
+    /// The longest TTL of any client's lease.
+    pub fn longest_ttl(&self) -> Duration {
+        self.0.terms.longest_ttl
+    }
+
+    fn members_and_markers(&self) -> impl Iterator<Item = (&Arc<Client>, &Address)> {
+        self.0.members.iter().map(|member| member.handle.client()).zip(&self.0.markers)
+    }
+
+    fn of_all(&self, operation: &'static str, answers: Vec<Result<()>>) -> Result<()> {
+        let all: Result<()> = answers.into_iter().collect();
+        all.map_err(|error| error.in_operation(operation).on(self.key()))
+    }
+
+    async fn take(&self, ask: Ask<'_>) -> Result<Option<QuorumGuard>> {
+        ask.options.check().map_err(|error| error.in_operation(ask.operation).on(self.key()))?;
+        if let [only] = self.members() {
+            let held = only.take_held(ask).await?;
+            return Ok(held.map(|held| QuorumGuard::of_one(self.clone(), held)));
+        }
+        Acquisition::new(self, ask).run().await
+    }
+
+    /// The members' places in canonical order.
+    pub(super) fn order(&self) -> &[usize] {
+        &self.0.order
+    }
+
+    /// How many members a hold needs.
+    pub(super) fn need(&self) -> usize {
+        majority(self.members().len())
+    }
+
+    /// Acquires one member, if its server counts.
+    pub(super) fn take_member(
+        &self,
+        member: usize,
+        operation: &'static str,
+        options: Acquire,
+        patience: Patience,
+    ) -> BoxFuture<'static, (usize, Result<Taken>)> {
+        let lock = self.clone();
+        Box::pin(async move {
+            let taken = lock.counted(member, Ask { operation, owner: None, options, patience }).await;
+            (member, taken.map_err(|error| error.in_operation(operation).on(lock.key())))
+        })
+    }
+
+    async fn counted(&self, member: usize, ask: Ask<'_>) -> Result<Taken> {
+        let Inner { members, markers, terms, guarded, .. } = &*self.0;
+        let (mutex, marker) = (&members[member], &markers[member]);
+        let client = mutex.handle.client();
+        let proves = |lease: &_| !guarded || client.trial.proves(&*client.backend, terms, lease);
+        if !proves(&client.lease())
+            && let Standing::After(time) = ServerTrial::ask(client, marker, terms).await?
+        {
+            return Ok(Taken::After(time));
+        }
+        let Some(held) = mutex.take_held(ask).await? else { return Ok(Taken::Refused) };
+        let Some(node) = held.tenure().node() else { return Ok(Taken::Refused) };
+        let lease = node.state().lease();
+        // The server may have come back between the two answers, or the lease be a new one.
+        if !proves(lease) {
+            if let Standing::After(time) = ServerTrial::ask(client, marker, terms).await? {
+                return Ok(Taken::After(time));
+            }
+            if !proves(lease) {
+                let why = "the server has come back meanwhile, and may have forgotten others";
+                return Err(Error::new(ErrorKind::Unavailable, why));
+            }
+        }
+        if lease.ttl() > terms.longest_ttl {
+            let why = format!("is {:?}, and a lease was granted {:?}", terms.longest_ttl, lease.ttl());
+            return Err(Error::invalid("longest_ttl", why));
+        }
+        Ok(Taken::Held(held))
+    }
+}
+
+impl fmt::Debug for QuorumLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuorumLock")
+            .field("members", &self.0.members)
+            .field("terms", &self.0.terms)
+            .finish_non_exhaustive()
+    }
+}

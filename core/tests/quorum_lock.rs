@@ -1,0 +1,381 @@
+//! One lock on a majority, on memory: what is refused, what it costs, outages, and servers that have
+//! forgotten.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use latchwork_core::contracts::LeaseState;
+use latchwork_core::memory::{Link, Memory};
+use latchwork_core::recipes::{Acquire, Mutex, QuorumGuard, QuorumLock};
+use latchwork_core::{Address, Clock, Config, Coordinator, Ended, ErrorKind, LostReason, Release};
+use tokio::time::{Instant, sleep};
+
+const TTL: Duration = Duration::from_secs(10);
+const TRIP: Duration = Duration::from_millis(100);
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+/// One store for each member.
+struct Servers(Vec<Memory>);
+
+/// One client of each.
+struct Clients {
+    coordinators: Vec<Coordinator>,
+    links: Vec<Link>,
+}
+
+impl Servers {
+    fn start(members: usize) -> Self {
+        let clock = Clock::tokio();
+        Self((0..members).map(|_| Memory::new(clock.clone())).collect())
+    }
+
+    fn clients(&self) -> Clients {
+        let connected = self.0.iter().zip(NAMES).map(|(store, name)| {
+            let mut config = Config::new("memory");
+            (config.name, config.ttl) = (Some(name.to_owned()), TTL);
+            store.connect(&config).expect("connected")
+        });
+        let (coordinators, links) = connected.unzip();
+        Clients { coordinators, links }
+    }
+
+    /// With markers.
+    async fn initialized(members: usize) -> Self {
+        let servers = Self::start(members);
+        servers.clients().lock().initialize().await.expect("initialized");
+        servers
+    }
+}
+
+impl Clients {
+    fn mutexes(&self) -> Vec<Mutex> {
+        self.coordinators.iter().map(|coordinator| coordinator.mutex("x").expect("a good key")).collect()
+    }
+
+    fn lock(&self) -> QuorumLock {
+        QuorumLock::new(self.mutexes(), TTL).expect("good members")
+    }
+
+    fn trusting(&self) -> QuorumLock {
+        QuorumLock::trusting(self.mutexes(), TTL).expect("good members")
+    }
+}
+
+fn held(guard: &QuorumGuard) -> Vec<bool> {
+    guard.tokens().iter().map(Option::is_some).collect()
+}
+
+async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let from = Instant::now();
+    while !is_so().await {
+        assert!(from.elapsed() < 10 * TTL, "not so: {what}");
+        sleep(TRIP).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_that_are_no_quorum_are_refused_by_name() {
+    let store = Memory::new(Clock::tokio());
+    let named = |name: Option<&str>| {
+        let mut config = Config::new("memory");
+        config.name = name.map(str::to_owned);
+        store.connect(&config).expect("connected").0
+    };
+    let (one, two, unnamed) = (named(Some("one")), named(Some("two")), named(None));
+    let mutex = |of: &Coordinator, key: &str| of.mutex(key).expect("a good key");
+    let refused =
+        |members: Vec<Mutex>, longest| QuorumLock::new(members, longest).expect_err("refused").to_string();
+    assert!(refused(Vec::new(), TTL).contains("`members`: there is no lock"));
+    let keys = refused(vec![mutex(&one, "x"), mutex(&two, "y")], TTL);
+    assert!(keys.contains("`members`: all need the same key"), "{keys}");
+    let name = refused(vec![mutex(&one, "x"), mutex(&unnamed, "x")], TTL);
+    assert!(name.contains("`name`: a coordinator has no name"), "{name}");
+    let twice = refused(vec![mutex(&one, "x"), mutex(&one, "x")], TTL);
+    assert!(twice.contains("`name`: two coordinators have the name \"one\""), "{twice}");
+    let short = refused(vec![mutex(&one, "x"), mutex(&two, "x")], TTL / 2);
+    assert!(short.contains("`longest_ttl`: is 5s"), "{short}");
+    let exact = |of: &Coordinator| of.mutex(Address::exact("x")).expect("a good name");
+    let foreign = refused(vec![exact(&one), exact(&two)], TTL);
+    assert!(foreign.contains("`members`: the lock of another program"), "{foreign}");
+    assert!(QuorumLock::new([mutex(&unnamed, "x")], TTL).is_ok(), "one needs no name");
+}
+
+#[tokio::test(start_paused = true)]
+async fn servers_without_a_marker_count_after_the_longest_ttl_or_when_they_are_declared_new() {
+    let (servers, from) = (Servers::start(3), Instant::now());
+    let lock = servers.clients().lock();
+    let error = lock.try_acquire().await.expect_err("no server counts");
+    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    let guard = lock.acquire().await.expect("acquired");
+    assert!(from.elapsed() >= TTL && from.elapsed() < TTL + Duration::from_secs(2), "{:?}", from.elapsed());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    // A client that comes later need not wait.
+    let from = Instant::now();
+    drop(servers.clients().lock().acquire().await.expect("acquired"));
+    assert!(from.elapsed() < TRIP);
+
+    let from = Instant::now();
+    drop(Servers::initialized(3).await.clients().lock().acquire().await.expect("acquired"));
+    assert!(from.elapsed() < TRIP);
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_terms_are_a_conflict_until_the_markers_are_deleted() {
+    let servers = Servers::initialized(3).await;
+    let clients = servers.clients();
+    let longer = QuorumLock::new(clients.mutexes(), 2 * TTL).expect("good members");
+    let fewer = QuorumLock::new(clients.mutexes().into_iter().take(2), TTL).expect("good members");
+    for other in [&longer, &fewer] {
+        let error = other.acquire().await.expect_err("other terms");
+        assert_eq!((error.kind(), error.key()), (&ErrorKind::Conflict, Some("x")), "{error}");
+    }
+    longer.delete().await.expect("deleted");
+    let from = Instant::now();
+    drop(longer.acquire().await.expect("acquired"));
+    assert!(from.elapsed() >= 2 * TTL, "{:?}", from.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_takes_as_long_as_the_slowest_of_the_fastest_majority_and_others_join_late() {
+    let clients = Servers::initialized(5).await.clients();
+    let lock = clients.lock();
+    // The first acquisition of a client reads the markers too.
+    let guard = lock.acquire().await.unwrap();
+    until("all join", async || held(&guard) == [true; 5]).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    sleep(TRIP).await;
+    for (link, trips) in clients.links.iter().zip([9, 1, 3, 2, 12]) {
+        link.delay(trips * TRIP);
+    }
+    let from = Instant::now();
+    let guard = lock.acquire().await.unwrap();
+    let took = from.elapsed();
+    assert!(took >= 3 * TRIP && took < 4 * TRIP, "{took:?}");
+    assert_eq!((held(&guard), guard.waited()), (vec![false, true, true, true, false], took));
+    sleep(13 * TRIP).await;
+    assert_eq!(held(&guard), [true; 5]);
+    let from = Instant::now();
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert!(from.elapsed() >= 3 * TRIP && from.elapsed() < 4 * TRIP, "{:?}", from.elapsed());
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    assert_eq!(guard.lost().ended(), Some(Ended::Released));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_outlives_a_minority_and_is_lost_with_the_majority() {
+    let servers = Servers::initialized(3).await;
+    let (clients, others) = (servers.clients(), servers.clients());
+    let guard = clients.lock().acquire().await.unwrap();
+    until("all join", async || held(&guard) == [true; 3]).await;
+    clients.links[1].cut();
+    sleep(3 * TTL).await;
+    assert_eq!((held(&guard), guard.state()), (vec![true, false, true], LeaseState::Live));
+    assert!(guard.remaining() > TTL / 2 && others.lock().try_acquire().await.unwrap().is_none());
+    // What is missing is taken again.
+    clients.links[1].heal();
+    until("it joins again", async || held(&guard) == [true; 3]).await;
+
+    let lost = guard.lost();
+    clients.links[0].cut();
+    clients.links[2].cut();
+    let from = Instant::now();
+    assert_eq!(lost.await, Ended::Lost(LostReason::Expired));
+    assert!(from.elapsed() <= TTL, "{:?}", from.elapsed());
+    assert!(!guard.is_held() && guard.remaining().is_zero());
+    // What is left of it is given back, and a member that comes back does not revive it.
+    until("all are free", async || others.lock().try_acquire().await.unwrap().is_some()).await;
+    clients.links.iter().for_each(Link::heal);
+    sleep(TTL).await;
+    assert_eq!(guard.release().await.unwrap(), Release::AlreadyLost(LostReason::Expired));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_validity_is_that_of_the_qth_best_member() {
+    let servers = Servers::initialized(3).await;
+    let clients = servers.clients();
+    let guard = clients.lock().acquire().await.unwrap();
+    until("all join", async || held(&guard) == [true; 3]).await;
+    // Two are not renewed any more, the one since earlier than the other.
+    clients.links[0].cut();
+    sleep(TTL / 2).await;
+    clients.links[1].cut();
+    let deadline = |of: usize| {
+        let lease = clients.coordinators[of].lease();
+        lease.deadline().since(lease.clock().now())
+    };
+    sleep(TTL / 4).await;
+    let mut left: Vec<_> = (0..3).map(deadline).collect();
+    left.sort_unstable();
+    assert_eq!(guard.remaining(), left[1]);
+    assert!(left[0] < left[1] && left[1] < left[2], "{left:?}");
+    assert_eq!(guard.state(), LeaseState::Live, "a renewal of the second one is not overdue yet");
+    sleep(TTL / 4).await;
+    assert_eq!(guard.state(), LeaseState::Suspended);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_has_forgotten_a_hold_does_not_count_until_the_hold_has_ended() {
+    for (guarded, overlap) in [(true, false), (false, true)] {
+        let servers = Servers::initialized(3).await;
+        let (one, two) = (servers.clients(), servers.clients());
+        let locks = [&one, &two].map(|clients| if guarded { clients.lock() } else { clients.trusting() });
+        // The second one knows that all servers count.
+        drop(locks[1].acquire().await.unwrap());
+        sleep(TRIP).await;
+        one.links[2].cut();
+        let guard = locks[0].acquire().await.unwrap();
+        assert_eq!(held(&guard), [true, true, false]);
+        // Both servers can be reached by the second one. The first holder does not hear of it.
+        one.links[1].cut();
+        servers.0[1].wipe();
+        let second = locks[1].acquire_within(TTL / 2).await;
+        assert_eq!((second.is_ok(), guard.is_held()), (overlap, true), "guarded: {guarded}, {second:?}");
+        if guarded {
+            drop(second);
+            let second = locks[1].acquire().await.unwrap();
+            assert!(!guard.is_held());
+            drop(second);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_forgets_between_look_and_join_does_not_count() {
+    let servers = Servers::initialized(3).await;
+    let (one, two) = (servers.clients(), servers.clients());
+    let lock = two.lock();
+    drop(lock.acquire().await.unwrap());
+    sleep(TTL).await;
+    one.links[0].cut();
+    let guard = one.lock().acquire().await.unwrap();
+    // The second one's tries are under way as the servers forget.
+    two.links.iter().for_each(|link| link.delay(TRIP));
+    let trying = tokio::spawn(async move { lock.try_acquire().await });
+    sleep(TRIP / 2).await;
+    servers.0[1].wipe();
+    servers.0[2].wipe();
+    let error = trying.await.unwrap().expect_err("they do not count");
+    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_majority_it_fails_in_time_and_holds_nothing() {
+    let servers = Servers::initialized(5).await;
+    let clients = servers.clients();
+    let lock = clients.lock();
+    drop(lock.acquire().await.unwrap());
+    sleep(TRIP).await;
+    clients.links[..3].iter().for_each(Link::cut);
+    let from = Instant::now();
+    let error = lock.acquire_within(TTL / 2).await.expect_err("three are down");
+    assert_eq!((error.kind(), error.key()), (&ErrorKind::Unavailable, Some("x")), "{error}");
+    assert!(from.elapsed() < TTL / 2 + TRIP, "{:?}", from.elapsed());
+    let error = lock.try_acquire().await.expect_err("three are down");
+    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    let from = Instant::now();
+    let error = lock.acquire_with(Acquire::new().fail_fast()).await.expect_err("three are down");
+    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert!(from.elapsed() < TTL / 2, "{:?}", from.elapsed());
+    let from = Instant::now();
+    let error = lock.acquire().await.expect_err("three are down");
+    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    assert!(from.elapsed() < 2 * TTL, "{:?}", from.elapsed());
+    sleep(TRIP).await;
+    let others = servers.clients();
+    for mutex in others.mutexes() {
+        assert!(mutex.queue(0, 10).await.unwrap().is_empty(), "nothing is held");
+    }
+    // With a majority it goes on.
+    clients.links[0].heal();
+    drop(lock.acquire().await.expect("three are up"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn contenders_hold_one_at_a_time_and_none_waits_for_ever() {
+    for members in [2, 3, 5] {
+        let servers = Servers::initialized(members).await;
+        let (inside, turns) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let tasks: Vec<_> = (0..6)
+            .map(|task| {
+                let (clients, inside, turns) = (servers.clients(), Arc::clone(&inside), Arc::clone(&turns));
+                tokio::spawn(async move {
+                    let lock = clients.lock();
+                    for turn in 0..8 {
+                        // Whoever cannot reach one leaves it out.
+                        let down = (task + turn) % 7;
+                        if let Some(link) = clients.links.get(down).filter(|_| members > 2) {
+                            link.cut();
+                        }
+                        let guard = lock.acquire().await.expect("acquired");
+                        assert_eq!(inside.fetch_add(1, Ordering::AcqRel), 0, "two hold");
+                        sleep(Duration::from_millis(3 * task as u64)).await;
+                        assert!(guard.is_held());
+                        inside.fetch_sub(1, Ordering::AcqRel);
+                        turns.fetch_add(1, Ordering::AcqRel);
+                        assert_eq!(guard.release().await.unwrap(), Release::Released);
+                        clients.links.iter().for_each(Link::heal);
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.expect("no panic");
+        }
+        assert_eq!(turns.load(Ordering::Acquire), 48);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_another_never_releases_is_done_without() {
+    let servers = Servers::initialized(3).await;
+    let (one, two, three) = (servers.clients(), servers.clients(), servers.clients());
+    let stuck = three.mutexes()[0].acquire().await.unwrap();
+    let guard = one.lock().acquire().await.unwrap();
+    assert_eq!(held(&guard), [false, true, true]);
+    let lock = two.lock();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until("it waits", async || three.mutexes()[0].queue(0, 10).await.unwrap().len() == 2).await;
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
+    let from = Instant::now();
+    let guard = waiting.await.unwrap().expect("acquired");
+    assert!(from.elapsed() <= TTL + TRIP, "{:?}", from.elapsed());
+    assert_eq!(stuck.release().await.unwrap(), Release::Released);
+    until("it joins", async || held(&guard) == [true; 3]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fixed_end_ends_all_members_and_a_least_time_keeps_them() {
+    let servers = Servers::initialized(3).await;
+    let (one, two) = (servers.clients(), servers.clients());
+    let from = Instant::now();
+    let guard = one.lock().acquire_with(Acquire::new().max_hold(TTL)).await.unwrap();
+    assert_eq!(guard.lost().await, Ended::Lost(LostReason::MaxHold));
+    assert!(from.elapsed() <= TTL + TRIP, "{:?}", from.elapsed());
+    let lock = two.lock();
+    let second = lock.acquire_with(Acquire::new().hold_at_least(TTL)).await.unwrap();
+    let from = Instant::now();
+    assert_eq!(second.release().await.unwrap(), Release::Released);
+    drop(one.lock().acquire().await.unwrap());
+    assert!(from.elapsed() >= TTL - TRIP, "{:?}", from.elapsed());
+    drop(guard);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_acquisition_and_a_dropped_guard_leave_nothing() {
+    let servers = Servers::initialized(3).await;
+    let (one, two) = (servers.clients(), servers.clients());
+    let guard = one.lock().acquire().await.unwrap();
+    let lock = two.lock();
+    let waiting = tokio::spawn(async move { lock.acquire().await });
+    until("it waits", async || one.mutexes()[0].queue(0, 10).await.unwrap().len() == 2).await;
+    waiting.abort();
+    drop(guard);
+    // By the same client, at once.
+    drop(one.lock().try_acquire().await.unwrap().expect("free again"));
+    sleep(TRIP).await;
+    for mutex in one.mutexes() {
+        assert!(mutex.queue(0, 10).await.unwrap().is_empty());
+    }
+}
