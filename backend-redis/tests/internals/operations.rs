@@ -28,7 +28,7 @@ impl History<'_> {
             claim: self.claim(),
             limit,
             label: "a label: with spaces\nand lines".into(),
-            data: self.some_data(),
+            data: some_data(bytes[0]),
             patience: if self.dice.roll(4) == 0 { Patience::Try } else { Patience::Wait },
             repeated: false,
         };
@@ -137,15 +137,13 @@ impl History<'_> {
         self.check(None, listed, twin, notified).await;
     }
 
-    /// None, or text with spaces and any bytes in it.
-    fn some_data(&mut self) -> Arc<[u8]> {
-        let data = [&b""[..], b"data", b" with spaces\nand lines ", b"\0", b"x 1 1 1 a@b \0\xff"];
-        (*self.dice.pick(&data).unwrap()).into()
-    }
-
     pub(crate) async fn write_data(&mut self) {
         let Some(contender) = self.dice.pick(&self.contenders).cloned() else { return };
-        let (id, sequence, data) = (contender.join.id, self.sequence(&contender), self.some_data());
+        let (id, sequence, data) = (
+            contender.join.id,
+            self.sequence(&contender),
+            some_data(u8::try_from(self.dice.roll(5)).unwrap()),
+        );
         self.log.push(format!("data {id} {sequence} {data:?}"));
         let call = scripts::write_data(&self.queue, id, sequence, &data, Some(self.now));
         let (stands, _) = scripts::was_there(self.fixture.run(call).await).unwrap();
@@ -228,4 +226,10 @@ impl History<'_> {
         notified.retain(|(other, _)| *other != id);
         self.check(None, (), (), notified).await;
     }
+}
+
+/// None, or text with spaces and any bytes in it.
+fn some_data(choice: u8) -> Arc<[u8]> {
+    let data = [&b""[..], b"data", b" with spaces\nand lines ", b"\0", b"x 1 1 1 a@b \0\xff"];
+    data[usize::from(choice) % data.len()].into()
 }
