@@ -51,6 +51,8 @@ local function renew(shape, first, nodes)
       kept = true
     else
       nodes.seqs[i] = false
+      -- Whoever removed it by hand has told nobody.
+      q.changed = true
     end
   end
   if kept then
