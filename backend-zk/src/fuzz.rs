@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 use crate::driver::Stat;
 use crate::layout::{
-    Contender, Contenders, DataLayout, NodeData, admitted, as_reader, counter, downgraded, id_of, is_admitted, numbered,
-    plain, prefix,
+    Contender, Contenders, DataLayout, NodeData, admitted, as_reader, counter, downgraded, id_of,
+    is_admitted, numbered, plain, prefix,
 };
 use crate::probe::{is_foreign, judge, read_state};
 use crate::queue::{Birth, History, Limit};
@@ -53,7 +53,8 @@ fn foreign() -> impl Strategy<Value = String> {
 
 /// Data that look like what stands behind a label.
 fn foreign_data() -> impl Strategy<Value = Vec<u8>> {
-    "[\0 ad0-9]{0,4}(\0admitted|\0writer [0-9]{1,3} [0-9]|\0data [0-9]{1,2} .{0,12})".prop_map(String::into_bytes)
+    "[\0 ad0-9]{0,4}(\0admitted|\0writer [0-9]{1,3} [0-9]|\0data [0-9]{1,2} .{0,12})"
+        .prop_map(String::into_bytes)
 }
 
 /// Nodes of ours, numbered by a server: each number once.

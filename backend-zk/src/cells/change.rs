@@ -63,7 +63,9 @@ impl Change {
 
     pub(super) fn condition(self) -> Option<Condition> {
         match self {
-            Change::Overwrite(condition) | Change::Replace(condition) | Change::Delete(condition) => condition,
+            Change::Overwrite(condition) | Change::Replace(condition) | Change::Delete(condition) => {
+                condition
+            }
             Change::Create | Change::Nothing => None,
         }
     }
@@ -113,9 +115,14 @@ mod tests {
             (version(&later), Some(&seven), over(checked), anew(checked), gone(checked)),
             (version(&fleeting), Some(&fleeting), anew(checked), anew(checked), gone(checked)),
         ] {
-            let write = |value: Option<&[u8]>, life| CellWrite { expected, value: value.map(Into::into), life };
+            let write =
+                |value: Option<&[u8]>, life| CellWrite { expected, value: value.map(Into::into), life };
             let changed = |write| Change::on_read(&write, found);
-            let made = [changed(write(Some(b"1"), Stays)), changed(write(Some(b"1"), Lease)), changed(write(None, Stays))];
+            let made = [
+                changed(write(Some(b"1"), Stays)),
+                changed(write(Some(b"1"), Lease)),
+                changed(write(None, Stays)),
+            ];
             assert_eq!(made, [stays, leased, deleted], "{expected:?} {found:?}");
         }
     }

@@ -199,7 +199,8 @@ impl Writing<'_> {
     }
 
     fn has_children(&self) -> Error {
-        let why = format!("{} has children of another program: it cannot be deleted or made anew", self.paths.cell);
+        let why =
+            format!("{} has children of another program: it cannot be deleted or made anew", self.paths.cell);
         Error::new(ErrorKind::Conflict, why)
     }
 }

@@ -157,7 +157,9 @@ mod tests {
     #[test]
     fn what_was_written_reads_back_whatever_the_data_are() {
         let read = |bytes: &[u8]| NodeData::read(Ours, bytes, 9, 90);
-        for data in [&b""[..], b"x", b"\0", b"a\0admitted", b"\0writer 5 6", b"\0data 1 x", b" 7 ", &[255; 4096]] {
+        for data in
+            [&b""[..], b"x", b"\0", b"a\0admitted", b"\0writer 5 6", b"\0data 1 x", b" 7 ", &[255; 4096]]
+        {
             let plain_data =
                 NodeData { sequence: 9, joined: 90, label: "host:7".to_owned(), data: data.into() };
             let bytes = plain(Ours, "host:7", data);
@@ -188,8 +190,20 @@ mod tests {
     #[test]
     fn what_is_not_well_formed_is_label() {
         for bytes in [
-            "", "\0", "a\0b", "a\0writer", "a\0writer 5", "a\0writer 5 x", "a\0writer 5 6 7", "a\0data",
-            "a\0data ", "a\0data 1", "a\0data 1 ", "a\0data x y", "a\0data 1 xy", "a\0data 99999999999999999999 x",
+            "",
+            "\0",
+            "a\0b",
+            "a\0writer",
+            "a\0writer 5",
+            "a\0writer 5 x",
+            "a\0writer 5 6 7",
+            "a\0data",
+            "a\0data ",
+            "a\0data 1",
+            "a\0data 1 ",
+            "a\0data x y",
+            "a\0data 1 xy",
+            "a\0data 99999999999999999999 x",
         ] {
             let read = NodeData::read(Ours, bytes.as_bytes(), 9, 90);
             let shown = bytes.replace('\0', "\\u{0}");

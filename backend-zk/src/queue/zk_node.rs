@@ -14,7 +14,9 @@ use super::limit::Limit;
 use super::session::Session;
 use crate::driver::Stat;
 use crate::error::{Answer, Fault};
-use crate::layout::{Contenders, DataLayout, QueuePaths, as_reader, in_directory, released_path, sequence, split};
+use crate::layout::{
+    Contenders, DataLayout, QueuePaths, as_reader, in_directory, released_path, sequence, split,
+};
 use crate::watch::Armed;
 
 /// How far the downgrade of a writer has come.
