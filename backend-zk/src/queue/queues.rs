@@ -11,11 +11,12 @@ use super::session::Session;
 use crate::error::Fault;
 use crate::layout::{in_directory, kind_directory};
 
-/// How many directories are asked in one trip.
+/// How many directories are asked in one trip: at least, and at most.
+const FEW: usize = 16;
 const CHUNK: usize = 256;
 
-/// How many are asked for one page, which ends there whatever it has.
-const MOST_ASKED: usize = 2048;
+/// The most trips for one page, which ends there whatever it has.
+const CHUNKS: usize = 8;
 
 /// A page of the queues behind the encoded key `after`, in the order of the encoded keys.
 pub(crate) async fn queues(
@@ -43,17 +44,24 @@ pub(crate) async fn queues(
     found.sort_unstable_by(|(one, _), (other, _)| one.coded().cmp(other.coded()));
 
     let mut page = QueuePage::default();
-    let mut asked = 0;
-    for chunk in found.chunks(CHUNK.min(most.max(1))) {
-        if page.queues.len() >= most || asked >= MOST_ASKED {
-            page.next = found[..asked].last().map(|(last, _)| last.coded().to_owned());
+    let (mut asked, most) = (0, most.max(1));
+    for chunk in found.chunks(most.clamp(FEW, CHUNK)).take(CHUNKS) {
+        if page.queues.len() == most {
             break;
         }
-        asked += chunk.len();
         let paths: Vec<_> = chunk.iter().map(|(_, path)| path.as_str()).collect();
         let counts = session.driver.child_counts(&paths).await.map_err(fail)?;
-        let with_nodes = chunk.iter().zip(counts).filter(|(_, count)| *count > 0);
-        page.queues.extend(with_nodes.map(|((queue, _), _)| queue.clone()));
+        for ((queue, _), count) in chunk.iter().zip(counts) {
+            if page.queues.len() == most {
+                break;
+            }
+            asked += 1;
+            if count > 0 {
+                page.queues.push(queue.clone());
+            }
+        }
     }
+    let last = found[..asked].last().filter(|_| asked < found.len());
+    page.next = last.map(|(last, _)| last.coded().to_owned());
     Ok(page)
 }
