@@ -48,6 +48,21 @@ impl Driver {
         Ok(answer.deleted() > 0)
     }
 
+    /// Deletes keys one by one, since a full server may refuse even a transaction of deletions.
+    /// Answers whether the first was there. What hinders the others stays until its lease ends.
+    pub(crate) async fn delete_each(&self, keys: &[Vec<u8>]) -> Answer<bool> {
+        let mut first = None;
+        for key in keys {
+            match (self.delete(key).await, first) {
+                (Ok(was_there), None) => first = Some(was_there),
+                (Err(failure), None) => return Err(failure),
+                (Ok(_), Some(_)) => {}
+                (Err(failure), Some(_)) => tracing::debug!(?failure, "a key stays until its lease ends"),
+            }
+        }
+        Ok(first.unwrap_or(false))
+    }
+
     /// Runs several reads, all at one revision.
     pub(crate) async fn read(&self, reads: Vec<Op>) -> Answer<TxnResult> {
         self.txn(Txn::always(reads)).await.map_err(as_read)
@@ -89,11 +104,8 @@ impl Driver {
     /// Reads at most `limit` keys from `start` to before `end`, without their values, as they were at
     /// revision `at` (zero: now), in the server's order.
     pub(crate) async fn names(&self, start: Vec<u8>, end: Vec<u8>, at: u64, limit: i64) -> Answer<Found> {
-        let options = GetOptions::new()
-            .with_range(end)
-            .with_revision(signed(at))
-            .with_limit(limit)
-            .with_keys_only();
+        let options =
+            GetOptions::new().with_range(end).with_revision(signed(at)).with_limit(limit).with_keys_only();
         let request = || {
             let (mut kv, start, options) = (self.kv.clone(), start.clone(), options.clone());
             async move { kv.get(start, Some(options)).await }
