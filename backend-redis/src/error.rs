@@ -42,7 +42,10 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
     let says = |code: &str| text.contains(code);
     let failure = if says("NOSCRIPT") {
         Failure { noscript: true, ..Failure::new(ErrorKind::Unavailable, "the server forgot a script") }
-    } else if says("READONLY") || says("MASTERDOWN") || says("UNBLOCKED") || says("used with replica instances")
+    } else if says("READONLY")
+        || says("MASTERDOWN")
+        || says("UNBLOCKED")
+        || says("used with replica instances")
     {
         Failure::new(ErrorKind::Unavailable, "the server is no master now").redial()
     } else if says("LOADING") {

@@ -127,7 +127,9 @@ fn wait_forbidden(failure: Failure) -> Failure {
 /// A renewal without an answer does no harm, and is repeated: only the confirmation is missing.
 fn only_unavailable(error: Error) -> Error {
     match error.kind() {
-        ErrorKind::Unknown => Error::new(ErrorKind::Unavailable, "no answer to a confirmation").because(error),
+        ErrorKind::Unknown => {
+            Error::new(ErrorKind::Unavailable, "no answer to a confirmation").because(error)
+        }
         _ => error,
     }
 }

@@ -53,7 +53,10 @@ async fn a_confirmed_lock_outlives_a_failover_to_its_replica_and_a_plain_one_doe
         let promoted = user(&replicas.url_of(0, TTL)).await;
         plain.look(&promoted, "plain").await;
         confirmed.look(&promoted, "confirmed").await;
-        assert!(soon(promoted.mutex("refused").unwrap().try_acquire()).await.unwrap().is_some(), "it is held");
+        assert!(
+            soon(promoted.mutex("refused").unwrap().try_acquire()).await.unwrap().is_some(),
+            "it is held"
+        );
         drop((kept, lost));
         promoted.close_now().await.unwrap();
         // Its server is gone: there is nothing to give back.
