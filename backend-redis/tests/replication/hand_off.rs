@@ -13,7 +13,7 @@ use crate::driver::ConfirmingConnection;
 use crate::replicas::Replicas;
 use crate::{by, is_unconfirmed, user};
 
-const SHORTLY: Duration = Duration::from_millis(300);
+const SHORTLY: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_back() {
@@ -38,7 +38,7 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
     is_unconfirmed(&error, 0, 1);
 
     // The controls: without a write of its own behind the admission, either connection says yes.
-    let on_shared: u64 = shared.say("WAIT 2 300").await;
+    let on_shared: u64 = shared.say("WAIT 2 1000").await;
     let burst = own.write_and_wait(&[], 1, SHORTLY, SHORTLY).await.unwrap();
     assert_eq!((on_shared, burst.replicas), (2, 2), "the controls confirm what no replica has");
     println!("{error}; without its own write, {on_shared} of 2 replicas confirmed it");
