@@ -7,7 +7,7 @@ use latchwork_core::contracts::Close;
 use latchwork_core::decide::Claim;
 use latchwork_core::{Clock, Config, Kind};
 
-use crate::common::{Operator, admitted, ask, connect, queue, soon, waiting};
+use crate::common::{Operator, PATIENCE, admitted, ask, connect, queue, soon, waiting};
 use crate::config::Settings;
 use crate::driver::ConfirmingConnection;
 use crate::replicas::Replicas;
@@ -23,6 +23,10 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
     let queue = queue(Kind::Mutex, "a");
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     let waits = waiting(&winner, &ask(&queue, Claim::Exclusive)).await;
+    // Its connection for confirmations is there, and has written before.
+    let earlier = admitted(&winner, &ask(&crate::common::queue(Kind::Mutex, "b"), Claim::Exclusive)).await;
+    soon(earlier.confirm(2, PATIENCE)).await.unwrap();
+    earlier.leave().await.unwrap();
     // As the winner's shared connection: it wrote before, and writes nothing more.
     let mut shared = Operator::of(&replicas.primary).await;
     shared.say::<()>("SET a-join 1").await;
@@ -44,7 +48,7 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
     println!("{error}; without its own write, {on_shared} of 2 replicas confirmed it");
 
     replicas.let_through(1);
-    soon(waits.confirm(1, Duration::from_secs(30))).await.unwrap();
+    soon(waits.confirm(1, PATIENCE)).await.unwrap();
     for client in [holder, winner] {
         client.close(Close::Orderly).await.unwrap();
     }
@@ -54,6 +58,7 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
 async fn a_waiter_that_is_not_confirmed_is_given_back_and_the_next_one_comes_in() {
     let replicas = Replicas::start().await;
     let (holder, winner) = (user(&replicas.url("ttl=60s")).await, user(&replicas.url("ttl=60s")).await);
+    let _ = soon(winner.mutex("b").unwrap().acquire_with(by(2))).await.unwrap().release().await.unwrap();
     let held = soon(holder.mutex("a").unwrap().acquire()).await.unwrap();
     let mutex = winner.mutex("a").unwrap();
     let waits = tokio::spawn({
