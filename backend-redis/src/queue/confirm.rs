@@ -44,9 +44,10 @@ use crate::renewal;
 use crate::scripts::{self, Call, RenewAnswer, Reply};
 use crate::watch::Attempt;
 
-/// The longest single `WAIT`: an acquisition that comes meanwhile is asked for behind it. (A server
-/// looks every tenth of a second which of them are over.)
-const ROUND: Duration = Duration::from_millis(100);
+/// The longest single `WAIT`: an acquisition that comes meanwhile is asked for behind it.
+const ROUND: Duration = Duration::from_millis(50);
+/// How late an idle server sees that a `WAIT` is over: it looks ten times a second.
+const LATE: Duration = Duration::from_millis(100);
 /// The shortest and the longest pause after a failed round, without jitter.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
@@ -240,9 +241,10 @@ async fn round(
             calls.push(call);
         }
     }
-    // The one that asks for least is answered first, and the next round asks for the others.
-    let least = asks.iter().map(|ask| ask.replicas).min().unwrap_or_default();
-    let Burst { sent, replies, replicas } = connection.write_and_wait(&calls, least, ROUND, bound).await?;
+    // For what the first one asks: those that come later and ask for less never keep it from its turn.
+    let asked = asks.first().map_or(1, |ask| ask.replicas);
+    let answered = connection.write_and_wait(&calls, asked, ROUND, bound + LATE).await?;
+    let Burst { sent, replies, replicas } = answered;
     for (place, reply) in new.into_iter().zip(replies) {
         let ask = &mut asks[place];
         match reply.and_then(|reply| renewed(client, &ask.attempt, sent, reply)) {

@@ -7,10 +7,14 @@ use latchwork_conformance::proxy::Proxy;
 use latchwork_core::contracts::Close;
 use latchwork_core::decide::{Claim, margin};
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Config, ErrorKind, Kind, connect_lazy};
+use latchwork_core::{Clock, Config, ErrorKind, Kind, connect_lazy};
 
 use crate::common::{Operator, admitted, ask, connect, own, queue, soon};
+use crate::config::Settings;
+use crate::driver::ConfirmingConnection;
+use crate::layout::QueueKeys;
 use crate::replicas::Replicas;
+use crate::scripts::{self, RenewAnswer};
 use crate::{NOISE, at, by, is_unconfirmed, user};
 
 #[tokio::test]
@@ -155,6 +159,33 @@ async fn it_moves_no_deadline_but_by_its_renewal_and_a_demoted_primary_confirms_
     assert!(error.to_string().contains("master"), "{error}");
     operator.say::<()>("REPLICAOF NO ONE").await;
     replicas.begin_again().await;
+}
+
+/// During a failover there may be two, each with a replica.
+#[tokio::test]
+async fn another_master_where_the_first_one_was_confirms_nothing() {
+    const TTL: Duration = Duration::from_secs(60);
+    let replicas = Replicas::start().await;
+    let config = Config::from_url(&replicas.url("ttl=60s")).unwrap();
+    let client = connect(&replicas.url("ttl=60s")).await.unwrap();
+    let join = ask(&queue(Kind::Mutex, "a"), Claim::Exclusive);
+    let node = admitted(&client, &join).await;
+    replicas.caught_up(2).await;
+    replicas.divide().await;
+    let error = node.confirm(1, NOISE / 2).await.unwrap_err();
+    println!("{error}");
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("another server"), "{error}");
+    assert_eq!(node.state().lost(), None, "its own master still has it");
+
+    // The control: the other one has the node too, and a replica that says yes.
+    let settings = Settings::of(&config).unwrap();
+    let mut there = ConfirmingConnection::dial(&settings, &Clock::system(), NOISE).await.unwrap();
+    let keys = QueueKeys::of(&join.queue).unwrap();
+    let renewal = scripts::renew([(&keys, vec![(join.id, node.state().sequence())])], TTL, None);
+    let mut burst = there.write_and_wait(&[renewal], 1, NOISE, NOISE).await.unwrap();
+    let (_, queues) = scripts::renewed(burst.replies.remove(0).unwrap()).unwrap();
+    assert_eq!((&queues[0].as_ref().unwrap().1[..], burst.replicas), (&[RenewAnswer::Held][..], 1));
 }
 
 #[tokio::test]

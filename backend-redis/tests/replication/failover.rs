@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use latchwork_conformance::cases::is_long;
+use latchwork_core::recipes::Acquire;
 use latchwork_core::{Coordinator, LostReason, Release};
 
 use crate::common::soon;
@@ -81,7 +82,8 @@ async fn a_confirmed_lock_is_lost_in_a_failover_to_a_replica_that_did_not_confir
     let client = user(&replicas.url(TTL)).await;
     replicas.hold_back(1);
     let mutex = client.mutex("a").unwrap();
-    is_unconfirmed(&mutex.acquire_with(by(2)).await.unwrap_err(), 1, 2);
+    let both = Acquire::new().min_replicas(2);
+    is_unconfirmed(&mutex.acquire_with(both).await.unwrap_err(), 1, 2);
     let hold = soon(mutex.acquire_with(by(1))).await.unwrap();
     replicas.fail_over_to(1).await;
     let promoted = user(&replicas.url_of(1, TTL)).await;

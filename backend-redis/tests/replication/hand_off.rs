@@ -7,13 +7,13 @@ use latchwork_core::contracts::Close;
 use latchwork_core::decide::Claim;
 use latchwork_core::{Clock, Config, Kind};
 
-use crate::common::{Operator, admitted, ask, connect, queue, soon, waiting};
+use crate::common::{Operator, PATIENCE, admitted, ask, connect, queue, soon, waiting};
 use crate::config::Settings;
 use crate::driver::ConfirmingConnection;
 use crate::replicas::Replicas;
 use crate::{by, is_unconfirmed, user};
 
-const SHORTLY: Duration = Duration::from_millis(300);
+const SHORTLY: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_back() {
@@ -23,6 +23,10 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
     let queue = queue(Kind::Mutex, "a");
     let held = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
     let waits = waiting(&winner, &ask(&queue, Claim::Exclusive)).await;
+    // Its connection for confirmations is there, and has written before.
+    let earlier = admitted(&winner, &ask(&crate::common::queue(Kind::Mutex, "b"), Claim::Exclusive)).await;
+    soon(earlier.confirm(2, PATIENCE)).await.unwrap();
+    earlier.leave().await.unwrap();
     // As the winner's shared connection: it wrote before, and writes nothing more.
     let mut shared = Operator::of(&replicas.primary).await;
     shared.say::<()>("SET a-join 1").await;
@@ -38,13 +42,13 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
     is_unconfirmed(&error, 0, 1);
 
     // The controls: without a write of its own behind the admission, either connection says yes.
-    let on_shared: u64 = shared.say("WAIT 2 300").await;
+    let on_shared: u64 = shared.say("WAIT 2 1000").await;
     let burst = own.write_and_wait(&[], 1, SHORTLY, SHORTLY).await.unwrap();
     assert_eq!((on_shared, burst.replicas), (2, 2), "the controls confirm what no replica has");
     println!("{error}; without its own write, {on_shared} of 2 replicas confirmed it");
 
     replicas.let_through(1);
-    soon(waits.confirm(1, Duration::from_secs(30))).await.unwrap();
+    soon(waits.confirm(1, PATIENCE)).await.unwrap();
     for client in [holder, winner] {
         client.close(Close::Orderly).await.unwrap();
     }
@@ -54,6 +58,7 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
 async fn a_waiter_that_is_not_confirmed_is_given_back_and_the_next_one_comes_in() {
     let replicas = Replicas::start().await;
     let (holder, winner) = (user(&replicas.url("ttl=60s")).await, user(&replicas.url("ttl=60s")).await);
+    let _ = soon(winner.mutex("b").unwrap().acquire_with(by(2))).await.unwrap().release().await.unwrap();
     let held = soon(holder.mutex("a").unwrap().acquire()).await.unwrap();
     let mutex = winner.mutex("a").unwrap();
     let waits = tokio::spawn({

@@ -45,7 +45,7 @@ async fn at(url: &str) -> Result<Coordinator, Error> {
 
 /// Confirmed by so many, in a time that is over soon where they do not.
 fn by(replicas: u32) -> Acquire {
-    Acquire::new().min_replicas(replicas).within(Duration::from_millis(400))
+    Acquire::new().min_replicas(replicas).within(Duration::from_secs(1))
 }
 
 /// Checks that an acquisition was refused because only `confirmed` of `asked` replicas have it.

@@ -10,7 +10,7 @@ use crate::{is_unconfirmed, user};
 #[tokio::test]
 async fn every_recipe_is_refused_while_replication_is_held_back_and_acquired_after_that() {
     let replicas = Replicas::start().await;
-    let client = user(&replicas.url("ttl=60s&request_timeout=500ms&min_replicas=1")).await;
+    let client = user(&replicas.url("ttl=60s&request_timeout=800ms&min_replicas=1")).await;
     let (mutex, other) = (client.mutex("mutex").unwrap(), client.mutex("other").unwrap());
     let (reentrant, rwlock) = (client.reentrant_mutex("owner").unwrap(), client.rwlock("rwlock").unwrap());
     let (semaphore, election) = (client.semaphore("permits", 2).unwrap(), client.election("leader").unwrap());

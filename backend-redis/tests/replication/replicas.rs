@@ -64,6 +64,20 @@ impl Replicas {
         operator.say::<()>(&format!("CONFIG SET port {}", self.port())).await;
     }
 
+    /// The first replica is a master too, with the other one behind it, and new connections find it
+    /// where the primary was. Those to the primary stay.
+    pub(crate) async fn divide(&self) {
+        let [first, second] = &self.servers;
+        let (_, port) = first.addr().rsplit_once(':').expect("a port");
+        self.follow_at(second, port).await;
+        let mut operator = Operator::of(first).await;
+        operator.say::<()>("REPLICAOF NO ONE").await;
+        operator.say::<()>("SET written 1").await;
+        assert_eq!(soon(operator.say::<usize>("WAIT 1 60000")).await, 1);
+        Operator::of(&self.primary).await.say::<()>("CONFIG SET port 0").await;
+        operator.say::<()>(&format!("CONFIG SET port {}", self.port())).await;
+    }
+
     /// Starts the primary again, without its data, with both replicas behind it.
     pub(crate) async fn begin_again(&self) {
         self.primary.launch().await.unwrap();

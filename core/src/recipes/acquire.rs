@@ -86,10 +86,11 @@ impl Acquire {
     /// coordinator asks for some ([`Config::min_replicas`](crate::Config::min_replicas)).
     ///
     /// A confirmed hold outlives a failover to a replica that confirmed it, and no other: Redis may
-    /// promote one that did not. Only the acquisition is confirmed. Its renewals are not, nor is a
-    /// re-entry, nor what a hold of the owner's own shares. The confirmation costs a round trip and
-    /// the replication, on a connection of its own, and has the time of one request within the
-    /// deadline of the acquisition. It extends no lease.
+    /// promote one that did not. Only the acquisition is confirmed: its renewals and its release are
+    /// not, nor is a re-entry, or a call that joins an acquisition of its owner under way. The
+    /// confirmation costs a round trip and the replication, on a connection of its own, and has the
+    /// time of one request, within the deadline of the acquisition. Others wait meanwhile. It
+    /// extends no lease.
     ///
     /// Elsewhere, where
     /// [`confirms_on_replicas`](crate::Capabilities::confirms_on_replicas) is false, more than zero
