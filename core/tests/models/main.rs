@@ -27,6 +27,9 @@
 //!   dropped at any instant, an operator removes the node, the lease ends.
 //! * **`gather`**: clients that acquire several locks as one, over
 //!   [`gather`](latchwork_core::decide::gather).
+//! * **`quorum`**: clients that acquire a majority of members, over
+//!   [`quorum`](latchwork_core::decide::quorum): who waits for whom, and, with late messages and a
+//!   server that forgets, who believes that it holds, over [`trial`](latchwork_core::decide::trial).
 //! * **`count`**: writers of a number in a cell, over [`Count`](latchwork_core::decide::count::Count).
 //!   Requests and replies are lost and late, operations are given up, the cell is deleted.
 //! * **`barrier`**: members of a barrier in one round after the other, over
@@ -62,6 +65,7 @@ mod gather;
 mod hold;
 mod lease;
 mod owner;
+mod quorum;
 mod redis;
 
 use std::time::Duration;

@@ -1,0 +1,280 @@
+//! The model of who holds a majority, by the clock.
+//!
+//! [`valid_for`], [`valid_until`] and [`Trial`] are the code that runs. Two clients, with TTLs of
+//! their own, join three servers and renew there. Requests and replies are late. A server expires a
+//! hold a TTL after the request came. One server starts again: it has forgotten its holds, and its
+//! marker or not. A state is broken if both clients believe that they hold.
+//!
+//! A join of a member that the client has is a renewal. Nobody releases: a hold ends with its time.
+//! Looks at a marker take no time; a server may start again between a look and a join.
+
+use std::time::Duration;
+
+use latchwork_core::Moment;
+use latchwork_core::decide::quorum::{majority, valid_for};
+use latchwork_core::decide::trial::{Marker, Terms, Trial, Verdict};
+use latchwork_core::decide::valid_until;
+use stateright::{Model, Property};
+
+use super::MEMBERS;
+use crate::explore::{Broken, Protocol, sound};
+use crate::{TICK, moment, ttl_of};
+
+const CLIENTS: usize = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Fault {
+    /// QUORUM-VALIDITY: a member's deadline counts from the arrival of its answer.
+    FromArrival,
+    /// QUORUM-VALIDITY: the last answer of any member counts for all.
+    AnyAnswer,
+    /// QUORUM-MEMORY: a server that has come back counts at once.
+    CountsAtOnce,
+    /// QUORUM-MEMORY: a client waits for its own TTL only.
+    OwnTtl,
+    /// QUORUM-MEMORY: a marker that has survived counts, though other data have not.
+    AnyIncarnation,
+    /// QUORUM-SAME-MEMORY: a server that counted at the look counts at the answer.
+    LooksOnce,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Servers {
+    /// In ticks, of each client.
+    pub(super) ttls: [u8; CLIENTS],
+    pub(super) until: u8,
+    /// The servers that each client asks.
+    pub(super) reach: [&'static [usize]; CLIENTS],
+    pub(super) restarts: u8,
+    /// The servers that are started again.
+    pub(super) restarted: &'static [usize],
+    /// Whether the second client begins only when all restarts are over.
+    pub(super) late: bool,
+    /// How many messages may be on their way.
+    pub(super) messages: usize,
+    pub(super) fault: Option<Fault>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Server {
+    // The holder, and when its hold expires.
+    hold: Option<(usize, u8)>,
+    incarnation: u8,
+    marker: Option<Marker>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Member {
+    deadline: Moment,
+    trial: Trial,
+    // The incarnation that counts.
+    counts: Option<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Message {
+    client: usize,
+    server: usize,
+    sent: u8,
+    // Once the server has admitted it: by which incarnation.
+    answer: Option<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    now: u8,
+    servers: Vec<Server>,
+    clients: Vec<Vec<Member>>,
+    messages: Vec<Message>,
+    restarts: u8,
+    markers: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Tick,
+    Look(usize, usize),
+    Join(usize, usize),
+    Arrives(usize),
+    Answered(usize),
+    /// With its marker, or without.
+    Restart(usize, bool),
+}
+
+fn name(incarnation: u8) -> String {
+    format!("server {incarnation}")
+}
+
+impl Servers {
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+
+    fn longest(&self) -> Duration {
+        ttl_of(self.ttls[0].max(self.ttls[1]))
+    }
+
+    fn terms(&self, client: usize) -> Terms {
+        let own = self.has(Fault::OwnTtl);
+        Terms::new(if own { ttl_of(self.ttls[client]) } else { self.longest() }, [])
+    }
+
+    fn holds(&self, state: &State, client: usize) -> bool {
+        let left = state.clients[client].iter().map(|member| member.deadline.since(moment(state.now)));
+        let left = if self.has(Fault::AnyAnswer) {
+            // As many members as a majority have ever answered.
+            let known = state.clients[client].iter().filter(|member| member.deadline > Moment::PAST).count();
+            left.max().filter(|_| known >= majority(MEMBERS))
+        } else {
+            valid_for(majority(MEMBERS), left)
+        };
+        left.is_some_and(|left| !left.is_zero())
+    }
+
+    fn look(&self, state: &mut State, client: usize, server: usize) {
+        let (terms, now) = (self.terms(client), moment(state.now));
+        let State { servers, clients, markers, .. } = state;
+        let (server, member) = (&mut servers[server], &mut clients[client][server]);
+        let running = (!self.has(Fault::AnyIncarnation)).then(|| name(server.incarnation));
+        // Read and written in one step: a refused write is another order of looks.
+        for _ in 0..3 {
+            let stored = server.marker.clone().map(|marker| Marker {
+                terms: if self.has(Fault::OwnTtl) { terms.clone() } else { marker.terms.clone() },
+                ..marker
+            });
+            match member.trial.judge(&terms, running.as_deref(), stored.as_ref(), now, *markers) {
+                Verdict::Counts => member.counts = Some(server.incarnation),
+                Verdict::NotBefore(_) if self.has(Fault::CountsAtOnce) => {
+                    member.counts = Some(server.incarnation);
+                }
+                Verdict::NotBefore(_) => {}
+                Verdict::Write(marker) => {
+                    *markers += 1;
+                    server.marker = Some(marker);
+                    continue;
+                }
+                Verdict::Conflict => unreachable!("all have the same terms"),
+            }
+            return;
+        }
+    }
+
+    fn arrives(&self, state: &mut State, message: usize) {
+        let Message { client, server, .. } = state.messages[message];
+        let (now, ttl) = (state.now, self.ttls[client]);
+        let server = &mut state.servers[server];
+        let free = server.hold.is_none_or(|(holder, expires)| holder == client || expires <= now);
+        if free {
+            server.hold = Some((client, now + ttl));
+            state.messages[message].answer = Some(server.incarnation);
+        } else {
+            state.messages.remove(message);
+        }
+    }
+
+    fn answered(&self, state: &mut State, message: usize) {
+        let Message { client, server, sent, answer } = state.messages.remove(message);
+        let now = state.now;
+        let member = &mut state.clients[client][server];
+        let counts = self.has(Fault::LooksOnce) || member.counts == answer;
+        let from = if self.has(Fault::FromArrival) { now } else { sent };
+        let deadline = valid_until(moment(from), ttl_of(self.ttls[client]));
+        if counts && deadline > moment(now) {
+            member.deadline = member.deadline.max(deadline);
+        }
+    }
+}
+
+impl Model for Servers {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        let server = |number: usize| {
+            let running = (!self.has(Fault::AnyIncarnation)).then(|| name(0));
+            let id = u64::try_from(number).expect("few");
+            let marker = Marker::new(&self.terms(0), running.as_deref(), id, true);
+            Server { hold: None, incarnation: 0, marker: Some(marker) }
+        };
+        let member = Member { deadline: Moment::PAST, trial: Trial::default(), counts: Some(0) };
+        vec![State {
+            now: 1,
+            servers: (0..MEMBERS).map(server).collect(),
+            clients: vec![vec![member; MEMBERS]; CLIENTS],
+            messages: Vec::new(),
+            restarts: 0,
+            markers: 10,
+        }]
+    }
+
+    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+        if state.now < self.until {
+            steps.push(Step::Tick);
+        }
+        let begun = if self.late && state.restarts < self.restarts { 1 } else { CLIENTS };
+        for client in 0..begun {
+            for server in self.reach[client].iter().copied() {
+                if state.clients[client][server].counts != Some(state.servers[server].incarnation) {
+                    steps.push(Step::Look(client, server));
+                }
+                let joining = |message: &Message| (message.client, message.server) == (client, server);
+                if state.messages.len() < self.messages && !state.messages.iter().any(joining) {
+                    steps.push(Step::Join(client, server));
+                }
+            }
+        }
+        for (number, message) in state.messages.iter().enumerate() {
+            steps.push(match message.answer {
+                None => Step::Arrives(number),
+                Some(_) => Step::Answered(number),
+            });
+        }
+        if state.restarts < self.restarts {
+            for server in self.restarted {
+                steps.extend([true, false].map(|keeps| Step::Restart(*server, keeps)));
+            }
+        }
+    }
+
+    fn next_state(&self, state: &State, step: Step) -> Option<State> {
+        let mut state = state.clone();
+        match step {
+            Step::Tick => state.now += 1,
+            Step::Look(client, server) => self.look(&mut state, client, server),
+            Step::Join(client, server) => {
+                state.messages.push(Message { client, server, sent: state.now, answer: None });
+            }
+            Step::Arrives(message) => self.arrives(&mut state, message),
+            Step::Answered(message) => self.answered(&mut state, message),
+            Step::Restart(server, keeps_marker) => {
+                state.restarts += 1;
+                let server = &mut state.servers[server];
+                server.incarnation += 1;
+                server.hold = None;
+                server.marker.take_if(|_| !keeps_marker);
+            }
+        }
+        // What has passed is all the same.
+        let now = moment(state.now);
+        for member in state.clients.iter_mut().flatten() {
+            if member.deadline <= now && member.deadline > Moment::PAST {
+                member.deadline = Moment::PAST + TICK / 2;
+            }
+        }
+        for server in &mut state.servers {
+            server.hold.take_if(|(_, expires)| *expires <= state.now);
+        }
+        state.messages.sort();
+        Some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        sound()
+    }
+}
+
+impl Protocol for Servers {
+    fn verdict(&self, state: &State) -> Option<Broken> {
+        (0..CLIENTS).all(|client| self.holds(state, client)).then_some(Broken::TwoHolders)
+    }
+}
