@@ -40,7 +40,7 @@ fn bench(args: &[&str]) -> (bool, String, String) {
 
 #[test]
 fn every_measure_prints_its_rows_as_json() {
-    let all = "M1,M2,M3,RW,PERMITS,GIVEUPS,REENTRY,M5";
+    let all = "M1,M2,M3,RW,PERMITS,GIVEUPS,REENTRY,COUNTER,LATCH,VALUE,ELECTION,M5";
     let (good, printed, _) = bench(&["--json", "--measures", all, "--contenders", "2,4"]);
     let lines: Vec<Line> =
         printed.lines().map(|line| serde_json::from_str(line).expect("every line is a row")).collect();
@@ -84,7 +84,20 @@ fn every_measure_prints_its_rows_as_json() {
             assert!((0.0..=100.0).contains(&free), "{free} %");
         }
     }
-    assert!(of("latchwork-multi-3", "M1", "1 task").p50 > Some(0.0));
+    for (peer, measure, param) in [
+        ("latchwork-multi-3", "M1", "1 task"),
+        ("latchwork-counter", "COUNTER", "1 task"),
+        ("latchwork-latch", "LATCH_count", "1 task"),
+        ("latchwork-latch", "LATCH", "N=16"),
+        ("latchwork-value", "VALUE_write", "1 task"),
+        ("latchwork-value", "VALUE", "N=16"),
+    ] {
+        assert!(of(peer, measure, param).p50 > Some(0.0), "{measure}");
+    }
+    assert!(of("latchwork-counter", "COUNTER_adds", "W=16").n > Some(0));
+    let terms = of("latchwork-election", "ELECTION_grants", "W=16");
+    assert!(terms.n > Some(0) && terms.overlaps == Some(0));
+    assert!(of("latchwork-election", "ELECTION_handoff", "W=16").p50 > Some(0.0));
     assert!(of("latchwork-reentrant", "REENTRY", "held").p50 > Some(0.0));
     let held = of("latchwork-mutex", "M5", "20 held");
     assert!(held.n == Some(20) && held.acquire_all_s > Some(0.0) && held.client_cpu_pct.is_some());
@@ -103,6 +116,10 @@ fn the_tables_show_each_measure_over_the_rounds() {
         "90/10",
         "1..3 of 5",
         "20 % W=32",
+        "one counter",
+        "a latch that opens",
+        "a value that is written",
+        "hand-overs/s",
         "20 held",
     ] {
         assert!(printed.contains(row), "no {row} in\n{printed}");
@@ -115,7 +132,8 @@ fn an_unknown_measure_is_refused_by_its_name() {
     assert!(!good && printed.is_empty() && complaints.contains("M9"));
 }
 
-/// One short round of M1 and M3 on a server of our own: others' requests would be counted too.
+/// One short round of what is sent raw beside ours, on a server of our own: others' requests would
+/// be counted too.
 #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
 async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     let server = Server::start(kind, Options::new().own()).await.unwrap_or_else(|error| panic!("{error}"));
@@ -125,7 +143,8 @@ async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
     let plan = Plan { time: moment, warm: moment, contenders, give_ups, held, held_time: moment, raw: true };
     let bench = Bench { targets: vec![target], plan };
     let (mut lines, mut summary) = (Vec::new(), Summary::default());
-    for job in bench.jobs(&[Measure::Uncontended, Measure::Handoff], &[Recipe::Mutex]) {
+    let measures = [Measure::Uncontended, Measure::Handoff, Measure::Counter, Measure::Latch, Measure::Value];
+    for job in bench.jobs(&measures, &[Recipe::Mutex]) {
         lines.extend(bench.play(&job).await);
     }
     summary.add(lines.iter().cloned());
@@ -135,36 +154,46 @@ async fn plays_on(kind: Kind, connector: Arc<dyn Connector>) {
         let named = |line: &&Line| line.peer == peer && line.measure == measure && line.param == param;
         lines.iter().find(named).unwrap_or_else(|| panic!("no row {peer} {measure} {param} in\n{summary}"))
     };
-    for beside in [["latchwork-mutex", "raw-same"], ["latchwork-multi-3", "raw-same-3"]] {
-        assert!(beside.iter().all(|peer| of(peer, "M1", "1 task").p50 > Some(0.0)));
-        let [ours, raw] = beside.map(|peer| of(peer, "M4", "uncontended"));
+    for (measure, asked, beside) in [
+        ("M1", "uncontended", ["latchwork-mutex", "raw-same"]),
+        ("M1", "uncontended", ["latchwork-multi-3", "raw-same-3"]),
+        ("COUNTER", "add", ["latchwork-counter", "raw-same"]),
+        ("LATCH_count", "count", ["latchwork-latch", "raw-same"]),
+        ("VALUE_write", "write", ["latchwork-value", "raw-same"]),
+    ] {
+        assert!(beside.iter().all(|peer| of(peer, measure, "1 task").p50 > Some(0.0)));
+        let [ours, raw] = beside.map(|peer| of(peer, "M4", asked));
         assert!(
             ours.asks_as(raw),
-            "{:?} {:?}, raw {:?} {:?}",
+            "{measure}: {:?} {:?}, raw {:?} {:?}",
             ours.value,
             ours.detail,
             raw.value,
             raw.detail
         );
     }
+    for (measure, ours) in [("LATCH", "latchwork-latch"), ("VALUE", "latchwork-value")] {
+        assert!([ours, "raw-same"].iter().all(|peer| of(peer, measure, "N=16").p50 > Some(0.0)));
+    }
+    assert!(of("latchwork-value", "M4", "cached read").value < Some(0.1));
     assert!(of("latchwork-mutex", "M3_grants", "W=2").n > Some(0));
     assert!(of("latchwork-mutex", "M4", "W=2").value > Some(0.0));
 }
 
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_raw_on_redis_is_what_a_mutex_sends() {
+async fn what_is_sent_raw_on_redis_is_what_the_recipes_send() {
     plays_on(Kind::Redis, latchwork_redis::connector()).await;
 }
 
 #[cfg(feature = "zookeeper")]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_raw_on_zookeeper_is_what_a_mutex_sends() {
+async fn what_is_sent_raw_on_zookeeper_is_what_the_recipes_send() {
     plays_on(Kind::Zookeeper, latchwork_zookeeper::connector()).await;
 }
 
 #[cfg(feature = "etcd")]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_raw_on_etcd_is_what_a_mutex_sends() {
+async fn what_is_sent_raw_on_etcd_is_what_the_recipes_send() {
     plays_on(Kind::Etcd, latchwork_etcd::connector()).await;
 }

@@ -25,6 +25,8 @@ use crate::recipe::{Ask, Lock, Recipe, release};
 use crate::requests::Counted;
 use crate::target::Target;
 
+/// An election among the peers.
+pub(super) const ELECTION: &str = "latchwork-election";
 /// The permits of the semaphore, and the heaviest claim on it.
 const LIMIT: u32 = 5;
 const HEAVIEST: usize = 3;
@@ -41,6 +43,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Play {
     Handoff(Recipe),
+    /// Candidates that lead and resign.
+    Election,
     /// A read/write lock; of so many acquisitions one writes.
     Mix {
         one_write_in: usize,
@@ -66,6 +70,7 @@ impl Play {
     fn peer(self) -> &'static str {
         match self {
             Play::Handoff(recipe) | Play::GiveUps { recipe, .. } => recipe.peer(),
+            Play::Election => ELECTION,
             Play::Mix { .. } => "latchwork-rwlock",
             Play::Permits => "latchwork-semaphore",
         }
@@ -74,6 +79,7 @@ impl Play {
     fn measure(self) -> &'static str {
         match self {
             Play::Handoff(_) => "M3",
+            Play::Election => "ELECTION",
             Play::Mix { .. } => "RW",
             Play::Permits => "PERMITS",
             Play::GiveUps { .. } => "GIVEUPS",
@@ -84,6 +90,7 @@ impl Play {
         Ok(match self {
             Play::Handoff(recipe) => recipe.lock(client, "m3")?,
             Play::GiveUps { recipe, .. } => recipe.lock(client, "give-ups")?,
+            Play::Election => Lock::Election(client.election("election")?),
             Play::Mix { .. } => Lock::RwLock(client.rwlock("mix")?),
             Play::Permits => Lock::Semaphore(client.semaphore("permits", LIMIT)?),
         })
@@ -92,7 +99,7 @@ impl Play {
     /// What a contender asks for at its n-th turn.
     fn ask(self, contender: usize, turn: usize) -> Ask {
         match self {
-            Play::Handoff(_) | Play::GiveUps { .. } => Ask::Alone,
+            Play::Handoff(_) | Play::Election | Play::GiveUps { .. } => Ask::Alone,
             Play::Mix { one_write_in } if (contender + turn).is_multiple_of(one_write_in) => Ask::Alone,
             Play::Mix { .. } => Ask::Read,
             Play::Permits => Ask::Permits(((contender + turn) % HEAVIEST + 1) as u32),
@@ -102,7 +109,7 @@ impl Play {
     /// How much may be inside at once.
     fn capacity(self) -> u32 {
         match self {
-            Play::Handoff(_) | Play::GiveUps { .. } => 1,
+            Play::Handoff(_) | Play::Election | Play::GiveUps { .. } => 1,
             Play::Mix { .. } => READERS,
             Play::Permits => LIMIT,
         }
@@ -163,7 +170,7 @@ impl Contest {
         // The peers' parameter is the number alone.
         let param = param.split_once(' ').map_or("", |(_, param)| param);
         let param = match play {
-            Play::Handoff(_) => format!("W={}", self.contenders),
+            Play::Handoff(_) | Play::Election => format!("W={}", self.contenders),
             _ => param.to_owned(),
         };
         let line = |what: &str, unit| {
@@ -172,7 +179,7 @@ impl Contest {
         let granted = tallies.iter().map(|tally| tally.grants).sum::<u64>();
         let n = Some(granted);
         let (least, most) = Tally::extremes(tallies);
-        let handoffs = matches!(play, Play::Handoff(_))
+        let handoffs = matches!(play, Play::Handoff(_) | Play::Election)
             .then(|| line("handoff", "us").timed(&Tally::timings(tallies, |tally| &tally.handoffs)));
         let free = matches!(play, Play::GiveUps { .. }).then(|| {
             let spells = Tally::timed(room.free());
@@ -207,6 +214,7 @@ impl fmt::Display for Contest {
         let contenders = self.contenders;
         match self.play {
             Play::Handoff(recipe) => write!(f, "M3 {recipe} W={contenders}"),
+            Play::Election => write!(f, "ELECTION W={contenders}"),
             Play::Mix { one_write_in } => {
                 let writes = 100 / one_write_in;
                 write!(f, "RW {}/{writes} W={contenders}", 100 - writes)

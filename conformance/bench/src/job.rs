@@ -3,13 +3,14 @@
 use std::fmt;
 
 use crate::contest::{Contest, Play};
+use crate::hearing::Event;
 use crate::line::Line;
 use crate::plan::{Measure, Plan};
 use crate::recipe::Recipe;
 use crate::target::Target;
-use crate::{Result, held, reentry, throughput, uncontended};
+use crate::{Result, counting, hearing, held, reentry, throughput, uncontended};
 
-/// How many contend for a read/write lock and for permits.
+/// How many contend for a read/write lock, for permits and in an election.
 const CONTENDERS: usize = 16;
 /// How many contend where some give up: more than stand near the head of a queue on etcd.
 const IMPATIENT: usize = 32;
@@ -37,6 +38,8 @@ enum Task {
     Throughput(Recipe),
     Contest(Contest),
     Reentry,
+    Counter,
+    Hearing(Event),
     Held(usize),
 }
 
@@ -79,8 +82,19 @@ impl Bench {
                 recipes.iter().copied().flat_map(of).collect()
             }
             Measure::Reentry => vec![Task::Reentry],
+            Measure::Counter => vec![Task::Counter],
+            Measure::Latch => vec![Task::Hearing(Event::Opened)],
+            Measure::Value => vec![Task::Hearing(Event::Written)],
+            Measure::Election => self.elections(),
             Measure::Held => self.plan.held.iter().copied().map(Task::Held).collect(),
         }
+    }
+
+    /// An election, and beside it the mutex that it is made of.
+    fn elections(&self) -> Vec<Task> {
+        let contest = |play| Task::Contest(Contest { play, contenders: CONTENDERS });
+        let beside = self.plan.raw.then(|| contest(Play::Handoff(Recipe::Mutex)));
+        [contest(Play::Election)].into_iter().chain(beside).collect()
     }
 
     /// Does a job. What goes wrong is a line too.
@@ -94,6 +108,8 @@ impl Bench {
             Task::Throughput(recipe) => throughput::measure(target, recipe, plan).await,
             Task::Contest(contest) => contest.measure(target, plan).await,
             Task::Reentry => reentry::measure(target, plan).await,
+            Task::Counter => counting::measure(target, plan).await,
+            Task::Hearing(event) => hearing::measure(target, event, plan).await,
             Task::Held(count) => held::measure(target, count, plan).await,
         };
         lines.unwrap_or_else(|error| vec![self.failed(job, &error.to_string())])
@@ -125,6 +141,8 @@ impl fmt::Display for Job {
             Task::Throughput(recipe) => write!(f, "M2 {recipe}"),
             Task::Contest(contest) => write!(f, "{contest}"),
             Task::Reentry => f.write_str("REENTRY"),
+            Task::Counter => f.write_str("COUNTER"),
+            Task::Hearing(event) => f.write_str(event.measure()),
             Task::Held(count) => write!(f, "M5 {count} held"),
         }
     }

@@ -10,6 +10,8 @@
 
 mod contest;
 mod cost;
+mod counting;
+mod hearing;
 mod held;
 mod job;
 mod line;
@@ -23,6 +25,7 @@ mod stats;
 mod summary;
 mod target;
 mod throughput;
+mod turns;
 mod uncontended;
 
 pub use job::{Bench, Job};

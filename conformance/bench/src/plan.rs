@@ -21,13 +21,21 @@ pub enum Measure {
     GiveUps,
     /// Taking again what is held.
     Reentry,
+    /// Adds to a counter, alone beside the same requests sent raw, and by many clients.
+    Counter,
+    /// A latch that opens for many who wait, and its count-down alone.
+    Latch,
+    /// A value that is written under the eyes of many, and its write alone.
+    Value,
+    /// Candidates with a client each for one election, which lead and resign.
+    Election,
     /// Thousands of locks held by one client.
     Held,
 }
 
 impl Measure {
     /// Every measure.
-    pub const ALL: [Measure; 8] = [
+    pub const ALL: [Measure; 12] = [
         Measure::Uncontended,
         Measure::Throughput,
         Measure::Handoff,
@@ -35,6 +43,10 @@ impl Measure {
         Measure::Permits,
         Measure::GiveUps,
         Measure::Reentry,
+        Measure::Counter,
+        Measure::Latch,
+        Measure::Value,
+        Measure::Election,
         Measure::Held,
     ];
 
@@ -48,6 +60,10 @@ impl Measure {
             Measure::Permits => "PERMITS",
             Measure::GiveUps => "GIVEUPS",
             Measure::Reentry => "REENTRY",
+            Measure::Counter => "COUNTER",
+            Measure::Latch => "LATCH",
+            Measure::Value => "VALUE",
+            Measure::Election => "ELECTION",
             Measure::Held => "M5",
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use latchwork_core::recipes::{Mutex, RwLock, Semaphore};
+use latchwork_core::recipes::{Election, Mutex, RwLock, Semaphore};
 use latchwork_core::{Coordinator, Hold, Release};
 
 use crate::Result;
@@ -73,6 +73,7 @@ pub(super) enum Lock {
     Mutex(Mutex),
     RwLock(RwLock),
     Semaphore(Semaphore),
+    Election(Election),
 }
 
 /// What is asked of a lock.
@@ -90,6 +91,7 @@ impl Lock {
     pub(super) async fn acquire(&self, ask: Ask) -> Result<Box<dyn Hold>> {
         Ok(match (self, ask) {
             (Lock::Mutex(mutex), _) => Box::new(mutex.acquire().await?),
+            (Lock::Election(election), _) => Box::new(election.campaign(b"candidate").await?),
             (Lock::RwLock(lock), Ask::Read) => Box::new(lock.read().await?),
             (Lock::RwLock(lock), _) => Box::new(lock.write().await?),
             (Lock::Semaphore(permits), Ask::Permits(weight)) => Box::new(permits.acquire(weight).await?),

@@ -1,5 +1,6 @@
 //! The lines of all rounds, taken together.
 
+mod cells;
 mod figures;
 mod tables;
 
@@ -57,20 +58,28 @@ impl Summary {
     /// round. Other recipes are measured in a job without it.
     fn ratio(&self, key: Key<'_>, raw: &str) -> Option<Spread> {
         let ours = if raw == SAME_OF_THREE { MULTI } else { Recipe::Mutex.peer() };
-        if key.1 != ours {
-            return None;
-        }
+        if key.1 == ours { self.beside("M1", key, raw, |line| line.p50) } else { None }
+    }
+
+    /// A figure of a row, divided by another peer's in the same round.
+    fn beside(
+        &self,
+        measure: &str,
+        key: Key<'_>,
+        other: &str,
+        of: fn(&Line) -> Option<f64>,
+    ) -> Option<Spread> {
         let ratio = |line: &Line| {
-            let beside = self.all("M1", (key.0, raw, key.2)).find(|other| other.round == line.round)?;
-            Some(line.p50? / beside.p50?)
+            let beside = self.all(measure, (key.0, other, key.2)).find(|other| other.round == line.round)?;
+            Some(of(line)? / of(beside)?)
         };
-        Spread::of(self.all("M1", key).filter_map(ratio))
+        Spread::of(self.all(measure, key).filter_map(ratio))
     }
 
     /// Whether the server has counted the same requests of a peer, of each name, and of what was
-    /// sent raw, in every round.
+    /// sent raw, in every round. The key's parameter is that of the requests.
     fn asks_the_same(&self, key: Key<'_>, raw: &str) -> bool {
-        let asked = |peer| self.all("M4", (key.0, peer, "uncontended"));
+        let asked = |peer| self.all("M4", (key.0, peer, key.2));
         let mut ours = asked(key.1).peekable();
         ours.peek().is_some()
             && ours.all(|line| asked(raw).any(|other| other.round == line.round && line.asks_as(other)))

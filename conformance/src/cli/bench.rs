@@ -21,8 +21,9 @@ pub(super) struct BenchArgs {
     #[arg(long, value_delimiter = ',')]
     backend: Vec<String>,
     /// What is measured, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW,
-    /// PERMITS, GIVEUPS (some acquisitions are dropped), REENTRY, M5 (held) [default: all; with
-    /// --json M1,M2,M3].
+    /// PERMITS, GIVEUPS (some acquisitions are dropped), REENTRY, COUNTER (adds), LATCH and VALUE
+    /// (until the last of those who wait has heard), ELECTION (hand-over), M5 (held) [default: all;
+    /// with --json M1,M2,M3].
     #[arg(long, value_delimiter = ',', env = "BENCH_MEASURES")]
     measures: Vec<Measure>,
     /// Which recipes M1, M2, M3 and GIVEUPS are measured with: mutex, rw-write, semaphore [default:

@@ -20,7 +20,7 @@ use latchwork_conformance::order::Order;
 use latchwork_conformance::selection::{Pattern, Selection};
 use latchwork_conformance::summary::Expected;
 use latchwork_core::Config;
-use latchwork_servers::{Kind, Options, serve};
+use latchwork_servers::{Clocks, Kind, Options, serve};
 
 /// An error is a sentence.
 pub(crate) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -71,6 +71,9 @@ enum Command {
         /// Which kinds of server, separated by commas.
         #[arg(long, value_delimiter = ',', default_values_t = Kind::ALL)]
         kinds: Vec<Kind>,
+        /// With the clocks that servers have out of the box, and not fast ones.
+        #[arg(long)]
+        default_clocks: bool,
     },
 }
 
@@ -134,8 +137,9 @@ impl Cli {
             Command::Bench(bench) => bench.run(),
             #[cfg(feature = "bench")]
             Command::Picture(picture) => picture.run().map(|()| ExitCode::SUCCESS),
-            Command::Serve { kinds } => {
-                runtime()?.block_on(serve(&kinds, Options::new()))?;
+            Command::Serve { kinds, default_clocks } => {
+                let clocks = if default_clocks { Clocks::Default } else { Clocks::Fast };
+                runtime()?.block_on(serve(&kinds, Options::new().clocks(clocks)))?;
                 Ok(ExitCode::SUCCESS)
             }
         }

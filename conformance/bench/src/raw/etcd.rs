@@ -12,13 +12,18 @@ use crate::target::NAMESPACE;
 /// In seconds. Not renewed, so that nothing else is sent; revoked at the end.
 const TTL: i64 = 600;
 
-pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
+/// A client of the crate, for this target.
+pub(super) async fn client(target: &Target) -> Result<Client> {
     let options = match (&target.config.user, &target.config.password) {
         (Some(user), Some(password)) => Some(ConnectOptions::new().with_user(user, password.expose())),
         _ => None,
     };
     let endpoint = format!("http://{}", target.addr().unwrap_or_default());
-    let mut client = Client::connect([endpoint], options).await?;
+    Ok(Client::connect([endpoint], options).await?)
+}
+
+pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
+    let mut client = client(target).await?;
     let mut same = Vec::new();
     for key in [&["m1"][..], &THREE].concat() {
         let lease = client.lease_grant(TTL, None).await?.id();

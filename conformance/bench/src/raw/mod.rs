@@ -1,7 +1,10 @@
 //! The same requests, sent through the client crate alone: what ours are measured against.
 
+pub(super) mod cells;
 #[cfg(feature = "etcd")]
 mod etcd;
+#[cfg(feature = "redis")]
+mod recording;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(feature = "zookeeper")]
@@ -36,7 +39,7 @@ pub(super) struct Subject {
 pub(super) const SAME: &str = "raw-same";
 /// The very requests of three mutexes, at once: what a MultiLock of them sends.
 pub(super) const SAME_OF_THREE: &str = "raw-same-3";
-/// Redis: `SET NX PX`, and a script that compares and deletes.
+/// Redis: `SET NX PX`, and a script that compares and deletes; beside a counter, `INCRBY`.
 pub(super) const PLAIN: &str = "raw-plain";
 /// ZooKeeper: the same with the listing that a client needs which was not there a moment ago.
 pub(super) const LISTED: &str = "raw-listed";

@@ -10,12 +10,17 @@ use zookeeper_client::{Acls, Client, CreateMode};
 use super::{AtOnce, LISTED, Pair, Result, SAME, SAME_OF_THREE, Subject, THREE, Target};
 use crate::target::NAMESPACE;
 
-pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
+/// A session of the crate, with this target.
+pub(super) async fn client(target: &Target) -> Result<Client> {
     let mut connector = Client::connector().with_session_timeout(Duration::from_secs(30));
     if let (Some(user), Some(password)) = (&target.config.user, &target.config.password) {
         connector = connector.with_auth("digest", format!("{user}:{}", password.expose()).as_bytes());
     }
-    let client = connector.connect(target.addr().unwrap_or_default()).await?;
+    Ok(connector.connect(target.addr().unwrap_or_default()).await?)
+}
+
+pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
+    let client = client(target).await?;
     let mut three: Vec<Box<dyn Pair>> = Vec::new();
     for key in THREE {
         three.push(Box::new(Node::open(&client, key, false).await?));

@@ -23,7 +23,7 @@ const PLAIN_BUDGET: f64 = 1.5;
 const HANDOFF_BUDGETS: [(&str, f64); 3] = [("redis", 2.0), ("zookeeper", 4.0), ("etcd", 3.0)];
 /// So many more may be renewals, a look that is repeated after a while, or under way when they are
 /// counted.
-const BESIDE: f64 = 0.1;
+pub(super) const BESIDE: f64 = 0.1;
 /// Where some give up, in what is granted a second where nobody does.
 const GIVE_UPS_BUDGET: f64 = 0.5;
 /// A re-entry, in microseconds.
@@ -77,7 +77,7 @@ impl Summary {
     fn beside_the_same(&self, key: Key<'_>) -> String {
         let raw = if key.1 == MULTI { SAME_OF_THREE } else { SAME };
         let ratio = self.ratio(key, raw);
-        if ratio.is_none() || self.asks_the_same(key, raw) {
+        if ratio.is_none() || self.asks_the_same((key.0, key.1, "uncontended"), raw) {
             return judged(ratio, 2, SAME_BUDGET, "");
         }
         format!("{}\nother requests:\nnot judged", spread(ratio, 2))
@@ -85,7 +85,7 @@ impl Summary {
 
     /// Server requests per acquisition; of Redis the commands inside scripts too, and the time of
     /// its one thread; of etcd the messages, which come on open streams as well.
-    fn requests(&self, key: Key<'_>) -> String {
+    pub(super) fn requests(&self, key: Key<'_>) -> String {
         let figure = |of| self.spread("M4", key, of);
         let sent = median(figure(|line| line.value), 2);
         match (figure(|line| line.in_script), figure(|line| line.msgs)) {
@@ -261,7 +261,17 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tables = [self.uncontended(), self.throughput(), self.contended(), self.give_ups(), self.held()];
+        let tables = [
+            self.uncontended(),
+            self.throughput(),
+            self.contended(),
+            self.give_ups(),
+            self.over_cells(),
+            self.adds(),
+            self.heard(),
+            self.elections(),
+            self.held(),
+        ];
         for table in tables.into_iter().flatten() {
             writeln!(f, "{table}\n")?;
         }

@@ -1,0 +1,85 @@
+//! COUNTER: adds to one counter, alone beside the same requests sent raw, and by many clients.
+
+use std::time::Instant;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use latchwork_core::Coordinator;
+use latchwork_core::recipes::Counter;
+
+use crate::Result;
+use crate::line::Line;
+use crate::plan::Plan;
+use crate::raw::cells::{self, Write};
+use crate::raw::{PLAIN, Pair, SAME, Subject};
+use crate::target::Target;
+use crate::throughput::per_second;
+use crate::turns::{self, Named};
+
+/// Our counter among the peers.
+const PEER: &str = "latchwork-counter";
+/// How many clients add to one counter.
+const CLIENTS: usize = 16;
+
+struct Adds(Counter);
+
+#[async_trait]
+impl Pair for Adds {
+    async fn once(&mut self) -> Result<()> {
+        self.0.add(1).await?;
+        Ok(())
+    }
+}
+
+pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
+    let client = target.open().await?;
+    let mut subjects = vec![Subject { peer: PEER, pair: Box::new(Adds(client.counter("alone")?)) }];
+    if plan.raw {
+        let same = cells::writing(target, "alone", Write::OnVersion).await?;
+        subjects.extend(same.map(|pair| Subject { peer: SAME, pair }));
+        let plain = cells::incrementing(target).await?;
+        subjects.extend(plain.map(|pair| Subject { peer: PLAIN, pair }));
+    }
+    let named = Named { measure: "COUNTER", asked: "add", unit: "server requests/add" };
+    let mut lines = turns::measure(target, subjects, plan, named).await?;
+    client.close().await?;
+    lines.push(shared(target, plan).await?);
+    Ok(lines)
+}
+
+/// Many clients add to one counter, and the sum must be right.
+async fn shared(target: &Target, plan: &Plan) -> Result<Line> {
+    let clients = try_join_all((0..CLIENTS).map(|_| target.open())).await?;
+    let counters: Vec<_> =
+        clients.iter().map(|client| client.counter("shared")).collect::<latchwork_core::Result<_>>()?;
+    let sum = counters[0].get().await?;
+    let begin = Instant::now() + plan.warm;
+    let end = begin + plan.time;
+    let tasks = counters.iter().cloned().map(|counter| {
+        tokio::spawn(async move {
+            let (mut all, mut recorded) = (0_u64, 0_u64);
+            loop {
+                counter.add(1).await?;
+                all += 1;
+                let now = Instant::now();
+                if now >= end {
+                    return Result::Ok((all, recorded));
+                }
+                recorded += u64::from(now >= begin);
+            }
+        })
+    });
+    let added: Vec<(u64, u64)> = try_join_all(tasks).await?.into_iter().collect::<Result<_>>()?;
+    let all: u64 = added.iter().map(|(all, _)| all).sum();
+    let recorded = added.iter().map(|(_, recorded)| recorded).sum();
+    let counted = counters[0].get().await? - sum;
+    try_join_all(clients.iter().map(Coordinator::close)).await?;
+    let line = Line::new(target.name(), PEER, "COUNTER_adds", &format!("W={CLIENTS}"), "adds/s");
+    Ok(Line {
+        value: Some(per_second(recorded, plan.time)),
+        n: Some(recorded),
+        error: (i64::try_from(all)? != counted)
+            .then(|| format!("the counter rose by {counted} after {all} adds")),
+        ..line
+    })
+}

@@ -1,0 +1,227 @@
+//! LATCH and VALUE: how long it takes until the last of many who wait has heard; and the request
+//! that they hear of alone, beside the same sent raw.
+
+mod stage;
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use latchwork_core::Coordinator;
+use latchwork_core::recipes::{CountDownLatch, SharedValue, ValueWatch};
+
+use self::stage::{Cast, Fire, play};
+use crate::Result;
+use crate::line::Line;
+use crate::plan::Plan;
+use crate::raw::cells::{self, Hear, Write};
+use crate::raw::{Pair, SAME, Subject};
+use crate::requests::Counted;
+use crate::target::Target;
+use crate::turns::{self, Named};
+
+/// How many wait, with a client each.
+const WAITERS: usize = 16;
+/// Over how many reads of a cached value the server's requests are counted.
+const CACHED: u64 = 200;
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// The last count-down of a latch.
+    Opened,
+    /// A write of a value.
+    Written,
+}
+
+impl Event {
+    pub(super) fn measure(self) -> &'static str {
+        match self {
+            Event::Opened => "LATCH",
+            Event::Written => "VALUE",
+        }
+    }
+
+    fn peer(self) -> &'static str {
+        match self {
+            Event::Opened => "latchwork-latch",
+            Event::Written => "latchwork-value",
+        }
+    }
+
+    /// How the cell is written.
+    fn write(self) -> Write {
+        match self {
+            Event::Opened => Write::OnVersion,
+            Event::Written => Write::Anyhow,
+        }
+    }
+
+    /// The request alone.
+    fn pair(self, client: &Coordinator) -> Result<Box<dyn Pair>> {
+        Ok(match self {
+            // More than will ever be counted down.
+            Event::Opened => Box::new(Counts(client.count_down_latch("alone", u32::MAX)?)),
+            Event::Written => Box::new(Writes(client.shared_value("alone")?)),
+        })
+    }
+
+    fn named(self) -> Named {
+        match self {
+            Event::Opened => {
+                Named { measure: "LATCH_count", asked: "count", unit: "server requests/count-down" }
+            }
+            Event::Written => Named { measure: "VALUE_write", asked: "write", unit: "server requests/write" },
+        }
+    }
+
+    fn fire(self, client: &Coordinator) -> Result<Box<dyn Fire>> {
+        Ok(match self {
+            Event::Opened => Box::new(Opens(latch(client)?)),
+            Event::Written => Box::new(WritesRounds(value(client)?)),
+        })
+    }
+
+    async fn hear(self, client: &Coordinator) -> Result<Box<dyn Hear>> {
+        Ok(match self {
+            Event::Opened => Box::new(WaitsForLatch(latch(client)?)),
+            Event::Written => Box::new(WatchesValue(value(client)?.watch().await?)),
+        })
+    }
+}
+
+pub(super) async fn measure(target: &Target, event: Event, plan: &Plan) -> Result<Vec<Line>> {
+    let client = target.open().await?;
+    let mut subjects = vec![Subject { peer: event.peer(), pair: event.pair(&client)? }];
+    if plan.raw {
+        let same = cells::writing(target, "alone", event.write()).await?;
+        subjects.extend(same.map(|pair| Subject { peer: SAME, pair }));
+    }
+    let mut lines = turns::measure(target, subjects, plan, event.named()).await?;
+    if event == Event::Written {
+        lines.extend(cached(target, &client).await?);
+    }
+
+    let clients = try_join_all((0..WAITERS).map(|_| target.open())).await?;
+    let hearers = try_join_all(clients.iter().map(|client| event.hear(client))).await?;
+    let mut casts = vec![Cast::new(event.peer(), event.fire(&client)?, hearers)];
+    if plan.raw {
+        casts.extend(raw(target, event).await?);
+    }
+    let timed = play(&mut casts, plan).await?;
+    drop(casts);
+    let param = format!("N={WAITERS}");
+    let line = |peer| Line::new(target.name(), peer, event.measure(), &param, "us");
+    lines.extend(timed.iter().map(|(peer, timings)| line(peer).timed(timings)));
+    try_join_all(clients.iter().chain([&client]).map(Coordinator::close)).await?;
+    Ok(lines)
+}
+
+/// The same writes, and those who hear of them through the client crate.
+async fn raw(target: &Target, event: Event) -> Result<Option<Cast>> {
+    let Some(writing) = cells::writing(target, "heard", event.write()).await? else { return Ok(None) };
+    let hearers = (0..WAITERS).map(|_| cells::watching(target, "heard", event.write()));
+    let hearers = try_join_all(hearers).await?.into_iter().flatten().collect();
+    Ok(Some(Cast::new(SAME, Box::new(FiresRaw(writing)), hearers)))
+}
+
+/// What the server is asked for by reads of a cached value.
+async fn cached(target: &Target, client: &Coordinator) -> Result<Option<Line>> {
+    let watch = client.shared_value("alone")?.watch().await?;
+    let before = target.counter().read().await?;
+    for _ in 0..CACHED {
+        watch.latest()?.ok_or("the value is gone")?;
+    }
+    let after = target.counter().read().await?;
+    let line =
+        Line::new(target.name(), Event::Written.peer(), "M4", "cached read", "server requests/cached read");
+    Ok(Counted::per_acquisition(line, before, after, CACHED))
+}
+
+fn latch(client: &Coordinator) -> Result<CountDownLatch> {
+    Ok(client.count_down_latch("heard", 2)?)
+}
+
+fn value(client: &Coordinator) -> Result<SharedValue> {
+    Ok(client.shared_value("heard")?)
+}
+
+struct Counts(CountDownLatch);
+
+#[async_trait]
+impl Pair for Counts {
+    async fn once(&mut self) -> Result<()> {
+        self.0.count_down().await?;
+        Ok(())
+    }
+}
+
+struct Writes(SharedValue);
+
+#[async_trait]
+impl Pair for Writes {
+    async fn once(&mut self) -> Result<()> {
+        self.0.write("written").await?;
+        Ok(())
+    }
+}
+
+struct Opens(CountDownLatch);
+
+#[async_trait]
+impl Fire for Opens {
+    /// Closed again, with one count-down left: the next one knows the version.
+    async fn prepare(&mut self) -> Result<()> {
+        self.0.delete().await?;
+        self.0.count_down().await?;
+        Ok(())
+    }
+
+    async fn fire(&mut self, _round: u64) -> Result<()> {
+        match self.0.count_down().await? {
+            0 => Ok(()),
+            missing => Err(format!("the latch misses {missing} count-downs").into()),
+        }
+    }
+}
+
+struct WritesRounds(SharedValue);
+
+#[async_trait]
+impl Fire for WritesRounds {
+    async fn fire(&mut self, round: u64) -> Result<()> {
+        self.0.write(round.to_string()).await?;
+        Ok(())
+    }
+}
+
+struct FiresRaw(Box<dyn Pair>);
+
+#[async_trait]
+impl Fire for FiresRaw {
+    async fn fire(&mut self, _round: u64) -> Result<()> {
+        self.0.once().await
+    }
+}
+
+struct WaitsForLatch(CountDownLatch);
+
+#[async_trait]
+impl Hear for WaitsForLatch {
+    async fn hear(&mut self, _round: u64) -> Result<()> {
+        Ok(self.0.wait().await?)
+    }
+}
+
+struct WatchesValue(ValueWatch);
+
+#[async_trait]
+impl Hear for WatchesValue {
+    async fn hear(&mut self, round: u64) -> Result<()> {
+        let round = round.to_string();
+        loop {
+            let value = self.0.changed().await?;
+            if value.is_some_and(|cell| *cell.value == *round.as_bytes()) {
+                return Ok(());
+            }
+        }
+    }
+}

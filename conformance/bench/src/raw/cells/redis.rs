@@ -1,0 +1,112 @@
+//! Redis: the script that writes a cell, as it was recorded; a subscription, and the script that
+//! reads.
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use redis::Cmd;
+use redis::aio::{MultiplexedConnection, PubSub};
+
+use super::super::recording::{Words, cmd, recorded};
+use super::super::redis::client;
+use super::{Hear, Pair, Result, Target, Write};
+use crate::target::NAMESPACE;
+
+/// Where `EVALSHA` has the cell, and the version that the cell must have.
+const CELL: usize = 3;
+const EXPECTED: usize = 4;
+/// Any version.
+const ANY: &[u8] = b"*";
+/// Where a write has its value. A read has fewer words.
+const VALUE: usize = 7;
+
+pub(super) async fn writing(target: &Target, key: &str, write: Write) -> Result<Box<dyn Pair>> {
+    let mut sent = recorded(target, key, async |coordinator| {
+        match write {
+            Write::OnVersion => drop(coordinator.counter(key)?.add(1).await?),
+            Write::Anyhow => drop(coordinator.shared_value(key)?.write("raw").await?),
+        }
+        Ok(())
+    })
+    .await?;
+    let last = sent.pop().filter(|words| words.len() > VALUE).ok_or("a cell was written without a script")?;
+    let connection = client(target)?.get_multiplexed_async_connection().await?;
+    let mut writing = Writing { connection, write: last, follows: write == Write::OnVersion };
+    writing.write[EXPECTED] = ANY.to_vec();
+    writing.once().await?;
+    Ok(Box::new(writing))
+}
+
+struct Writing {
+    connection: MultiplexedConnection,
+    write: Words,
+    /// Whether each write names the version that the last one made.
+    follows: bool,
+}
+
+#[async_trait]
+impl Pair for Writing {
+    async fn once(&mut self) -> Result<()> {
+        let (answer, _, version): (i64, i64, String) =
+            cmd(&self.write).query_async(&mut self.connection).await?;
+        if answer != 1 {
+            return Err(format!("the raw write of a cell answered {answer}").into());
+        }
+        if self.follows {
+            self.write[EXPECTED] = version.into_bytes();
+        }
+        Ok(())
+    }
+}
+
+pub(super) async fn incrementing(target: &Target) -> Result<Box<dyn Pair>> {
+    let mut increment = redis::cmd("INCRBY");
+    increment.arg(format!("{NAMESPACE}-raw:incremented")).arg(1);
+    let connection = client(target)?.get_multiplexed_async_connection().await?;
+    Ok(Box::new(Incrementing { connection, increment }))
+}
+
+struct Incrementing {
+    connection: MultiplexedConnection,
+    increment: Cmd,
+}
+
+#[async_trait]
+impl Pair for Incrementing {
+    async fn once(&mut self) -> Result<()> {
+        let _: i64 = self.increment.query_async(&mut self.connection).await?;
+        Ok(())
+    }
+}
+
+pub(super) async fn watching(target: &Target, key: &str, write: Write) -> Result<Box<dyn Hear>> {
+    let sent = recorded(target, key, async |coordinator| {
+        // The very cell that is written: each recipe has names of its own.
+        match write {
+            Write::OnVersion => drop(coordinator.counter(key)?.get().await?),
+            Write::Anyhow => drop(coordinator.shared_value(key)?.read().await?),
+        }
+        Ok(())
+    });
+    let read = sent.await?.pop().filter(|words| words.len() <= VALUE).ok_or("a cell was read otherwise")?;
+    let client = client(target)?;
+    let mut events = client.get_async_pubsub().await?;
+    // A cell's name is its channel too.
+    events.subscribe(&read[CELL]).await?;
+    let connection = client.get_multiplexed_async_connection().await?;
+    Ok(Box::new(Watching { events, connection, read: cmd(&read) }))
+}
+
+struct Watching {
+    events: PubSub,
+    connection: MultiplexedConnection,
+    read: Cmd,
+}
+
+#[async_trait]
+impl Hear for Watching {
+    async fn hear(&mut self, _round: u64) -> Result<()> {
+        self.events.on_message().next().await.ok_or("the subscription has ended")?;
+        let _: (String, Vec<u8>) = self.read.query_async(&mut self.connection).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! What a client of this crate sends to Redis, recorded by a proxy, so that it can be sent again raw.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use latchwork_core::{Coordinator, connect};
+use latchwork_servers::proxy::Proxy;
+use redis::Cmd;
+
+use super::{Result, Target};
+use crate::target::NAMESPACE;
+
+/// The TTL of what is recorded.
+pub(super) const TTL: Duration = Duration::from_secs(30);
+
+/// A command: its name and arguments.
+pub(super) type Words = Vec<Vec<u8>>;
+
+/// The scripts that a client of this crate runs for some work on this key, as a proxy between it and
+/// the server has seen them.
+pub(super) async fn recorded<W>(target: &Target, key: &str, work: W) -> Result<Vec<Words>>
+where
+    W: AsyncFnOnce(&Coordinator) -> Result<()>,
+{
+    let proxy = Proxy::start(target.addr().unwrap_or_default()).await?;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let recorder = Arc::clone(&seen);
+    let _recording = proxy.request(move |bytes| {
+        recorder.lock().unwrap_or_else(PoisonError::into_inner).extend(commands(bytes));
+        false
+    });
+    let mut config = target.config.clone();
+    (config.hosts, config.ttl) = (vec![proxy.addr().to_string()], TTL);
+    (config.namespace, config.label) = (format!("{NAMESPACE}-raw"), Some("raw".to_owned()));
+    let coordinator = connect(&[latchwork_redis::connector()], &config).await?;
+    work(&coordinator).await?;
+    coordinator.close().await?;
+    let seen = std::mem::take(&mut *seen.lock().unwrap_or_else(PoisonError::into_inner));
+    let tag = format!("{{{key}}}");
+    let of_key = |command: &Words| {
+        let names = |word: &Vec<u8>| word.windows(tag.len()).any(|part| part == tag.as_bytes());
+        command.first().is_some_and(|name| name == b"EVALSHA") && command.iter().any(names)
+    };
+    Ok(seen.into_iter().filter(of_key).collect())
+}
+
+pub(super) fn cmd(words: &Words) -> Cmd {
+    let mut cmd = Cmd::new();
+    cmd.arg(words);
+    cmd
+}
+
+/// The commands in what a client has sent at once.
+fn commands(mut bytes: &[u8]) -> Vec<Words> {
+    let mut commands = Vec::new();
+    while let Some(command) = command(&mut bytes) {
+        commands.push(command);
+    }
+    commands
+}
+
+fn command(bytes: &mut &[u8]) -> Option<Words> {
+    let count = length(bytes, b'*')?;
+    (0..count).map(|_| word(bytes)).collect()
+}
+
+fn word(bytes: &mut &[u8]) -> Option<Vec<u8>> {
+    let length = length(bytes, b'$')?;
+    let word = bytes.get(..length)?.to_vec();
+    *bytes = bytes.get(length + 2..)?;
+    Some(word)
+}
+
+fn length(bytes: &mut &[u8], kind: u8) -> Option<usize> {
+    let end = bytes.iter().position(|byte| *byte == b'\r')?;
+    let digits = bytes[..end].strip_prefix(&[kind])?;
+    let length = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    *bytes = bytes.get(end + 2..)?;
+    Some(length)
+}

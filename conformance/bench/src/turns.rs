@@ -1,0 +1,91 @@
+//! Several that are timed side by side, in turns; and what the server was asked for by each (M4).
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::try_join_all;
+
+use crate::Result;
+use crate::line::Line;
+use crate::plan::Plan;
+use crate::raw::{PLAIN, Subject};
+use crate::requests::Counted;
+use crate::stats::Timings;
+use crate::target::Target;
+
+/// Subjects take turns after so many times, so that what else the machine does falls on all of them.
+const TURN: usize = 20;
+/// How often each is done while the server's requests are counted.
+const COUNTED: u64 = 200;
+/// The parameter of what is timed.
+pub(super) const ONE_TASK: &str = "1 task";
+
+/// What the lines are called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named {
+    /// The measure of the times.
+    pub(super) measure: &'static str,
+    /// The parameter of the requests, and their unit.
+    pub(super) asked: &'static str,
+    pub(super) unit: &'static str,
+}
+
+/// Warms all of them up, counts the requests of each, and times them; gives back what would stay.
+pub(super) async fn measure(
+    target: &Target,
+    mut subjects: Vec<Subject>,
+    plan: &Plan,
+    named: Named,
+) -> Result<Vec<Line>> {
+    let lines = warm_and_measure(target, &mut subjects, plan, named).await;
+    let ended = try_join_all(subjects.iter_mut().map(|subject| subject.pair.end())).await;
+    let lines = lines?;
+    ended?;
+    Ok(lines)
+}
+
+async fn warm_and_measure(
+    target: &Target,
+    subjects: &mut [Subject],
+    plan: &Plan,
+    named: Named,
+) -> Result<Vec<Line>> {
+    let line = |peer: &str, measure: &str, param: &str, unit: &str| {
+        Line::new(target.name(), peer, measure, param, unit)
+    };
+    take_turns(subjects, plan.warm).await?;
+    let mut asked = Vec::new();
+    // The counters of Redis do not distinguish a plain command that was sent from one inside a
+    // script.
+    for subject in subjects.iter_mut().filter(|subject| subject.peer != PLAIN) {
+        // It comes back at once, as it does within a turn.
+        for _ in 0..TURN {
+            subject.pair.once().await?;
+        }
+        let before = target.counter().read().await?;
+        for _ in 0..COUNTED {
+            subject.pair.once().await?;
+        }
+        let after = target.counter().read().await?;
+        let line = line(subject.peer, "M4", named.asked, named.unit);
+        asked.extend(Counted::per_acquisition(line, before, after, COUNTED));
+    }
+    let timed = take_turns(subjects, plan.time).await?;
+    let timed = timed.iter().map(|(peer, timings)| line(peer, named.measure, ONE_TASK, "us").timed(timings));
+    Ok(timed.chain(asked).collect())
+}
+
+/// Times each for about `time`, in turns.
+async fn take_turns(subjects: &mut [Subject], time: Duration) -> Result<Vec<(&'static str, Timings)>> {
+    let mut timed: Vec<_> = subjects.iter().map(|subject| (subject.peer, Timings::new())).collect();
+    let (started, in_all) = (Instant::now(), time * u32::try_from(subjects.len())?);
+    while started.elapsed() < in_all {
+        for (subject, (_, timings)) in subjects.iter_mut().zip(&mut timed) {
+            for _ in 0..TURN {
+                let started = Instant::now();
+                subject.pair.once().await?;
+                timings.record(started.elapsed());
+            }
+        }
+    }
+    Ok(timed)
+}

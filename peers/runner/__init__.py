@@ -1,0 +1,1 @@
+"""What `peers/run` is made of."""

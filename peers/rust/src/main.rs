@@ -1,0 +1,48 @@
+//! Lock crates of others, and raw requests, measured: `peers NAME…`.
+//!
+//! Each measure prints a line of JSON. The environment names the servers and the terms: see
+//! `../README.md`.
+
+#[cfg(feature = "etcd")]
+mod etcd;
+mod measures;
+mod on_redis;
+mod report;
+mod zookeeper;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use measures::Peer;
+
+/// An error of a server or a crate, as a sentence.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+fn peers() -> Vec<Arc<dyn Peer>> {
+    vec![
+        Arc::new(on_redis::Raw),
+        Arc::new(on_redis::RsLock),
+        Arc::new(on_redis::DistributedLock),
+        Arc::new(zookeeper::Raw),
+        Arc::new(zookeeper::OfClient),
+        #[cfg(feature = "etcd")]
+        Arc::new(etcd::Raw { one_watch: false }),
+        #[cfg(feature = "etcd")]
+        Arc::new(etcd::Raw { one_watch: true }),
+        #[cfg(feature = "etcd")]
+        Arc::new(etcd::LockService),
+    ]
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let peers = peers();
+    for wanted in std::env::args().skip(1) {
+        let Some(peer) = peers.iter().find(|peer| peer.name() == wanted) else {
+            eprintln!("no peer {wanted:?} in this build");
+            return ExitCode::FAILURE;
+        };
+        measures::all(peer).await;
+    }
+    ExitCode::SUCCESS
+}
