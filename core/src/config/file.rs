@@ -40,6 +40,8 @@ struct Table {
     strict: bool,
     #[serde(default, with = "humantime_serde::option")]
     remember: Option<Duration>,
+    #[serde(skip, default = "super::default_layout")]
+    layout: u32,
 }
 
 impl<'de> Deserialize<'de> for Config {
