@@ -362,9 +362,9 @@ impl Defect for TellsOnce {
 }
 
 #[derive(Debug)]
-struct Once {
-    honest: Box<dyn ChangeWatch>,
-    told: usize,
+pub(super) struct Once {
+    pub(super) honest: Box<dyn ChangeWatch>,
+    pub(super) told: usize,
 }
 
 #[async_trait]

@@ -9,6 +9,7 @@ mod lease;
 mod leaves;
 mod mutex;
 mod node;
+mod observed;
 mod order;
 mod recipes;
 mod states;
@@ -43,6 +44,7 @@ pub(crate) fn controls() -> Vec<Control> {
         mutex::CONTROLS,
         recipes::CONTROLS,
         cells::CONTROLS,
+        observed::CONTROLS,
         terms::CONTROLS,
     ]
     .into_iter()
