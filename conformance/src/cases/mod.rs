@@ -4,6 +4,7 @@ pub mod attempt;
 pub mod cancel;
 pub mod cell;
 pub mod chaos;
+pub mod clients;
 pub mod contended;
 mod contender;
 pub mod count;
@@ -116,6 +117,11 @@ pub const PROPERTIES: &[&str] = &[
     "GROUP-MEMBERS",
     "BARRIER-PASS",
     "BARRIER-LEAVE",
+    "CLIENT-LISTED",
+    "CLIENT-GONE",
+    "CLIENT-AGAIN",
+    "LAYOUT-STAMP",
+    "LAYOUT-RAISE",
     "CAPABILITIES",
 ];
 
@@ -159,6 +165,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         semaphore::CASES,
         limit::CASES,
         observed::CASES,
+        clients::CASES,
         cell::CASES,
         ephemeral::CASES,
         watch::CASES,

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
+
 use super::place::Place;
 use super::record::ClientRecord;
 use super::stamp::{Kept, check};
@@ -24,7 +26,10 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
     let entrance = Entrance::of(config)?;
     let connecting = async {
         let backend = connector.connect(config).await?;
-        match entrance.enter(&backend).await {
+        let dropped = ClosedWhenDropped(Some(Arc::clone(&backend)));
+        let entered = entrance.enter(&backend).await;
+        dropped.disarm();
+        match entered {
             Ok(node) => {
                 tokio::spawn(entrance.keep(Arc::downgrade(&backend), node));
                 Ok(backend)
@@ -42,6 +47,28 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
     let took = in_millis(begun.elapsed());
     tracing::info!(backend = connector.name(), hosts = config.hosts.join(","), ?took, "connected");
     Ok(backend)
+}
+
+/// A client that is entering. It is given back in the background when the connect is dropped, or
+/// takes too long: its lease would be renewed by nobody, and its node stand until it ends.
+struct ClosedWhenDropped(Option<Arc<dyn Backend>>);
+
+impl ClosedWhenDropped {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for ClosedWhenDropped {
+    fn drop(&mut self) {
+        if let (Some(backend), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(async move {
+                if let Err(error) = backend.close(Close::Orderly).await {
+                    tracing::debug!(%error, "a dropped connect was not given back; its lease runs out");
+                }
+            });
+        }
+    }
 }
 
 /// The error of a connect whose client could not enter.
