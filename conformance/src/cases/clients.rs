@@ -265,6 +265,7 @@ cases! {
         };
         let raises = async {
             close(first).await;
+            tokio::time::sleep(PAUSE / 2).await;
             let raised = loop {
                 match newer.coordinator.raise_layout().await {
                     Ok(layout) => break layout,

@@ -13,7 +13,8 @@
 //! itself, with a back-off, until it is closed. An idle client does so too.
 //!
 //! Whoever raises the layout announces it in the stamp, then lists the clients, and then writes what
-//! the list allows, each time over the very version that it has read ([`Stamp`] decides).
+//! the list allows, each time over the very version that it has read (LAYOUT-UNDER-VERSION;
+//! [`Stamp`] decides).
 //!
 //! *Why it is safe.* The invariant is that every client that has entered works with the stamped
 //! layout. Take a client that does not work with the next one. Its node stands before it reads
@@ -29,7 +30,7 @@
 //! then, it ends ([`Closed`](crate::ErrorKind::Closed)), and what it holds runs out. A request that
 //! it sent before is not undone.
 //!
-//! *Source.* Register, then read: Dekker's argument, as in `docs/protocol/clients.md`.
+//! *Source.* Register, then read: Dekker's argument. `docs/protocol/clients.md` has the whole.
 
 mod fields;
 mod keeper;
