@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use latchwork_core::registry::stamp_address;
 use latchwork_core::{Address, Capabilities, Config, Connector, Coordinator, Error, ErrorKind, Result};
 
 use latchwork_servers::proxy::EventLost;
@@ -110,6 +111,15 @@ pub trait Fixture: Send + Sync {
     async fn process_link(&self) -> Result<Option<(Config, Arc<dyn Link>)>> {
         Ok(None)
     }
+}
+
+/// The cells that stay in a fixture's `namespace`, and in the second one that a case makes of it:
+/// their layouts. [`Fixture::contents`] leaves them out, and nothing beside them.
+///
+/// # Errors
+/// `InvalidArgument` for what is no namespace.
+pub fn stamps(namespace: &str) -> Result<[Address; 2]> {
+    Ok([stamp_address(namespace)?, stamp_address(&format!("{namespace}-2"))?])
 }
 
 /// A client of the backend under test, and the link that it talks over.

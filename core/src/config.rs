@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::address::check_length;
 use crate::decide::check_ttl;
+use crate::decide::layout::LAYOUT;
 use crate::error::{Error, Result};
 use crate::label::check_visible;
 
@@ -99,6 +100,9 @@ pub struct Config {
     /// has what that is worth). Refused for another backend.
     #[serde(skip_serializing_if = "is_none_asked")]
     pub min_replicas: u32,
+    /// The highest layout that its clients work with.
+    #[serde(skip)]
+    pub(crate) layout: u32,
 }
 
 fn default_namespace() -> String {
@@ -115,6 +119,9 @@ fn default_request_timeout() -> Duration {
 }
 fn default_tick() -> Duration {
     Duration::from_secs(2)
+}
+fn default_layout() -> u32 {
+    LAYOUT
 }
 fn is_default_tick(tick: &Duration) -> bool {
     *tick == default_tick()
@@ -162,7 +169,17 @@ impl Config {
             strict: false,
             remember: None,
             min_replicas: 0,
+            layout: LAYOUT,
         }
+    }
+
+    /// As a build that works with layouts up to this one: for tests of rolling upgrades. It changes
+    /// what a client says of itself and demands of the [stamp](crate::registry), and nothing else.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn as_of_layout(mut self, layout: u32) -> Self {
+        self.layout = layout;
+        self
     }
 
     /// Checks what every backend requires of a configuration.

@@ -4,17 +4,22 @@
 use std::sync::Arc;
 
 use crate::config::Config;
-use crate::connector::{Connector, connect_in_time};
+use crate::connector::Connector;
 use crate::coordinator::Coordinator;
 use crate::error::{Error, Result};
 use crate::label::default_label;
 use crate::lazy::Lazy;
+use crate::registry::connect_in_time;
 
-/// Connects to the coordinator that `config` names, with the first of `connectors` of that name.
+/// Connects to the coordinator that `config` names, with the first of `connectors` of that name. The
+/// client registers itself ([`Coordinator::clients`] lists it), and checks the [layout](crate::registry)
+/// of its namespace.
 ///
 /// # Errors
 /// `InvalidArgument` naming `backend` when no connector has the name, or naming the wrong field;
-/// else as [`Connector::connect`], and `Unavailable` at `connect_timeout`.
+/// else as [`Connector::connect`], and `Unavailable` at `connect_timeout`. `Misconfigured` also when
+/// the namespace has a newer layout than this build works with; `Forbidden` also when the client may
+/// not register.
 ///
 /// # Cancel safety
 /// A dropped connect leaves nothing on the server beyond a lease that runs out.

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
 use async_trait::async_trait;
 
@@ -11,8 +10,6 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::contracts::Backend;
 use crate::error::Result;
-use crate::shown::in_millis;
-use crate::support::connect_within;
 
 /// Opens clients of one kind of coordinator.
 #[async_trait]
@@ -54,15 +51,4 @@ pub trait Connector: fmt::Debug + Send + Sync {
     /// # Cancel safety
     /// A dropped connect leaves nothing on the server beyond a lease that runs out.
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>>;
-}
-
-/// Connects within `connect_timeout`.
-pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) -> Result<Arc<dyn Backend>> {
-    let begun = Instant::now();
-    let connecting = connector.connect(config);
-    let connected = connect_within(config.connect_timeout, &config.backend, &config.hosts, connecting).await;
-    let backend = connected.map_err(|error| error.in_operation("connect"))?;
-    let took = in_millis(begun.elapsed());
-    tracing::info!(backend = connector.name(), hosts = config.hosts.join(","), ?took, "connected");
-    Ok(backend)
 }

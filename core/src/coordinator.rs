@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 
-use crate::address::{Address, Kind, Name, Namespace};
+use crate::address::{Address, Kind, Name, Namespace, QueuePrefix};
 use crate::capabilities::Capabilities;
 use crate::client::Client;
 use crate::config::Config;
@@ -19,6 +19,7 @@ use crate::recipes::{
     QueueHandle, ReentrantMutex, RwLock, Semaphore, SharedValue,
 };
 use crate::reentrancy::Owners;
+use crate::registry::{self, Clients, Place, Queues};
 
 /// A client of one coordinator: one set of connections, one lease, one inbox. Cloning is cheap, and
 /// recipes are cheap handles made from it without I/O.
@@ -34,16 +35,18 @@ pub struct Coordinator(Arc<Inner>);
 struct Inner {
     owners: Arc<Owners>,
     namespace: Namespace,
+    place: Place,
+    layout: u32,
     // Validates addresses without I/O.
     connector: Option<(Arc<dyn Connector>, Config)>,
 }
 
 impl Coordinator {
     /// A coordinator over a connected backend, configured by `config`. For tests and backends;
-    /// users call `connect`.
+    /// users call `connect`. It neither registers nor checks the [layout](crate::registry).
     ///
     /// # Panics
-    /// Outside a tokio runtime.
+    /// Outside a tokio runtime, and for a namespace that [`Config::validate`] refuses.
     pub fn new(backend: Arc<dyn Backend>, config: &Config) -> Self {
         Self::with(backend, config, None)
     }
@@ -55,9 +58,12 @@ impl Coordinator {
         connector: Option<Arc<dyn Connector>>,
     ) -> Self {
         let client = Arc::new(Client::new(backend, config));
+        let namespace = Namespace::new(&config.namespace);
         Self(Arc::new(Inner {
             owners: Arc::new(Owners::new(client)),
-            namespace: Namespace::new(&config.namespace),
+            place: Place::of(&namespace).expect("a valid namespace"),
+            namespace,
+            layout: config.layout,
             connector: connector.map(|connector| (connector, config.clone())),
         }))
     }
@@ -212,6 +218,39 @@ impl Coordinator {
             connector.check(config, &address).map_err(|error| error.on(address.name()))?;
         }
         Ok(address)
+    }
+
+    /// The connected clients of the namespace, this one among them: no I/O.
+    pub fn clients(&self) -> Clients {
+        Clients::new(self.client(), &self.0.place)
+    }
+
+    /// The queues of a kind that have holders or waiters, and whose keys begin with `prefix` (empty:
+    /// all of them): validates the prefix, no I/O.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `prefix` when it is over 255 bytes.
+    pub fn queues(&self, kind: Kind, prefix: &str) -> Result<Queues> {
+        let of = QueuePrefix::new(&self.0.namespace.text, kind, prefix)?;
+        Ok(Queues::new(self.client(), of))
+    }
+
+    /// Raises the layout of the namespace to the highest that this build works with, and answers
+    /// which that is. For operators, once every client runs a newer build: from then on older ones
+    /// are refused as they connect. It is refused while one of them is [registered](Self::clients).
+    /// Calling it when it is raised already changes nothing.
+    ///
+    /// # Errors
+    /// `Conflict` naming the clients that are too old; `Misconfigured` when another build has raised
+    /// it further; `Unavailable` and `Unknown`: call it again. If a call ends half-way, older clients
+    /// may be refused until another call is answered. `Forbidden`; `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// As after an error: call it again.
+    pub async fn raise_layout(&self) -> Result<u32> {
+        let (Client { backend, .. }, Inner { place, layout, .. }) = (&**self.client(), &*self.0);
+        let raised = self.client().serve(registry::raise(&**backend, place, &self.clients(), *layout)).await;
+        raised.map_err(|error| error.in_operation("raise_layout"))
     }
 
     /// Its [name](Config::name), by which several coordinators of one program are told apart.

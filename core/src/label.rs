@@ -29,12 +29,12 @@ pub(crate) fn default_label() -> Arc<str> {
 }
 
 #[cfg(unix)]
-fn host() -> String {
+pub(crate) fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 #[cfg(not(unix))]
-fn host() -> String {
+pub(crate) fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_else(|_| "host".to_owned())
 }
 

@@ -9,12 +9,13 @@ use tokio::runtime::Handle;
 use crate::address::{Address, QueuePrefix};
 use crate::capabilities::{Capabilities, Eviction};
 use crate::config::Config;
-use crate::connector::{Connector, connect_in_time};
+use crate::connector::Connector;
 use crate::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
     Lease, LeaseWriter, Page, QueuePage, SequentialNodes,
 };
 use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::registry::connect_in_time;
 use crate::support::{SingleFlight, opening_bound};
 
 /// Connects in a [single flight](SingleFlight), so that a short operation that gives up does not

@@ -6,6 +6,7 @@
 //! ```text
 //! connect, memory                from a Config to a Coordinator; the backend without a server
 //! coordinator, lazy              the user's handle; a backend that connects at its first use
+//! registry                       who is connected, and with which layout
 //! recipes                        mutex, rwlock, semaphore, and their guards
 //! reentrancy                     owners: one node for several holds
 //! attempt, held_node             one acquisition; one held node, to its release
@@ -47,6 +48,7 @@ mod lazy;
 pub mod memory;
 pub mod recipes;
 mod reentrancy;
+pub mod registry;
 mod runtime;
 mod server_trial;
 mod shown;
@@ -65,4 +67,5 @@ pub use coordinator::Coordinator;
 pub use error::{Error, ErrorKind, LostReason, Result};
 pub use hold::{Ended, Fenced, Hold, Loss, Release, Run};
 pub use reentrancy::Owner;
+pub use registry::ClientRecord;
 pub use token::Token;

@@ -87,6 +87,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Advance AfterTry By Failure Joining Life Outcome Phase Residue Seen TakeBack
         Claim ContactProof Listed Standing Slot Ask Answer Queue
         Memory Link
+        Clients ClientRecord Queues Admission Raise Stamp
     );
     let traits = each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Hold Fenced);
     let alone = each!(moves_unsized dyn: ChangeWatch);

@@ -1,6 +1,7 @@
 //! The client: its lease, which it renews, and its nodes. A waiting node looks again when it is
 //! woken, and also by itself.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -329,9 +330,22 @@ impl Backend for TableBackend {
 }
 
 /// Makes a client from a [`Config`] of the backend `table`. Each client has a table of its own, as
-/// with `memory://`.
-#[derive(Debug)]
-pub(crate) struct TableConnector;
+/// with `memory://`, unless there is a wire to one.
+#[derive(Default)]
+pub(crate) struct TableConnector(Option<Wire>);
+
+impl TableConnector {
+    /// To the table behind this wire.
+    pub(crate) fn of(wire: &Wire) -> Self {
+        Self(Some(wire.clone()))
+    }
+}
+
+impl fmt::Debug for TableConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TableConnector")
+    }
+}
 
 #[async_trait]
 impl Connector for TableConnector {
@@ -347,7 +361,8 @@ impl Connector for TableConnector {
     }
 
     async fn connect(&self, config: &Config) -> Result<Arc<dyn Backend>> {
-        TableBackend::connect(Wire::to(&Arc::new(Site::new(Clock::system()))), config)
+        let own = || Wire::to(&Arc::new(Site::new(Clock::system())));
+        TableBackend::connect(self.0.clone().unwrap_or_else(own), config)
     }
 }
 

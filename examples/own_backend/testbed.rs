@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_conformance::proxy::EventLost;
-use latchwork_conformance::testbed::{Armed, Client, Fault, Fixture, Link, Testbed};
-use latchwork_core::{
-    Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Result,
-};
+use latchwork_conformance::testbed::{Armed, Client, Fault, Fixture, Link, Testbed, stamps};
+use latchwork_core::{Address, Capabilities, Clock, Config, Connector, Error, ErrorKind, Result, connect};
 
-use crate::backend::{CAPABILITIES, TableBackend, TableConnector};
+use crate::backend::{CAPABILITIES, TableConnector};
 use crate::wire::{Site, Wire};
 
 pub(crate) struct TableTestbed;
@@ -35,7 +33,7 @@ impl Testbed for TableTestbed {
     }
 
     fn connectors(&self) -> Vec<Arc<dyn Connector>> {
-        vec![Arc::new(TableConnector)]
+        vec![Arc::new(TableConnector::default())]
     }
 }
 
@@ -55,12 +53,16 @@ impl Fixture for TableFixture {
 
     async fn client(&self, config: &Config) -> Result<Client> {
         let wire = Wire::to(&self.0);
-        let coordinator = Coordinator::new(TableBackend::connect(wire.clone(), config)?, config);
+        let coordinator = connect(&[Arc::new(TableConnector::of(&wire))], config).await?;
         Ok(Client { coordinator, link: Arc::new(TableLink(wire)) })
     }
 
     async fn contents(&self) -> Result<Vec<String>> {
-        Ok(self.0.carry_out(|table, now| table.contents(now)))
+        let mut contents = self.0.carry_out(|table, now| table.contents(now));
+        // A namespace keeps its stamp.
+        let stamps = stamps(&self.config().namespace)?;
+        contents.retain(|line| !stamps.iter().any(|stamp| *line == format!("{stamp:?}")));
+        Ok(contents)
     }
 
     async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {

@@ -154,10 +154,12 @@ pub(crate) fn etcdctl_running(server: &Server, arguments: &[&str]) -> Child {
     command(server, arguments).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// All keys with a prefix.
+/// All keys with a prefix, but for those of the connected clients and of the layout.
 pub(crate) async fn keys(server: &Server, prefix: &str) -> Vec<String> {
     let listed = etcdctl(server, &["get", "--prefix", "--keys-only", prefix]).await;
-    listed.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+    let of_clients =
+        |line: &str| line.starts_with("latchwork/clients/all/") || line == "latchwork/layout/stamp";
+    listed.lines().filter(|line| !line.is_empty() && !of_clients(line)).map(str::to_owned).collect()
 }
 
 /// Waits until so many keys have the prefix. No client reports that, so it polls the server.

@@ -312,7 +312,7 @@ cases! {
     async fn key_exact_cells_are_shared_by_namespaces(context) {
         let (one, name) = (context.client().await, context.fixture.exact_name());
         let mut config = context.fixture.config();
-        config.namespace = format!("{}-other", config.namespace);
+        config.namespace.push_str("-2");
         let two = context.client_with(&config).await;
         let of = |client: &Client| client.coordinator.shared_value(Address::exact(name.as_str()));
         if !one.coordinator.capabilities().exact_addresses {

@@ -13,7 +13,7 @@ use latchwork_core::recipes::{
     Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, MultiLock, Mutex,
     QuorumLock, ReentrantMutex, RwLock, Semaphore, SharedValue,
 };
-use latchwork_core::{Config, Coordinator, Owner, connect, connect_lazy};
+use latchwork_core::{Config, Coordinator, Kind, Owner, connect, connect_lazy};
 use tokio::sync::OnceCell;
 
 use super::quorum::Quorum;
@@ -515,6 +515,16 @@ const OTHERS: &[PublicFuture] = &[
         let lazy =
             connect_lazy(&site.context.testbed.connectors(), &site.config()).expect("a good configuration");
         dropping!(lazy.mutex(site.key.as_str()).expect("a good key"), |it| it.acquire())
+    }),
+    future!("Clients::page", Mutex, false, |site| {
+        dropping!(site.client.coordinator.clients(), |it| it.page(0, 10))
+    }),
+    future!("Queues::page", Mutex, false, |site| {
+        dropping!(site.client.coordinator.queues(Kind::Mutex, "").expect("a good prefix"), |it| it
+            .page(None, 10))
+    }),
+    future!("Coordinator::raise_layout", Mutex, false, |site| {
+        dropping!(site.client.coordinator.clone(), |it| it.raise_layout())
     }),
     future!("Coordinator::close", Mutex, false, |site| {
         dropping!(busy(site).await, |it| it.coordinator.close())

@@ -4,6 +4,7 @@ pub mod attempt;
 pub mod cancel;
 pub mod cell;
 pub mod chaos;
+pub mod clients;
 pub mod confirm;
 pub mod contended;
 mod contender;
@@ -123,6 +124,11 @@ pub const PROPERTIES: &[&str] = &[
     "GROUP-MEMBERS",
     "BARRIER-PASS",
     "BARRIER-LEAVE",
+    "CLIENT-LISTED",
+    "CLIENT-GONE",
+    "CLIENT-AGAIN",
+    "LAYOUT-STAMP",
+    "LAYOUT-RAISE",
     "CAPABILITIES",
 ];
 
@@ -168,6 +174,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         semaphore::CASES,
         limit::CASES,
         observed::CASES,
+        clients::CASES,
         cell::CASES,
         ephemeral::CASES,
         watch::CASES,

@@ -7,6 +7,7 @@ use etcd_client::{Client, GetOptions};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Kind, Result, encode};
 
 use super::proxied::{Admin, ServerTestbed, of_a_case};
+use crate::testbed::stamps;
 use latchwork_servers::{Server, ask};
 
 /// The testbed of an etcd server.
@@ -92,8 +93,11 @@ impl Admin for EtcdAdmin {
                 contents.extend(self.keys(format!("{EXACT}{}/{}/", kind.as_str(), encode(name))).await?);
             }
         }
-        // A limit is what a documented call stores; the foreign entry is the suite's own.
-        let stays = |key: &str| key.contains("/limit/") || key.ends_with("/foreign");
+        // A limit is what a documented call stores, and a namespace keeps its stamp; the foreign
+        // entry is the suite's own.
+        let stamps = stamps(namespace)?.map(|stamp| prefix(&stamp));
+        let is_stamp = |key: &str| stamps.iter().any(|stamp| stamp.trim_end_matches('/') == key);
+        let stays = |key: &str| key.contains("/limit/") || key.ends_with("/foreign") || is_stamp(key);
         Ok(contents.into_iter().map(|(key, _)| key).filter(|key| !stays(key)).collect())
     }
 

@@ -8,10 +8,10 @@ use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
 use latchwork_core::memory::{self, Memory};
 use latchwork_core::{
-    Address, Capabilities, Clock, Config, Connector, Coordinator, Error, ErrorKind, Eviction, Result,
+    Address, Capabilities, Clock, Config, Connector, Error, ErrorKind, Eviction, Result, connect,
 };
 
-use crate::testbed::{Armed, Client, Fault, Fixture, Link, Testbed};
+use crate::testbed::{Armed, Client, Fault, Fixture, Link, Testbed, stamps};
 use latchwork_servers::proxy::EventLost;
 
 /// What is done to a backend before the suite sees it: for deliberately broken ones.
@@ -106,12 +106,15 @@ impl Fixture for MemoryFixture {
     async fn client(&self, config: &Config) -> Result<Client> {
         let (backend, link) = self.store.client(config)?;
         self.links.lock().unwrap_or_else(PoisonError::into_inner).push(link.clone());
-        let coordinator = Coordinator::new((self.wrap)(backend), config);
+        let made = MadeClient { backend: (self.wrap)(backend), clock: self.store.clock().clone() };
+        let coordinator = connect(&[Arc::new(made)], config).await?;
         Ok(Client { coordinator, link: Arc::new(MemoryLink(link)) })
     }
 
     async fn contents(&self) -> Result<Vec<String>> {
-        Ok(self.store.contents())
+        let (mut contents, stamps) = (self.store.contents(), stamps(&self.config().namespace)?);
+        contents.retain(|line| !stamps.iter().any(|stamp| *line == format!("{stamp:?}")));
+        Ok(contents)
     }
 
     async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
@@ -140,6 +143,32 @@ impl Fixture for MemoryFixture {
 
     fn process_config(&self) -> Option<Config> {
         None
+    }
+}
+
+/// Connects to the client that a fixture has made.
+#[derive(Debug)]
+struct MadeClient {
+    backend: Arc<dyn Backend>,
+    clock: Clock,
+}
+
+#[async_trait]
+impl Connector for MadeClient {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn validate(&self, _config: &Config) -> Result<()> {
+        Ok(())
+    }
+
+    fn clock(&self, _config: &Config) -> Clock {
+        self.clock.clone()
+    }
+
+    async fn connect(&self, _config: &Config) -> Result<Arc<dyn Backend>> {
+        Ok(Arc::clone(&self.backend))
     }
 }
 

@@ -8,6 +8,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, AsyncConnectionConfig};
 
 use super::proxied::{Admin, ServerTestbed, of_a_case};
+use crate::testbed::stamps;
 use latchwork_servers::Server;
 
 /// What the operator's hands wait for at most.
@@ -90,7 +91,10 @@ impl Admin for RedisAdmin {
         // the foreign entry is the suite's own.
         contents
             .retain(|key| ![":meta", ":left", ":limit", ":foreign"].iter().any(|part| key.ends_with(part)));
-        // So does a folded queue without a node.
+        // A namespace keeps its stamp.
+        let stamps = stamps(namespace)?.map(|stamp| prefix(&stamp) + "cell");
+        contents.retain(|key| !stamps.contains(key));
+        // A folded queue without a node goes by itself.
         let mut folded = Vec::new();
         for key in contents.iter().filter(|key| key.ends_with(":one")) {
             let text: Option<String> = self.0.clone().get(key).await.map_err(unavailable)?;

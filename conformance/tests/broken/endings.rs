@@ -122,6 +122,10 @@ pub(super) struct NeverReopens;
 
 #[async_trait]
 impl Defect for NeverReopens {
+    fn breaks_connecting(&self) -> bool {
+        true
+    }
+
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
         match honest.lease().lost() {
             Some(_) => Err(Error::new(ErrorKind::Unavailable, "the lease is gone")),

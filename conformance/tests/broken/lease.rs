@@ -144,7 +144,7 @@ pub(super) const CONTROLS: &[Control] = &[
     Control {
         name: "a_close_leaves_the_nodes_to_the_lease",
         case: "lease_close_gives_everything_back",
-        beside: "mutex_is_fair",
+        beside: "client_gone_within_its_lease_after_a_death",
         testbed: |name| on_memory(name, ClosesHere),
     },
     Control {
@@ -156,7 +156,7 @@ pub(super) const CONTROLS: &[Control] = &[
     Control {
         name: "a_drop_leaves_the_nodes_to_the_lease",
         case: "lease_close_by_dropping",
-        beside: "mutex_is_fair",
+        beside: "client_gone_within_its_lease_after_a_death",
         testbed: |name| on_memory(name, ClosesHere),
     },
     Control {

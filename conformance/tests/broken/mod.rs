@@ -2,6 +2,7 @@
 //! case that lets its broken backend pass proves nothing on a real one.
 
 mod cells;
+mod clients;
 mod endings;
 mod foreign;
 mod key;
@@ -45,6 +46,7 @@ pub(crate) fn controls() -> Vec<Control> {
         recipes::CONTROLS,
         cells::CONTROLS,
         observed::CONTROLS,
+        clients::CONTROLS,
         terms::CONTROLS,
     ]
     .into_iter()

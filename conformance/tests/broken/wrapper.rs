@@ -10,11 +10,16 @@ use latchwork_core::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
     Lease, Leave, Node, NodeState, NodeWriter, Page, QueuePage, SequentialNodes,
 };
-use latchwork_core::{Address, Capabilities, QueuePrefix, Result};
+use latchwork_core::{Address, Capabilities, Kind, QueuePrefix, Result};
 
 /// What a broken backend does otherwise. What is not said is honest.
 #[async_trait]
 pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
+    /// Whether it breaks the clients' registry and the layout too: else nothing could connect.
+    fn breaks_connecting(&self) -> bool {
+        false
+    }
+
     /// Where the client of this number looks for a queue.
     fn address(&self, queue: &Address, _client: usize) -> Address {
         queue.clone()
@@ -143,6 +148,12 @@ struct BrokenBackend {
 }
 
 impl BrokenBackend {
+    /// Whether what is asked for is honest.
+    fn spares(&self, address: &Address) -> bool {
+        let registry = [(Kind::Clients, "all"), (Kind::Layout, "stamp")];
+        registry.contains(&(address.kind(), address.name())) && !self.defect.breaks_connecting()
+    }
+
     fn moved(&self, join: &Join) -> Join {
         Join { queue: self.defect.address(&join.queue, self.client), ..join.clone() }
     }
@@ -166,6 +177,9 @@ impl BrokenBackend {
 #[async_trait]
 impl SequentialNodes for BrokenBackend {
     async fn join(&self, join: &Join) -> Result<Joined> {
+        if self.spares(&join.queue) {
+            return self.honest.join(join).await;
+        }
         let join = self.moved(join);
         Ok(match self.defect.join(&self.honest, &join).await? {
             Joined::Admitted(node) => Joined::Admitted(self.node(join, node)),
@@ -175,10 +189,16 @@ impl SequentialNodes for BrokenBackend {
     }
 
     async fn abandon(&self, join: &Join) -> Result<()> {
+        if self.spares(&join.queue) {
+            return self.honest.abandon(join).await;
+        }
         self.defect.abandon(&*self.honest, &self.moved(join)).await
     }
 
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        if self.spares(queue) {
+            return self.honest.list(queue, page).await;
+        }
         self.defect.list(&*self.honest, &self.defect.address(queue, self.client), page).await
     }
 
@@ -208,10 +228,16 @@ impl SequentialNodes for BrokenBackend {
 #[async_trait]
 impl Cells for BrokenBackend {
     async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        if self.spares(cell) {
+            return self.honest.read_cell(cell).await;
+        }
         self.defect.read_cell(&*self.honest, &self.defect.address(cell, self.client)).await
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        if self.spares(cell) {
+            return self.honest.write_cell(cell, write).await;
+        }
         self.defect.write_cell(&*self.honest, &self.defect.address(cell, self.client), write).await
     }
 

@@ -39,6 +39,8 @@ const OF_ITS_OWN: &[&str] = &[
     "ELECTION-",
     "GROUP-",
     "BARRIER-",
+    "CLIENT-",
+    "LAYOUT-",
     "CAPABILITIES",
 ];
 

@@ -42,6 +42,8 @@ struct Table {
     remember: Option<Duration>,
     #[serde(default)]
     min_replicas: u32,
+    #[serde(skip, default = "super::default_layout")]
+    layout: u32,
 }
 
 impl<'de> Deserialize<'de> for Config {

@@ -9,6 +9,7 @@ pub mod chain;
 pub mod count;
 mod deadline;
 pub mod gather;
+pub mod layout;
 pub mod life;
 pub mod queue;
 pub mod quorum;

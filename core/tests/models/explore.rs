@@ -42,6 +42,10 @@ pub(crate) enum Broken {
     Miscounted,
     /// Fewer members than a barrier has parties pass it together.
     PassedAlone,
+    /// A client works below the layout that is stamped.
+    TooOld,
+    /// A stamp went back to an earlier layout.
+    StampBack,
 }
 
 /// A model and what is wrong in a state of it, if anything.

@@ -35,6 +35,9 @@
 //! * **`barrier`**: members of a barrier in one round after the other, over
 //!   [`Passage`](latchwork_core::decide::barrier::Passage). Members die and come late, and the last
 //!   one takes the cell along.
+//! * **`layout`**: clients of several builds that register and read the stamp of their namespace, and
+//!   operators who raise it, over [`Stamp`](latchwork_core::decide::layout::Stamp). Places are lost,
+//!   operators stop half-way.
 //! * **`owner`**: the tasks of one owner, over the ledger that runs (`src/reentrancy/ledger.rs`).
 //!
 //! **Bounds.** The models visit every state within these bounds. `redis`: two clients with three
@@ -63,6 +66,7 @@ mod count;
 mod explore;
 mod gather;
 mod hold;
+mod layout;
 mod lease;
 mod owner;
 mod quorum;

@@ -1,0 +1,300 @@
+//! CLIENT- and LAYOUT-: who is connected, and with which layout.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use futures_util::future::{join, join_all, join3};
+use latchwork_core::registry::{ClientRecord, LAYOUT, clients_address, stamp_address};
+use latchwork_core::{Error, ErrorKind};
+
+use crate::actions::{acquire, in_time, mutex};
+use crate::bounds::{CLEAN_UP, SHORT_TTL};
+use crate::case::cases;
+use crate::context::Context;
+use crate::testbed::{Client, Fault};
+use crate::waits::{soon, until, within};
+
+/// Between two tries to raise a layout, and as long as a client stays meanwhile.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// All clients of the namespace, by number.
+async fn listed(by: &Client) -> Vec<ClientRecord> {
+    soon("the clients", by.coordinator.clients().page(0, 1000)).await.expect("listed")
+}
+
+/// The record of a client, if it is listed.
+async fn record(by: &Client, of: &Client) -> Option<ClientRecord> {
+    listed(by).await.into_iter().find(|record| record.label == of.coordinator.label())
+}
+
+/// A client as of another build, with a label.
+async fn build(context: &Context, layout: u32, label: &str) -> Result<Client, Error> {
+    let mut config = context.config(SHORT_TTL);
+    config.label = Some(label.to_owned());
+    soon("connect", context.fixture.client(&config.as_of_layout(layout))).await
+}
+
+/// The text of the stamp, and its version.
+async fn stamp(context: &Context, by: &Client) -> (String, u64) {
+    let cell = stamp_address(&context.fixture.config().namespace).expect("a good namespace");
+    let cell =
+        soon("the stamp", by.coordinator.backend().read_cell(&cell)).await.expect("read").expect("stamped");
+    (String::from_utf8_lossy(&cell.value).into_owned(), cell.version.number())
+}
+
+/// Whether a stamp's text says the older layout, whatever it announces.
+fn says_older(text: &str) -> bool {
+    text.split('&').any(|field| field == format!("layout={LAYOUT}"))
+}
+
+/// Whether a stamp's text says this layout, and announces no other.
+fn says(text: &str, layout: u32) -> bool {
+    text.split('&').any(|field| field == format!("layout={layout}")) && !text.contains("next=")
+}
+
+async fn close(client: Client) {
+    soon("close", client.coordinator.close()).await.expect("closed");
+}
+
+cases! {
+    "CLIENT-LISTED" =>
+    /// the connected clients of a namespace are listed in the order of connecting, each with its
+    /// record, page by page, and none of another namespace; a closed one is not listed any more
+    async fn client_listed_in_order_with_its_record(context) {
+        let mut clients = Vec::new();
+        for label in ["first", "second", "third"] {
+            clients.push(build(context, LAYOUT, label).await.expect("connected"));
+        }
+        let mut elsewhere = context.fixture.config();
+        elsewhere.namespace.push_str("-2");
+        let elsewhere = context.client_with(&elsewhere).await;
+        let all = listed(&clients[1]).await;
+        let labels: Vec<_> = all.iter().map(|record| record.label.as_str()).collect();
+        assert_eq!(labels, ["first", "second", "third"]);
+        assert!(all.is_sorted_by(|one, next| one.number < next.number), "{all:?}");
+        for ClientRecord { host, version, layout, .. } in &all {
+            assert!(!host.is_empty() && !version.is_empty(), "{all:?}");
+            assert_eq!(*layout, Some(LAYOUT));
+        }
+        let registry = clients[2].coordinator.clients();
+        let numbers = |records: Vec<ClientRecord>| records.into_iter().map(|record| record.number).collect::<Vec<_>>();
+        let first = soon("a page", registry.page(0, 2)).await.expect("listed");
+        let rest = soon("a page", registry.page(first[1].number, 2)).await.expect("listed");
+        let streamed: Vec<_> = soon("all", registry.into_stream().try_collect()).await.expect("listed");
+        assert_eq!([numbers(first), numbers(rest)].concat(), numbers(all.clone()));
+        assert_eq!(numbers(streamed), numbers(all));
+        assert_eq!(listed(&elsewhere).await.len(), 1, "itself");
+        let gone = clients.remove(0);
+        close(gone).await;
+        let left: Vec<_> = listed(&clients[0]).await.into_iter().map(|record| record.label).collect();
+        assert_eq!(left, ["second", "third"]);
+    }
+
+    "CLIENT-GONE" =>
+    /// a dead client is listed no longer than its TTL and the bound; idle ones stay
+    async fn client_gone_within_its_lease_after_a_death(context) {
+        let (watching, dead) = (context.mortal().await, context.mortal().await);
+        let before = (record(&watching, &watching).await, record(&watching, &dead).await);
+        assert!(before.0.is_some() && before.1.is_some(), "{before:?}");
+        dead.coordinator.crash().await;
+        within(context.recovery(&dead), "the dead client is gone", async {
+            while record(&watching, &dead).await.is_some() {
+                tokio::time::sleep(SHORT_TTL / 30).await;
+            }
+        })
+        .await;
+        let numbers = |record: Option<ClientRecord>| record.map(|record| record.number);
+        assert_eq!(numbers(record(&watching, &watching).await), numbers(before.0), "it is alive all the time");
+    }
+
+    "CLIENT-AGAIN" =>
+    /// an idle client that was removed from the registry, by an operator or from outside, registers
+    /// anew by itself
+    async fn client_again_registered_after_its_removal(context) {
+        let (operator, idle) = (context.client().await, context.mortal().await);
+        let queue = clients_address(&context.fixture.config().namespace).expect("a good namespace");
+        let mut last = record(&operator, &idle).await.expect("registered").number;
+        for past_the_library in [false, true] {
+            match past_the_library {
+                true if !context.can(Fault::Remove) => continue,
+                true => soon("remove", context.fixture.remove(&queue, last)).await.expect("removed"),
+                false => {
+                    let revoked = soon("revoke", operator.coordinator.backend().revoke(&queue, last)).await;
+                    assert!(revoked.expect("answered"), "it was there");
+                }
+            }
+            last = again(context, &operator, &idle, last).await;
+        }
+        in_time(acquire(&mutex(&idle, "a")).await.release().await.expect("released"));
+    }
+
+    "CLIENT-AGAIN" =>
+    /// an idle client that was cut off until its lease was lost registers anew when it is back
+    async fn client_again_registered_after_a_loss(context) {
+        let (operator, idle) = (context.client().await, context.mortal().await);
+        let last = record(&operator, &idle).await.expect("registered").number;
+        idle.link.cut();
+        within(context.recovery(&idle) + CLEAN_UP, "it is gone", async {
+            while record(&operator, &idle).await.is_some() {
+                tokio::time::sleep(SHORT_TTL / 30).await;
+            }
+        })
+        .await;
+        idle.link.heal();
+        again(context, &operator, &idle, last).await;
+        in_time(acquire(&mutex(&idle, "a")).await.release().await.expect("released"));
+    }
+
+    "LAYOUT-STAMP" =>
+    /// the first clients of a namespace stamp it, once, however many come at once; later ones leave
+    /// the stamp as it is
+    async fn layout_stamp_is_written_once(context) {
+        let clients = join_all((0..8).map(|_| context.client())).await;
+        let written = stamp(context, &clients[0]).await;
+        assert!(says(&written.0, LAYOUT), "{written:?}");
+        let late = context.client().await;
+        assert_eq!(stamp(context, &late).await, written);
+        assert_eq!(listed(&late).await.len(), 9);
+        join_all(clients.into_iter().map(close)).await;
+        assert_eq!(stamp(context, &late).await, written, "it stays");
+    }
+
+    "LAYOUT-STAMP" =>
+    /// a client that meets a newer layout is refused as it connects, by an error that says what to
+    /// do, and is not registered
+    async fn layout_stamp_refuses_an_older_build(context) {
+        let newer = build(context, LAYOUT + 1, "newer").await.expect("the first");
+        assert!(says(&stamp(context, &newer).await.0, LAYOUT + 1));
+        let error = build(context, LAYOUT, "older").await.map(drop).expect_err("a newer layout");
+        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        let (text, namespace) = (error.to_string(), context.fixture.config().namespace);
+        for part in [
+            "connect",
+            &format!("{namespace:?}"),
+            &format!("has layout {}", LAYOUT + 1),
+            &format!("up to {LAYOUT}"),
+            "use a newer build",
+        ] {
+            assert!(text.contains(part), "{part:?} in {text}");
+        }
+        until("the refused one is not registered", || async { listed(&newer).await.len() == 1 }).await;
+        assert!(says(&stamp(context, &newer).await.0, LAYOUT + 1), "it stays");
+    }
+
+    "LAYOUT-STAMP" =>
+    /// a newer build works on an older layout, and leaves it so: both stand side by side, whichever
+    /// comes first
+    async fn layout_stamp_is_not_raised_by_a_newer_build(context) {
+        let older = build(context, LAYOUT, "older").await.expect("the first");
+        let newer = build(context, LAYOUT + 1, "newer").await.expect("it works with the older layout");
+        let written = stamp(context, &older).await;
+        assert!(says(&written.0, LAYOUT), "{written:?}");
+        assert!(record(&older, &newer).await.is_some_and(|record| record.layout == Some(LAYOUT + 1)));
+        let held = acquire(&mutex(&newer, "a")).await;
+        in_time(held.release().await.expect("released"));
+        close(older).await;
+        let back = build(context, LAYOUT, "back").await.expect("an older build comes back");
+        assert_eq!(stamp(context, &back).await, written);
+    }
+
+    "LAYOUT-STAMP" =>
+    /// of an older and a newer build that are the first at once, the older one is refused, or both
+    /// work on the older layout
+    async fn layout_stamp_of_two_builds_at_once_is_one(context) {
+        let both = join(build(context, LAYOUT, "older"), build(context, LAYOUT + 1, "newer"));
+        let (older, newer) = both.await;
+        let newer = newer.expect("it works with both");
+        let (text, _) = stamp(context, &newer).await;
+        match older {
+            Ok(_) => assert!(says(&text, LAYOUT), "{text}"),
+            Err(error) => {
+                assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+                assert!(says(&text, LAYOUT + 1), "{text}");
+            }
+        }
+    }
+
+    "LAYOUT-RAISE" =>
+    /// a layout is raised when no older client is registered, and not before: the call names those
+    /// that are, and lets them work and come as before
+    async fn layout_raise_waits_for_older_clients(context) {
+        let older = build(context, LAYOUT, "the-older-one").await.expect("the first");
+        let newer = build(context, LAYOUT + 1, "newer").await.expect("connected");
+        let error = soon("raise", newer.coordinator.raise_layout()).await.expect_err("an older client");
+        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert!(error.to_string().contains("\"the-older-one\""), "{error}");
+        assert!(says(&stamp(context, &newer).await.0, LAYOUT));
+        in_time(acquire(&mutex(&older, "a")).await.release().await.expect("released"));
+        let another = build(context, LAYOUT, "another").await.expect("nothing has changed");
+        assert_eq!(soon("raise", older.coordinator.raise_layout()).await.expect("raised before"), LAYOUT);
+        close(older).await;
+        close(another).await;
+        for _ in 0..2 {
+            assert_eq!(soon("raise", newer.coordinator.raise_layout()).await.expect("raised"), LAYOUT + 1);
+        }
+        assert!(says(&stamp(context, &newer).await.0, LAYOUT + 1));
+        let error = build(context, LAYOUT, "too-late").await.map(drop).expect_err("a newer layout");
+        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        in_time(acquire(&mutex(&newer, "a")).await.release().await.expect("released"));
+    }
+
+    "LAYOUT-RAISE" =>
+    /// while a layout is raised, older clients connect all the time: whenever it is raised, none of
+    /// them is there
+    async fn layout_raise_among_older_clients_that_come_and_go(context) {
+        let first = build(context, LAYOUT, "first").await.expect("the first");
+        let newer = build(context, LAYOUT + 1, "newer").await.expect("connected");
+        let is_raised = AtomicBool::new(false);
+        let comes = async |label: &str| {
+            for _ in 0..20 {
+                if is_raised.load(Ordering::Acquire) {
+                    return;
+                }
+                match build(context, LAYOUT, label).await {
+                    Ok(client) => {
+                        // As long as it is there, nobody raises the layout.
+                        tokio::time::sleep(PAUSE).await;
+                        assert!(says_older(&stamp(context, &client).await.0), "it entered too late");
+                        close(client).await;
+                    }
+                    // From the announcement on, which may be taken back.
+                    Err(error) => assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}"),
+                }
+            }
+        };
+        let raises = async {
+            close(first).await;
+            tokio::time::sleep(PAUSE / 2).await;
+            let raised = loop {
+                match newer.coordinator.raise_layout().await {
+                    Ok(layout) => break layout,
+                    Err(error) => assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}"),
+                }
+                tokio::time::sleep(PAUSE).await;
+            };
+            is_raised.store(true, Ordering::Release);
+            raised
+        };
+        let (raised, ..) = soon("raised", join3(raises, comes("one"), comes("two"))).await;
+        assert_eq!(raised, LAYOUT + 1);
+        until("those that were refused are gone", || async { listed(&newer).await.len() == 1 }).await;
+        assert!(says(&stamp(context, &newer).await.0, LAYOUT + 1));
+    }
+}
+
+/// Waits until a client is registered anew, and answers its new number.
+async fn again(context: &Context, operator: &Client, idle: &Client, last: u64) -> u64 {
+    within(context.recovery(idle) + CLEAN_UP, "it registers anew", async {
+        loop {
+            match record(operator, idle).await {
+                Some(record) if record.number != last => {
+                    assert!(record.number > last, "{record:?} behind {last}");
+                    return record.number;
+                }
+                _ => tokio::time::sleep(SHORT_TTL / 30).await,
+            }
+        }
+    })
+    .await
+}

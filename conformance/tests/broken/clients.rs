@@ -1,0 +1,175 @@
+//! CLIENT- and LAYOUT-: a registry that is broken, or a stamp.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use latchwork_core::contracts::{Backend, Cell, CellWrite, CellWritten, Entry, Expected, Join, Joined, Page};
+use latchwork_core::{Address, Kind, Result};
+
+use super::wrapper::Defect;
+use super::{Control, on_memory};
+
+pub(super) const CONTROLS: &[Control] = &[
+    Control {
+        name: "a_client_registers_without_its_record",
+        case: "client_listed_in_order_with_its_record",
+        beside: "client_gone_within_its_lease_after_a_death",
+        testbed: |name| on_memory(name, SaysNothing),
+    },
+    Control {
+        name: "a_dead_client_is_listed_on",
+        case: "client_gone_within_its_lease_after_a_death",
+        beside: "layout_stamp_is_not_raised_by_a_newer_build",
+        testbed: |name| on_memory(name, Remembers::default()),
+    },
+    Control {
+        name: "a_removed_client_registers_where_nobody_looks",
+        case: "client_again_registered_after_its_removal",
+        beside: "client_listed_in_order_with_its_record",
+        testbed: |name| on_memory(name, RegistersOnce::default()),
+    },
+    Control {
+        name: "a_client_that_was_cut_off_registers_where_nobody_looks",
+        case: "client_again_registered_after_a_loss",
+        beside: "client_listed_in_order_with_its_record",
+        testbed: |name| on_memory(name, RegistersOnce::default()),
+    },
+    Control {
+        name: "each_client_writes_its_own_stamp",
+        case: "layout_stamp_is_written_once",
+        beside: "client_listed_in_order_with_its_record",
+        testbed: |name| on_memory(name, StampsAnew::default()),
+    },
+    Control {
+        name: "an_older_build_writes_over_a_newer_stamp",
+        case: "layout_stamp_refuses_an_older_build",
+        beside: "client_listed_in_order_with_its_record",
+        testbed: |name| on_memory(name, StampsAnew::default()),
+    },
+    Control {
+        name: "a_newer_build_writes_over_an_older_stamp",
+        case: "layout_stamp_is_not_raised_by_a_newer_build",
+        beside: "client_listed_in_order_with_its_record",
+        testbed: |name| on_memory(name, StampsAnew::default()),
+    },
+    Control {
+        name: "a_layout_is_raised_over_clients_that_are_not_listed",
+        case: "layout_raise_waits_for_older_clients",
+        beside: "layout_stamp_refuses_an_older_build",
+        testbed: |name| on_memory(name, ListsOne::Last),
+    },
+    Control {
+        name: "a_layout_is_raised_among_clients_that_are_not_listed",
+        case: "layout_raise_among_older_clients_that_come_and_go",
+        beside: "layout_stamp_is_written_once",
+        testbed: |name| on_memory(name, ListsOne::First),
+    },
+];
+
+#[derive(Debug)]
+struct SaysNothing;
+
+#[async_trait]
+impl Defect for SaysNothing {
+    fn breaks_connecting(&self) -> bool {
+        true
+    }
+
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        honest.join(&Join { data: Arc::default(), ..join.clone() }).await
+    }
+}
+
+/// Lists whom it has ever listed.
+#[derive(Debug, Default)]
+struct Remembers(Mutex<BTreeMap<u64, Entry>>);
+
+#[async_trait]
+impl Defect for Remembers {
+    fn breaks_connecting(&self) -> bool {
+        true
+    }
+
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        let listed = honest.list(queue, page).await?;
+        if queue.kind() != Kind::Clients {
+            return Ok(listed);
+        }
+        let mut all = self.0.lock().expect("not poisoned");
+        all.extend(listed.into_iter().map(|entry| (entry.sequence, entry)));
+        Ok(all.range(page.after + 1..).map(|(_, entry)| entry.clone()).take(page.most).collect())
+    }
+}
+
+/// The second time, a client registers elsewhere.
+#[derive(Debug, Default)]
+struct RegistersOnce(Mutex<HashSet<Arc<str>>>);
+
+#[async_trait]
+impl Defect for RegistersOnce {
+    fn breaks_connecting(&self) -> bool {
+        true
+    }
+
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        let mut join = join.clone();
+        let is_client = join.queue.kind() == Kind::Clients;
+        if is_client && !self.0.lock().expect("not poisoned").insert(Arc::clone(&join.label)) {
+            join.queue = Address::new("latchwork", Kind::Clients, "elsewhere").expect("a good key");
+        }
+        honest.join(&join).await
+    }
+}
+
+/// No client sees a stamp as it connects, and each writes its own.
+#[derive(Debug, Default)]
+struct StampsAnew(Mutex<HashSet<usize>>);
+
+#[async_trait]
+impl Defect for StampsAnew {
+    fn breaks_connecting(&self) -> bool {
+        true
+    }
+
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+        let client = std::ptr::from_ref(honest).addr();
+        let connects = cell.kind() == Kind::Layout && self.0.lock().expect("not poisoned").insert(client);
+        if connects { Ok(None) } else { honest.read_cell(cell).await }
+    }
+
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        let expected = if cell.kind() == Kind::Layout { Expected::Any } else { write.expected };
+        honest.write_cell(cell, &CellWrite { expected, ..write.clone() }).await
+    }
+}
+
+/// Lists one client alone.
+#[derive(Debug)]
+enum ListsOne {
+    First,
+    Last,
+}
+
+#[async_trait]
+impl Defect for ListsOne {
+    fn breaks_connecting(&self) -> bool {
+        true
+    }
+
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        let mut listed = honest.list(queue, page).await?;
+        if queue.kind() == Kind::Clients {
+            match self {
+                ListsOne::First => listed.truncate(1),
+                ListsOne::Last => drop(listed.drain(..listed.len().saturating_sub(1))),
+            }
+        }
+        Ok(listed)
+    }
+}

@@ -1,0 +1,127 @@
+//! Layouts: who may work in a namespace, and how its stamp is raised.
+//!
+//! *The invariant.* Every client that has entered works with the stamped layout. So a client may
+//! write what only that layout has, and nobody meets what it cannot read.
+
+/// The layout that this build works with, and all before it. A change of what stands on a server,
+/// such that an older build would misread it, raises this number.
+pub const LAYOUT: u32 = 1;
+
+/// What is stamped on a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// The layout that every client works with.
+    pub layout: u32,
+    /// The layout that somebody is about to raise it to.
+    pub next: Option<u32>,
+}
+
+/// What a client may do, once it is registered and has read the stamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Admission {
+    /// It enters.
+    Enter,
+    /// There is no stamp: it writes this one, if there is still none.
+    Write(Stamp),
+    /// It must not enter, since it does not work with this layout.
+    Refused(u32),
+}
+
+/// The next step of whoever raises the layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Raise {
+    /// It is raised.
+    Done,
+    /// Write this stamp, if the one that was read still stands.
+    Write(Stamp),
+    /// This is announced: list the clients, and then write what [`Stamp::settled`] of it says.
+    List(Stamp),
+    /// Another build raises it further.
+    Refused(u32),
+}
+
+impl Stamp {
+    /// The stamp of a namespace that has none yet.
+    pub fn of(layout: u32) -> Self {
+        Self { layout, next: None }
+    }
+
+    /// Whether a client that works with layouts up to `own` may be here. From the announcement on,
+    /// nobody enters who would have to go.
+    pub fn admission(stamp: Option<Self>, own: u32) -> Admission {
+        let Some(stamp) = stamp else { return Admission::Write(Self::of(own)) };
+        let needed = stamp.next.map_or(stamp.layout, |next| next.max(stamp.layout));
+        if needed > own { Admission::Refused(needed) } else { Admission::Enter }
+    }
+
+    /// What follows for somebody who raises the layout to `own`, the highest that it works with.
+    pub fn raise(stamp: Option<Self>, own: u32) -> Raise {
+        match (Self::admission(stamp, own), stamp) {
+            (Admission::Refused(needed), _) => Raise::Refused(needed),
+            (Admission::Write(stamp), _) => Raise::Write(stamp),
+            (Admission::Enter, Some(stamp)) if stamp.layout < own => match stamp.next {
+                Some(next) if next == own => Raise::List(stamp),
+                _ => Raise::Write(Self { next: Some(own), ..stamp }),
+            },
+            (Admission::Enter, _) => Raise::Done,
+        }
+    }
+
+    /// What an announced stamp becomes, by the layouts of all clients that were registered at an
+    /// instant after the announcement: raised, or, if one of them does not work with the next
+    /// layout, as it was before. `None`: that client says nothing of its layout.
+    pub fn settled(self, clients: impl IntoIterator<Item = Option<u32>>) -> Self {
+        let next = self.next.unwrap_or(self.layout);
+        let all = clients.into_iter().all(|layout| layout.is_some_and(|layout| layout >= next));
+        Self::of(if all { next } else { self.layout })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn announced(layout: u32, next: u32) -> Option<Stamp> {
+        Some(Stamp { layout, next: Some(next) })
+    }
+
+    #[test]
+    fn a_client_enters_where_it_works_with_what_is_stamped_and_announced() {
+        for (stamp, own, expected) in [
+            (None, 2, Admission::Write(Stamp::of(2))),
+            (Some(Stamp::of(1)), 2, Admission::Enter),
+            (Some(Stamp::of(2)), 2, Admission::Enter),
+            (Some(Stamp::of(3)), 2, Admission::Refused(3)),
+            (announced(1, 2), 2, Admission::Enter),
+            (announced(1, 3), 2, Admission::Refused(3)),
+            (announced(3, 1), 2, Admission::Refused(3)),
+        ] {
+            assert_eq!(Stamp::admission(stamp, own), expected, "{stamp:?} for {own}");
+        }
+    }
+
+    #[test]
+    fn a_layout_is_announced_before_the_clients_are_listed() {
+        for (stamp, own, expected) in [
+            (None, 2, Raise::Write(Stamp::of(2))),
+            (Some(Stamp::of(1)), 2, Raise::Write(Stamp { layout: 1, next: Some(2) })),
+            (announced(1, 2), 2, Raise::List(Stamp { layout: 1, next: Some(2) })),
+            (announced(1, 2), 3, Raise::Write(Stamp { layout: 1, next: Some(3) })),
+            (announced(1, 3), 2, Raise::Refused(3)),
+            (Some(Stamp::of(2)), 2, Raise::Done),
+            (Some(Stamp::of(3)), 2, Raise::Refused(3)),
+        ] {
+            assert_eq!(Stamp::raise(stamp, own), expected, "{stamp:?} for {own}");
+        }
+    }
+
+    #[test]
+    fn it_is_raised_only_over_clients_that_all_work_with_it() {
+        let stamp = Stamp { layout: 1, next: Some(2) };
+        for (clients, layout) in
+            [(vec![], 2), (vec![Some(2), Some(3)], 2), (vec![Some(2), Some(1)], 1), (vec![Some(2), None], 1)]
+        {
+            assert_eq!(stamp.settled(clients.clone()), Stamp::of(layout), "{clients:?}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Text of fields, `layout=1&version=0.1.0`, as records and stamps have it: people can read it, and
+//! a later version adds fields that an earlier one passes over.
+
+use url::form_urlencoded;
+
+/// The fields of a text, in its order. A field that this version does not know stays among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// Reads any bytes: text that was written otherwise has no known fields.
+    pub(super) fn read(text: &[u8]) -> Self {
+        Self(form_urlencoded::parse(text).into_owned().collect())
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Sets a field, or takes it out.
+    pub(super) fn set(&mut self, name: &str, value: Option<String>) {
+        let place = self.0.iter().position(|(field, _)| field == name);
+        match (place, value) {
+            (Some(place), Some(value)) => self.0[place].1 = value,
+            (Some(place), None) => drop(self.0.remove(place)),
+            (None, Some(value)) => self.0.push((name.to_owned(), value)),
+            (None, None) => {}
+        }
+    }
+
+    pub(super) fn with(mut self, name: &str, value: impl ToString) -> Self {
+        self.set(name, Some(value.to_string()));
+        self
+    }
+
+    pub(super) fn into_others(self, known: &[&str]) -> impl Iterator<Item = (String, String)> {
+        self.0.into_iter().filter(move |(name, _)| !known.contains(&name.as_str()))
+    }
+
+    pub(super) fn text(&self) -> String {
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_an_earlier_version_does_not_know_stays_when_it_changes_the_rest() {
+        let mut fields = Fields::read(b"layout=1&moving=to+etcd%3A&version=0.1");
+        fields.set("layout", Some("2".to_owned()));
+        fields.set("version", None);
+        assert_eq!(fields.with("next", 3).text(), "layout=2&moving=to+etcd%3A&next=3");
+    }
+
+    proptest! {
+        #[test]
+        fn any_fields_are_read_as_they_were_written(values in proptest::collection::vec(any::<String>(), 0..4)) {
+            let fields = Fields(values.into_iter().map(|value| (format!("{value}="), value)).collect());
+            prop_assert_eq!(Fields::read(fields.text().as_bytes()), fields);
+        }
+
+        #[test]
+        fn any_bytes_can_be_read(bytes in any::<Vec<u8>>()) {
+            let fields = Fields::read(&bytes);
+            prop_assert_eq!(Fields::read(fields.text().as_bytes()), fields);
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A client's own node in the registry, from the connect to the close.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+
+use super::place::Place;
+use super::record::ClientRecord;
+use super::stamp::{Kept, check};
+use crate::address::Namespace;
+use crate::cleanup::{Task, settle};
+use crate::config::Config;
+use crate::connector::Connector;
+use crate::contracts::{AskedLimit, Backend, Close, Join, Joined, Node, NodeId, Patience};
+use crate::decide::life::Residue;
+use crate::decide::{Claim, join_obsolete_at};
+use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::label::default_label;
+use crate::shown::in_millis;
+use crate::support::{Backoff, connect_within};
+
+/// Connects and enters within `connect_timeout`. The client stays registered until it is closed.
+pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) -> Result<Arc<dyn Backend>> {
+    let begun = Instant::now();
+    let entrance = Entrance::of(config)?;
+    let connecting = async {
+        let backend = connector.connect(config).await?;
+        let dropped = ClosedWhenDropped(Some(Arc::clone(&backend)));
+        let entered = entrance.enter(&backend).await;
+        dropped.disarm();
+        match entered {
+            Ok(node) => {
+                tokio::spawn(entrance.keep(Arc::downgrade(&backend), node));
+                Ok(backend)
+            }
+            Err(Kept::Out(error) | Kept::Unread(error)) => {
+                if let Err(error) = backend.close(Close::Orderly).await {
+                    tracing::debug!(%error, "a client that did not enter was not closed in order");
+                }
+                Err(unregistered(error, &entrance.place))
+            }
+        }
+    };
+    let connected = connect_within(config.connect_timeout, &config.backend, &config.hosts, connecting).await;
+    let backend = connected.map_err(|error| error.in_operation("connect"))?;
+    let took = in_millis(begun.elapsed());
+    tracing::info!(backend = connector.name(), hosts = config.hosts.join(","), ?took, "connected");
+    Ok(backend)
+}
+
+/// A client that is entering. It is given back in the background when the connect is dropped, or
+/// takes too long: its lease would be renewed by nobody, and its node stand until it ends.
+struct ClosedWhenDropped(Option<Arc<dyn Backend>>);
+
+impl ClosedWhenDropped {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for ClosedWhenDropped {
+    fn drop(&mut self) {
+        if let (Some(backend), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            runtime.spawn(async move {
+                if let Err(error) = backend.close(Close::Orderly).await {
+                    tracing::debug!(%error, "a dropped connect was not given back; its lease runs out");
+                }
+            });
+        }
+    }
+}
+
+/// The error of a connect whose client could not enter.
+fn unregistered(error: Error, place: &Place) -> Error {
+    let kind = match error.kind() {
+        // The server went silent, or hung up, since it was asked first.
+        ErrorKind::Unknown | ErrorKind::Timeout | ErrorKind::Lost { .. } | ErrorKind::Unavailable => {
+            ErrorKind::Unavailable
+        }
+        ErrorKind::Forbidden { what } => ErrorKind::Forbidden { what: what.clone() },
+        _ => return error,
+    };
+    let Place { clients, stamp, .. } = place;
+    let why = format!("each client registers itself in {clients:?} and reads {stamp:?}");
+    Error::new(kind, why).because(error)
+}
+
+/// What a client enters with.
+#[derive(Debug)]
+struct Entrance {
+    place: Place,
+    label: Arc<str>,
+    record: Arc<[u8]>,
+    layout: u32,
+    request_timeout: Duration,
+}
+
+impl Entrance {
+    fn of(config: &Config) -> Result<Self> {
+        Ok(Self {
+            place: Place::of(&Namespace::new(&config.namespace))?,
+            label: config.label.as_deref().map_or_else(default_label, Arc::from),
+            record: ClientRecord::own(config.layout),
+            layout: config.layout,
+            request_timeout: config.request_timeout,
+        })
+    }
+
+    /// Registers, and then reads the stamp (CLIENT-REGISTER-FIRST). One try.
+    async fn enter(&self, backend: &Arc<dyn Backend>) -> std::result::Result<Arc<dyn Node>, Kept> {
+        let node = self.register(backend).await.map_err(Kept::Unread)?;
+        match check(&**backend, &self.place, self.layout).await {
+            Ok(()) => Ok(node),
+            Err(why) => {
+                self.undo(backend, Task::leave(&self.place.clients, &node));
+                Err(why)
+            }
+        }
+    }
+
+    async fn register(&self, backend: &Arc<dyn Backend>) -> Result<Arc<dyn Node>> {
+        let join = Join {
+            queue: self.place.clients.clone(),
+            id: NodeId::random(),
+            claim: Claim::Shared,
+            limit: AskedLimit::Stored,
+            label: Arc::clone(&self.label),
+            data: Arc::clone(&self.record),
+            patience: Patience::Wait,
+            repeated: false,
+        };
+        let sent = backend.lease().clock().now();
+        let answer = backend.join(&join).await;
+        if Residue::of(&join, &answer) == Residue::Unknown {
+            let obsolete_at = join_obsolete_at(sent, self.request_timeout, backend.lease().ttl());
+            self.undo(backend, Task::Abandon { join, obsolete_at });
+        }
+        match answer? {
+            Joined::Admitted(node) => {
+                let held = node.state().change(|life, seen| life.hold(sent, None, seen));
+                held.map(|()| node).map_err(|(reason, _)| Error::lost(reason))
+            }
+            // What stands in front of it is none of ours. It is listed all the same.
+            Joined::Waiting(node) => Ok(node),
+            Joined::Refused => {
+                Err(Error::new(ErrorKind::Conflict, "it was not let into the queue of clients"))
+            }
+        }
+    }
+
+    /// Removes in the background what does not stay.
+    fn undo(&self, backend: &Arc<dyn Backend>, task: Task) {
+        let (backend, request_timeout) = (Arc::clone(backend), self.request_timeout);
+        tokio::spawn(async move {
+            if let (_, Err(error)) = settle(&*backend, &task, request_timeout).await {
+                tracing::debug!(%error, "a place in the queue of clients is left to its lease");
+            }
+        });
+    }
+
+    /// Enters anew whenever the node is lost, until the client is closed.
+    async fn keep(self, backend: Weak<dyn Backend>, mut node: Arc<dyn Node>) {
+        loop {
+            let reason = node.state().until_lost().await;
+            if reason == LostReason::Closed {
+                return;
+            }
+            tracing::debug!(%reason, "this client is not registered any more; it registers anew");
+            match self.enter_anew(&backend, &node).await {
+                Some(anew) => node = anew,
+                None => return,
+            }
+        }
+    }
+
+    /// `None` when the client has ended.
+    async fn enter_anew(&self, backend: &Weak<dyn Backend>, lost: &Arc<dyn Node>) -> Option<Arc<dyn Node>> {
+        let lease = lost.state().lease();
+        let mut backoff = Backoff::new(Duration::from_millis(50), lease.ttl() / 4);
+        // It may stand on the server still.
+        self.undo(&backend.upgrade()?, Task::leave(&self.place.clients, lost));
+        loop {
+            let client = backend.upgrade()?;
+            match self.enter(&client).await {
+                Ok(node) => return Some(node),
+                Err(Kept::Out(error)) => {
+                    tracing::error!(%error, "the layout was raised while this client was away: it ends");
+                    // Its holds run out, so that the work under them ends before another is admitted.
+                    // An abrupt close sends nothing, so it cannot fail.
+                    let _ = client.close(Close::Abrupt).await;
+                    return None;
+                }
+                Err(Kept::Unread(error)) if *error.kind() == ErrorKind::Closed => return None,
+                Err(Kept::Unread(error)) => tracing::debug!(%error, "this client is not registered yet"),
+            }
+            drop(client);
+            backoff.wait(lease.clock()).await;
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Raising the layout of a namespace.
+
+use std::fmt::Write;
+
+use futures_util::TryStreamExt;
+
+use super::listing::Clients;
+use super::place::Place;
+use super::record::ClientRecord;
+use super::stamp::{Stamped, newer};
+use crate::contracts::Backend;
+use crate::decide::layout::{Raise, Stamp};
+use crate::error::{Error, ErrorKind, Result};
+
+/// An error names so many clients.
+const NAMED: usize = 5;
+
+/// Raises the layout to `own`, if every client works with it.
+pub(crate) async fn raise(backend: &dyn Backend, place: &Place, clients: &Clients, own: u32) -> Result<u32> {
+    loop {
+        let read = Stamped::read(backend, place).await?;
+        let announced = match Stamp::raise(read.as_ref().map(|read| read.stamp), own) {
+            Raise::Done => return Ok(own),
+            Raise::Refused(found) => return Err(newer(place, found, own)),
+            Raise::Write(stamp) => {
+                // Written or not, it is read again.
+                Stamped::write(backend, place, read.as_ref(), stamp).await?;
+                continue;
+            }
+            Raise::List(announced) => announced,
+        };
+        let clients: Vec<_> = clients.clone().into_stream().try_collect().await?;
+        let settled = announced.settled(clients.iter().map(|client| client.layout));
+        // Else somebody else has settled it, or announced it anew, since it was read.
+        if Stamped::write(backend, place, read.as_ref(), settled).await? && settled.layout < own {
+            return Err(older(&clients, own));
+        }
+    }
+}
+
+/// The error of an operator who is too early.
+fn older(clients: &[ClientRecord], own: u32) -> Error {
+    let older = || clients.iter().filter(|client| client.layout.is_none_or(|layout| layout < own));
+    let mut why = format!("{} clients do not work with layout {own} yet:", older().count());
+    for ClientRecord { label, version, .. } in older().take(NAMED) {
+        let version = if version.is_empty() { "of unknown version" } else { version };
+        // Writing to a String cannot fail.
+        let _ = write!(why, " {label:?} (latchwork {version})");
+    }
+    why.push_str(": end them, or replace them by a newer build, and call it again");
+    Error::new(ErrorKind::Conflict, why)
+}

@@ -1,0 +1,91 @@
+//! What a client says of itself in the registry.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::fields::Fields;
+use crate::contracts::{Entry, MAX_LABEL_BYTES};
+use crate::label::host;
+use crate::shown::shown;
+
+const HOST: &str = "host";
+const VERSION: &str = "version";
+const LAYOUT: &str = "layout";
+
+/// This library's version.
+pub(super) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A connected client, as others see it.
+///
+/// Any client may have written it: what would act on a terminal is escaped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ClientRecord {
+    /// Its number: clients that register later have higher ones, and none comes twice.
+    pub number: u64,
+    /// Its [label](crate::Config::label).
+    pub label: String,
+    /// Its host's name; empty if it does not say so.
+    pub host: String,
+    /// The version of the library that it was built with; empty if it does not say so.
+    pub version: String,
+    /// The highest layout that it works with, if it says so.
+    pub layout: Option<u32>,
+    /// How long it has been registered, as far as the server shows (for display only).
+    pub age: Option<Duration>,
+    /// What else it says: a later version may say more.
+    pub others: BTreeMap<String, String>,
+}
+
+impl ClientRecord {
+    /// The data of this program's node.
+    pub(super) fn own(layout: u32) -> Arc<[u8]> {
+        let fields = Fields::default().with(HOST, host()).with(VERSION, OWN_VERSION).with(LAYOUT, layout);
+        fields.text().into_bytes().into()
+    }
+}
+
+impl From<Entry> for ClientRecord {
+    fn from(entry: Entry) -> Self {
+        let fields = Fields::read(&entry.data);
+        let text = |text: &str| shown(text, MAX_LABEL_BYTES).into_owned();
+        let field = |name| fields.get(name).map(text).unwrap_or_default();
+        let (host, version) = (field(HOST), field(VERSION));
+        let layout = fields.get(LAYOUT).and_then(|layout| layout.parse().ok());
+        let others = fields.into_others(&[HOST, VERSION, LAYOUT]);
+        let others = others.map(|(name, value)| (text(&name), text(&value))).collect();
+        Self { number: entry.sequence, label: entry.label, host, version, layout, age: entry.age, others }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::Claim;
+
+    fn read(data: &[u8]) -> ClientRecord {
+        let (label, claim) = ("l".to_owned(), Claim::Shared);
+        Entry { sequence: 7, claim, admitted: true, label, age: None, data: data.into() }.into()
+    }
+
+    #[test]
+    fn a_record_says_host_version_and_layout() {
+        let record = read(&ClientRecord::own(3));
+        assert_eq!((record.number, record.label.as_str(), record.layout), (7, "l", Some(3)));
+        assert_eq!((record.host.as_str(), record.version.as_str()), (&*host(), OWN_VERSION));
+        assert!(record.others.is_empty());
+    }
+
+    #[test]
+    fn what_a_later_version_or_another_program_wrote_is_shown() {
+        let later = read(b"layout=9&host=h&moving=a+b&version=2.0%1b");
+        assert_eq!((later.layout, later.host.as_str(), later.version.as_str()), (Some(9), "h", "2.0\\u{1b}"));
+        assert_eq!(later.others.into_iter().collect::<Vec<_>>(), [("moving".to_owned(), "a b".to_owned())]);
+        for foreign in [&b""[..], b"layout=new", b"\xff&&="] {
+            assert_eq!(read(foreign).layout, None);
+        }
+    }
+}
