@@ -167,6 +167,7 @@ fn ours_on(config: &Config, path: String, size: Size) -> Process {
         reports_loss: false,
         soak: Some(Soak { tasks: EACH, seconds: size.seconds, kind: SoakKind::ReadWrite, pairs_of: None }),
         early: None,
+        leads_as: None,
     };
     let mut command = order.command().expect("the own executable is known");
     Process::of(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs"))

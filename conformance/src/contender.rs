@@ -33,10 +33,9 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     if let Some(early) = order.early {
         return early.contend(coordinator, &order).await;
     }
-    let mutex = order.lock(&coordinator)?;
     let clock = Clock::system();
     let asked = clock.now();
-    let guard = mutex.acquire().await?;
+    let guard = order.acquire(&coordinator).await?;
     let waited_ms = u64::try_from(clock.now().since(asked).as_millis()).unwrap_or(u64::MAX);
     say(&Event::Held { token: guard.token(), waited_ms });
     obey(&guard, BufReader::new(tokio::io::stdin()).lines(), order.reports_loss).await;
@@ -45,6 +44,22 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     coordinator.close().await?;
     say(&Event::Released);
     Ok(())
+}
+
+impl Order {
+    /// An order to hold, in a case.
+    fn of(context: &Context, config: &Config, key: &str) -> Self {
+        Self {
+            config: config.clone(),
+            key: key.to_owned(),
+            exact: false,
+            adapter: context.adapter,
+            reports_loss: false,
+            soak: None,
+            early: None,
+            leads_as: None,
+        }
+    }
 }
 
 async fn obey(guard: &Guard, mut lines: Lines<BufReader<Stdin>>, reports_loss: bool) {
@@ -92,37 +107,28 @@ pub(crate) struct Contender {
 
 impl Contender {
     pub(crate) async fn start(context: &Context, config: &Config, key: &str) -> Self {
-        Self::obeying(context, config, key, None, None).await
+        Self::obeying(context, Order::of(context, config, key)).await
+    }
+
+    /// A process that takes the lead in an election, with this data.
+    pub(crate) async fn leading(context: &Context, config: &Config, key: &str, data: &str) -> Self {
+        let leads_as = Some(data.to_owned());
+        Self::obeying(context, Order { leads_as, ..Order::of(context, config, key) }).await
     }
 
     /// A process that soaks.
     pub(crate) async fn soaking(context: &Context, config: &Config, key: &str, soak: Soak) -> Self {
-        Self::obeying(context, config, key, Some(soak), None).await
+        Self::obeying(context, Order { soak: Some(soak), ..Order::of(context, config, key) }).await
     }
 
     /// A process whose work ends early.
     pub(crate) async fn ending_early(context: &Context, config: &Config, key: &str, early: Early) -> Self {
-        Self::obeying(context, config, key, None, Some(early)).await
+        Self::obeying(context, Order { early: Some(early), ..Order::of(context, config, key) }).await
     }
 
-    async fn obeying(
-        context: &Context,
-        config: &Config,
-        key: &str,
-        soak: Option<Soak>,
-        early: Option<Early>,
-    ) -> Self {
-        context.take_others(key).await;
+    async fn obeying(context: &Context, order: Order) -> Self {
+        context.take_others(&order.key).await;
         assert!(!context.testbed.connectors().is_empty(), "a contender needs a connector");
-        let order = Order {
-            config: config.clone(),
-            key: key.to_owned(),
-            exact: false,
-            adapter: context.adapter,
-            reports_loss: false,
-            soak,
-            early,
-        };
         let mut child = order
             .command()
             .expect("the own executable is known")

@@ -41,12 +41,8 @@ pub enum Kind {
     Ids,
     /// Count-down latch.
     Latch,
-    /// The announcement of an election's leader.
-    Leader,
     /// Group: its members.
     Group,
-    /// The news of a group.
-    GroupNews,
     /// Barrier: its members.
     Barrier,
     /// Who has passed a barrier.
@@ -75,13 +71,11 @@ impl Kind {
     ];
 
     /// The kinds whose addresses are cells.
-    pub const CELLS: [Kind; 9] = [
+    pub const CELLS: [Kind; 7] = [
         Kind::Value,
         Kind::Counter,
         Kind::Ids,
         Kind::Latch,
-        Kind::Leader,
-        Kind::GroupNews,
         Kind::Passage,
         Kind::DoublePassage,
         Kind::Layout,
@@ -109,9 +103,7 @@ impl Kind {
             Kind::Counter => "counter",
             Kind::Ids => "ids",
             Kind::Latch => "latch",
-            Kind::Leader => "leader",
             Kind::Group => "group",
-            Kind::GroupNews => "group-news",
             Kind::Barrier => "barrier",
             Kind::Passage => "passage",
             Kind::DoubleBarrier => "double-barrier",

@@ -7,11 +7,11 @@ use crate::address::Address;
 use crate::cleanup::Cleanup;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::contracts::{Backend, Lease};
+use crate::contracts::{Backend, Cell, Entry, Lease};
 use crate::error::Result;
 use crate::hold::{ClientId, LiveHolds};
 use crate::label::default_label;
-use crate::watched::{Watched, WatchedCells};
+use crate::watched::{CellReader, QueueReader, Watched, Watches};
 
 /// One client of a coordinator.
 #[derive(Debug)]
@@ -22,7 +22,8 @@ pub(crate) struct Client {
     pub(crate) name: Option<String>,
     pub(crate) cleanup: Cleanup,
     pub(crate) live: LiveHolds,
-    watched: WatchedCells,
+    cells: Watches<CellReader>,
+    queues: Watches<QueueReader>,
     /// The label of its nodes when an acquisition sets none.
     pub(crate) label: Arc<str>,
     pub(crate) request_timeout: Duration,
@@ -34,13 +35,19 @@ impl Client {
         let cleanup = Cleanup::start(Arc::clone(&backend), config.request_timeout);
         let label = config.label.as_deref().map_or_else(default_label, Arc::from);
         let (live, request_timeout) = (LiveHolds::default(), config.request_timeout);
-        let (id, name, watched) = (ClientId::next(), config.name.clone(), WatchedCells::default());
-        Self { backend, id, name, cleanup, live, watched, label, request_timeout }
+        let (id, name) = (ClientId::next(), config.name.clone());
+        let (cells, queues) = (Watches::default(), Watches::default());
+        Self { backend, id, name, cleanup, live, cells, queues, label, request_timeout }
     }
 
     /// Watches a cell, together with all who watch it now.
-    pub(crate) fn watch(&self, cell: &Address) -> Arc<Watched> {
-        self.watched.watch(&self.backend, &self.cleanup, cell)
+    pub(crate) fn watch_cell(&self, cell: &Address) -> Arc<Watched<Option<Cell>>> {
+        self.cells.watch(&self.backend, &self.cleanup, cell)
+    }
+
+    /// Watches a queue, together with all who watch it now.
+    pub(crate) fn watch_queue(&self, queue: &Address) -> Arc<Watched<Arc<[Entry]>>> {
+        self.queues.watch(&self.backend, &self.cleanup, queue)
     }
 
     pub(crate) fn lease(&self) -> Lease {

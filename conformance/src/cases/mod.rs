@@ -1,6 +1,7 @@
 //! The cases, by contract.
 
 pub mod attempt;
+pub mod barrier;
 pub mod cancel;
 pub mod cell;
 pub mod chaos;
@@ -13,6 +14,7 @@ pub mod futures;
 pub mod group;
 pub mod held;
 pub mod key;
+pub mod killed_leader;
 pub mod label;
 pub mod lease;
 pub mod lease_end;
@@ -24,6 +26,7 @@ pub mod mutex;
 pub mod node;
 pub mod node_seen;
 pub mod node_wait;
+pub mod observer;
 pub mod operator;
 pub mod outlived;
 pub mod process;
@@ -105,9 +108,11 @@ pub const PROPERTIES: &[&str] = &[
     "IDS-UNIQUE",
     "LATCH-OPEN",
     "ELECTION-TERM",
+    "ELECTION-DATA",
     "ELECTION-OBSERVE",
     "ELECTION-LOSS",
     "GROUP-MEMBERS",
+    "GROUP-WATCH",
     "BARRIER-PASS",
     "BARRIER-LEAVE",
     "CAPABILITIES",
@@ -156,7 +161,10 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         watch::CASES,
         count::CASES,
         election::CASES,
+        observer::CASES,
+        killed_leader::CASES,
         group::CASES,
+        barrier::CASES,
         load::CASES,
         outlived::CASES,
         held::CASES,

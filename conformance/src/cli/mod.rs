@@ -157,6 +157,7 @@ impl Hold {
             reports_loss: true,
             soak: None,
             early: None,
+            leads_as: None,
         };
         let runtime = runtime()?;
         let held = runtime.block_on(contend(&backends::connectors(), order));

@@ -2,6 +2,7 @@
 //! case that lets its broken backend pass proves nothing on a real one.
 
 mod cells;
+mod elections;
 mod endings;
 mod foreign;
 mod key;
@@ -43,6 +44,7 @@ pub(crate) fn controls() -> Vec<Control> {
         mutex::CONTROLS,
         recipes::CONTROLS,
         cells::CONTROLS,
+        elections::CONTROLS,
         terms::CONTROLS,
     ]
     .into_iter()
