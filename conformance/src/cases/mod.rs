@@ -10,6 +10,8 @@ mod contender;
 pub mod count;
 pub mod downgrade;
 pub mod election;
+pub mod election_seen;
+pub mod ephemeral;
 pub mod futures;
 pub mod group;
 pub mod held;
@@ -26,7 +28,7 @@ pub mod mutex;
 pub mod node;
 pub mod node_seen;
 pub mod node_wait;
-pub mod observer;
+pub mod observed;
 pub mod operator;
 pub mod outlived;
 pub mod process;
@@ -66,12 +68,16 @@ pub const CLAUSES: &[&str] = &[
     "NODE-GONE",
     "NODE-FOREIGN",
     "NODE-LIST",
+    "NODE-DATA",
+    "NODE-QUEUES",
     "CELL-CAS",
     "CELL-HELD",
     "CELL-STAY",
+    "CELL-EPHEMERAL",
     "CELL-UNKNOWN",
     "WATCH-ORDER",
     "WATCH-END",
+    "WATCH-QUEUE",
 ];
 
 /// What the recipes promise beyond them, and the capabilities.
@@ -157,11 +163,13 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         downgrade::CASES,
         semaphore::CASES,
         limit::CASES,
+        observed::CASES,
         cell::CASES,
+        ephemeral::CASES,
         watch::CASES,
         count::CASES,
         election::CASES,
-        observer::CASES,
+        election_seen::CASES,
         killed_leader::CASES,
         group::CASES,
         barrier::CASES,

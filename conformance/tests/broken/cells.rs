@@ -332,21 +332,14 @@ struct TellsOnce;
 
 impl Defect for TellsOnce {
     fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn ChangeWatch> {
-        Once::of(honest.watch_cell(cell))
+        Box::new(Once { honest: honest.watch_cell(cell), told: 0 })
     }
 }
 
-/// A watch that answers the first change, and no other.
 #[derive(Debug)]
 pub(super) struct Once {
-    honest: Box<dyn ChangeWatch>,
-    told: usize,
-}
-
-impl Once {
-    pub(super) fn of(honest: Box<dyn ChangeWatch>) -> Box<dyn ChangeWatch> {
-        Box::new(Self { honest, told: 0 })
-    }
+    pub(super) honest: Box<dyn ChangeWatch>,
+    pub(super) told: usize,
 }
 
 #[async_trait]

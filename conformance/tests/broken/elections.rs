@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, ChangeWatch, Entry, Join, Joined, Leave, Page};
 use latchwork_core::{Address, ErrorKind, Result};
 
-use super::cells::Once;
 use super::leaves::NewIdForARetry;
 use super::endings::NeverDies;
+use super::observed::{TellsOfOne, WritesNoData};
 use super::order::{ALL, AdmitsEverybody};
 use super::wrapper::{BrokenNode, Defect};
 use super::{Control, on_memory};
@@ -49,13 +49,13 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "a_proclamation_is_not_made",
         case: "election_data_stands_with_its_candidate",
         beside: "election_observe_sees_a_death",
-        testbed: |name| on_memory(name, WritesNothing),
+        testbed: |name| on_memory(name, WritesNoData),
     },
     Control {
         name: "a_resignation_is_not_told",
         case: "election_observe_sees_leaders_and_gaps",
         beside: "election_term_rises_from_leader_to_leader",
-        testbed: |name| on_memory(name, TellsOnce),
+        testbed: |name| on_memory(name, TellsOfOne),
     },
     Control {
         name: "a_proclamation_is_not_told",
@@ -85,7 +85,7 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "a_change_of_a_group_is_not_told",
         case: "group_members_are_seen_in_the_order_of_joining",
         beside: "election_term_goes_on_without_the_dead",
-        testbed: |name| on_memory(name, TellsOnce),
+        testbed: |name| on_memory(name, TellsOfOne),
     },
     Control {
         name: "the_death_of_a_member_is_not_told",
@@ -141,27 +141,6 @@ impl Defect for DataOfAnother {
             entry.data = Arc::clone(&data[(at + data.len() - 1) % data.len()]);
         }
         Ok(entries)
-    }
-}
-
-/// New data is confirmed, and not written.
-#[derive(Debug)]
-struct WritesNothing;
-
-#[async_trait]
-impl Defect for WritesNothing {
-    async fn write_data(&self, _node: &BrokenNode, _data: &Arc<[u8]>) -> Result<()> {
-        Ok(())
-    }
-}
-
-/// A watch of a queue tells of the first change only.
-#[derive(Debug)]
-struct TellsOnce;
-
-impl Defect for TellsOnce {
-    fn watch_queue(&self, honest: &Arc<dyn Backend>, queue: &Address) -> Box<dyn ChangeWatch> {
-        Once::of(honest.watch_queue(queue))
     }
 }
 

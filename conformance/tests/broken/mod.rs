@@ -10,6 +10,7 @@ mod lease;
 mod leaves;
 mod mutex;
 mod node;
+mod observed;
 mod order;
 mod recipes;
 mod states;
@@ -45,6 +46,7 @@ pub(crate) fn controls() -> Vec<Control> {
         recipes::CONTROLS,
         cells::CONTROLS,
         elections::CONTROLS,
+        observed::CONTROLS,
         terms::CONTROLS,
     ]
     .into_iter()

@@ -26,11 +26,13 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("Node::downgrade", CONTRACT),
     ("Node::leave", CONTRACT),
     ("Node::write_cell", CONTRACT),
+    ("Node::write_data", CONTRACT),
     ("Backoff::wait", "of backends: it sleeps, and holds nothing"),
     ("SequentialNodes::abandon", CONTRACT),
     ("SequentialNodes::join", CONTRACT),
     ("SequentialNodes::limit", CONTRACT),
     ("SequentialNodes::list", CONTRACT),
+    ("SequentialNodes::queues", CONTRACT),
     ("SequentialNodes::revoke", CONTRACT),
     ("SequentialNodes::set_limit", CONTRACT),
     (
