@@ -8,11 +8,14 @@ use latchwork_core::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Page,
     QueuePage, SequentialNodes,
 };
+use latchwork_core::support::Unobserved;
 use latchwork_core::{Address, Capabilities, Eviction, QueuePrefix, Result};
 
-use crate::cells::{access, watch::RedisCellWatch};
+use crate::cells::access;
 use crate::client::Client;
+use crate::layout::{CellKey, QueueKeys};
 use crate::queue::{cleanup, join, limit, list};
+use crate::watch::{RedisWatch, Subject};
 
 /// A client of one Redis server: one connection, one inbox, one task that renews all nodes.
 pub struct RedisBackend {
@@ -40,15 +43,15 @@ impl SequentialNodes for RedisBackend {
         list::list(&self.client, queue, page).await
     }
 
-    async fn queues(&self, of: &QueuePrefix, _: Option<&str>, _: usize) -> Result<QueuePage> {
-        Err(latchwork_core::Error::new(
-            latchwork_core::ErrorKind::Unsupported { capability: "queues" },
-            of.kind().as_str(),
-        ))
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        list::queues(&self.client, of, after, most).await
     }
 
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
-        Box::new(latchwork_core::support::Unobserved::new(queue))
+        match queue.kind().is_observed() {
+            true => Box::new(RedisWatch::new(&self.client, QueueKeys::of(queue).map(Subject::Queue))),
+            false => Box::new(Unobserved::new(queue)),
+        }
     }
 
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
@@ -75,7 +78,7 @@ impl Cells for RedisBackend {
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
-        Box::new(RedisCellWatch::new(&self.client, cell.clone()))
+        Box::new(RedisWatch::new(&self.client, CellKey::of(cell).map(Subject::Cell)))
     }
 }
 

@@ -11,6 +11,7 @@ use latchwork_core::{Clock, Error, LostReason, Moment, Result};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
+use crate::cells::leased::LeasedCells;
 use crate::config::Settings;
 use crate::driver::Driver;
 use crate::layout::QueueKeys;
@@ -26,9 +27,11 @@ pub(crate) struct Client {
     pub(crate) ttl: Duration,
     pub(crate) request_timeout: Duration,
     pub(crate) inbox: Arc<Inbox>,
-    /// The channels of the cells that are watched.
+    /// The channels of what is watched.
     pub(crate) channels: Arc<Channels>,
     pub(crate) lease: ClientLease,
+    /// The ephemeral cells that this client wrote last, as far as it knows.
+    pub(crate) leased: LeasedCells,
     /// The runtime that opened the client. Its background work must not end with the runtime of a
     /// caller.
     pub(crate) runtime: Handle,
@@ -59,6 +62,7 @@ impl Client {
             inbox,
             channels,
             lease,
+            leased: LeasedCells::default(),
             runtime: Handle::current(),
             cleanup: SingleFlight::default(),
             closing: CancellationToken::new(),
@@ -90,6 +94,19 @@ impl Client {
         }
     }
 
+    /// A step of a walk over all keys: those that fit the pattern, and where the next step begins.
+    pub(crate) async fn scan(&self, cursor: u64, pattern: &str, count: usize) -> Result<(u64, Vec<Vec<u8>>)> {
+        let scanning = async {
+            let (_pass, left) = self.throttle.take(self.request_timeout).await?;
+            self.driver.scan(cursor, pattern, count, left).await
+        };
+        tokio::select! {
+            biased;
+            () = self.closing.cancelled() => Err(Error::closed()),
+            answer = scanning => answer,
+        }
+    }
+
     /// Renewals do not come here: they never queue behind more requests than the throttle lets
     /// through.
     async fn run_throttled(&self, call: &Call) -> Result<(Moment, Reply)> {
@@ -109,7 +126,7 @@ impl Client {
     pub(crate) fn warn_of(&self, flags: Flags) {
         if flags.publish_refused() && !self.warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "the server refused to publish to another client's inbox, or a cell's channel: hand-offs and watches wait for the re-check (see its ACL)"
+                "the server refused to publish to another client's inbox, or the channel of a cell or queue: hand-offs and watches wait for the re-check (see its ACL)"
             );
         }
     }

@@ -87,7 +87,7 @@ async fn connected(
         let (inbox, channels, own) = (Arc::clone(inbox), Arc::clone(channels), settings.inbox.clone());
         let on_message = Arc::new(move |channel: &[u8], message: &[u8]| match channel == own.as_bytes() {
             true => inbox.deliver(message),
-            false => channels.ring(channel),
+            false => channels.ring(channel, message),
         });
         let connecting =
             Driver::connect(settings.clone(), clock.clone(), on_message, Arc::clone(reconnected));

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::decide::Claim;
-use latchwork_core::{Address, Error, Kind, Result};
+use latchwork_core::{Address, Error, Kind, QueuePrefix, Result};
 
-/// Which claims a queue takes, and so which keys it has. The scripts get it as a letter.
+/// Which claims a queue takes, and so which keys it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
     /// Exclusive claims only. Without contention, a queue of this or the next shape is one key.
@@ -27,20 +27,14 @@ impl Shape {
             _ => Shape::Exclusive,
         }
     }
-
-    pub(crate) fn letter(self) -> &'static str {
-        match self {
-            Shape::Exclusive => "x",
-            Shape::ReadWrite => "rw",
-            Shape::Permits => "p",
-        }
-    }
 }
 
 /// The keys of one queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QueueKeys {
     pub(crate) shape: Shape,
+    // Of a kind whose queues can be watched.
+    observed: bool,
     // A key without the name of its part.
     prefix: Arc<str>,
 }
@@ -49,7 +43,19 @@ impl QueueKeys {
     /// # Errors
     /// `InvalidArgument` naming `key` for an exact name with a brace, which would end the hash tag.
     pub(crate) fn of(address: &Address) -> Result<Self> {
-        Ok(Self { shape: Shape::of(address.kind()), prefix: prefix(address)?.into() })
+        let kind = address.kind();
+        Ok(Self { shape: Shape::of(kind), observed: kind.is_observed(), prefix: prefix(address)?.into() })
+    }
+
+    /// What the scripts get: the shape, and a `+` where changes are to be told.
+    pub(crate) fn word(&self) -> &'static str {
+        match (self.shape, self.observed) {
+            (Shape::Exclusive, false) => "x",
+            (Shape::Exclusive, true) => "x+",
+            (Shape::ReadWrite, false) => "rw",
+            (Shape::ReadWrite, true) => "rw+",
+            (Shape::Permits, _) => "p",
+        }
     }
 
     /// # Errors
@@ -77,6 +83,16 @@ impl QueueKeys {
         ["seq", "exp", "node", "meta"].iter().chain(extra).map(|part| self.key(part))
     }
 
+    /// The keys that show whether there is a node.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Key<'_>> {
+        ["seq", "exp", "one"].iter().map(|part| self.key(part))
+    }
+
+    /// The name of the channel that tells of an observed queue's changes.
+    pub(crate) fn news(&self) -> Arc<str> {
+        self.key("news").to_string().into()
+    }
+
     /// The key of the tombstones.
     pub(crate) fn left(&self) -> Key<'_> {
         self.key("left")
@@ -84,6 +100,31 @@ impl QueueKeys {
 
     fn key(&self, part: &'static str) -> Key<'_> {
         Key { prefix: &self.prefix, part }
+    }
+}
+
+/// The keys of the queues of a prefix.
+#[derive(Debug)]
+pub(crate) struct QueuesKeys<'a> {
+    of: &'a QueuePrefix,
+    // What they begin with, up to the queue's own key.
+    start: String,
+}
+
+impl<'a> QueuesKeys<'a> {
+    pub(crate) fn of(of: &'a QueuePrefix) -> Self {
+        Self { of, start: format!("{}:{}:{{", of.namespace(), of.kind().as_str()) }
+    }
+
+    /// A pattern that they fit. What core encodes has no character with a meaning in patterns.
+    pub(crate) fn pattern(&self) -> String {
+        format!("{}{}*}}:*", self.start, self.of.coded())
+    }
+
+    /// The queue of a key that it has while it has nodes.
+    pub(crate) fn queue(&self, key: &[u8]) -> Option<Address> {
+        let (coded, part) = std::str::from_utf8(key).ok()?.strip_prefix(&self.start)?.rsplit_once("}:")?;
+        matches!(part, "seq" | "one").then(|| self.of.queue(coded)).flatten()
     }
 }
 

@@ -1,7 +1,8 @@
-//! Renewal: every node has a lease of its own, and one task renews all of them in batches
-//! (LEASE-ALIVE).
+//! Renewal: every node has a lease of its own, and one task renews all of them in batches, and the
+//! client's ephemeral cells beside them (LEASE-ALIVE).
 
 mod batches;
+mod cells;
 mod clock_steps;
 
 use std::collections::HashMap;
@@ -98,8 +99,10 @@ async fn renew_all(client: &Arc<Client>, steps: &mut ClockSteps) -> Result<()> {
             Some(_) => any_lost = true,
         }
     }
+    let cells = client.leased.to_renew();
+    any_lost |= !client.leased.lost().is_empty();
     client.lease.awaiting(started, due);
-    if queues.is_empty() {
+    if queues.is_empty() && cells.is_empty() {
         let sent = client.driver.ping(client.renewal_bound()).await?;
         client.lease.proven(sent);
         if any_lost {
@@ -108,7 +111,10 @@ async fn renew_all(client: &Arc<Client>, steps: &mut ClockSteps) -> Result<()> {
         return Ok(());
     }
     let observe = |sent, time| steps.observe(sent, client.clock.now(), time, client.ttl);
-    let renewed = renew(client, queues, observe).await;
+    let renewed = match tokio::join!(renew(client, queues, observe), cells::renew(client, cells)) {
+        (Ok(nodes), Ok(cells)) => Ok(nodes && cells),
+        (Err(error), _) | (_, Err(error)) => Err(error),
+    };
     if matches!(renewed, Ok(true)) {
         client.lease.proven(started);
     }
@@ -126,6 +132,9 @@ pub(crate) async fn renew(
     queues: HashMap<QueueKeys, Vec<Arc<Attempt>>>,
     mut answered: impl FnMut(Moment, ServerTime),
 ) -> Result<bool> {
+    if queues.is_empty() {
+        return Ok(true);
+    }
     let (mut all, mut left, mut refusal) = (true, batches(queues), None);
     while !left.is_empty() {
         let mut result = Ok(());

@@ -1,13 +1,15 @@
 //! Reading and writing cells: one script each.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 
-use latchwork_core::contracts::{Cell, CellWrite, CellWritten, NodeId};
-use latchwork_core::{Address, Error, ErrorKind, Result};
+use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, NodeId};
+use latchwork_core::{Address, Error, ErrorKind, Moment, Result};
 
 use crate::client::Client;
 use crate::error::only_read;
 use crate::layout::CellKey;
+use crate::queue::cleanup;
 use crate::scripts::{self, Call, Holder, Reply, WriteAnswer};
 
 pub(crate) async fn read(client: &Client, cell: &Address) -> Result<Option<Cell>> {
@@ -15,7 +17,7 @@ pub(crate) async fn read(client: &Client, cell: &Address) -> Result<Option<Cell>
     scripts::cell_read(reply)
 }
 
-pub(crate) async fn write(client: &Client, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+pub(crate) async fn write(client: &Arc<Client>, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
     match answer(client, cell, write, None).await? {
         WriteAnswer::Done(written) => Ok(written),
         WriteAnswer::Gone => {
@@ -28,7 +30,7 @@ pub(crate) async fn write(client: &Client, cell: &Address, write: &CellWrite) ->
 /// the queue and have not expired by the server's time. A script that lets another node in removes
 /// them first, so a write that comes after that finds them gone.
 pub(crate) async fn write_held(
-    client: &Client,
+    client: &Arc<Client>,
     cell: &Address,
     write: &CellWrite,
     holder: Holder<'_>,
@@ -37,26 +39,52 @@ pub(crate) async fn write_held(
 }
 
 async fn answer(
-    client: &Client,
+    client: &Arc<Client>,
     cell: &Address,
     write: &CellWrite,
     holder: Option<Holder<'_>>,
 ) -> Result<WriteAnswer> {
+    let cell = CellKey::of(cell)?;
     // The random half of the version: whatever the server's clock does, none comes twice.
     let nonce = RandomState::new().hash_one(NodeId::random());
-    let call = scripts::write_cell(&CellKey::of(cell)?, write, nonce, holder);
-    let (answer, flags) = scripts::cell_written(run(client, &call).await?)?;
+    let call = scripts::write_cell(&cell, write, nonce, client.ttl, holder);
+    let asked = match write.life {
+        CellLife::Lease if write.value.is_some() => {
+            cleanup::before_next_lease(client).await;
+            Some(client.leased.begin(cell.clone(), nonce, client.lease.current()))
+        }
+        _ => None,
+    };
+    let answer = made(client, &call).await;
+    match (asked, &answer) {
+        (Some(asked), Ok((sent, WriteAnswer::Done(CellWritten::Written(version))))) => {
+            client.lease.joined(*sent);
+            asked.made(version.number(), client.lease.current());
+        }
+        (Some(asked), Err(error)) if *error.kind() == ErrorKind::Unknown => drop(asked),
+        (Some(asked), _) => asked.not_made(),
+        (None, _) => {}
+    }
+    if let Ok((_, WriteAnswer::Done(CellWritten::Written(version)))) = &answer {
+        client.leased.overwritten(&cell, version.number());
+    }
+    answer.map(|(_, answer)| answer)
+}
+
+async fn made(client: &Client, call: &Call) -> Result<(Moment, WriteAnswer)> {
+    let (sent, reply) = run(client, call).await?;
+    let (answer, flags) = scripts::cell_written(reply)?;
     client.warn_of(flags);
-    Ok(answer)
+    Ok((sent, answer))
 }
 
 /// A close ends a request that is under way, which may have been carried out.
-async fn run(client: &Client, call: &Call) -> Result<Reply> {
+async fn run(client: &Client, call: &Call) -> Result<(Moment, Reply)> {
     if client.closing.is_cancelled() {
         return Err(Error::closed());
     }
     match client.run(call).await {
-        Ok((_, reply)) => Ok(reply),
+        Ok(answer) => Ok(answer),
         Err(error) if *error.kind() == ErrorKind::Closed => {
             Err(Error::new(ErrorKind::Unknown, "the client was closed before the answer").because(error))
         }

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use latchwork_core::{Error, ErrorKind, Result};
 use redis::{Cmd, Value};
 
 use crate::scripts::{self, Call, Reply, Script};
@@ -14,6 +15,25 @@ pub(crate) fn by_hash(call: &Call) -> Cmd {
 /// A call with the script's text, for a server that does not know the script.
 pub(crate) fn by_text(call: &Call) -> Cmd {
     invocation("EVAL", call.script.text(), call)
+}
+
+/// A step of a walk over all keys.
+pub(crate) fn by_pattern(cursor: u64, pattern: &str, count: usize) -> Cmd {
+    let mut command = Cmd::new();
+    command.arg("SCAN").arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(count);
+    command
+}
+
+/// The answer of such a step: where the next one begins, and the keys.
+pub(crate) fn scanned(reply: Reply) -> Result<(u64, Vec<Vec<u8>>)> {
+    let malformed = || Error::new(ErrorKind::Misconfigured, "the server's answer is none to SCAN");
+    let Reply::List(parts) = reply else { return Err(malformed()) };
+    let Ok([Reply::Text(cursor), Reply::List(keys)]) = <[Reply; 2]>::try_from(parts) else {
+        return Err(malformed());
+    };
+    let cursor = std::str::from_utf8(&cursor).ok().and_then(|cursor| cursor.parse().ok());
+    let keys = keys.into_iter().filter_map(|key| if let Reply::Text(key) = key { Some(key) } else { None });
+    Ok((cursor.ok_or_else(malformed)?, keys.collect()))
 }
 
 fn invocation(how: &str, script: &str, Call { keys, args, .. }: &Call) -> Cmd {

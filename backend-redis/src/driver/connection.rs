@@ -11,7 +11,7 @@ use redis::{Cmd, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::command::{by_hash, by_text, reply};
+use super::command::{by_hash, by_pattern, by_text, reply, scanned};
 use super::dial::{Dialler, OnMessage};
 use super::incarnation::Incarnation;
 use super::link::{Link, Losses, Standing, Wire, take_down};
@@ -71,7 +71,7 @@ impl Driver {
     pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
         let mut command = by_hash(call);
         command.arg(&self.life);
-        self.request(&command, Some(call), within).await
+        self.request(call.script.name, &command, Some(call), within).await
     }
 
     /// Runs scripts in one burst: one answer each.
@@ -96,7 +96,19 @@ impl Driver {
     pub(crate) async fn ping(&self, within: Duration) -> Result<Moment> {
         let mut command = Cmd::new();
         command.arg("PING");
-        self.request(&command, None, within).await.map(|(sent, _)| sent)
+        self.request("PING", &command, None, within).await.map(|(sent, _)| sent)
+    }
+
+    /// A step of a walk over all keys: those that fit the pattern, and where the next step begins.
+    pub(crate) async fn scan(
+        &self,
+        cursor: u64,
+        pattern: &str,
+        count: usize,
+        within: Duration,
+    ) -> Result<(u64, Vec<Vec<u8>>)> {
+        let (_, reply) = self.request("SCAN", &by_pattern(cursor, pattern, count), None, within).await?;
+        scanned(reply)
     }
 
     /// The connection that stands, or the next one.
@@ -168,11 +180,16 @@ impl Driver {
         self.link.send_replace(Link::Closed);
     }
 
-    async fn request(&self, command: &Cmd, call: Option<&Call>, within: Duration) -> Result<(Moment, Reply)> {
+    async fn request(
+        &self,
+        name: &'static str,
+        command: &Cmd,
+        call: Option<&Call>,
+        within: Duration,
+    ) -> Result<(Moment, Reply)> {
         // Before the bound is set: a request that times out counts with its whole time as silence.
         let asked = self.clock.now();
         let mut sent = asked;
-        let name = call.map_or("PING", |call| call.script.name);
         let tried = |error: Error| error.tried(name, &self.address, self.clock.now().since(asked));
         let until = Instant::now() + within;
         let mut wire = match self.up_now() {

@@ -2,7 +2,7 @@
 //!
 //! A node that is lost here may live on on the server, and our own next acquire would wait behind
 //! it for up to a TTL (LEASE-CLEAN-UP-AFTER-LOSS). At worst it runs out by itself. A close removes
-//! all nodes of the client.
+//! all nodes and ephemeral cells of the client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,15 @@ use latchwork_core::decide::queue::TOMBSTONE;
 use latchwork_core::support::{Backoff, SharedTask};
 use latchwork_core::{Error, ErrorKind, LostReason, Moment, Result};
 
+use crate::cells::leased::Written;
 use crate::client::Client;
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
 /// Leaves in one burst: they cost the server what a few renewals do.
 const LEAVES: usize = 64;
+/// Cells that one script renews or removes.
+pub(crate) const CELLS: usize = 256;
 /// The shortest and the longest pause before a close repeats what was not confirmed, without
 /// jitter.
 const CLOSE_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
@@ -34,8 +37,26 @@ pub(super) fn removal(attempt: &Attempt) -> Call {
     }
 }
 
-/// Removes all lost nodes, beside the renewals of the others; `None` without any. One cleanup runs
-/// at a time, and a caller meanwhile gets that one to wait for.
+/// Before a request that opens the next lease if this one is lost: it must not wait behind the nodes
+/// of the old one, or meet its cells (LEASE-REOPEN).
+pub(crate) async fn before_next_lease(client: &Arc<Client>) {
+    if client.lease.current().lost() != Some(LostReason::Expired) {
+        return;
+    }
+    let cleanup = async {
+        // A cleanup that is under way may have begun before the last nodes were lost.
+        for _ in 0..2 {
+            let Some(run) = start(client) else { return };
+            run.wait().await;
+        }
+    };
+    if tokio::time::timeout(client.request_timeout, cleanup).await.is_err() {
+        tracing::debug!("not all lost nodes were removed in time");
+    }
+}
+
+/// Removes all lost nodes and cells, beside the renewals of the others; `None` without any. One
+/// cleanup runs at a time, and a caller meanwhile gets that one to wait for.
 pub(crate) fn start(client: &Arc<Client>) -> Option<SharedTask<()>> {
     client.cleanup.run_if(&client.runtime, || {
         let is_lost = |attempt: &Arc<Attempt>| {
@@ -44,18 +65,37 @@ pub(crate) fn start(client: &Arc<Client>) -> Option<SharedTask<()>> {
             !attempt.is_leaving() && attempt.state().is_some_and(lost)
         };
         let lost: Vec<_> = client.inbox.all().into_iter().filter(is_lost).collect();
-        (!lost.is_empty()).then(|| until_closing(Arc::clone(client), lost))
+        let cells = client.leased.lost();
+        (!lost.is_empty() || !cells.is_empty()).then(|| until_closing(Arc::clone(client), lost, cells))
     })
 }
 
 /// Removes one node in the background.
 pub(crate) fn later(client: &Arc<Client>, attempt: &Arc<Attempt>) {
-    client.runtime.spawn(until_closing(Arc::clone(client), vec![Arc::clone(attempt)]));
+    client.runtime.spawn(until_closing(Arc::clone(client), vec![Arc::clone(attempt)], Vec::new()));
 }
 
 /// A close does the rest.
-async fn until_closing(client: Arc<Client>, lost: Vec<Arc<Attempt>>) {
-    client.closing.run_until_cancelled(remove(&client, &lost)).await;
+async fn until_closing(client: Arc<Client>, lost: Vec<Arc<Attempt>>, cells: Vec<Written>) {
+    let removal = async { tokio::join!(remove(&client, &lost), remove_cells(&client, &cells)) };
+    client.closing.run_until_cancelled(removal).await;
+}
+
+async fn remove_cells(client: &Arc<Client>, cells: &[Written]) {
+    for part in cells.chunks(CELLS) {
+        let answer = client.driver.run(&end_cells(part), client.renewal_bound()).await;
+        match answer.and_then(|(_, reply)| scripts::cells_ended(reply)) {
+            Ok(flags) => client.warn_of(flags),
+            // The next round tries again, or the close.
+            Err(error) if error.is_retryable() => return,
+            Err(error) => tracing::debug!(%error, "a lost cell was not removed; it runs out"),
+        }
+        client.leased.forget(part);
+    }
+}
+
+fn end_cells(cells: &[Written]) -> Call {
+    scripts::end_cells(cells.iter().map(|(cell, nonce)| (cell, *nonce)))
 }
 
 async fn remove(client: &Arc<Client>, lost: &[Arc<Attempt>]) {
@@ -120,10 +160,12 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
     let mut result = Ok(());
     if how == Close::Orderly {
         let now = client.clock.now();
-        let calls: Vec<_> = attempts.iter().filter_map(|attempt| removal_at_close(attempt, now)).collect();
+        let mut calls: Vec<_> =
+            attempts.iter().filter_map(|attempt| removal_at_close(attempt, now)).collect();
+        calls.extend(client.leased.every().chunks(CELLS).map(end_cells));
         if let Err(error) = confirm_all(client, &calls, until).await {
             tracing::debug!(%error, "a node was not removed at close");
-            let what = "closed, but the server did not confirm every node: the rest runs out with its lease";
+            let what = "closed, but the server did not confirm every node and cell: the rest runs out with its lease";
             result = Err(Error::new(ErrorKind::Unavailable, what).because(error));
         }
         client.driver.close(until.since(client.clock.now())).await;

@@ -19,27 +19,11 @@ use crate::watch::Attempt;
 pub(crate) async fn join(client: &Arc<Client>, join: &Join) -> Result<Joined> {
     let queue = QueueKeys::of(&join.queue)?;
     queue.check(join.claim)?;
-    if client.lease.current().lost() == Some(LostReason::Expired) {
-        clean_up_first(client).await;
-    }
+    cleanup::before_next_lease(client).await;
     let registration = Registration::new(client, queue, join);
     let answer = send(client, &registration.attempt, join).await;
     registration.answered(join, &answer);
     answer
-}
-
-/// A new lease does not wait behind the nodes of the old one (LEASE-REOPEN).
-async fn clean_up_first(client: &Arc<Client>) {
-    let cleanup = async {
-        // A cleanup that is under way may have begun before the last nodes were lost.
-        for _ in 0..2 {
-            let Some(run) = cleanup::start(client) else { return };
-            run.wait().await;
-        }
-    };
-    if tokio::time::timeout(client.request_timeout, cleanup).await.is_err() {
-        tracing::debug!("not all lost nodes were removed in time");
-    }
 }
 
 async fn send(client: &Arc<Client>, attempt: &Arc<Attempt>, join: &Join) -> Result<Joined> {

@@ -1,17 +1,23 @@
 //! What an operator sees of a queue, and removes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use latchwork_core::contracts::{Entry, Page};
-use latchwork_core::{Address, Result};
+use latchwork_core::contracts::{Entry, Page, QueuePage};
+use latchwork_core::{Address, Error, QueuePrefix, Result};
 
 use crate::client::Client;
 use crate::error::only_read;
-use crate::layout::QueueKeys;
+use crate::layout::{QueueKeys, QueuesKeys};
 use crate::scripts;
 
 /// Nodes that one listing script reads.
 const LISTED_AT_ONCE: usize = 500;
+/// The fewest and the most keys of one step of a walk, about, and the steps for one page: a server
+/// full of other keys answers pages without queues.
+const LEAST_STEP: usize = 10;
+const LONGEST_STEP: usize = 1000;
+const STEPS: usize = 100;
 
 pub(crate) async fn list(client: &Arc<Client>, queue: &Address, page: Page) -> Result<Vec<Entry>> {
     let queue = QueueKeys::of(queue)?;
@@ -30,6 +36,56 @@ pub(crate) async fn list(client: &Arc<Client>, queue: &Address, page: Page) -> R
         entries.extend(part);
     }
     Ok(entries)
+}
+
+/// Walks over all keys of the server for those that show nodes, and asks which of the nodes live.
+pub(crate) async fn queues(
+    client: &Client,
+    of: &QueuePrefix,
+    after: Option<&str>,
+    most: usize,
+) -> Result<QueuePage> {
+    let mut cursor = after.map_or(Ok(0), page_cursor)?;
+    let (keys, mut page) = (QueuesKeys::of(of), QueuePage::default());
+    for _ in 0..STEPS {
+        let count = most.clamp(LEAST_STEP, LONGEST_STEP);
+        let (next, found) = client.scan(cursor, &keys.pattern(), count).await.map_err(only_read)?;
+        // A walk may show a key twice, and a queue may have two.
+        let found: BTreeSet<_> = found.iter().filter_map(|key| keys.queue(key)).collect();
+        let found: Vec<_> = found.into_iter().filter(|queue| !page.queues.contains(queue)).collect();
+        for part in found.chunks(LISTED_AT_ONCE) {
+            page.queues.extend(with_nodes(client, part).await?);
+        }
+        if next == 0 {
+            return Ok(page);
+        }
+        cursor = next;
+        if page.queues.len() >= most {
+            break;
+        }
+    }
+    page.next = Some(cursor.to_string());
+    Ok(page)
+}
+
+/// Where a page begins, in the words of the page before.
+fn page_cursor(after: &str) -> Result<u64> {
+    let cursor = after.parse().ok().filter(|cursor: &u64| *cursor > 0 && cursor.to_string() == after);
+    cursor.ok_or_else(|| Error::invalid("after", "is not what a page of queues gave"))
+}
+
+/// The queues that have nodes. A queue that nobody uses leaves keys behind, and nobody drops its
+/// nodes.
+async fn with_nodes(client: &Client, queues: &[Address]) -> Result<Vec<Address>> {
+    let keys = queues.iter().map(QueueKeys::of).collect::<Result<Vec<_>>>()?;
+    let (_, reply) = client.run(&scripts::populated(keys.iter(), None)).await.map_err(only_read)?;
+    let populated = scripts::are_populated(reply)?;
+    Ok(queues
+        .iter()
+        .zip(populated)
+        .filter(|(_, populated)| *populated)
+        .map(|(queue, _)| queue.clone())
+        .collect())
 }
 
 pub(crate) async fn revoke(client: &Arc<Client>, queue: &Address, sequence: u64) -> Result<bool> {

@@ -87,11 +87,13 @@ impl Node for RedisNode {
         if is_shared { Ok(()) } else { Err(self.lost()) }
     }
 
-    async fn write_data(&self, _: &std::sync::Arc<[u8]>) -> Result<()> {
-        Err(latchwork_core::Error::new(
-            latchwork_core::ErrorKind::Unsupported { capability: "write_data" },
-            "to be built",
-        ))
+    async fn write_data(&self, data: &Arc<[u8]>) -> Result<()> {
+        let (client, attempt) = (&self.client, &self.attempt);
+        let call = scripts::write_data(&attempt.queue, attempt.id, self.state().sequence(), data, None);
+        let (_, reply) = client.run(&call).await?;
+        let (stands, flags) = scripts::was_there(reply)?;
+        client.act_on(flags, &attempt.queue);
+        if stands { Ok(()) } else { Err(self.lost()) }
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {

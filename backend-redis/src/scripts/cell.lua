@@ -19,3 +19,8 @@ local function cell(key)
   end
   error('WRONGTYPE [' .. key .. '] is no cell', 0)
 end
+
+-- The nonce of the write that made a cell what it is; nothing when there is no cell.
+local function nonce_of(key)
+  return string.match(try('HGET', key, 'n') or '', '%-(%x+)$')
+end

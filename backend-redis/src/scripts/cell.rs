@@ -1,9 +1,12 @@
 //! `read_cell.lua` and `write_cell.lua`.
 
+use std::time::Duration;
+
 use latchwork_core::Result;
-use latchwork_core::contracts::{Cell, CellWrite, CellWritten, Expected, NodeId, Version};
+use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, NodeId, Version};
 
 use super::call::Call;
+use super::leased_cells::millis;
 use super::reply::{Fields, Flags, Reply, malformed};
 use super::script::{READ_CELL, WRITE_CELL};
 use crate::layout::{CellKey, QueueKeys};
@@ -32,8 +35,14 @@ pub(crate) fn cell_read(reply: Reply) -> Result<Option<Cell>> {
     read(Fields::of(reply)?)
 }
 
-/// `nonce`: a number that no other write has.
-pub(crate) fn write_cell(cell: &CellKey, write: &CellWrite, nonce: u64, holder: Option<Holder<'_>>) -> Call {
+/// `nonce`: a number that no other write has. `ttl`: of an ephemeral cell.
+pub(crate) fn write_cell(
+    cell: &CellKey,
+    write: &CellWrite,
+    nonce: u64,
+    ttl: Duration,
+    holder: Option<Holder<'_>>,
+) -> Call {
     let mut call = Call::new(&WRITE_CELL, [cell]);
     if let Some(holder) = holder {
         holder.queue.keys().for_each(|key| call.keys.push(key));
@@ -46,8 +55,12 @@ pub(crate) fn write_cell(cell: &CellKey, write: &CellWrite, nonce: u64, holder: 
     let operation = if write.value.is_some() { "w" } else { "d" };
     let mut call = call.arg(expected).arg(operation).arg(format_args!("{nonce:x}"));
     call.args.push_bytes(write.value.as_deref().unwrap_or_default());
+    call = match write.life {
+        CellLife::Stays => call.arg(""),
+        CellLife::Lease => call.arg(millis(ttl)),
+    };
     match holder {
-        Some(Holder { queue, id, sequence }) => call.arg(queue.shape.letter()).arg(id).arg(sequence),
+        Some(Holder { queue, id, sequence }) => call.arg(queue.word()).arg(id).arg(sequence),
         None => call,
     }
 }

@@ -3,21 +3,21 @@
 -- since it would overtake.
 --
 -- KEYS  seq exp node meta one writers
--- ARGV  now (empty: the server's) | id | sequence
+-- ARGV  now (empty: the server's) | shape (rw) | id | sequence
 -- ->    { 1 when it is a reader now, else 0, flags, now }
 -- Cost  O(log n), and what it drops and admits.
-local now, id = time(ARGV[1]), ARGV[2]
-local q = open('rw', 1, now, {}, false)
+local now, id = time(ARGV[1]), ARGV[3]
+local q = open(ARGV[2], 1, now, {}, false)
 local there = 0
 local seq = find(q, id)
 ease(q)
-local wait = seq and seq == tonumber(ARGV[3]) and stands(q, id, seq)
+local wait = seq and seq == tonumber(ARGV[4]) and stands(q, id, seq)
 if wait == UNSETTLED then
   close(q)
   return redis.error_reply('BUSY the queue is being mended')
 elseif wait == 0 then
   call('HSET', q.node, id, 's' .. string.sub(call('HGET', q.node, id), 2))
-  q.writers = q.writers - call('ZREM', q.extra, id)
+  q.writers, q.changed = q.writers - call('ZREM', q.extra, id), true
   admit(q)
   there = 1
 end

@@ -2,21 +2,21 @@
 --
 -- KEYS  seq exp node meta [one] [extra] left
 -- ARGV  now (empty: the server's) | shape | id | claim x/s/p | weight | ttl, us | the limit it asks for (empty: the stored
---       one; after ~: this one if none is stored) | secret@inbox | label | 1 for a try
+--       one; after ~: this one if none is stored) | secret@inbox | label [NUL data] | 1 for a try
 -- ->    { answer, a, b, flags, now }
 --       1 admitted (a: sequence) | 2 waiting (a: sequence, b: us until what it waits for may have expired)
 --       0 a try that was not admitted | -1 abandoned before | -2 another limit, or too low a one (a: the stored one,
 --       -1: none, a text: that, which is no limit)
 --       or an error that begins with OUTOFRANGE and names a key, before anything is written
 -- Cost  O(log n), and what it drops and admits.
-local shape, id = ARGV[2], ARGV[3]
+local id = ARGV[3]
 local claim, ttl, label = ARGV[4], tonumber(ARGV[6]), ARGV[9]
 local want = tonumber(ARGV[5])
 local unless_stored, asked = string.match(ARGV[7], '^(~?)(%d*)$')
 unless_stored, asked = unless_stored == '~', tonumber(asked)
 local left = KEYS[#KEYS]
 
-local q = open(shape, 1, now, { [id] = true }, true)
+local q = open(ARGV[2], 1, now, { [id] = true }, true)
 
 local function answer(code, a, b)
   return { code, a or 0, b or 0, close(q), now }
@@ -71,7 +71,7 @@ if ARGV[10] == '1' and not free then
 end
 
 seq = math.max(now, q.last + 1)
-q.last = seq
+q.last, q.changed = seq, true
 call('ZADD', q.seq, written(q, seq), id)
 call('ZADD', q.exp, now + ttl, id)
 call('HSET', q.node, id, table.concat({ claim, ARGV[5], ARGV[6], q.t, ARGV[8], label }, ' '))

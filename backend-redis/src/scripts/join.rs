@@ -37,9 +37,9 @@ pub(crate) fn join(
         Claim::Shared => ("s", 1),
         Claim::Permits(weight) => ("p", weight),
     };
-    Call::new(&JOIN, queue.keys().chain([queue.left()]))
+    let mut call = Call::new(&JOIN, queue.keys().chain([queue.left()]))
         .arg(time_word(time))
-        .arg(queue.shape.letter())
+        .arg(queue.word())
         .arg(join.id)
         .arg(claim)
         .arg(weight)
@@ -49,9 +49,11 @@ pub(crate) fn join(
             AskedLimit::UnlessStored(limit) => format!("~{limit}"),
             AskedLimit::Stored => String::new(),
         })
-        .arg(notify)
-        .arg(&join.label)
-        .arg(u8::from(join.patience == Patience::Try))
+        .arg(notify);
+    // A node without data is written as nodes were before there was any.
+    let (nul, data): (&[u8], _) = if join.data.is_empty() { (b"", &join.data) } else { (b"\0", &join.data) };
+    call.args.push_bytes(&[join.label.as_bytes(), nul, data].concat());
+    call.arg(u8::from(join.patience == Patience::Try))
 }
 
 pub(crate) fn joined(reply: Reply) -> Result<(JoinAnswer, Flags, ServerTime)> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use latchwork_core::Result;
-use latchwork_core::contracts::Entry;
+use latchwork_core::contracts::{Entry, MAX_LABEL_BYTES};
 use latchwork_core::decide::Claim;
 
 use super::call::{Call, TimeOverride, time_word};
@@ -12,7 +12,7 @@ use super::script::LIST;
 use crate::layout::QueueKeys;
 
 pub(crate) fn list(queue: &QueueKeys, after: u64, most: usize, time: TimeOverride) -> Call {
-    Call::new(&LIST, queue.keys()).arg(time_word(time)).arg(queue.shape.letter()).arg(after).arg(most)
+    Call::new(&LIST, queue.keys()).arg(time_word(time)).arg(queue.word()).arg(after).arg(most)
 }
 
 pub(crate) fn listed(reply: Reply) -> Result<(Flags, Vec<Entry>)> {
@@ -29,14 +29,9 @@ pub(crate) fn listed(reply: Reply) -> Result<(Flags, Vec<Entry>)> {
             "p" => Claim::Permits(u32::try_from(weight).map_err(|_| malformed())?),
             _ => return Err(malformed()),
         };
-        Ok(Entry {
-            sequence,
-            claim,
-            admitted,
-            label: Entry::label_of(&entry.bytes()?),
-            age,
-            data: Default::default(),
-        })
+        let (label, mut data) = (Entry::label_of(&entry.bytes()?), entry.bytes()?);
+        data.truncate(MAX_LABEL_BYTES);
+        Ok(Entry { sequence, claim, admitted, label, age, data: data.into() })
     });
     Ok((flags, entries.collect::<Result<_>>()?))
 }

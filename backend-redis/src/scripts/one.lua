@@ -3,6 +3,7 @@
 --
 --   one   string   free: "last", the last sequence number
 --                  held: "sequence id expiry ttl claim joined inbox label": the only node, admitted, the last to join
+--                        (with its data behind the label: labelled())
 --
 -- Invariant: while "one" exists, the other keys of the queue have no node and no live tombstone.
 -- What needs more than one node (a second one that is not refused, a tombstone, a downgrade, a
@@ -36,6 +37,8 @@ local call = redis.call
 local LIFE = tonumber(ARGV[#ARGV])
 -- The highest sequence number: Lua's numbers are exact up to here.
 local TOP = 9007199254740991
+-- A flag of an answer: the server has refused a PUBLISH.
+local PUBLISH_REFUSED = 2
 
 -- A time is a whole number of microseconds, below 2^53 and so exact. It stays so as an argument of
 -- call(), where the server writes 17 digits; tostring() and .. would round it.
@@ -76,6 +79,50 @@ local function inline(text)
   if seq and sound(seq) and sound(expiry) and sound(ttl) and sound(string.match(rest, '^%d+')) then
     return seq, id, expiry, ttl, claim, rest
   end
+end
+
+-- A label, and the data behind it: a NUL lies between them, which no label has. Data may have any
+-- bytes. A node without data has no NUL.
+local function labelled(text)
+  local at = string.find(text, '\0', 1, true)
+  if at then
+    return string.sub(text, 1, at - 1), string.sub(text, at + 1)
+  end
+  return text, ''
+end
+
+-- The shape of a queue, and whether its kind is observed: then a + follows it.
+local function shaped(word)
+  if string.sub(word, -1) == '+' then
+    return string.sub(word, 1, -2), true
+  end
+  return word, false
+end
+
+-- A command's answer; nothing where the key is of a foreign type, which costs the script's other
+-- keys nothing. Another refusal (the server is a replica now, say) is an error of the whole call.
+local function try(...)
+  local answer = redis.pcall(...)
+  if type(answer) == 'table' and answer.err then
+    if not string.find(answer.err, 'WRONGTYPE', 1, true) then
+      error(answer.err, 0)
+    end
+    return nil
+  end
+  return answer
+end
+
+-- Tells the watches of a channel that something has changed; with `ends`, that something there may
+-- end by itself. A refusal (an ACL without the channel) must not leave the work half done: it is
+-- only reported, as a flag.
+local function tell(channel, ends)
+  local answer = redis.pcall('PUBLISH', channel, ends and '+' or '')
+  return type(answer) == 'table' and answer.err and PUBLISH_REFUSED or 0
+end
+
+-- The channel of an observed queue, from its first key.
+local function news(seq)
+  return string.sub(seq, 1, -4) .. 'news'
 end
 
 -- Ends a join before any write. The client knows the word, and names the key in its error.

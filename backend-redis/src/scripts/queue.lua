@@ -4,7 +4,7 @@
 -- The layout of a queue (all keys in one hash slot) that is not folded (one.lua):
 --   seq   sorted set   node id -> sequence number          the order of the queue
 --   exp   sorted set   node id -> expiry, microseconds
---   node  hash         node id -> "claim weight ttl joined secret@inbox label"
+--   node  hash         node id -> "claim weight ttl joined secret@inbox label", and data as in one.lua
 --   meta  hash         last: the last sequence number; front: the highest that was admitted and notified;
 --                      sum: permits taken by the admitted; seen: the server's time at the last call;
 --                      more: some admitted nodes are not notified yet; alive: how long the other keys live;
@@ -14,13 +14,15 @@
 --   extra rw: sorted set of the writers, id -> sequence number; p: the stored limit, a string; x: absent
 --   left  sorted set   id of an abandoned attempt -> until when a late join of it is refused
 --
--- Shapes: x (exclusive claims only), rw (exclusive and shared), p (permits). No operation loops
--- over the queue. It looks at the nodes that it drops and admits, at most BATCH of each, and
--- answers "more" when there may be others. After foreign changes, or a step back of the clock, the
+-- Shapes: x (exclusive claims only), rw (exclusive and shared), p (permits). Behind the shape of a
+-- kind that is observed stands a +: a script that changes the queue tells its watches, once.
+--
+-- No operation loops over the queue. It looks at the nodes that it drops and admits, at most BATCH
+-- of each, and answers "more" when there may be others. After foreign changes, or a step back of the clock, the
 -- queue is read once, at most LOOK entries a call: mend().
 
 local BATCH, UP_TO_BATCH = 256, '256'
-local MORE, REFUSED = 1, 2
+local MORE = 1
 local LOOK = 1024
 -- The standing of a node that is known only at the end of a repair.
 local UNSETTLED = -1099511627776
@@ -35,12 +37,12 @@ local function written(q, n)
   return q.text[n] or num(n)
 end
 
--- A node's data from its text: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label. Nothing
+-- What a node's text says: claim ('x', 's' or 'p'), weight, ttl, joined, inbox, label, data. Nothing
 -- for other text.
 local function parse(text)
   local claim, w, ttl, joined, inbox, label = string.match(text or '', '^([xsp]) (%d+) (%d+) (%d+) (%S+) (.*)$')
   if claim and tonumber(w) <= 4294967295 and sound(ttl) and sound(joined) then
-    return claim, w, ttl, joined, inbox, label
+    return claim, w, ttl, joined, inbox, labelled(label)
   end
 end
 
@@ -64,6 +66,7 @@ end
 
 -- Removes nodes wherever they stand: at most BATCH of them, since unpack() has a limit.
 local function drop(q, ids)
+  q.changed = true
   if q.shape == 'p' then
     for _, id in ipairs(ids) do
       local s = call('ZSCORE', q.seq, id)
@@ -106,7 +109,7 @@ local mend
 
 -- Admits the next node. Later joins come behind it, even where its number is foreign.
 local function let_in(q, id, seq)
-  q.front, q.last = seq, math.max(q.last, seq)
+  q.front, q.last, q.changed = seq, math.max(q.last, seq), true
   notify(q, id, seq)
 end
 
@@ -257,6 +260,7 @@ local function cull(q, part, cursor)
       read[#read + 1] = id
     end
   end
+  q.changed = q.changed or #gone > 0
   with_all('ZREM', q.seq, gone)
   with_all('ZREM', q.exp, gone)
   with_all('HDEL', q.node, gone)
@@ -342,7 +346,9 @@ local function unfold(q, text)
   q.last = math.max(q.last, tonumber(seq or string.match(text, '^%d+$')) or 0)
   -- The server's clock may have been stepped back, as in cull().
   expiry = seq and math.min(tonumber(expiry), q.now + tonumber(ttl))
-  if seq and expiry > q.now then
+  if seq and expiry <= q.now then
+    q.changed = true
+  elseif seq then
     call('ZADD', q.seq, seq, id)
     call('ZADD', q.exp, expiry, id)
     call('HSET', q.node, id, table.concat({ claim, 1, ttl, rest }, ' '))
@@ -393,10 +399,11 @@ end
 -- allows, which lets the whole script pass: ease() is one. With `grow` a last number out of range
 -- is an error, since no next one can be counted from it. All other operations ignore such a number,
 -- and leave it.
-local function open(shape, first, now, callers, grow)
+local function open(word, first, now, callers, grow)
   local t = num(now)
+  local shape, observed = shaped(word)
   local q = {
-    shape = shape, now = now, t = t, text = { [now] = t }, callers = callers, messages = {}, more = false,
+    shape = shape, observed = observed, changed = false, now = now, t = t, text = { [now] = t }, callers = callers, messages = {}, more = false,
     more_expired = false,
     look = LOOK,
     seq = KEYS[first], exp = KEYS[first + 1], node = KEYS[first + 2], meta = KEYS[first + 3],
@@ -562,9 +569,9 @@ local function note(q)
   end
 end
 
--- Writes what is kept between calls, publishes the messages (one per client), and answers the
--- flags. A refused PUBLISH (an ACL without the channel) must not leave the work half done: it is
--- only reported.
+-- Writes what is kept between calls, publishes the messages (one per client) and the news of an
+-- observed queue, and answers the flags. A refused PUBLISH (an ACL without the channel) must not
+-- leave the work half done: it is only reported.
 local function close(q)
   if q.one and q.count == 0 and q.left <= q.now and not q.spoilt and not q.mend then
     fold(q)
@@ -579,5 +586,8 @@ local function close(q)
     local answer = redis.pcall('PUBLISH', inbox, table.concat(messages, ' '))
     refused = refused or type(answer) == 'table' and answer.err ~= nil
   end
-  return ((q.more or q.more_expired) and MORE or 0) + (refused and REFUSED or 0)
+  if q.observed and q.changed and tell(news(q.seq), q.count > 0) > 0 then
+    refused = true
+  end
+  return ((q.more or q.more_expired) and MORE or 0) + (refused and PUBLISH_REFUSED or 0)
 end

@@ -37,7 +37,7 @@ local function renew_one(one, nodes)
 end
 
 local function renew(shape, first, nodes)
-  local answers = shape ~= 'p' and renew_one(KEYS[first + 4], nodes)
+  local answers = shaped(shape) ~= 'p' and renew_one(KEYS[first + 4], nodes)
   if answers then
     return answers
   end
@@ -51,6 +51,8 @@ local function renew(shape, first, nodes)
       kept = true
     else
       nodes.seqs[i] = false
+      -- Whoever removed it by hand has told nobody.
+      q.changed = true
     end
   end
   if kept then
@@ -84,7 +86,7 @@ while arg < #ARGV do
     answer = words
   end
   result[#result + 1] = answer
-  key = key + (shape == 'rw' and 6 or 5)
+  key = key + (shaped(shape) == 'rw' and 6 or 5)
   arg = arg + 2 + 2 * count
 end
 return result

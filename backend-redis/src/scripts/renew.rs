@@ -40,7 +40,7 @@ pub(crate) fn renew<'a>(
     let mut call = Call::new(&RENEW, None::<&str>).arg(time_word(time)).arg(ttl.as_micros());
     for (queue, nodes) in groups {
         queue.keys().for_each(|key| call.keys.push(key));
-        call = call.arg(queue.shape.letter()).arg(nodes.len());
+        call = call.arg(queue.word()).arg(nodes.len());
         for (id, sequence) in nodes {
             call = call.arg(id).arg(sequence);
         }

@@ -64,6 +64,12 @@ impl Fields {
     }
 }
 
+/// A list of ones and zeros.
+pub(super) fn bools(reply: Reply) -> Result<Vec<bool>> {
+    let answer = |answer| if let Reply::Int(answer) = answer { Ok(answer == 1) } else { Err(malformed()) };
+    Fields::of(reply)?.0.map(answer).collect()
+}
+
 pub(super) fn unsigned(value: i64) -> Result<u64> {
     u64::try_from(value).map_err(|_| malformed())
 }

@@ -37,6 +37,9 @@ macro_rules! script {
             )
         )
     };
+    ($name:literal, cell) => {
+        script!($name, concat!(include_str!("one.lua"), include_str!("cell.lua")))
+    };
     ($name:literal, $before:expr) => {{
         const CODE: &str = concat!($before, include_str!(concat!($name, ".lua")));
         Script { name: $name, text: LazyLock::new(|| without_comments(CODE)) }
@@ -51,14 +54,18 @@ pub(crate) static LIST: Script = script!("list", short);
 pub(crate) static DOWNGRADE: Script = script!("downgrade");
 pub(crate) static SET_LIMIT: Script = script!("set_limit");
 pub(crate) static REVOKE: Script = script!("revoke");
+pub(crate) static WRITE_DATA: Script = script!("write_data", short);
+pub(crate) static LOOK: Script = script!("look", short);
+pub(crate) static POPULATED: Script = script!("populated", include_str!("one.lua"));
 pub(crate) static LIMIT: Script = script!("limit", include_str!("one.lua"));
-pub(crate) static READ_CELL: Script =
-    script!("read_cell", concat!(include_str!("one.lua"), include_str!("cell.lua")));
-pub(crate) static WRITE_CELL: Script =
-    script!("write_cell", concat!(include_str!("one.lua"), include_str!("cell.lua")));
+pub(crate) static READ_CELL: Script = script!("read_cell", cell);
+pub(crate) static WRITE_CELL: Script = script!("write_cell", cell);
+pub(crate) static LOOK_CELL: Script = script!("look_cell", cell);
+pub(crate) static RENEW_CELLS: Script = script!("renew_cells", cell);
+pub(crate) static END_CELLS: Script = script!("end_cells", cell);
 pub(crate) static SELFTEST: Script = script!("selftest", "");
 
-pub(crate) static ALL: [&Script; 12] = [
+pub(crate) static ALL: [&Script; 18] = [
     &JOIN,
     &RENEW,
     &LEAVE,
@@ -71,6 +78,12 @@ pub(crate) static ALL: [&Script; 12] = [
     &READ_CELL,
     &WRITE_CELL,
     &SELFTEST,
+    &WRITE_DATA,
+    &LOOK,
+    &POPULATED,
+    &LOOK_CELL,
+    &RENEW_CELLS,
+    &END_CELLS,
 ];
 
 /// The scripts of every hold. They are on the server before a client counts as connected.

@@ -10,7 +10,7 @@ local steps = {
   -- First: without it, what the others write could not be removed.
   { 'DEL', z, h, s },
   { 'TIME' },
-  { 'PEXPIRE', z, 1000 }, { 'PTTL', z },
+  { 'PEXPIRE', z, 1000 }, { 'PTTL', z }, { 'PERSIST', z },
   { 'ZADD', z, 1, 'a' }, { 'ZSCORE', z, 'a' }, { 'ZMSCORE', z, 'a' }, { 'ZSCAN', z, 0 }, { 'ZCARD', z }, { 'ZCOUNT', z, 0, 1 }, { 'ZRANK', z, 'a' },
   { 'ZRANGE', z, 0, 0 }, { 'ZRANGEBYSCORE', z, 0, 1 }, { 'ZREVRANGEBYSCORE', z, 1, 0 },
   { 'ZREM', z, 'b' }, { 'ZREMRANGEBYSCORE', z, 0, 0 },

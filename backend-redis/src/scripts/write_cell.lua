@@ -1,19 +1,20 @@
 -- Writes or deletes a cell if it is as expected and, for a held write, if the holder's node stands.
--- Tells the watchers. Every check comes before the one write, and nothing can fail after it.
+-- Tells the watchers. Every check comes before the writes. The first of those fails alone, without
+-- memory, and nothing can fail after it.
 --
 -- KEYS  the cell, whose name is also its channel [seq exp node meta [one] [extra]: the node's queue]
 -- ARGV  expected (a version | empty: no cell | *: any) | w: write, d: delete | nonce | value
---       [shape | id | sequence: the node] | (life: not used)
+--       how long it lives without a renewal, ms (empty: it stays) [shape | id | sequence: the node] | (life: not used)
 -- ->    { 0, 0 } the node is gone | { 1, flags, version } written
 --       { 2, flags, 1 when it was there, else 0 } deleted | { 3, 0 [, version, value] } refused
 -- Cost  constant.
 local GONE, WRITTEN, DELETED, REFUSED = 0, 1, 2, 3
-local key, now = KEYS[1], time('')
+local key, now, lease = KEYS[1], time(''), ARGV[5] ~= '' and ARGV[5]
 
 -- Whether the node is in its queue and has not expired. It only reads: whoever lets another node in
 -- removes this one first, in the same script.
 local function stands(shape, id, seq)
-  if shape ~= 'p' then
+  if shaped(shape) ~= 'p' then
     local text = call('GET', KEYS[6])
     if text then
       local known_seq, known_id, expiry, ttl = inline(text)
@@ -25,14 +26,8 @@ local function stands(shape, id, seq)
     and call('HGET', KEYS[4], id)
 end
 
--- A refused PUBLISH (an ACL without the channel) does not undo the write: it is only reported.
-local function tell()
-  local answer = redis.pcall('PUBLISH', key, '')
-  return type(answer) == 'table' and answer.err and 2 or 0
-end
-
 local value, version, number = cell(key)
-if KEYS[2] and not stands(ARGV[5], ARGV[6], ARGV[7]) then
+if KEYS[2] and not stands(ARGV[6], ARGV[7], ARGV[8]) then
   return { GONE, 0 }
 end
 if ARGV[1] ~= '*' and ARGV[1] ~= (version or '') then
@@ -43,12 +38,18 @@ if ARGV[2] == 'd' then
     return { DELETED, 0, 0 }
   end
   call('DEL', key)
-  return { DELETED, tell(), 1 }
+  return { DELETED, tell(key, false), 1 }
 end
 number = math.max((number or 0) + 1, now)
 if number > TOP then
   refuse(key)
 end
-version = num(number) .. '-' .. ARGV[3]
-call('HSET', key, 'v', ARGV[4], 'n', version)
-return { WRITTEN, tell(), version }
+local written = num(number) .. '-' .. ARGV[3]
+call('HSET', key, 'v', ARGV[4], 'n', written)
+if lease then
+  call('PEXPIRE', key, lease)
+elseif version then
+  -- It may have been another client's, for as long as that lives.
+  call('PERSIST', key)
+end
+return { WRITTEN, tell(key, lease), written }

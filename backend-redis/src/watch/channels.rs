@@ -1,6 +1,6 @@
-//! The channels of cells that this client listens to.
+//! The channels of cells and queues that this client listens to.
 //!
-//! All watches of one cell share one subscription. The last one to go ends it.
+//! All watches of one channel share one subscription. The last one to go ends it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,8 +25,9 @@ pub(crate) struct Channel {
     pub(crate) name: Arc<str>,
     /// Held while the server is asked, so that the requests of one channel keep their order.
     pub(crate) subscription: Gate<Option<Subscription>>,
-    // Changes with each message. Its receivers are the watches.
-    news: watch::Sender<()>,
+    // Changes with each message: whether something is there that may end by itself. Its receivers
+    // are the watches.
+    news: watch::Sender<bool>,
 }
 
 impl Channel {
@@ -41,11 +42,11 @@ pub(crate) struct Channels(Mutex<HashMap<Arc<str>, Arc<Channel>>>);
 
 impl Channels {
     /// Another watch of a channel, and what tells it of messages.
-    pub(crate) fn join(&self, name: &Arc<str>) -> (Arc<Channel>, watch::Receiver<()>) {
+    pub(crate) fn join(&self, name: &Arc<str>) -> (Arc<Channel>, watch::Receiver<bool>) {
         let mut channels = self.0.lock();
         let channel = channels.entry(Arc::clone(name)).or_insert_with(|| {
             let (name, subscription) = (Arc::clone(name), Gate::default());
-            Arc::new(Channel { name, subscription, news: watch::Sender::new(()) })
+            Arc::new(Channel { name, subscription, news: watch::Sender::new(false) })
         });
         (Arc::clone(channel), channel.news.subscribe())
     }
@@ -60,11 +61,12 @@ impl Channels {
         }
     }
 
-    /// A message has come. Only that counts, not what it says: a forged one costs a read.
-    pub(crate) fn ring(&self, name: &[u8]) {
+    /// A message has come. Text in it means that something there may end by itself. A forged one
+    /// costs a read, or the news of an end, which watchers learn by themselves within a TTL.
+    pub(crate) fn ring(&self, name: &[u8], message: &[u8]) {
         let Ok(name) = std::str::from_utf8(name) else { return };
         if let Some(channel) = self.0.lock().get(name) {
-            channel.news.send_replace(());
+            channel.news.send_replace(!message.is_empty());
         }
     }
 }

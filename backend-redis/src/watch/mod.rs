@@ -1,10 +1,12 @@
-//! Events, from the server to the attempts that wait for them.
+//! Events, from the server to the attempts and watches that wait for them.
 
 mod attempt;
+mod changes;
 mod channels;
 mod inbox;
 pub(crate) mod recheck;
 
 pub(crate) use attempt::Attempt;
-pub(crate) use channels::{Channel, Channels, Subscription};
+pub(crate) use changes::{RedisWatch, Subject};
+pub(crate) use channels::Channels;
 pub(crate) use inbox::Inbox;

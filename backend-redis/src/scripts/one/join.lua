@@ -1,6 +1,7 @@
 -- A join of a folded queue, or of an unused one: TIME, GET, SET.
 local now = time(ARGV[1])
-if ARGV[2] ~= 'p' then
+local shape, observed = shaped(ARGV[2])
+if shape ~= 'p' then
   local one, id, claim, ttl = KEYS[5], ARGV[3], ARGV[4], tonumber(ARGV[6])
   local text = call('GET', one)
   known = text
@@ -32,7 +33,7 @@ if ARGV[2] ~= 'p' then
     local node = name .. ' ' .. id .. ' ' .. num(now + ttl) .. ' ' .. ARGV[6] .. ' ' .. claim .. ' ' .. joined
       .. ' ' .. ARGV[8] .. ' ' .. ARGV[9]
     call('SET', one, node, 'PX', LIFE)
-    return { 1, seq, 0, 0, now }
+    return { 1, seq, 0, observed and tell(news(KEYS[1]), true) or 0, now }
   end
 end
 

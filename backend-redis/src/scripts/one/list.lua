@@ -1,7 +1,8 @@
 -- A listing of a folded queue, or of an unused one: it writes nothing.
 local now = time(ARGV[1])
+local shape, observed = shaped(ARGV[2])
 local text
-if ARGV[2] ~= 'p' then
+if shape ~= 'p' then
   text = call('GET', KEYS[5])
   known = text
   if text then
@@ -14,8 +15,10 @@ if ARGV[2] ~= 'p' then
       if tonumber(seq) <= tonumber(ARGV[3]) then
         return { 0, now }
       end
-      local joined, label = string.match(rest, '^(%d+) %S+ (.*)$')
-      return { 0, now, { tonumber(seq), claim, 1, 1, tonumber(joined), string.sub(label, 1, 4200) } }
+      local joined, label, value = string.match(rest, '^(%d+) %S+ (.*)$')
+      label, value = labelled(label)
+      label, value = string.sub(label, 1, 4200), string.sub(value, 1, 4200)
+      return { 0, now, { tonumber(seq), claim, 1, 1, tonumber(joined), label, value } }
     end
   end
 end

@@ -1,0 +1,174 @@
+//! The ephemeral cells of a client (CELL-EPHEMERAL).
+//!
+//! A cell that was written with [`CellLife::Lease`](latchwork_core::contracts::CellLife) expires on the
+//! server by itself, as a node does. The client renews it beside its nodes as long as the lease under
+//! which it was written, and counts a round that missed one as it counts a missed node: the client's
+//! lease is late then. A cell has no state of its own. That it is gone (somebody wrote or deleted it,
+//! or its renewals failed for a TTL) shows to who reads or watches it.
+//!
+//! The nonce of a write tells whether the cell still is what that write made of it. So this list may
+//! have writes that were not made, or were overwritten: the next renewal finds that.
+
+use std::collections::HashMap;
+
+use latchwork_core::contracts::Lease;
+use parking_lot::Mutex;
+
+use crate::layout::CellKey;
+
+/// A cell, and the nonce of a write of it.
+pub(crate) type Written = (CellKey, u64);
+
+/// The writes that ephemeral cells may hang on.
+#[derive(Debug, Default)]
+pub(crate) struct LeasedCells(Mutex<HashMap<CellKey, Vec<Write>>>);
+
+#[derive(Debug)]
+struct Write {
+    nonce: u64,
+    lease: Lease,
+    // The number of its version; `None` when the outcome is unknown.
+    number: Option<u64>,
+    // The request is under way.
+    asked: bool,
+}
+
+impl Write {
+    /// Its lease is over, so that the cell is to be removed. A request under way may open the next
+    /// lease.
+    fn is_lost(&self) -> bool {
+        !self.asked && self.lease.lost().is_some()
+    }
+}
+
+impl LeasedCells {
+    /// A write is about to be sent: until its outcome is known, the cell may be its.
+    pub(crate) fn begin(&self, cell: CellKey, nonce: u64, lease: Lease) -> Asked<'_> {
+        let write = Write { nonce, lease, number: None, asked: true };
+        self.0.lock().entry(cell.clone()).or_default().push(write);
+        Asked { cells: self, cell, nonce }
+    }
+
+    /// A write of this client has made the version with this number: earlier ones are over.
+    pub(crate) fn overwritten(&self, cell: &CellKey, number: u64) {
+        self.retain(cell, |write| write.number.is_none_or(|earlier| earlier >= number));
+    }
+
+    /// What is to be renewed.
+    pub(crate) fn to_renew(&self) -> Vec<Written> {
+        self.all(|write| !write.is_lost())
+    }
+
+    /// What is to be removed, since its lease is over.
+    pub(crate) fn lost(&self) -> Vec<Written> {
+        self.all(Write::is_lost)
+    }
+
+    /// What a close removes.
+    pub(crate) fn every(&self) -> Vec<Written> {
+        self.all(|_| true)
+    }
+
+    /// The cell is not, or not any more, what these writes made of it. A request under way may still
+    /// be carried out.
+    pub(crate) fn forget<'a>(&self, gone: impl IntoIterator<Item = &'a Written>) {
+        for (cell, nonce) in gone {
+            self.retain(cell, |write| write.nonce != *nonce || write.asked);
+        }
+    }
+
+    fn all(&self, which: impl Fn(&Write) -> bool) -> Vec<Written> {
+        let cells = self.0.lock();
+        let writes = cells.iter().flat_map(|(cell, writes)| writes.iter().map(move |write| (cell, write)));
+        writes.filter(|(_, write)| which(write)).map(|(cell, write)| (cell.clone(), write.nonce)).collect()
+    }
+
+    fn retain(&self, cell: &CellKey, keep: impl FnMut(&mut Write) -> bool) {
+        let mut cells = self.0.lock();
+        if let Some(writes) = cells.get_mut(cell) {
+            writes.retain_mut(keep);
+            if writes.is_empty() {
+                cells.remove(cell);
+            }
+        }
+    }
+
+    fn change(&self, cell: &CellKey, nonce: u64, change: impl FnOnce(&mut Write)) {
+        let mut cells = self.0.lock();
+        let writes = cells.get_mut(cell).into_iter().flatten();
+        if let Some(write) = writes.into_iter().find(|write| write.nonce == nonce) {
+            change(write);
+        }
+    }
+}
+
+/// A write that is under way. Dropped, its outcome is unknown.
+#[derive(Debug)]
+pub(crate) struct Asked<'a> {
+    cells: &'a LeasedCells,
+    cell: CellKey,
+    nonce: u64,
+}
+
+impl Asked<'_> {
+    /// It has made the version with this number, under this lease.
+    pub(crate) fn made(self, number: u64, lease: Lease) {
+        self.cells.change(&self.cell, self.nonce, |write| {
+            (write.number, write.lease) = (Some(number), lease);
+        });
+    }
+
+    /// It was not made, and never will be.
+    pub(crate) fn not_made(self) {
+        self.cells.retain(&self.cell, |write| write.nonce != self.nonce);
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.cells.change(&self.cell, self.nonce, |write| write.asked = false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use latchwork_core::contracts::LeaseWriter;
+    use latchwork_core::{Address, Clock, Kind};
+
+    use super::*;
+
+    fn nonces(written: Vec<Written>) -> Vec<u64> {
+        written.into_iter().map(|(_, nonce)| nonce).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_is_renewed_until_it_is_found_gone_or_overwritten() {
+        let (clock, ttl) = (Clock::tokio(), Duration::from_secs(10));
+        let lease = LeaseWriter::new(clock.clone(), ttl, clock.now());
+        let lease = lease.lease();
+        let cells = LeasedCells::default();
+        let cell = CellKey::of(&Address::new("n", Kind::Value, "k").unwrap()).unwrap();
+        let begin = |nonce| cells.begin(cell.clone(), nonce, lease.clone());
+        begin(1).made(10, lease.clone());
+        drop(begin(2));
+        let asked = begin(3);
+        begin(4).not_made();
+        cells.forget(&[(cell.clone(), 3)]);
+        assert_eq!(nonces(cells.to_renew()), [1, 2, 3], "one made, one unknown, one under way");
+        asked.made(12, lease.clone());
+        cells.overwritten(&cell, 12);
+        assert_eq!(nonces(cells.to_renew()), [2, 3]);
+        cells.forget(&[(cell.clone(), 2)]);
+        assert_eq!(nonces(cells.to_renew()), [3]);
+        // An answer that comes late: the version is an earlier one.
+        cells.overwritten(&cell, 11);
+        assert_eq!(nonces(cells.every()), [3]);
+        let asked = begin(5);
+        tokio::time::advance(ttl).await;
+        assert_eq!((nonces(cells.to_renew()), nonces(cells.lost())), (vec![5], vec![3]));
+        drop(asked);
+        assert_eq!((nonces(cells.to_renew()), nonces(cells.lost())), (vec![], vec![3, 5]));
+    }
+}

@@ -1,0 +1,19 @@
+-- Drops what has expired, as every operation does, which tells the watches of the queue. Answers
+-- when it is to be looked at again: a watch calls it, since nothing else happens when a node expires.
+--
+-- KEYS  seq exp node meta [one] [extra]
+-- ARGV  now (empty: the server's) | shape
+-- ->    { us until the next node may have expired | -1 without a node, 1 when the watches were told, else 0, flags, now }
+-- Cost  O(log n), and what it drops and admits.
+if call('EXISTS', unpack(KEYS)) == 0 then
+  return { -1, 0, 0, now }
+end
+local q = open(ARGV[2], 1, now, {}, false)
+ease(q)
+local flags = close(q)
+local ahead = q.count > 0 and call('ZRANGE', q.exp, 0, 0, 'WITHSCORES')[2]
+local wait = -1
+if ahead then
+  wait = math.max(0, math.min(tonumber(ahead) - now, LONGEST))
+end
+return { wait, q.changed and flags < PUBLISH_REFUSED and 1 or 0, flags, now }

@@ -1,0 +1,49 @@
+//! `look.lua` and `look_cell.lua`: what a watch asks, since nothing else happens when something
+//! expires.
+
+use std::time::Duration;
+
+use latchwork_core::Result;
+
+use super::call::{Call, TimeOverride, time_word};
+use super::reply::{Fields, Flags, Reply, malformed, unsigned};
+use super::script::{LOOK, LOOK_CELL};
+use crate::layout::{CellKey, QueueKeys};
+
+/// What a look has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Looked {
+    /// Something is there, and may end after this time.
+    Ends(Duration),
+    /// What is there ends by no time.
+    Stays,
+    /// Nothing is there.
+    Nothing,
+}
+
+pub(crate) fn look(queue: &QueueKeys, time: TimeOverride) -> Call {
+    Call::new(&LOOK, queue.keys()).arg(time_word(time)).arg(queue.word())
+}
+
+/// What was found, and whether the watches were told of a change just now.
+pub(crate) fn looked(reply: Reply) -> Result<(Looked, bool, Flags)> {
+    let mut reply = Fields::of(reply)?;
+    let found = match reply.int()? {
+        -1 => Looked::Nothing,
+        ahead => Looked::Ends(Duration::from_micros(unsigned(ahead)?)),
+    };
+    Ok((found, reply.int()? == 1, Flags(reply.int()?)))
+}
+
+pub(crate) fn look_cell(cell: &CellKey) -> Call {
+    Call::new(&LOOK_CELL, [cell])
+}
+
+pub(crate) fn cell_looked(reply: Reply) -> Result<Looked> {
+    match reply {
+        Reply::Int(-2) => Ok(Looked::Nothing),
+        Reply::Int(-1) => Ok(Looked::Stays),
+        Reply::Int(ahead) => Ok(Looked::Ends(Duration::from_millis(unsigned(ahead)?))),
+        _ => Err(malformed()),
+    }
+}

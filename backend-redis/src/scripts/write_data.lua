@@ -1,0 +1,27 @@
+-- Replaces the data of a node that stands, named by id and sequence number. It makes no node, and
+-- renews none.
+--
+-- KEYS  seq exp node meta [one] [extra]
+-- ARGV  now (empty: the server's) | shape | id | sequence | data
+-- ->    { 1 when the node stands, else 0, flags, now }
+--       A server without memory may refuse it, before anything is written.
+-- Cost  O(log n), and what it drops and admits.
+local id, value = ARGV[3], ARGV[5]
+
+-- The text of a node with this data behind the label.
+local function with_data(text)
+  return labelled(text) .. (value ~= '' and '\0' .. value or '')
+end
+
+local q = open(ARGV[2], 1, now, {}, false)
+local there = 0
+local seq = find(q, id)
+local text = seq and seq == tonumber(ARGV[4]) and call('HGET', q.node, id)
+if parse(text) then
+  call('HSET', q.node, id, with_data(text))
+  q.changed = true
+  there = 1
+else
+  ease(q)
+end
+return { there, close(q), now }

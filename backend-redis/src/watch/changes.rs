@@ -1,0 +1,258 @@
+//! The watch of a cell or a queue: a subscription to its channel, and a look when something there may
+//! have expired.
+//!
+//! *Protocol.* Whoever changes a cell, or a queue of an observed kind, publishes on its channel in the
+//! same script. Expiry is no script: Redis tells nobody of it. So a watch asks how long until the next
+//! node, or the cell, expires unless it is renewed, and looks again then. The look drops the nodes that
+//! have expired, which tells all watches of the queue. An expired cell is gone by itself, so each
+//! watch that knew of it answers.
+//!
+//! *Why nothing is missed.* The server has confirmed the subscription before the first look, and the
+//! first answer comes after that. What comes later and may expire is told as such: its message says so,
+//! and the watch looks soon. No TTL is shorter than that.
+//!
+//! *Cost.* While what is there is renewed: a look per watch in two thirds of the TTL or more. A message
+//! costs a look too, but many at one time together one.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_core::contracts::ChangeWatch;
+use latchwork_core::{Clock, Error, Moment, Result};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::channels::{Channel, Subscription};
+use crate::client::Client;
+use crate::driver::Standing;
+use crate::error::only_read;
+use crate::layout::{CellKey, QueueKeys};
+use crate::scripts::{self, Looked};
+
+/// How soon a watch looks after it was told of something that may expire. Half of the shortest TTL.
+const SOON: Duration = Duration::from_millis(500);
+/// The earliest next look: what should have expired may be there for a moment longer.
+const SOONEST: Duration = Duration::from_millis(5);
+/// The pause after a look that failed.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// What is watched.
+#[derive(Clone, Debug)]
+pub(crate) enum Subject {
+    Cell(CellKey),
+    Queue(QueueKeys),
+}
+
+impl Subject {
+    fn channel(&self) -> Arc<str> {
+        match self {
+            Subject::Cell(cell) => Arc::clone(cell.channel()),
+            Subject::Queue(queue) => queue.news(),
+        }
+    }
+
+    /// Asks what is there, and whether the watches were told of a change just now.
+    async fn look(&self, client: &Arc<Client>) -> Result<(Looked, bool)> {
+        match self {
+            Subject::Cell(cell) => {
+                let (_, reply) = client.run(&scripts::look_cell(cell)).await.map_err(only_read)?;
+                Ok((scripts::cell_looked(reply)?, false))
+            }
+            Subject::Queue(queue) => {
+                let (_, reply) = client.run(&scripts::look(queue, None)).await.map_err(only_read)?;
+                let (looked, told, flags) = scripts::looked(reply)?;
+                client.act_on(flags, queue);
+                Ok((looked, told))
+            }
+        }
+    }
+}
+
+/// It does not keep the client alive, nor its connection open.
+#[derive(Debug)]
+pub(crate) struct RedisWatch {
+    client: Weak<Client>,
+    closing: CancellationToken,
+    clock: Clock,
+    subject: Result<Subject>,
+    listening: Option<Listening>,
+}
+
+impl RedisWatch {
+    /// An error in place of the subject is what the watch answers.
+    pub(crate) fn new(client: &Arc<Client>, subject: Result<Subject>) -> Self {
+        let (closing, clock) = (client.closing.clone(), client.clock.clone());
+        Self { client: Arc::downgrade(client), closing, clock, subject, listening: None }
+    }
+
+    async fn next(&mut self) -> Result<()> {
+        let subject = self.subject.clone()?;
+        let client = || self.client.upgrade().ok_or_else(Error::closed);
+        while let Some(listening) = &mut self.listening
+            && let Some(on) = &mut listening.on
+        {
+            let look_at = listening.next_look.at;
+            let looking = async {
+                self.clock.sleep_until(look_at).await;
+                subject.look(&client()?).await
+            };
+            tokio::select! {
+                // Never an error: the channel that it holds has the sender.
+                _ = listening.news.changed() => {
+                    let may_end = *listening.news.borrow_and_update();
+                    listening.next_look.told(self.clock.now(), may_end);
+                    return Ok(());
+                }
+                looked = looking => {
+                    if listening.next_look.looked(self.clock.now(), looked)? {
+                        return Ok(());
+                    }
+                }
+                // Messages may have been lost: it subscribes anew, and answers.
+                () = on.ended() => listening.on = None,
+            }
+        }
+        let client = client()?;
+        let listening = self.listening.get_or_insert_with(|| Listening::new(&client, &subject));
+        listening.subscribe(&client, &subject).await
+    }
+}
+
+#[async_trait]
+impl ChangeWatch for RedisWatch {
+    async fn changed(&mut self) -> Result<()> {
+        let closing = self.closing.clone();
+        tokio::select! {
+            biased;
+            () = closing.cancelled() => Err(Error::closed()),
+            answer = self.next() => answer,
+        }
+    }
+}
+
+/// When a watch looks by itself, and what it knows until then.
+#[derive(Debug)]
+struct NextLook {
+    at: Moment,
+    // Something may be there that ends by itself.
+    may_end: bool,
+}
+
+impl NextLook {
+    /// A message has come.
+    fn told(&mut self, now: Moment, may_end: bool) {
+        let at = if may_end { self.at.min(now + SOON) } else { Moment::NEVER };
+        *self = Self { at, may_end };
+    }
+
+    /// A look was answered. Answers whether it shows an end that nobody tells.
+    fn looked(&mut self, now: Moment, looked: Result<(Looked, bool)>) -> Result<bool> {
+        let (looked, told) = match looked {
+            Ok(looked) => looked,
+            Err(error) if error.is_retryable() => {
+                self.at = now + AGAIN;
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        let has_ended = self.may_end && looked == Looked::Nothing && !told;
+        *self = match looked {
+            Looked::Ends(ahead) => Self { at: now + ahead.max(SOONEST), may_end: true },
+            Looked::Stays | Looked::Nothing => Self { at: Moment::NEVER, may_end: false },
+        };
+        Ok(has_ended)
+    }
+}
+
+/// A watch's part of a channel.
+#[derive(Debug)]
+struct Listening {
+    client: Weak<Client>,
+    channel: Arc<Channel>,
+    // Whether something may be there that ends by itself.
+    news: watch::Receiver<bool>,
+    // The connection on which the server has confirmed the subscription.
+    on: Option<Standing>,
+    next_look: NextLook,
+}
+
+impl Listening {
+    fn new(client: &Arc<Client>, subject: &Subject) -> Self {
+        let (channel, news) = client.channels.join(&subject.channel());
+        let next_look = NextLook { at: Moment::NEVER, may_end: false };
+        Self { client: Arc::downgrade(client), channel, news, on: None, next_look }
+    }
+
+    /// Subscribes on the connection that stands, or the next one, within the request timeout, and
+    /// looks.
+    async fn subscribe(&mut self, client: &Arc<Client>, subject: &Subject) -> Result<()> {
+        let until = Instant::now() + client.request_timeout;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let on = client.driver.standing(left).await?;
+            // A message from here on is news after the answer.
+            self.news.mark_unchanged();
+            let asking = timeout_at(until, confirmed(client, &self.channel, &on));
+            match asking.await.unwrap_or_else(|_| Err(crate::error::closed())) {
+                Ok(()) => {
+                    let looked = subject.look(client).await?;
+                    self.next_look.looked(client.clock.now(), Ok(looked))?;
+                    self.on = Some(on);
+                    return Ok(());
+                }
+                // Another connection follows.
+                Err(error) if error.is_retryable() && !on.is_up() && Instant::now() < until => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+/// Asks for the subscription unless another watch has it on this connection.
+async fn confirmed(client: &Client, channel: &Channel, on: &Standing) -> Result<()> {
+    let mut subscription = channel.subscription.lock().await;
+    let generation = on.generation();
+    if subscription.as_ref().is_some_and(|known| known.confirmed && known.on.generation() == generation) {
+        return Ok(());
+    }
+    // Noted first: a request that is dropped may still be carried out, and must be undone.
+    *subscription = Some(Subscription { on: on.clone(), confirmed: false });
+    client.driver.listen(on, &channel.name, true, client.request_timeout).await?;
+    *subscription = Some(Subscription { on: on.clone(), confirmed: true });
+    Ok(())
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // A closed or dropped client has no connection, and so no subscription.
+        let Some(client) = self.client.upgrade().filter(|client| !client.closing.is_cancelled()) else {
+            return;
+        };
+        // The receiver of a watch that is being dropped must not count.
+        self.news = watch::Sender::new(false).subscribe();
+        if !self.channel.is_watched() {
+            let (runtime, channel) = (client.runtime.clone(), Arc::clone(&self.channel));
+            runtime.spawn(async move {
+                let closing = client.closing.clone();
+                closing.run_until_cancelled(leave(&client, &channel)).await;
+            });
+        }
+    }
+}
+
+/// Ends a subscription that no watch needs any more.
+async fn leave(client: &Client, channel: &Arc<Channel>) {
+    let mut subscription = channel.subscription.lock().await;
+    if channel.is_watched() {
+        // Another watch came in the meantime.
+        return;
+    }
+    if let Some(Subscription { on, .. }) = subscription.take()
+        && on.is_up()
+        && let Err(error) = client.driver.listen(&on, &channel.name, false, client.request_timeout).await
+    {
+        tracing::debug!(%error, "a subscription was not ended; it ends with its connection");
+    }
+    client.channels.forget(channel);
+}
