@@ -8,9 +8,10 @@ use latchwork_core::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Join, Joined, Lease, Page,
     QueuePage, SequentialNodes,
 };
+use latchwork_core::support::Unobserved;
 use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result};
 
-use crate::cell_watch::ZkCellWatch;
+use crate::change_watch::{Watched, ZkChangeWatch};
 use crate::client::Client;
 use crate::{cells, queue};
 
@@ -38,15 +39,15 @@ impl SequentialNodes for ZooKeeperBackend {
         queue::list(&*self.client.session().await?, queue, page).await
     }
 
-    async fn queues(&self, of: &QueuePrefix, _: Option<&str>, _: usize) -> Result<QueuePage> {
-        Err(latchwork_core::Error::new(
-            latchwork_core::ErrorKind::Unsupported { capability: "queues" },
-            of.kind().as_str(),
-        ))
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        queue::queues(&*self.client.session().await?, of, after, most).await
     }
 
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
-        Box::new(latchwork_core::support::Unobserved::new(queue))
+        if !queue.kind().is_observed() {
+            return Box::new(Unobserved::new(queue));
+        }
+        Box::new(ZkChangeWatch::new(&self.client, Watched::Queue(queue.clone())))
     }
 
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
@@ -75,7 +76,7 @@ impl Cells for ZooKeeperBackend {
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
-        Box::new(ZkCellWatch::new(&self.client, cell.clone()))
+        Box::new(ZkChangeWatch::new(&self.client, Watched::Cell(cell.clone())))
     }
 }
 

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 
 use crate::driver::Stat;
 use crate::layout::{
-    Contender, Contenders, NodeData, admitted, as_reader, counter, downgraded, id_of, is_admitted, numbered,
-    prefix,
+    Contender, Contenders, DataLayout, NodeData, admitted, as_reader, counter, downgraded, id_of,
+    is_admitted, numbered, plain, prefix,
 };
 use crate::probe::{is_foreign, judge, read_state};
 use crate::queue::{Birth, History, Limit};
@@ -51,6 +51,12 @@ fn foreign() -> impl Strategy<Value = String> {
     ]
 }
 
+/// Data that look like what stands behind a label.
+fn foreign_data() -> impl Strategy<Value = Vec<u8>> {
+    "[\0 ad0-9]{0,4}(\0admitted|\0writer [0-9]{1,3} [0-9]|\0data [0-9]{1,2} .{0,12})"
+        .prop_map(String::into_bytes)
+}
+
 /// Nodes of ours, numbered by a server: each number once.
 fn ours(claim: impl Strategy<Value = Claim>) -> impl Strategy<Value = Vec<(Claim, i32)>> {
     let counters = hash_set(prop_oneof![3 => 0..8, 1 => (i32::MAX - 8)..i32::MAX], 1..8);
@@ -60,6 +66,7 @@ fn ours(claim: impl Strategy<Value = Claim>) -> impl Strategy<Value = Vec<(Claim
 fn kind_and_ours() -> impl Strategy<Value = (Kind, Vec<(Claim, i32)>)> {
     prop_oneof![
         ours(Just(Exclusive)).prop_map(|ours| (Kind::Mutex, ours)),
+        ours(Just(Exclusive)).prop_map(|ours| (Kind::Election, ours)),
         ours(prop_oneof![Just(Exclusive), Just(Shared)]).prop_map(|ours| (Kind::RwLock, ours)),
         ours((1..=LIMIT).prop_map(Permits)).prop_map(|ours| (Kind::Semaphore, ours)),
     ]
@@ -130,7 +137,7 @@ proptest! {
 
     #[test]
     fn what_a_directory_lists_has_one_order(mut children in vec(foreign(), 0..24), by in 0usize..24) {
-        for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore] {
+        for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election] {
             let read = Contenders::read(kind, children.clone());
             let count = children.len();
             children.rotate_left(by % count.max(1));
@@ -143,19 +150,31 @@ proptest! {
         let [czxid, mzxid, owner, ctime, mtime] = numbers;
         let stat = Stat { czxid, mzxid, owner, ctime, mtime };
         for data in [data.clone(), [&data[..], b"\0admitted"].concat(), [&data[..], b"\0writer 18446744073709551616 -1"].concat()] {
-            let read = NodeData::read(&data, stat.czxid, stat.ctime);
-            prop_assert!(read.label.chars().count() <= 2 * MAX_LABEL_BYTES && !read.label.contains(char::is_control));
+            for layout in [DataLayout::Ours, DataLayout::Bare] {
+                let read = NodeData::read(layout, &data, stat.czxid, stat.ctime);
+                prop_assert!(read.label.chars().count() <= 2 * MAX_LABEL_BYTES && !read.label.contains(char::is_control));
+            }
         }
         let _ = Limit::read(&data, &stat);
     }
 
     #[test]
-    fn data_read_back_with_any_label(label in "[^\0]{0,80}", sequence: u64, joined: i64) {
+    fn data_read_back_with_any_label(
+        label in "[^\0]{0,80}",
+        data in prop_oneof![vec(any::<u8>(), 0..64), foreign_data()],
+        sequence: u64,
+        joined: i64,
+    ) {
         let shown = Entry::label_of(label.as_bytes());
-        let reader = NodeData::read(&downgraded(&label, sequence, joined), 9, 90);
+        let read = |bytes: &[u8]| NodeData::read(DataLayout::Ours, bytes, 9, 90);
+        let reader = read(&downgraded(&label, &data, sequence, joined));
         prop_assert_eq!((reader.sequence, reader.joined, reader.label.as_str()), (sequence, joined, shown.as_str()));
-        prop_assert!(is_admitted(&admitted(&label)));
-        prop_assert_eq!(NodeData::read(&admitted(&label), 9, 90).label, shown);
+        prop_assert_eq!(&*reader.data, &*data);
+        for (bytes, marked) in [(plain(DataLayout::Ours, &label, &data), false), (admitted(&label, &data), true)] {
+            prop_assert_eq!(is_admitted(&bytes), marked);
+            let read = read(&bytes);
+            prop_assert_eq!((read.sequence, read.label.as_str(), &*read.data), (9, shown.as_str(), &*data));
+        }
     }
 
     /// Numbers and transactions of a server that may say anything.

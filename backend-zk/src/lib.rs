@@ -8,11 +8,12 @@
 //!
 //! A cell is the plain node `/<namespace>/<kind>/<key>`, and at an exact address
 //! `<path>:latchwork-<kind>/cell`. Its directory is made with the first cell in it. The data are the
-//! value. A cell stays until it is deleted, and its directory for good.
+//! value. A cell stays until it is deleted, or is an ephemeral node of its writer; its directory stays
+//! for good.
 //!
-//! Nodes of mutexes and read/write locks have Curator's names. So
+//! Nodes of mutexes, read/write locks and elections have Curator's names. So
 //! [`Address::exact`](latchwork_core::Address::exact) of a queue's path shares a lock with
-//! `InterProcessMutex` and `InterProcessReadWriteLock`.
+//! `InterProcessMutex` and `InterProcessReadWriteLock`, and an election with `LeaderLatch`.
 //!
 //! With a login (`user:password@`, the digest scheme) only that login may use what a client makes,
 //! else everybody may. A directory that was made without a login stays open to everybody: a client
@@ -38,8 +39,11 @@
 //!   that of its directory. The creation of a cell raises the latter, so what was deleted and made
 //!   anew does not pass for what was read. Where another cell was made meanwhile, the write reads and
 //!   tries again. A *held write* checks the holder's node in the same transaction.
-//! * A *watch of a cell* is armed again before each answer, and answers after each gap: a new
-//!   connection, or a new session.
+//! * An *ephemeral cell* that is written with another life, or by another client, is deleted and made
+//!   anew in one transaction, which raises the generation.
+//! * A *watch of a cell or queue* is armed again before each answer, and answers after each gap: a new
+//!   connection, or a new session. A write of a node's data also writes the queue's directory, which
+//!   watches of the queue hear.
 //! * A *disconnected client* asks the servers for their last transaction. Where that is older than
 //!   its own last proof, they have lost data, and its session: its holds are lost as `Forgotten`,
 //!   and its waiters join anew.
@@ -68,15 +72,13 @@
 //! * Only this library's creations raise the data version of a directory of cells. Who deletes a cell
 //!   or its directory and makes it anew by other means must not do so while clients write under
 //!   versions from before.
-//! * A write of a cell without a condition replaces the data of another program's ephemeral node
-//!   before it answers `Conflict`.
 //! * The client crate does not bound answers: a listing that announces 2^31-1 children aborts the
 //!   process, and a message of 2 GB is collected before it is read. No ZooKeeper sends either.
 //! * No SASL, and no TLS yet.
 
 mod backend;
-mod cell_watch;
 mod cells;
+mod change_watch;
 mod client;
 mod config;
 mod connector;

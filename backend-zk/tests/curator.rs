@@ -1,5 +1,5 @@
-//! Curator and this library take turns on one lock. The Java launcher compiles
-//! `curator/Contender.java`.
+//! Curator and this library take turns on one lock, and in one election. The Java launcher compiles
+//! `curator/Contender.java` and `curator/Latch.java`.
 
 mod common;
 #[path = "curator/java.rs"]
@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{
     address, admitted, backend, config, coordinator, join, put, server, soon, still_waits, stranger, waiting,
 };
-use latchwork_core::contracts::Page;
+use latchwork_core::contracts::{Entry, Join, Page};
 use latchwork_core::decide::Claim::{Exclusive, Shared};
 use latchwork_core::{Address, Kind};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -27,8 +27,18 @@ struct Curator {
 }
 
 impl Curator {
+    /// A contender for a lock of this kind.
     async fn start(server: &str, kind: &str, path: &str) -> Self {
-        let mut process = java::start("Contender.java", &[server, kind, path]);
+        Self::running("Contender.java", &[server, kind, path]).await
+    }
+
+    /// A participant of an election, which is not started yet.
+    async fn latch(server: &str, id: &str, path: &str) -> Self {
+        Self::running("Latch.java", &[server, id, path]).await
+    }
+
+    async fn running(source: &str, arguments: &[&str]) -> Self {
+        let mut process = java::start(source, arguments);
         let orders = process.stdin.take().unwrap();
         let answers = BufReader::new(process.stdout.take().unwrap()).lines();
         let mut curator = Self { orders, answers, _process: process };
@@ -176,4 +186,86 @@ async fn a_downgrade_of_ours_admits_curators_readers_and_keeps_its_writers_out()
     soon(next.admitted()).await.unwrap();
     assert!(!backend.revoke(&queue, foreign).await.unwrap());
     next.leave().await.unwrap();
+}
+
+#[tokio::test]
+async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_others_ids() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let path = format!("/{}-app/leader", config.namespace);
+    let backend = backend(&config).await;
+    let queue = address(&config, Kind::Election, Address::exact(path.as_str()));
+    let candidate = |data: &str| Join { data: data.as_bytes().into(), ..join(&queue, Exclusive) };
+    let shown = async || {
+        let entries = backend.list(&queue, Page { after: 0, most: 10 }).await.unwrap();
+        let shown = |entry: &Entry| {
+            assert_eq!(*entry.data, *entry.label.as_bytes());
+            format!("{}{}", entry.label, if entry.admitted { "*" } else { "" })
+        };
+        entries.iter().map(shown).collect::<Vec<_>>().join(" ")
+    };
+    let all = async |expected: &str| soon(async { while shown().await != expected {} }).await;
+    let mut watch = backend.watch_queue(&queue);
+    soon(watch.changed()).await.unwrap();
+    let mut curator = Curator::latch(addr, "java-1", &path).await;
+
+    // It leads, we follow.
+    curator.does("start", "started").await;
+    curator.does("await", "leads").await;
+    soon(watch.changed()).await.unwrap();
+    all("java-1*").await;
+    let ours = waiting(backend.join(&candidate("ours-1")).await);
+    all("java-1* ours-1").await;
+    assert!(still_waits(&backend, &queue, ours.admitted()).await);
+    curator.does("leader", "java-1").await;
+    curator.does("all", "java-1* ours-1").await;
+    curator.does("close", "closed").await;
+    soon(ours.admitted()).await.unwrap();
+
+    // We lead, it follows, and one of ours behind it.
+    curator.does("leader", "ours-1").await;
+    curator.does("start", "started").await;
+    all("ours-1* java-1").await;
+    let next = waiting(backend.join(&candidate("ours-2")).await);
+    curator.does("leads", "no").await;
+    curator.does("leader", "ours-1").await;
+    curator.does("all", "ours-1* java-1 ours-2").await;
+    // Both read what was written since.
+    ours.write_data(&b"renamed"[..].into()).await.unwrap();
+    curator.does("leader", "renamed").await;
+    all("renamed* java-1 ours-2").await;
+    curator.order("await").await;
+    assert!(!curator.has_said_anything().await);
+    ours.leave().await.unwrap();
+    curator.says("leads").await;
+    assert!(still_waits(&backend, &queue, next.admitted()).await);
+
+    let foreign = backend.list(&queue, Page { after: 0, most: 10 }).await.unwrap()[0].sequence;
+    assert!(foreign < next.state().sequence());
+    curator.does("close", "closed").await;
+    soon(next.admitted()).await.unwrap();
+    assert!(!backend.revoke(&queue, foreign).await.unwrap());
+    next.leave().await.unwrap();
+    all("").await;
+}
+
+/// A mutex and an election of one path share its directory, and nothing else.
+#[tokio::test]
+async fn a_leader_latch_does_not_meet_a_mutex_of_its_path() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let path = format!("/{}-app/both", config.namespace);
+    let backend = backend(&config).await;
+    let exact = |kind| address(&config, kind, Address::exact(path.as_str()));
+    let (mutex, election) = (exact(Kind::Mutex), exact(Kind::Election));
+    let mut curator = Curator::latch(addr, "java-1", &path).await;
+    let lock = admitted(backend.join(&join(&mutex, Exclusive)).await);
+    curator.does("start", "started").await;
+    curator.does("await", "leads").await;
+    let ours = waiting(backend.join(&join(&election, Exclusive)).await);
+    curator.does("close", "closed").await;
+    soon(ours.admitted()).await.unwrap();
+    assert!(backend.list(&mutex, Page { after: 0, most: 10 }).await.unwrap().len() == 1);
+    lock.leave().await.unwrap();
+    ours.leave().await.unwrap();
 }

@@ -1,14 +1,17 @@
 //! What a write tries next: decided from what it demands and what was found.
 
-use latchwork_core::contracts::{Cell, CellWrite, Expected, Version};
+use latchwork_core::contracts::{Cell, CellLife, CellWrite, Expected, Version};
 
-use super::condition::Condition;
+use super::condition::{Condition, life};
+use crate::driver::Refusal;
 
 /// One transaction on a cell. `None` as a condition: the server compares nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Writes a cell that is there.
+    /// Writes a cell that is there and stays.
     Overwrite(Option<Condition>),
+    /// Deletes a cell that is there, and makes it anew: with another life, or on another session.
+    Replace(Option<Condition>),
     /// Makes a cell where there is none.
     Create,
     /// Deletes a cell that is there.
@@ -46,7 +49,12 @@ impl Change {
             (Expected::Version(_), _) => return None,
         };
         Some(match (&write.value, found) {
-            (Some(_), Some(_)) => Change::Overwrite(condition),
+            // A server never changes what a node hangs on. A cell of unknown life is tried as one
+            // that stays.
+            (Some(_), Some(found)) => match (write.life, found.map(life)) {
+                (CellLife::Stays, None | Some(CellLife::Stays)) => Change::Overwrite(condition),
+                (CellLife::Lease, _) | (CellLife::Stays, Some(CellLife::Lease)) => Change::Replace(condition),
+            },
             (Some(_), None) => Change::Create,
             (None, Some(_)) => Change::Delete(condition),
             (None, None) => Change::Nothing,
@@ -55,43 +63,84 @@ impl Change {
 
     pub(super) fn condition(self) -> Option<Condition> {
         match self {
-            Change::Overwrite(condition) | Change::Delete(condition) => condition,
+            Change::Overwrite(condition) | Change::Replace(condition) | Change::Delete(condition) => {
+                condition
+            }
             Change::Create | Change::Nothing => None,
+        }
+    }
+
+    /// The change to try where this one, without a condition, was refused: the refusal says all
+    /// that a read would.
+    pub(super) fn instead(self, why: Refusal, life: CellLife) -> Self {
+        match (self, life) {
+            (Change::Overwrite(_), _) if why == Refusal::ParentOfSession => Change::Replace(None),
+            (Change::Overwrite(_) | Change::Replace(_), _) => Change::Create,
+            (Change::Create, CellLife::Stays) => Change::Overwrite(None),
+            (Change::Create, CellLife::Lease) => Change::Replace(None),
+            (Change::Delete(_) | Change::Nothing, _) => Change::Nothing,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use latchwork_core::contracts::CellLife;
-
     use super::*;
 
-    fn cell(number: u64, condition: u64) -> Cell {
-        Cell { version: Version::new(number, condition), value: [].into() }
+    fn cell(mzxid: i64, generation: i32, life: CellLife) -> Cell {
+        let condition = Condition { generation, data_version: 3 };
+        Cell { version: condition.version(mzxid, life), value: [].into() }
     }
 
     #[test]
     fn the_cell_that_was_read_decides_the_change() {
-        let version = |condition| Expected::Version(Version::new(7, condition));
-        let (seven, other) = (cell(7, 3), cell(8, 3));
-        let (checked, three) = (Some(Condition::of(seven.version)), version(3));
-        for (expected, found, written, deleted) in [
-            (Expected::Any, None, Some(Change::Create), Some(Change::Nothing)),
-            (Expected::Any, Some(&seven), Some(Change::Overwrite(None)), Some(Change::Delete(None))),
-            (Expected::Absent, None, Some(Change::Create), Some(Change::Nothing)),
-            (Expected::Absent, Some(&seven), None, None),
-            (three, None, None, None),
-            (three, Some(&other), None, None),
-            (three, Some(&seven), Some(Change::Overwrite(checked)), Some(Change::Delete(checked))),
-            // Its generation is another one by now.
-            (version(9), Some(&seven), Some(Change::Overwrite(checked)), Some(Change::Delete(checked))),
+        use CellLife::{Lease, Stays};
+        let version = |of: &Cell| Expected::Version(of.version);
+        let (seven, other, fleeting) = (cell(7, 3, Stays), cell(8, 3, Stays), cell(7, 3, Lease));
+        // Its generation is another one by now.
+        let later = cell(7, 9, Stays);
+        let checked = Some(Condition::of(seven.version));
+        let over = |condition| Some(Change::Overwrite(condition));
+        let anew = |condition| Some(Change::Replace(condition));
+        let gone = |condition| Some(Change::Delete(condition));
+        for (expected, found, stays, leased, deleted) in [
+            (Expected::Any, None, Some(Change::Create), Some(Change::Create), Some(Change::Nothing)),
+            (Expected::Any, Some(&seven), over(None), anew(None), gone(None)),
+            (Expected::Any, Some(&fleeting), anew(None), anew(None), gone(None)),
+            (Expected::Absent, None, Some(Change::Create), Some(Change::Create), Some(Change::Nothing)),
+            (Expected::Absent, Some(&seven), None, None, None),
+            (version(&seven), None, None, None, None),
+            (version(&seven), Some(&other), None, None, None),
+            (version(&seven), Some(&seven), over(checked), anew(checked), gone(checked)),
+            (version(&later), Some(&seven), over(checked), anew(checked), gone(checked)),
+            (version(&fleeting), Some(&fleeting), anew(checked), anew(checked), gone(checked)),
         ] {
-            let value = Some([1].into());
-            let write = CellWrite { expected, value, life: CellLife::Stays };
-            assert_eq!(Change::on_read(&write, found), written, "{expected:?} {found:?}");
-            let delete = CellWrite { expected, value: None, life: CellLife::Stays };
-            assert_eq!(Change::on_read(&delete, found), deleted, "{expected:?} {found:?}");
+            let write =
+                |value: Option<&[u8]>, life| CellWrite { expected, value: value.map(Into::into), life };
+            let changed = |write| Change::on_read(&write, found);
+            let made = [
+                changed(write(Some(b"1"), Stays)),
+                changed(write(Some(b"1"), Lease)),
+                changed(write(None, Stays)),
+            ];
+            assert_eq!(made, [stays, leased, deleted], "{expected:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_without_a_condition_says_what_to_try_next() {
+        use CellLife::{Lease, Stays};
+        use Refusal::{Exists, Missing, ParentOfSession};
+        for (change, why, life, next) in [
+            (Change::Overwrite(None), Missing, Stays, Change::Create),
+            (Change::Overwrite(None), ParentOfSession, Stays, Change::Replace(None)),
+            (Change::Replace(None), Missing, Stays, Change::Create),
+            (Change::Replace(None), Missing, Lease, Change::Create),
+            (Change::Create, Exists, Stays, Change::Overwrite(None)),
+            (Change::Create, Exists, Lease, Change::Replace(None)),
+            (Change::Delete(None), Missing, Stays, Change::Nothing),
+        ] {
+            assert_eq!(change.instead(why, life), next, "{change:?} {why:?} {life:?}");
         }
     }
 }

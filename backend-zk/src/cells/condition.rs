@@ -1,6 +1,6 @@
 //! What the server compares of a version.
 
-use latchwork_core::contracts::Version;
+use latchwork_core::contracts::{CellLife, Version};
 
 use crate::driver::CellStat;
 
@@ -24,18 +24,26 @@ impl Condition {
         self.generation != -1 && self.data_version != -1
     }
 
-    /// The version of a cell with this condition that this transaction has written.
-    pub(super) fn version(self, mzxid: i64) -> Version {
+    /// The version of a cell with this condition that this transaction has written. A transaction's
+    /// number has 63 bits, so there is room for the cell's life.
+    pub(super) fn version(self, mzxid: i64, life: CellLife) -> Version {
         let half = |number: i32| u64::from(number.cast_unsigned());
-        Version::new(mzxid.cast_unsigned(), half(self.generation) << 32 | half(self.data_version))
+        let number = mzxid.cast_unsigned() << 1 | u64::from(life == CellLife::Lease);
+        Version::new(number, half(self.generation) << 32 | half(self.data_version))
     }
+}
+
+/// The life of the cell that had this version.
+pub(super) fn life(version: Version) -> CellLife {
+    if version.number() & 1 == 1 { CellLife::Lease } else { CellLife::Stays }
 }
 
 /// The version of a cell as it was read, behind its directory. A directory that was not there had
 /// made no cell.
 pub(super) fn version(directory: Option<CellStat>, cell: &CellStat) -> Version {
     let generation = directory.map_or(0, |directory| directory.version);
-    Condition { generation, data_version: cell.version }.version(cell.mzxid)
+    let life = if cell.owner == 0 { CellLife::Stays } else { CellLife::Lease };
+    Condition { generation, data_version: cell.version }.version(cell.mzxid, life)
 }
 
 #[cfg(test)]
@@ -46,9 +54,14 @@ mod tests {
     fn a_condition_is_read_back_from_its_version() {
         for (generation, data_version) in [(0, 0), (1, 2), (-2, 7), (7, -2), (i32::MIN, i32::MAX), (-1, 5)] {
             let condition = Condition { generation, data_version };
-            let version = condition.version(77);
-            assert_eq!((Condition::of(version), version.number()), (condition, 77));
             assert_eq!(condition.is_compared(), generation != -1);
+            for number in [0, 77, i64::MAX] {
+                let [stays, of_lease] =
+                    [CellLife::Stays, CellLife::Lease].map(|life| condition.version(number, life));
+                assert_eq!((Condition::of(stays), life(stays)), (condition, CellLife::Stays));
+                assert_eq!((Condition::of(of_lease), life(of_lease)), (condition, CellLife::Lease));
+                assert!(stays < of_lease && number.cast_unsigned() == of_lease.number() >> 1);
+            }
         }
         assert!(!Condition { generation: 3, data_version: -1 }.is_compared());
     }

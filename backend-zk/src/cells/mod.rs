@@ -22,18 +22,32 @@
 //! | write | expects | transaction |
 //! |---|---|---|
 //! | value | a version | check the directory's generation, write the cell at its data version |
-//! | value | anything | write the cell; where there is none, as below |
+//! | value | anything | write the cell, if it stays; where there is none, as below |
 //! | value | nothing | write the directory, make the cell |
+//! | value, with another life | | check as the first, delete the cell, then as the third |
 //! | none | | as the first two, with a deletion |
 //!
 //! A held write (CELL-HELD) begins with a check that the holder's node is there.
 //!
+//! # Cells that go with a lease (CELL-EPHEMERAL)
+//!
+//! Such a cell is an ephemeral node of its writer's session. The server lets nobody change what a
+//! node hangs on. So a write that changes it deletes the node and makes it anew, in one transaction:
+//! nobody reads that it is gone, and the creation raises the generation as any other. A write under
+//! a lease does so whatever is there. A write that is to stay does so where the cell goes with a
+//! lease, by two means:
+//!
+//! * A version says which life the cell has. The condition fits this one node, whose life never
+//!   changes.
+//! * A write without a condition also makes and deletes a child of the cell. A server refuses that,
+//!   and the whole transaction, in an ephemeral node. So it never writes a value that then goes with
+//!   another client.
+//!
 //! # What else may stand there
 //!
-//! Any data is a value, also that of another program's node, with children or without. Such a node
-//! with children is not deleted, and one that goes with a session is no cell (`Conflict`). A write
-//! without a condition compares nothing: it is refused for such a node only after it has replaced
-//! the data.
+//! Any data is a value, also that of another program's node, with children or without, and whether
+//! it stays or goes with a session. Such a node with children is not deleted, and not made anew
+//! (`Conflict`).
 //!
 //! # Limits
 //!

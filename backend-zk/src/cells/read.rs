@@ -1,17 +1,16 @@
 //! Reading a cell.
 
 use latchwork_core::contracts::Cell;
-use latchwork_core::{Address, Error, ErrorKind, Result};
+use latchwork_core::{Address, Error, Result};
 
 use super::condition::version;
-use crate::driver::CellStat;
 use crate::error::{Answer, Fault};
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
 
 pub(super) type Attempt<T> = std::result::Result<T, Trouble>;
 
-/// What failed: a request, or a cell that cannot be one.
+/// What failed: a request, or a cell that cannot be changed so.
 #[derive(Debug)]
 pub(super) enum Trouble {
     Fault(Fault),
@@ -37,16 +36,5 @@ pub(crate) async fn read(lease: &SessionLease, cell: &Address) -> Result<Option<
 pub(super) async fn look(lease: &SessionLease, paths: &CellPaths) -> Attempt<Option<Cell>> {
     let answer: Answer<_> = lease.driver.sync_read_in(&paths.directory, &paths.cell).await;
     let (directory, Some((value, stat))) = answer? else { return Ok(None) };
-    check_stays(&paths.cell, &stat)?;
     Ok(Some(Cell { version: version(directory, &stat), value: value.into() }))
-}
-
-/// Refuses a node that goes with a session. (Nothing shows a container or a node with a time to
-/// live: both are values like any other.)
-pub(super) fn check_stays(path: &str, stat: &CellStat) -> Attempt<()> {
-    if stat.owner == 0 {
-        return Ok(());
-    }
-    let why = format!("{path} is no cell, but a node of another program that goes with its session");
-    Err(Trouble::Refused(Error::new(ErrorKind::Conflict, why)))
 }

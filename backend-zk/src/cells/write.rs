@@ -2,19 +2,22 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use latchwork_core::contracts::{CellWrite, CellWritten, Expected};
+use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
 use latchwork_core::{Address, Error, ErrorKind, Result};
 
 use super::change::Change;
 use super::condition::Condition;
-use super::read::{Attempt, Trouble, check_stays, look};
+use super::read::{Attempt, Trouble, look};
 use crate::driver::{CellStat, Commit, NodeMode, Refusal, Step};
 use crate::error::{Fault, Unanswered};
-use crate::layout::CellPaths;
+use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
 
 /// What the request is called in errors.
 const WHAT: &str = "write a cell";
+
+/// The child of a cell that shows that the cell can have one. Nobody ever sees it.
+const CHILD: &str = "latchwork";
 
 /// Writes or deletes a cell: one try, bounded by the request timeout. With `held` it is made only
 /// while the node at that path stands. `None`: that node is not there, and nothing was made.
@@ -31,7 +34,8 @@ pub(crate) async fn write(
     // Only a transaction without an answer makes the outcome unknown. All that came before it was
     // refused, so nothing was made.
     let in_flight = AtomicBool::new(false);
-    let writing = Writing { lease, paths: &paths, write, held, in_flight: &in_flight };
+    let child = in_directory(&paths.cell, CHILD);
+    let writing = Writing { lease, paths: &paths, child: &child, write, held, in_flight: &in_flight };
     let request_timeout = lease.settings.request_timeout;
     let trouble = match tokio::time::timeout(request_timeout, writing.until_decided()).await {
         Ok(Ok(written)) => return Ok(written),
@@ -52,6 +56,7 @@ pub(crate) async fn write(
 struct Writing<'a> {
     lease: &'a SessionLease,
     paths: &'a CellPaths,
+    child: &'a str,
     write: &'a CellWrite,
     held: Option<&'a str>,
     in_flight: &'a AtomicBool,
@@ -63,7 +68,7 @@ enum Tried {
     /// The holder's node is not there.
     NotHeld,
     /// The cell is not as this change needs it.
-    Otherwise,
+    Otherwise(Refusal),
     /// There is no directory to make the cell in.
     NoDirectory,
 }
@@ -91,14 +96,10 @@ impl Writing<'_> {
                     next = Some(Change::Create);
                 }
                 // Without a condition the refusal says all that a read would.
-                Tried::Otherwise if self.write.expected == Expected::Any => {
-                    next = Some(match change {
-                        Change::Overwrite(_) => Change::Create,
-                        Change::Create => Change::Overwrite(None),
-                        Change::Delete(_) | Change::Nothing => Change::Nothing,
-                    });
+                Tried::Otherwise(why) if self.write.expected == Expected::Any => {
+                    next = Some(change.instead(why, self.write.life));
                 }
-                Tried::Otherwise => {}
+                Tried::Otherwise(_) => {}
             }
         }
     }
@@ -121,7 +122,7 @@ impl Writing<'_> {
             Commit::Refused { why: Refusal::Missing, .. } if change == Change::Create => {
                 Ok(Tried::NoDirectory)
             }
-            Commit::Refused { .. } => Ok(Tried::Otherwise),
+            Commit::Refused { why, .. } => Ok(Tried::Otherwise(why)),
             Commit::Made { written, before } => self.made(change, written, before).map(Tried::Done),
         }
     }
@@ -129,25 +130,36 @@ impl Writing<'_> {
     fn steps(&self, change: Change) -> Vec<Step<'_>> {
         let (directory, path) = (self.paths.directory.as_str(), self.paths.cell.as_str());
         let data = self.write.value.as_deref().unwrap_or_default();
-        let mut steps = Vec::with_capacity(3);
+        let mut steps = Vec::with_capacity(5);
         steps.extend(self.held.map(|path| Step::Check { path, version: None }));
         let generation = change.condition().map(|condition| condition.generation);
         steps.extend(generation.map(|version| Step::Check { path: directory, version: Some(version) }));
         let version = change.condition().map(|condition| condition.data_version);
         match change {
-            Change::Overwrite(_) => steps.push(Step::Write { path, data, version }),
-            Change::Create => {
-                steps.push(Step::Write { path: directory, data: &[], version: None });
-                steps.push(Step::Create { path, data });
+            Change::Overwrite(condition) => {
+                steps.push(Step::Write { path, data, version });
+                if condition.is_none() {
+                    let mode = NodeMode::Persistent;
+                    steps.push(Step::Create { path: self.child, data: &[], mode });
+                    steps.push(Step::Delete { path: self.child, version: None });
+                }
             }
-            Change::Delete(_) => steps.push(Step::Delete { path, version }),
-            Change::Nothing => {}
+            Change::Delete(_) | Change::Replace(_) => steps.push(Step::Delete { path, version }),
+            Change::Create | Change::Nothing => {}
+        }
+        if matches!(change, Change::Create | Change::Replace(_)) {
+            let mode = match self.write.life {
+                CellLife::Stays => NodeMode::Persistent,
+                CellLife::Lease => NodeMode::Ephemeral,
+            };
+            steps.push(Step::Write { path: directory, data: &[], version: None });
+            steps.push(Step::Create { path, data, mode });
         }
         steps
     }
 
     /// The answer to a change that was made. `written` is the cell, or the directory of a cell that
-    /// was created: one transaction has one number.
+    /// was made: one transaction has one number.
     fn made(
         &self,
         change: Change,
@@ -157,7 +169,7 @@ impl Writing<'_> {
         match change {
             Change::Delete(_) => return Ok(CellWritten::Deleted { was_there: true }),
             Change::Nothing => return Ok(CellWritten::Deleted { was_there: false }),
-            Change::Overwrite(_) | Change::Create => {}
+            Change::Overwrite(_) | Change::Create | Change::Replace(_) => {}
         }
         let Some(stat) = written else {
             let why = "the server has written a cell, and answered no stat of it";
@@ -165,9 +177,8 @@ impl Writing<'_> {
         };
         self.lease.saw(stat.mzxid);
         let condition = match change {
-            Change::Create => Condition { generation: stat.version, data_version: 0 },
+            Change::Create | Change::Replace(_) => Condition { generation: stat.version, data_version: 0 },
             _ => {
-                check_stays(&self.paths.cell, &stat)?;
                 let generation = match change.condition() {
                     Some(condition) => condition.generation,
                     None => before.map_or(0, |directory| directory.version),
@@ -175,7 +186,7 @@ impl Writing<'_> {
                 Condition { generation, data_version: stat.version }
             }
         };
-        Ok(CellWritten::Written(condition.version(stat.mzxid)))
+        Ok(CellWritten::Written(condition.version(stat.mzxid, self.write.life)))
     }
 
     fn used_up(&self) -> Error {
@@ -188,7 +199,8 @@ impl Writing<'_> {
     }
 
     fn has_children(&self) -> Error {
-        let why = format!("{} has children of another program: it cannot be deleted", self.paths.cell);
+        let why =
+            format!("{} has children of another program: it cannot be deleted or made anew", self.paths.cell);
         Error::new(ErrorKind::Conflict, why)
     }
 }

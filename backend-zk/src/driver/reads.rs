@@ -91,6 +91,24 @@ impl Driver {
         .await
     }
 
+    /// How many children several nodes have, in one trip. 0 for one that is not there.
+    pub(crate) async fn child_counts(&self, paths: &[&str]) -> Answer<Vec<i32>> {
+        self.request(|client| async move {
+            let reads: Vec<_> = paths.iter().map(|path| client.check_stat(path)).collect();
+            let mut counts = Vec::with_capacity(reads.len());
+            for read in reads {
+                counts.push(read.await?.map_or(0, |stat| stat.num_children));
+            }
+            Ok(counts)
+        })
+        .await
+    }
+
+    /// Waits until the server has caught up with what the leader had committed by now.
+    pub(crate) async fn sync(&self, path: &str) -> Answer<()> {
+        self.request(|client| async move { client.sync(path).await }).await
+    }
+
     /// Reads, and arms a watch for the node's next change or end. A stat would not do: that of a
     /// node that is gone leaves a watch for its creation.
     pub(crate) async fn watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watch)> {
@@ -119,6 +137,31 @@ impl Driver {
             })
             .await?;
         Ok(self.armed(path, watcher))
+    }
+
+    /// Arms, in one trip, a watch for the next change of a node, and one for the next that comes to
+    /// its children or goes. `None` for the second where the node is not there: its creation is a
+    /// change of the first.
+    pub(crate) async fn watch_directory(&self, path: &str) -> Answer<(Watch, Option<Watch>)> {
+        let (own, children) = self
+            .request(|client| async move {
+                // All are called, and so queued, before the first is awaited.
+                let synced = self.sync_first.then(|| client.sync(path));
+                let own = client.check_and_watch_stat(path);
+                let children = client.list_and_watch_children(path);
+                if let Some(synced) = synced {
+                    synced.await?;
+                }
+                let (_, own) = own.await?;
+                match children.await {
+                    Ok((_, children)) => Ok((own, Some(children))),
+                    Err(Error::NoNode) => Ok((own, None)),
+                    Err(error) => Err(error),
+                }
+            })
+            .await?;
+        let armed = |watcher| self.armed(path, watcher);
+        Ok((armed(own), children.map(armed)))
     }
 
     /// Reads a node behind a `sync`, and *before it* the stat of its directory, in one trip. `None`

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use zookeeper_client::{CreateMode, Error, MultiWriteError, MultiWriteResult, MultiWriter};
 
-use super::{CellStat, Driver};
+use super::{CellStat, Driver, NodeMode};
 use crate::error::{Answer, Fault};
 
 /// A part of a transaction. `None` as a version means any.
@@ -12,8 +12,8 @@ use crate::error::{Answer, Fault};
 pub(crate) enum Step<'a> {
     /// The node is there, at this version.
     Check { path: &'a str, version: Option<i32> },
-    /// Makes a plain node.
-    Create { path: &'a str, data: &'a [u8] },
+    /// Makes a node.
+    Create { path: &'a str, data: &'a [u8], mode: NodeMode },
     /// Writes a node's data.
     Write { path: &'a str, data: &'a [u8], version: Option<i32> },
     /// Deletes a node.
@@ -45,6 +45,8 @@ pub(crate) enum Refusal {
     OtherVersion,
     /// The node has children.
     HasChildren,
+    /// The parent goes with a session, and so can have no children.
+    ParentOfSession,
 }
 
 impl Refusal {
@@ -55,6 +57,7 @@ impl Refusal {
             Error::NodeExists => Some(Refusal::Exists),
             Error::BadVersion => Some(Refusal::OtherVersion),
             Error::NotEmpty => Some(Refusal::HasChildren),
+            Error::NoChildrenForEphemerals => Some(Refusal::ParentOfSession),
             _ => None,
         }
     }
@@ -101,8 +104,8 @@ impl Driver {
     fn add(&self, all: &mut MultiWriter<'_>, step: &Step<'_>) -> Result<(), Error> {
         match *step {
             Step::Check { path, version } => all.add_check_version(path, version.unwrap_or(-1)),
-            Step::Create { path, data } => {
-                all.add_create(path, data, &CreateMode::Persistent.with_acls(self.acls))
+            Step::Create { path, data, mode } => {
+                all.add_create(path, data, &CreateMode::from(mode).with_acls(self.acls))
             }
             Step::Write { path, data, version } => all.add_set_data(path, data, version),
             Step::Delete { path, version } => all.add_delete(path, version),

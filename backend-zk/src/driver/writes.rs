@@ -12,7 +12,7 @@ pub(crate) struct JoinRequest<'a> {
     pub(crate) queue: &'a str,
     /// The name of the node up to the counter.
     pub(crate) prefix: &'a str,
-    pub(crate) label: &'a str,
+    pub(crate) data: &'a [u8],
     pub(crate) limit: Option<&'a str>,
     /// The queue's directory is not there, and is made first, in the same trip.
     pub(crate) cold: bool,
@@ -54,7 +54,7 @@ impl Driver {
 
     /// Makes a sequential ephemeral node and lists its queue, in one trip.
     pub(crate) async fn join(&self, request: JoinRequest<'_>) -> Answer<JoinReply> {
-        let JoinRequest { queue, prefix, label, limit, cold } = request;
+        let JoinRequest { queue, prefix, data, limit, cold } = request;
         let path = format!("{queue}/{prefix}");
         let directory = CreateMode::Container.with_acls(self.acls);
         let node = CreateMode::EphemeralSequential.with_acls(self.acls);
@@ -62,7 +62,7 @@ impl Driver {
         self.request(|client| async move {
             // All are called, and so queued, before the first is awaited.
             let directory = cold.then(|| client.create(queue, b"", &directory));
-            let created = client.create(path, label.as_bytes(), &node);
+            let created = client.create(path, data, &node);
             // Before the listing, which it judges (see `queue::limit::read_limit`).
             let limit = limit.map(|limit| client.get_data(limit));
             let children = client.list_children(queue);

@@ -2,12 +2,12 @@
 //!
 //! | path | what | kind of node |
 //! |---|---|---|
-//! | `/<ns>/<kind>/<key>/<node>` | one holder or waiter; its data is the owner's label | ephemeral, sequential |
+//! | `/<ns>/<kind>/<key>/<node>` | one holder or waiter; it holds the owner's label and the node's data | ephemeral, sequential |
 //! | `/<ns>/<kind>/<key>` | a queue | container |
 //! | `/<ns>/limits/<key>` | the stored limit of a semaphore | persistent |
 //! | `/<ns>/released/<node>` | made and deleted at once by a notifying release | persistent |
-//! | `/<ns>/<kind>/<key>`, of the kinds that keep cells | a cell; its data is the value | persistent |
-//! | `<path>:latchwork-<kind>/cell` | a cell at an exact address | persistent |
+//! | `/<ns>/<kind>/<key>`, of the kinds that keep cells | a cell; its data is the value | persistent, or ephemeral |
+//! | `<path>:latchwork-<kind>/cell` | a cell at an exact address | persistent, or ephemeral |
 //! | `/<ns>/client/<id>` | one client; its data is the label | ephemeral |
 //!
 //! The directories above a queue are plain nodes, made at connect. Those above cells are made with
@@ -22,8 +22,8 @@ mod paths;
 pub(crate) use contenders::Contender;
 pub(crate) use contenders::Contenders;
 pub(crate) use names::{as_reader, counter, has_id, id_of, is_used_up, numbered, prefix};
-pub(crate) use node_data::{NodeData, admitted, downgraded, is_admitted, sequence};
+pub(crate) use node_data::{DataLayout, NodeData, admitted, downgraded, is_admitted, plain, sequence};
 pub(crate) use paths::{
     CellPaths, QueuePaths, RELEASED, SERVERS_OWN, cell_directories, check_path, directories, in_directory,
-    member_path, released_path, split,
+    kind_directory, member_path, released_path, split,
 };

@@ -5,6 +5,7 @@
 //! | mutex | `_c_<id>-lock-<N>` |
 //! | writer, reader | `_c_<id>-__WRIT__<N>`, `_c_<id>-__READ__<N>` |
 //! | permits | `_c_<id>-w<weight>-lease-<N>` |
+//! | candidate of an election | `_c_<id>-latch-<N>` |
 //!
 //! `<N>` is the server's count of creations in that directory, a signed 32-bit number. It orders
 //! the queue, as plain numbers from 0 to 2^31-1. A child with another number behind the marker is
@@ -31,11 +32,14 @@ const RWLOCK: &[Marker] = &[
     ("__lock__", Some(Claim::Exclusive)),
     ("__rlock__", Some(Claim::Shared)),
 ];
+/// Those of `LeaderLatch`.
+const ELECTION: &[Marker] = &[("latch-", Some(Claim::Exclusive))];
 const PERMITS: &[Marker] = &[("lease-", None)];
 
 fn markers(kind: Kind) -> &'static [Marker] {
     match kind {
         Kind::Semaphore => PERMITS,
+        Kind::Election => ELECTION,
         kind if kind.takes_shared() => RWLOCK,
         _ => MUTEX,
     }
@@ -62,6 +66,7 @@ pub(crate) fn prefix(kind: Kind, id: NodeId, claim: Claim) -> String {
     let tail = match (kind, claim) {
         (_, Claim::Permits(weight)) => format!("w{weight}-lease-"),
         (Kind::RwLock, Claim::Exclusive) => "__WRIT__".to_owned(),
+        (Kind::Election, Claim::Exclusive) => "latch-".to_owned(),
         (_, Claim::Shared) => "__READ__".to_owned(),
         (_, Claim::Exclusive) => "lock-".to_owned(),
     };
@@ -125,6 +130,7 @@ mod tests {
             (Kind::RwLock, Claim::Exclusive),
             (Kind::RwLock, Claim::Shared),
             (Kind::Semaphore, Claim::Permits(7)),
+            (Kind::Election, Claim::Exclusive),
         ] {
             let name = format!("{}0000000012", prefix(kind, id, claim));
             assert!(name.starts_with(&id_prefix(id)));

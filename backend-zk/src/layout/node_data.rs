@@ -1,12 +1,37 @@
-//! The data of a node: the owner's label, and behind it a mark or the writer's former numbers.
+//! What stands in a node: the owner's label, the node's data, and behind them a mark or the writer's
+//! former numbers.
+//!
+//! | what | bytes |
+//! |---|---|
+//! | label | as it is; it holds no NUL |
+//! | data, if there are any | `\0data <length> ` and the data as they are |
+//! | a mark, of admitted permits | `\0admitted` |
+//! | the numbers of a downgraded writer | `\0writer <sequence> <joined>` |
+//!
+//! At an exact address an election's node holds the data alone, as `LeaderLatch` does. It is never
+//! marked or downgraded.
+
+use std::sync::Arc;
 
 use latchwork_core::contracts::Entry;
+
+/// Before the length of the data (NODE-DATA).
+const DATA: &[u8] = b"\0data ";
 
 /// Follows the label in a node that is marked as admitted (permits,  CHAIN-PERMITS-HEAD-AND-MARKS).
 const ADMITTED: &[u8] = b"\0admitted";
 
 /// Follows the label in a downgraded writer. The writer's sequence number and age come behind it.
 const WRITER: &str = "\0writer";
+
+/// How a queue's nodes hold label and data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DataLayout {
+    /// Label, data, mark.
+    Ours,
+    /// Data alone, as another program writes it.
+    Bare,
+}
 
 /// What data and stat of a node say about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,17 +41,22 @@ pub(crate) struct NodeData {
     /// When it joined the queue, by the server's clock, in milliseconds.
     pub(crate) joined: i64,
     pub(crate) label: String,
+    pub(crate) data: Arc<[u8]>,
 }
 
 impl NodeData {
     /// Reads a node's data. `czxid` and `ctime` are those of its stat.
-    pub(crate) fn read(data: &[u8], czxid: i64, ctime: i64) -> Self {
-        let (label, was) = match was_writer(data) {
-            Some((label, sequence, joined)) => (label, Some((sequence, joined))),
-            None => (data.strip_suffix(ADMITTED).unwrap_or(data), None),
+    pub(crate) fn read(layout: DataLayout, bytes: &[u8], czxid: i64, ctime: i64) -> Self {
+        if layout == DataLayout::Bare {
+            let (label, data) = (Entry::label_of(bytes), bytes.into());
+            return Self { sequence: sequence(czxid), joined: ctime, label, data };
+        }
+        let Parts { label, data, end } = Parts::of(bytes);
+        let (sequence, joined) = match end {
+            End::Writer(sequence, joined) => (sequence, joined),
+            End::Plain | End::Admitted => (sequence(czxid), ctime),
         };
-        let (sequence, joined) = was.unwrap_or((sequence(czxid), ctime));
-        Self { sequence, joined, label: Entry::label_of(label) }
+        Self { sequence, joined, label: Entry::label_of(label), data: data.into() }
     }
 }
 
@@ -35,49 +65,149 @@ pub(crate) fn sequence(czxid: i64) -> u64 {
     u64::try_from(czxid).unwrap_or(u64::MAX)
 }
 
-/// The data of a node that is marked as admitted.
-pub(crate) fn admitted(label: &str) -> Vec<u8> {
-    [label.as_bytes(), ADMITTED].concat()
+/// What a node holds that is neither marked nor downgraded.
+pub(crate) fn plain(layout: DataLayout, label: &str, data: &[u8]) -> Vec<u8> {
+    match layout {
+        DataLayout::Bare => data.to_vec(),
+        // As nodes without data always were.
+        DataLayout::Ours if data.is_empty() => label.as_bytes().to_vec(),
+        DataLayout::Ours => {
+            let length = data.len().to_string();
+            [label.as_bytes(), DATA, length.as_bytes(), b" ", data].concat()
+        }
+    }
 }
 
-/// Whether a node with these data is marked as admitted.
-pub(crate) fn is_admitted(data: &[u8]) -> bool {
-    data.ends_with(ADMITTED)
+/// The same of a node that is marked as admitted.
+pub(crate) fn admitted(label: &str, data: &[u8]) -> Vec<u8> {
+    [&plain(DataLayout::Ours, label, data), ADMITTED].concat()
 }
 
-/// The data of a downgraded writer. Its own transaction is a later one, so the writer's is kept
+/// The same of a downgraded writer. Its own transaction is a later one, so the writer's is kept
 /// here.
-pub(crate) fn downgraded(label: &str, sequence: u64, joined: i64) -> Vec<u8> {
-    format!("{label}{WRITER} {sequence} {joined}").into_bytes()
+pub(crate) fn downgraded(label: &str, data: &[u8], sequence: u64, joined: i64) -> Vec<u8> {
+    let numbers = format!("{WRITER} {sequence} {joined}");
+    [&plain(DataLayout::Ours, label, data), numbers.as_bytes()].concat()
 }
 
-fn was_writer(data: &[u8]) -> Option<(&[u8], u64, i64)> {
-    let at = data.iter().rposition(|&byte| byte == 0)?;
-    let mut words = std::str::from_utf8(&data[at..]).ok()?.strip_prefix(WRITER)?.split(' ').skip(1);
-    let (sequence, joined) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-    words.next().is_none().then_some((&data[..at], sequence, joined))
+/// Whether a node that holds these bytes is marked as admitted.
+pub(crate) fn is_admitted(bytes: &[u8]) -> bool {
+    Parts::of(bytes).end == End::Admitted
+}
+
+/// What stands behind label and data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Plain,
+    Admitted,
+    Writer(u64, i64),
+}
+
+impl End {
+    fn of(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            b"" => Some(End::Plain),
+            ADMITTED => Some(End::Admitted),
+            _ => {
+                let mut words = std::str::from_utf8(bytes).ok()?.strip_prefix(WRITER)?.split(' ').skip(1);
+                let (sequence, joined) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+                words.next().is_none().then_some(End::Writer(sequence, joined))
+            }
+        }
+    }
+}
+
+struct Parts<'a> {
+    label: &'a [u8],
+    data: &'a [u8],
+    end: End,
+}
+
+impl<'a> Parts<'a> {
+    /// Any bytes have parts: what is not well-formed is label.
+    fn of(bytes: &'a [u8]) -> Self {
+        Self::with_data(bytes).unwrap_or_else(|| Self::without_data(bytes))
+    }
+
+    /// The length says where the data end, whatever is in them.
+    fn with_data(bytes: &'a [u8]) -> Option<Self> {
+        let (label, rest) = bytes.split_at(bytes.iter().position(|&byte| byte == 0)?);
+        let rest = rest.strip_prefix(DATA)?;
+        let (length, rest) = rest.split_at(rest.iter().position(|&byte| byte == b' ')?);
+        let length = std::str::from_utf8(length).ok()?.parse().ok()?;
+        let (data, end) = rest[1..].split_at_checked(length)?;
+        Some(Self { label, data, end: End::of(end)? })
+    }
+
+    fn without_data(bytes: &'a [u8]) -> Self {
+        let at = bytes.iter().rposition(|&byte| byte == 0).unwrap_or(bytes.len());
+        let (label, end) = bytes.split_at(at);
+        match End::of(end) {
+            Some(end) => Self { label, data: &[], end },
+            None => Self { label: bytes, data: &[], end: End::Plain },
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::DataLayout::{Bare, Ours};
     use super::*;
 
     #[test]
-    fn data_read_back() {
-        let read = |data: &[u8]| NodeData::read(data, 9, 90);
-        let plain = NodeData { sequence: 9, joined: 90, label: "host:7".to_owned() };
-        assert_eq!(read(b"host:7"), plain);
-        assert_eq!(read(&admitted("host:7")), plain);
-        assert!(is_admitted(&admitted("host:7")) && !is_admitted(b"host:7"));
-        assert_eq!(read(&downgraded("host:7", 5, 50)), NodeData { sequence: 5, joined: 50, ..plain });
+    fn what_was_written_reads_back_whatever_the_data_are() {
+        let read = |bytes: &[u8]| NodeData::read(Ours, bytes, 9, 90);
+        for data in
+            [&b""[..], b"x", b"\0", b"a\0admitted", b"\0writer 5 6", b"\0data 1 x", b" 7 ", &[255; 4096]]
+        {
+            let plain_data =
+                NodeData { sequence: 9, joined: 90, label: "host:7".to_owned(), data: data.into() };
+            let bytes = plain(Ours, "host:7", data);
+            assert_eq!((read(&bytes), is_admitted(&bytes)), (plain_data.clone(), false));
+            let marked = admitted("host:7", data);
+            assert_eq!((read(&marked), is_admitted(&marked)), (plain_data.clone(), true));
+            let reader = downgraded("host:7", data, 5, 50);
+            assert_eq!(read(&reader), NodeData { sequence: 5, joined: 50, ..plain_data });
+        }
     }
 
     #[test]
-    fn data_without_a_valid_mark_are_all_label() {
-        for data in ["", "\0", "a\0b", "a\0writer", "a\0writer 5", "a\0writer 5 x", "a\0writer 5 6 7"] {
-            let read = NodeData::read(data.as_bytes(), 9, 90);
-            let shown = data.replace('\0', "\\u{0}");
-            assert_eq!((read.sequence, read.joined, read.label), (9, 90, shown));
+    fn a_node_without_data_is_what_it_was() {
+        assert_eq!(plain(Ours, "host:7", b""), b"host:7");
+        assert_eq!(admitted("host:7", b""), b"host:7\0admitted");
+        assert_eq!(downgraded("host:7", b"", 5, 50), b"host:7\0writer 5 50");
+    }
+
+    #[test]
+    fn bare_data_are_all_that_a_node_holds_and_its_label() {
+        for data in ["id-1", "", "a\0admitted", "a\0data 1 x"] {
+            assert_eq!(plain(Bare, "host:7", data.as_bytes()), data.as_bytes());
+            let read = NodeData::read(Bare, data.as_bytes(), 9, 90);
+            assert_eq!((&*read.data, read.label), (data.as_bytes(), data.replace('\0', "\\u{0}")));
+        }
+    }
+
+    #[test]
+    fn what_is_not_well_formed_is_label() {
+        for bytes in [
+            "",
+            "\0",
+            "a\0b",
+            "a\0writer",
+            "a\0writer 5",
+            "a\0writer 5 x",
+            "a\0writer 5 6 7",
+            "a\0data",
+            "a\0data ",
+            "a\0data 1",
+            "a\0data 1 ",
+            "a\0data x y",
+            "a\0data 1 xy",
+            "a\0data 99999999999999999999 x",
+        ] {
+            let read = NodeData::read(Ours, bytes.as_bytes(), 9, 90);
+            let shown = bytes.replace('\0', "\\u{0}");
+            assert_eq!((read.sequence, read.joined, read.label, &*read.data), (9, 90, shown, &b""[..]));
         }
     }
 }

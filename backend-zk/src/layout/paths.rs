@@ -3,6 +3,8 @@
 use latchwork_core::contracts::NodeId;
 use latchwork_core::{Address, Error, Kind, Result};
 
+use super::node_data::DataLayout;
+
 /// The directory of stored limits.
 const LIMITS: &str = "limits";
 /// The directory in which releases are announced. It is empty between transactions.
@@ -23,6 +25,7 @@ const CELL: &str = "cell";
 pub(crate) struct QueuePaths {
     pub(crate) directory: String,
     pub(crate) kind: Kind,
+    pub(crate) data: DataLayout,
     /// The node of the stored limit, for permits. It stands outside the queue's directory, which
     /// is a container and goes when it is empty.
     pub(crate) limit: Option<String>,
@@ -35,7 +38,10 @@ impl QueuePaths {
     /// `InvalidArgument` naming `key` for an exact address that is no path.
     pub(crate) fn of(queue: &Address) -> Result<Self> {
         let limit = (queue.kind() == Kind::Semaphore).then(|| limit_path(queue));
-        Ok(Self { directory: directory(queue)?, kind: queue.kind(), limit })
+        // As Curator's `LeaderLatch` has it.
+        let is_bare = queue.is_exact() && queue.kind() == Kind::Election;
+        let data = if is_bare { DataLayout::Bare } else { DataLayout::Ours };
+        Ok(Self { directory: directory(queue)?, kind: queue.kind(), data, limit })
     }
 
     /// The path of the node of this name.
@@ -47,7 +53,7 @@ impl QueuePaths {
 fn directory(queue: &Address) -> Result<String> {
     let coded = queue.coded();
     if let Some(namespace) = queue.namespace() {
-        return Ok(format!("/{namespace}/{}/{coded}", queue.kind().as_str()));
+        return Ok(in_directory(&kind_directory(namespace, queue.kind()), coded));
     }
     check_exact(coded)?;
     Ok(coded.to_owned())
@@ -91,7 +97,7 @@ impl CellPaths {
             return Err(Error::invalid("key", format!("{} {cell} is no cell", kind.as_str())));
         }
         let (directory, name) = match cell.namespace() {
-            Some(namespace) => (cell_directory(namespace, kind), cell.coded()),
+            Some(namespace) => (kind_directory(namespace, kind), cell.coded()),
             None => {
                 check_exact(cell.coded())?;
                 (format!("{}{EXACT_CELL}{}", cell.coded(), kind.as_str()), CELL)
@@ -101,13 +107,14 @@ impl CellPaths {
     }
 }
 
-fn cell_directory(namespace: &str, kind: Kind) -> String {
+/// The directory of a kind's queues or cells.
+pub(crate) fn kind_directory(namespace: &str, kind: Kind) -> String {
     format!("/{namespace}/{}", kind.as_str())
 }
 
 /// The directories of cells in a namespace. Each is made with the first cell in it.
 pub(crate) fn cell_directories(namespace: &str) -> impl Iterator<Item = String> {
-    Kind::CELLS.into_iter().map(move |kind| cell_directory(namespace, kind))
+    Kind::CELLS.into_iter().map(move |kind| kind_directory(namespace, kind))
 }
 
 fn limit_path(queue: &Address) -> String {

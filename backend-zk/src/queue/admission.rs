@@ -54,8 +54,11 @@ impl ZkNode {
 /// (CHAIN-MARK-GUARDED).
 pub(super) async fn mark_admitted(node: Weak<ZkNode>) {
     while let Some(node) = node.upgrade().filter(|node| !node.is_leaving()) {
-        let data = admitted(&node.label);
-        match node.session.driver.write(&node.path, &data).await {
+        let mut contents = node.contents.lock().await;
+        contents.is_marked = true;
+        let written = node.session.driver.write(&node.path, &admitted(&node.label, &contents.data)).await;
+        drop(contents);
+        match written {
             Err(fault) if fault.is_transient() => {
                 if node.session.driver.recovered().await.is_err() {
                     return;

@@ -21,6 +21,7 @@ impl ZkNode {
         let Some(reader) = as_reader(self.name()).filter(|_| self.has_entered()) else {
             return Err(self.no_writer());
         };
+        let contents = self.contents.lock().await;
         {
             let mut state = self.downgrade.lock();
             if self.is_leaving() || self.state.lost().is_some() {
@@ -32,7 +33,7 @@ impl ZkNode {
             // Before the request is sent, or its deletion would seem to be another client's act.
             *state = DowngradeState::Asked;
         }
-        let data = downgraded(&self.label, self.state.sequence(), self.joined);
+        let data = downgraded(&self.label, &contents.data, self.state.sequence(), self.joined);
         match self.session.driver.replace(&self.path, &self.beside(&reader), &data).await {
             // Where the reader is there, an earlier request was carried out.
             Ok(()) | Err(Fault::NodeExists) => {

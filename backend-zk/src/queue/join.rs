@@ -19,7 +19,7 @@ use super::zk_node::{FirstLook, Listing, ZkNode};
 use crate::config::Settings;
 use crate::driver::{JoinReply, JoinRequest, NodeMode, QueueReply};
 use crate::error::{Answer, Fault};
-use crate::layout::{Contenders, QueuePaths, counter, has_id, is_used_up, prefix, split};
+use crate::layout::{Contenders, QueuePaths, counter, has_id, is_used_up, plain, prefix, split};
 
 /// How often a join makes a queue's directory that the server removes under it, as it does with
 /// empty ones.
@@ -161,7 +161,8 @@ async fn create_and_list(
     cold: bool,
 ) -> Answer<CreatedNode> {
     let limit = queue.limit.as_deref();
-    let mut request = JoinRequest { queue: &queue.directory, prefix, label: &join.label, limit, cold };
+    let data = plain(queue.data, &join.label, &join.data);
+    let mut request = JoinRequest { queue: &queue.directory, prefix, data: &data, limit, cold };
     for _ in 0..COLD_TRIES {
         let JoinReply { created, children, limit } = session.driver.join(request).await?;
         let (path, stat) = match created {

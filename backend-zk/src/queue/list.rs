@@ -22,6 +22,7 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
     let paths = QueuePaths::of(address)?;
     let fail = |fault: Fault| fault.error_without_trace("list a queue");
     let driver = &session.driver;
+    let data_of = |data: &[u8], stat: &Stat| data_of(&paths, data, stat);
     let reply = match driver.look(&paths.directory, paths.limit.as_deref(), false).await {
         Ok(reply) => reply,
         Err(Fault::NoNode) => return Ok(Vec::new()),
@@ -68,7 +69,7 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
             claim: claims[at],
             admitted: at < admitted,
             label: data.label,
-            data: Default::default(),
+            data: data.data,
             age: Some(Duration::from_millis(u64::try_from(now.saturating_sub(data.joined)).unwrap_or(0))),
         })
     });
@@ -107,7 +108,7 @@ async fn find(session: &Session, queue: &QueuePaths, sequence: u64) -> Answer<Op
         let mut paths: Vec<_> = chunk.iter().map(|one| queue.node(&one.name)).collect();
         let found = session.driver.read_all(&paths).await?;
         let wanted = |found: &Option<(Vec<u8>, Stat)>| {
-            found.as_ref().is_some_and(|(data, stat)| data_of(data, stat).sequence == sequence)
+            found.as_ref().is_some_and(|(data, stat)| data_of(queue, data, stat).sequence == sequence)
         };
         if let Some(at) = found.iter().position(wanted) {
             return Ok(Some(paths.swap_remove(at)));
@@ -116,6 +117,6 @@ async fn find(session: &Session, queue: &QueuePaths, sequence: u64) -> Answer<Op
     Ok(None)
 }
 
-fn data_of(data: &[u8], stat: &Stat) -> NodeData {
-    NodeData::read(data, stat.czxid, stat.ctime)
+fn data_of(queue: &QueuePaths, data: &[u8], stat: &Stat) -> NodeData {
+    NodeData::read(queue.data, data, stat.czxid, stat.ctime)
 }

@@ -5,6 +5,7 @@
 mod admission;
 mod cleanup;
 mod created;
+mod data;
 mod downgrade;
 mod fast_path;
 mod held_write;
@@ -12,16 +13,18 @@ mod join;
 mod limit;
 mod list;
 mod node;
+mod queues;
 mod session;
 mod wait;
 mod woken;
 mod zk_node;
 
 pub(crate) use cleanup::abandon;
-pub(crate) use fast_path::{FastPath, Trust, WatchSessions, is_open};
+pub(crate) use fast_path::{FastPath, Trust, WatchSessions, Watcher, is_open};
 pub(crate) use join::join;
 pub(crate) use limit::{limit, set_limit};
 pub(crate) use list::{list, revoke};
+pub(crate) use queues::queues;
 pub(crate) use session::Session;
 
 #[cfg(test)]

@@ -33,11 +33,8 @@ impl Node for ZkNode {
         self.become_reader().await
     }
 
-    async fn write_data(&self, _: &std::sync::Arc<[u8]>) -> Result<()> {
-        Err(latchwork_core::Error::new(
-            latchwork_core::ErrorKind::Unsupported { capability: "write_data" },
-            "to be built",
-        ))
+    async fn write_data(&self, data: &Arc<[u8]>) -> Result<()> {
+        self.replace_data(data).await
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {

@@ -9,11 +9,14 @@ use latchwork_core::{Kind, LostReason};
 use parking_lot::Mutex;
 
 use super::created::KnownPredecessor;
+use super::data::Contents;
 use super::limit::Limit;
 use super::session::Session;
 use crate::driver::Stat;
 use crate::error::{Answer, Fault};
-use crate::layout::{Contenders, QueuePaths, as_reader, in_directory, released_path, sequence, split};
+use crate::layout::{
+    Contenders, DataLayout, QueuePaths, as_reader, in_directory, released_path, sequence, split,
+};
 use crate::watch::Armed;
 
 /// How far the downgrade of a writer has come.
@@ -50,6 +53,10 @@ pub(crate) struct ZkNode {
     pub(crate) limit: Option<Box<str>>,
     pub(crate) claim: Claim,
     pub(crate) label: Arc<str>,
+    pub(super) layout: DataLayout,
+    pub(super) is_exact: bool,
+    /// Held by whatever writes the node.
+    pub(super) contents: tokio::sync::Mutex<Contents>,
     pub(crate) state: NodeWriter,
     /// When it was made, by the server's clock, in milliseconds.
     pub(super) joined: i64,
@@ -84,6 +91,9 @@ impl ZkNode {
             limit: queue.limit.as_deref().map(Into::into),
             claim: join.claim,
             label: Arc::clone(&join.label),
+            layout: queue.data,
+            is_exact: join.queue.is_exact(),
+            contents: Contents { data: Arc::clone(&join.data), is_marked: false }.into(),
             state: NodeWriter::new(session.writer().clone(), sequence(stat.czxid)),
             joined: stat.ctime,
             frees_id: AtomicBool::new(!join.repeated),

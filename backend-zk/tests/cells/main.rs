@@ -1,8 +1,9 @@
-//! Cells on a real server: compare-and-set, held writes, lost replies, watches, and their places.
+//! Cells on a real server: compare-and-set, held writes, lost replies, watches, leases, and their places.
 
 mod cas;
 #[path = "../common/mod.rs"]
 mod common;
+mod ephemeral;
 mod held;
 mod places;
 mod unknown;
@@ -24,6 +25,10 @@ fn value(config: &Config, key: &str) -> Address {
 
 fn set(expected: Expected, value: &[u8]) -> CellWrite {
     CellWrite { expected, value: Some(value.into()), life: CellLife::Stays }
+}
+
+fn lease(expected: Expected, value: &[u8]) -> CellWrite {
+    CellWrite { life: CellLife::Lease, ..set(expected, value) }
 }
 
 fn delete(expected: Expected) -> CellWrite {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{address, admitted, backend, config, join, put, server, soon, stranger, waiting};
-use crate::{cell, delete, put_value, seen, set, value, written};
+use crate::{cell, delete, lease, put_value, seen, set, value, written};
 use latchwork_core::contracts::{CellWritten, Close, Expected};
 use latchwork_core::decide::Claim::Exclusive;
 use latchwork_core::{Address, Config, ErrorKind, Kind, Secret};
@@ -119,7 +119,7 @@ async fn a_cell_outlives_its_clients_and_their_leases() {
 }
 
 #[tokio::test]
-async fn a_strangers_node_is_a_value_unless_it_goes_with_a_session() {
+async fn a_strangers_node_is_a_value_whether_it_stays_or_goes_with_a_session() {
     let addr = server().await.addr();
     let (config, stranger) = (config(addr), stranger(addr).await);
     let backend = backend(&config).await;
@@ -128,18 +128,15 @@ async fn a_strangers_node_is_a_value_unless_it_goes_with_a_session() {
     put_value(&backend, &value(&config, "first"), b"").await;
     let at = value(&config, "ephemeral");
     put(&stranger, &of("ephemeral"), CreateMode::Ephemeral).await;
-    let answers = [
-        backend.read_cell(&at).await.map(drop),
-        backend.write_cell(&at, &set(Expected::Absent, b"x")).await.map(drop),
-        backend.write_cell(&at, &delete(Expected::Absent)).await.map(drop),
-        backend.write_cell(&at, &set(Expected::Any, b"x")).await.map(drop),
-    ];
-    for answer in answers {
-        let error = answer.expect_err("it would not stay");
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
-        assert!(error.to_string().contains(&of("ephemeral")), "{error}");
+    let found = cell(&backend, &at).await;
+    assert_eq!(&*found.value, b"stranger");
+    for write in [set(Expected::Absent, b"x"), delete(Expected::Absent)] {
+        let refused = backend.write_cell(&at, &write).await.unwrap();
+        assert_eq!(refused, CellWritten::Refused(Some(found.clone())));
     }
-    // With children too. Only its deletion is refused.
+    written(backend.write_cell(&at, &set(Expected::Version(found.version), b"ours")).await);
+    assert_eq!(stranger.check_stat(&of("ephemeral")).await.unwrap().unwrap().ephemeral_owner, 0);
+    // With children too. Only its deletion is refused, and another life.
     let at = value(&config, "plain");
     put(&stranger, &of("plain"), CreateMode::Persistent).await;
     put(&stranger, &of("plain/child"), CreateMode::Persistent).await;
@@ -147,8 +144,10 @@ async fn a_strangers_node_is_a_value_unless_it_goes_with_a_session() {
     assert_eq!(&*found.value, b"stranger");
     let version = written(backend.write_cell(&at, &set(Expected::Version(found.version), b"ours")).await);
     for expected in [Expected::Any, Expected::Version(version)] {
-        let error = backend.write_cell(&at, &delete(expected)).await.unwrap_err();
-        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        for write in [delete(expected), lease(expected, b"x")] {
+            let error = backend.write_cell(&at, &write).await.unwrap_err();
+            assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        }
     }
     stranger.delete(&of("plain/child"), None).await.unwrap();
     let deleted = backend.write_cell(&at, &delete(Expected::Version(version))).await.unwrap();

@@ -3,16 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{backend, config, holds, one_proxied, own_server, server, soon, stranger};
+use crate::common::{
+    backend, config, count, holds, one_proxied, own_server, server, soon, stranger, watches,
+};
 use crate::{cell, delete, put_value, seen, set, value};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use latchwork_conformance::proxy::Proxy;
-use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{Backend, ChangeWatch, Close, Expected, LeaseState};
 use latchwork_core::{Address, ErrorKind};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 /// ZooKeeper's number of the request that asks for a stat, and watches.
 const EXISTS: i32 = 3;
@@ -36,26 +35,6 @@ async fn is_quiet(backend: &Arc<dyn Backend>, cell: &Address, watch: &mut Box<dy
             }
         } => true,
     }
-}
-
-/// What a server counts.
-async fn count(server: &Server, of: &str) -> u64 {
-    let mut stream = TcpStream::connect(server.addr()).await.unwrap();
-    stream.write_all(b"mntr").await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let value = answer.lines().find_map(|line| line.strip_prefix(of));
-    value.expect("mntr has it").trim().parse().unwrap()
-}
-
-/// Waits until a server watches so many times.
-async fn watches(server: &Server, expected: u64) {
-    soon(async {
-        while count(server, "zk_watch_count").await != expected {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
 }
 
 #[tokio::test]

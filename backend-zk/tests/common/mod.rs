@@ -12,6 +12,8 @@ use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Node, NodeId,
 use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Config, Coordinator, Name, Result};
 use latchwork_zookeeper::connector;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -128,6 +130,26 @@ pub(crate) async fn still_waits(
             }
         } => true,
     }
+}
+
+/// A counter of a server.
+pub(crate) async fn count(server: &Server, of: &str) -> u64 {
+    let mut stream = TcpStream::connect(server.addr()).await.unwrap();
+    stream.write_all(b"mntr").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let value = answer.lines().find_map(|line| line.strip_prefix(of));
+    value.expect("mntr has it").trim().parse().unwrap()
+}
+
+/// Waits until a server watches so many times.
+pub(crate) async fn watches(server: &Server, expected: u64) {
+    soon(async {
+        while count(server, "zk_watch_count").await != expected {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
 }
 
 /// Whether a chunk from the client holds a request of this kind: length, xid, then its number.

@@ -11,7 +11,7 @@ mod watch_sessions;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use crate::common::{config, soon};
+use crate::common::{config, count, soon};
 use latchwork_conformance::proxy::{Event, Proxy};
 use latchwork_conformance::servers::Server;
 use latchwork_core::Config;
@@ -75,16 +75,6 @@ async fn end_session(addr: &str, connect: &[u8]) {
 /// The number of sessions on a server.
 async fn sessions(server: &Server) -> u64 {
     count(server, "zk_global_sessions").await
-}
-
-/// A counter of a server.
-async fn count(server: &Server, of: &str) -> u64 {
-    let mut stream = TcpStream::connect(server.addr()).await.unwrap();
-    stream.write_all(b"mntr").await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let value = answer.lines().find_map(|line| line.strip_prefix(of));
-    value.expect("mntr has it").trim().parse().unwrap()
 }
 
 /// The request that opens a session: length, version of the protocol.

@@ -7,7 +7,7 @@ use super::birth::{Birth, right_before};
 use super::history::Expected;
 use crate::driver::Stat;
 use crate::error::{Answer, Fault};
-use crate::layout::{QueuePaths, numbered, sequence};
+use crate::layout::{QueuePaths, numbered, plain, sequence};
 use crate::queue::created::{CreatedNode, KnownPredecessor, Shown, or_undone};
 use crate::queue::session::Session;
 
@@ -48,7 +48,8 @@ pub(crate) async fn create_without_listing(
     let guess = guess.filter(|_| budget.is_some());
     // Taken before anything is armed on it.
     let connection = driver.connection();
-    let made = driver.create_sequential(&queue.node(prefix), join.label.as_bytes(), guess.as_deref()).await;
+    let data = plain(queue.data, &join.label, &join.data);
+    let made = driver.create_sequential(&queue.node(prefix), &data, guess.as_deref()).await;
     drop(budget);
     let (path, stat, watched) = match made {
         Err(Fault::NoNode) => {

@@ -86,6 +86,14 @@ impl<'a> Watcher<'a> {
         }
     }
 
+    /// As [`Driver::watch_directory`].
+    pub(crate) async fn watch_directory(&self, path: &str) -> Answer<(Watch, Option<Watch>)> {
+        match &self.other {
+            None => self.own.watch_directory(path).await,
+            Some(other) => other.watch_directory(path).await.map_err(of_watch_session),
+        }
+    }
+
     /// The present connection of the session that watches.
     pub(crate) fn connection(&self) -> Connection {
         self.other.as_deref().unwrap_or(self.own).connection()

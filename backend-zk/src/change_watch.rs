@@ -1,0 +1,178 @@
+//! The watch of a cell or a queue.
+//!
+//! A cell is one node, and one request asks for its stat and arms a watch, which reports one event:
+//! the next creation, write or deletion. A queue is a directory: one such watch, for its creation,
+//! its end and the writes that tell of [new data](crate::queue), and beside it, in the same trip, one
+//! on its children, which the listing of their names arms.
+//!
+//! A change between two events is no loss, since the watch is armed again *before* an event is
+//! answered: a read behind the answer shows all that came until then, and the new watch reports what
+//! comes later (WATCH-ORDER).
+//!
+//! The client crate sets watches again on a new connection, and the server then reports what they
+//! missed. It cannot report what was made and deleted in between. So a new connection, or a new
+//! session, is a gap: the watch is armed again, and answers.
+//!
+//! Where a session watches as much as it can, the watch is on one of the [watch
+//! sessions](crate::queue::WatchSessions), as a wait's is. A read of a cell comes behind a `sync`, so
+//! it does not lag behind its events. A listing of a queue does not, so the session that lists
+//! catches up before the answer.
+//!
+//! # Why not one persistent recursive watch for a queue
+//!
+//! Servers have those from 3.6 on. The client crate does not set them again on a new connection,
+//! removes that of another watcher of the same path along with one, if the other is being armed, and
+//! collects their events without a bound while nobody asks. What is armed again for each answer
+//! costs the names of the queue, some 60 bytes each, beside the listing that whoever is told makes.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use async_trait::async_trait;
+use futures_util::future::{Either, select};
+use latchwork_core::contracts::ChangeWatch;
+use latchwork_core::{Address, Error, Result};
+
+use crate::client::Client;
+use crate::driver::Connection;
+use crate::error::{Answer, Fault};
+use crate::layout::{CellPaths, QueuePaths};
+use crate::queue::{Session, Watcher};
+use crate::watch::Armed;
+
+/// What is watched.
+#[derive(Clone, Debug)]
+pub(crate) enum Watched {
+    Cell(Address),
+    Queue(Address),
+}
+
+pub(crate) struct ZkChangeWatch {
+    // Weak: a watch does not keep the client of a dead handle alive.
+    client: Weak<Client>,
+    watched: Watched,
+    armed: Option<ArmedWatch>,
+}
+
+/// An armed watch. Dropping it removes it from the server.
+struct ArmedWatch {
+    event: Armed,
+    // The connection on which it was armed.
+    connection: Connection,
+    session: Arc<Session>,
+}
+
+impl ArmedWatch {
+    /// Waits until something may have changed, or until that cannot be told any more.
+    async fn may_have_changed(&mut self) {
+        tokio::select! {
+            _ = &mut self.event => {}
+            () = self.connection.ended() => {}
+            _ = self.session.writer().until_lost() => {}
+        }
+    }
+}
+
+/// What is watched, by its path.
+#[derive(Clone)]
+enum WatchedPath {
+    Cell(String),
+    Queue(String),
+}
+
+impl Watched {
+    fn path(&self) -> Result<WatchedPath> {
+        Ok(match self {
+            Watched::Cell(cell) => WatchedPath::Cell(CellPaths::of(cell)?.cell),
+            Watched::Queue(queue) => WatchedPath::Queue(QueuePaths::of(queue)?.directory),
+        })
+    }
+}
+
+impl WatchedPath {
+    /// The paths to watch, as often as they are watched.
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        let (path, times) = match self {
+            WatchedPath::Cell(path) => (path, 1),
+            WatchedPath::Queue(path) => (path, 2),
+        };
+        std::iter::repeat_n(path.as_str(), times)
+    }
+
+    fn what(&self) -> &'static str {
+        match self {
+            WatchedPath::Cell(_) => "watch a cell",
+            WatchedPath::Queue(_) => "watch a queue",
+        }
+    }
+
+    /// Arms a watch. Behind the answer, what `session` reads is not older than the watch.
+    async fn arm(&self, watcher: &Watcher<'_>, session: &Session) -> Answer<Armed> {
+        match self {
+            WatchedPath::Cell(path) => Ok(Box::pin(watcher.watch_changes(path).await?.event())),
+            WatchedPath::Queue(path) => {
+                let (own, children) = watcher.watch_directory(path).await?;
+                if !watcher.is_own() {
+                    session.driver.sync(path).await?;
+                }
+                let Some(children) = children else { return Ok(Box::pin(own.event())) };
+                let any = select(Box::pin(own.event()), Box::pin(children.event()));
+                Ok(Box::pin(async move {
+                    match any.await {
+                        Either::Left((event, _)) | Either::Right((event, _)) => event,
+                    }
+                }))
+            }
+        }
+    }
+}
+
+impl ZkChangeWatch {
+    pub(crate) fn new(client: &Arc<Client>, watched: Watched) -> Self {
+        Self { client: Arc::downgrade(client), watched, armed: None }
+    }
+}
+
+/// Arms a watch on the session that there is now.
+async fn arm(client: Weak<Client>, path: WatchedPath) -> Result<ArmedWatch> {
+    loop {
+        let client = client.upgrade().ok_or_else(Error::closed)?;
+        let session = client.session().await?;
+        drop(client);
+        let watcher = session.fast_path.watcher(&session.driver, path.paths()).await;
+        // Before the watch is armed, so that no break goes unnoticed.
+        let connection = watcher.connection();
+        let armed = path.arm(&watcher, &session).await;
+        drop(watcher);
+        match armed {
+            Ok(event) => return Ok(ArmedWatch { event, connection, session }),
+            // With the lease lost, the next session is another one, or the client is closed.
+            Err(Fault::SessionOver) if session.lease.over().is_some() => {}
+            Err(Fault::SessionOver) => return Err(Error::closed()),
+            Err(fault) => return Err(fault.error_without_trace(path.what())),
+        }
+    }
+}
+
+#[async_trait]
+impl ChangeWatch for ZkChangeWatch {
+    async fn changed(&mut self) -> Result<()> {
+        if let Some(armed) = &mut self.armed {
+            armed.may_have_changed().await;
+        }
+        // Where this is given up, the next call arms anew, and answers.
+        self.armed = None;
+        let path = self.watched.path()?;
+        self.armed = Some(arm(Weak::clone(&self.client), path).await?);
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ZkChangeWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZkChangeWatch")
+            .field("watched", &self.watched)
+            .field("armed", &self.armed.is_some())
+            .finish_non_exhaustive()
+    }
+}

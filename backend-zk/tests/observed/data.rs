@@ -1,0 +1,188 @@
+//! The data of nodes (NODE-DATA).
+
+use crate::common::{
+    address, admitted, backend, config, holds, join, one_proxied, put, server, soon, still_waits, stranger,
+    waiting,
+};
+use crate::{MULTI, data, entries, texts, with_data};
+use latchwork_conformance::proxy::Direction;
+use latchwork_core::contracts::{Close, Join};
+use latchwork_core::decide::Claim::{Exclusive, Permits, Shared};
+use latchwork_core::{Address, ErrorKind, Kind, LostReason};
+use zookeeper_client::{Acl, AuthId, Client, CreateMode, Permission};
+
+/// A node is made by this request, which answers its stat.
+const CREATE2: i32 = 15;
+
+/// What the only node in a directory holds.
+async fn bytes(stranger: &Client, directory: &str) -> String {
+    let children = stranger.list_children(directory).await.unwrap();
+    let [name] = &children[..] else { panic!("one node: {children:?}") };
+    let (bytes, _) = stranger.get_data(&format!("{directory}/{name}")).await.unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[tokio::test]
+async fn a_node_holds_label_and_data_and_without_data_the_label_alone() {
+    let addr = server().await.addr();
+    let (config, stranger) = (config(addr), stranger(addr).await);
+    let backend = backend(&config).await;
+    let queue = address(&config, Kind::Election, "a");
+    let directory = format!("/{}/election/a", config.namespace);
+    let node = admitted(backend.join(&join(&queue, Exclusive)).await);
+    assert_eq!(bytes(&stranger, &directory).await, "tester");
+    node.write_data(&b"some \0data"[..].into()).await.unwrap();
+    assert_eq!(bytes(&stranger, &directory).await, "tester\0data 10 some \0data");
+    node.write_data(&b""[..].into()).await.unwrap();
+    assert_eq!(bytes(&stranger, &directory).await, "tester");
+    node.leave().await.unwrap();
+    admitted(backend.join(&with_data(&queue, Exclusive, b"born")).await);
+    assert_eq!(bytes(&stranger, &directory).await, "tester\0data 4 born");
+    assert_eq!(data(&backend, &queue).await, texts(&["born"]));
+    assert_eq!(entries(&backend, &queue).await[0].label, "tester");
+}
+
+#[tokio::test]
+async fn a_node_that_was_adopted_has_its_data_and_takes_others() {
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Group, "a");
+    // Makes the directory, so that the next create is not refused for it.
+    admitted(one.join(&join(&queue, Shared)).await).leave().await.unwrap();
+    let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, CREATE2));
+    let request = with_data(&queue, Shared, b"first");
+    let error = one.join(&request).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unknown, "{error}");
+    soon(cut.fired()).await.unwrap();
+    let node = admitted(soon(one.join(&Join { repeated: true, ..request })).await);
+    assert_eq!(data(&other, &queue).await, texts(&["first"]));
+    node.write_data(&b"second"[..].into()).await.unwrap();
+    assert_eq!(data(&other, &queue).await, texts(&["second"]));
+}
+
+#[tokio::test]
+async fn data_of_a_node_that_is_gone_are_lost_and_reach_no_other_node() {
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Election, "a");
+    // Removed by another, which the owner has not heard of.
+    let node = admitted(one.join(&with_data(&queue, Exclusive, b"first")).await);
+    proxy.hold(Direction::ToClient);
+    assert!(other.revoke(&queue, node.state().sequence()).await.unwrap());
+    let next = admitted(other.join(&with_data(&queue, Exclusive, b"next")).await);
+    let mut sent = proxy.request(|chunk| holds(chunk, MULTI));
+    let late = b"late"[..].into();
+    let (answer, ()) = tokio::join!(soon(node.write_data(&late)), async {
+        soon(sent.fired()).await.unwrap();
+        proxy.resume();
+    });
+    assert_eq!(answer.unwrap_err().lost_reason(), Some(LostReason::Revoked));
+    assert_eq!(soon(node.state().until_lost()).await, LostReason::Revoked);
+    // Left by itself.
+    next.leave().await.unwrap();
+    let error = next.write_data(&late).await.unwrap_err();
+    assert_eq!(error.lost_reason(), Some(LostReason::Released), "{error}");
+    // With its session.
+    let last = admitted(one.join(&with_data(&queue, Exclusive, b"last")).await);
+    one.close(Close::Orderly).await.unwrap();
+    let error = last.write_data(&late).await.unwrap_err();
+    assert_eq!(error.lost_reason(), Some(LostReason::Closed), "{error}");
+    assert!(entries(&other, &queue).await.is_empty());
+}
+
+/// A mark keeps the data, and new data keep the mark: those behind are admitted by both.
+#[tokio::test]
+async fn data_and_the_mark_of_permits_stand_beside_each_other() {
+    let addr = server().await.addr();
+    let (config, stranger) = (config(addr), stranger(addr).await);
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    let queue = address(&config, Kind::Semaphore, "a");
+    let directory = format!("/{}/semaphore/a", config.namespace);
+    let first = admitted(one.join(&with_data(&queue, Permits(1), b"one")).await);
+    let second = admitted(one.join(&with_data(&queue, Permits(1), b"two")).await);
+    let head = waiting(other.join(&with_data(&queue, Permits(1), b"\0admitted")).await);
+    let last = waiting(other.join(&with_data(&queue, Permits(1), b"four")).await);
+    assert!(still_waits(&other, &queue, last.admitted()).await, "the data of the head are no mark");
+    first.leave().await.unwrap();
+    soon(head.admitted()).await.unwrap();
+    // It has a follower, and marks itself for that.
+    let node = async || {
+        let mut names = stranger.list_children(&directory).await.unwrap();
+        names.sort_by_key(|name| name.rsplit('-').next().map(str::to_owned));
+        stranger.get_data(&format!("{directory}/{}", names[1])).await.unwrap().0
+    };
+    soon(async { while node().await != b"tester\0data 9 \0admitted\0admitted" {} }).await;
+    head.write_data(&b"new"[..].into()).await.unwrap();
+    assert_eq!(node().await, b"tester\0data 3 new\0admitted");
+    assert_eq!(data(&one, &queue).await, texts(&["two", "new", "four"]));
+    let shown = entries(&one, &queue).await;
+    assert_eq!(shown.iter().map(|entry| entry.admitted).collect::<Vec<_>>(), [true, true, false]);
+    second.leave().await.unwrap();
+    soon(last.admitted()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_downgraded_writer_keeps_its_data_and_takes_others() {
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    for lost_reply in [false, true] {
+        let queue = address(&config, Kind::RwLock, format!("a{lost_reply}"));
+        let writer = admitted(one.join(&with_data(&queue, Exclusive, b"writer")).await);
+        let before = entries(&other, &queue).await[0].clone();
+        if lost_reply {
+            // It does not know which of the two it is.
+            let mut cut = proxy.drop_reply_to(|chunk| holds(chunk, MULTI));
+            assert_eq!(*writer.downgrade().await.unwrap_err().kind(), ErrorKind::Unknown);
+            soon(cut.fired()).await.unwrap();
+        } else {
+            writer.downgrade().await.unwrap();
+        }
+        assert_eq!(data(&other, &queue).await, texts(&["writer"]));
+        soon(writer.write_data(&b"reader"[..].into())).await.unwrap();
+        writer.downgrade().await.unwrap();
+        let after = entries(&other, &queue).await;
+        assert_eq!(data(&other, &queue).await, texts(&["reader"]));
+        let same = (after[0].sequence, after[0].claim, after[0].label.as_str());
+        assert_eq!(same, (before.sequence, Shared, before.label.as_str()));
+        writer.leave().await.unwrap();
+    }
+}
+
+/// At an exact address the directory may be another program's: what it holds stays, and one that may
+/// not be written stands in nobody's way.
+#[tokio::test]
+async fn the_data_of_a_strangers_directory_stay() {
+    let addr = server().await.addr();
+    let (config, stranger) = (config(addr), stranger(addr).await);
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    for writable in [true, false] {
+        let path = format!("/{}-app-{writable}", config.namespace);
+        put(&stranger, &path, CreateMode::Persistent).await;
+        if !writable {
+            let rights = Permission::READ | Permission::CREATE | Permission::DELETE | Permission::ADMIN;
+            stranger.set_acl(&path, &[Acl::new(rights, AuthId::anyone())], None).await.unwrap();
+        }
+        let queue = address(&config, Kind::Election, Address::exact(path.as_str()));
+        let leader = admitted(one.join(&with_data(&queue, Exclusive, b"leader")).await);
+        let mut watch = other.watch_queue(&queue);
+        soon(watch.changed()).await.unwrap();
+        leader.write_data(&b"again"[..].into()).await.unwrap();
+        assert_eq!(data(&other, &queue).await, texts(&["again"]));
+        assert_eq!(stranger.get_data(&path).await.unwrap().0, b"stranger");
+        if writable {
+            soon(watch.changed()).await.unwrap();
+        }
+        leader.leave().await.unwrap();
+    }
+    // Which of two writers is first does not matter.
+    let path = format!("/{}-app-true", config.namespace);
+    let queue = address(&config, Kind::Election, Address::exact(path.as_str()));
+    let leader = admitted(one.join(&with_data(&queue, Exclusive, b"")).await);
+    let follower = waiting(other.join(&with_data(&queue, Exclusive, b"")).await);
+    for turn in 0..10_u8 {
+        let turn = [turn][..].into();
+        let (one, two) = tokio::join!(leader.write_data(&turn), follower.write_data(&turn));
+        one.and(two).unwrap();
+    }
+    assert_eq!(data(&one, &queue).await, vec![[9][..].into(); 2]);
+}

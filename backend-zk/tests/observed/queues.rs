@@ -1,0 +1,76 @@
+//! The queues of a kind that have nodes (NODE-QUEUES).
+
+use std::sync::Arc;
+
+use crate::common::{address, admitted, backend, config, join, one_proxied, put, server, soon, stranger};
+use latchwork_core::contracts::Backend;
+use latchwork_core::decide::Claim::Exclusive;
+use latchwork_core::{Config, ErrorKind, Kind, QueuePrefix};
+use zookeeper_client::{Acl, AuthId, CreateMode, Permission};
+
+/// The keys in each of the pages.
+async fn pages(backend: &Arc<dyn Backend>, config: &Config, prefix: &str, most: usize) -> Vec<Vec<String>> {
+    let of = QueuePrefix::new(&config.namespace, Kind::Mutex, prefix).unwrap();
+    let (mut pages, mut after) = (Vec::new(), None);
+    loop {
+        let page = backend.queues(&of, after.as_deref(), most).await.unwrap();
+        pages.push(page.queues.iter().map(|queue| queue.name().to_owned()).collect());
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return pages,
+        }
+    }
+}
+
+#[tokio::test]
+async fn directories_without_a_node_are_passed_over_in_bounded_pages() {
+    let addr = server().await.addr();
+    let (config, stranger) = (config(addr), stranger(addr).await);
+    let backend = backend(&config).await;
+    assert_eq!(pages(&backend, &config, "", 10).await, [Vec::<String>::new()]);
+    let directory = format!("/{}/mutex", config.namespace);
+    for number in 0..400 {
+        put(&stranger, &format!("{directory}/{number:03}"), CreateMode::Persistent).await;
+    }
+    // No keys of ours.
+    for odd in ["a%2f", "%FF", "a b"] {
+        let path = put(&stranger, &format!("{directory}/{odd}"), CreateMode::Persistent).await;
+        put(&stranger, &format!("{path}/x"), CreateMode::Persistent).await;
+    }
+    let keys = ["100", "250", "399"];
+    for key in keys {
+        admitted(backend.join(&join(&address(&config, Kind::Mutex, key), Exclusive)).await);
+    }
+    for most in [1, 2, 3, 400] {
+        let found = pages(&backend, &config, "", most).await;
+        assert!(found.iter().all(|page| page.len() <= most), "{most}: {found:?}");
+        assert_eq!(found.concat(), keys, "{most}");
+    }
+    assert_eq!(pages(&backend, &config, "2", 400).await, [["250"]]);
+    // A page ends after so many directories without a node.
+    assert!(pages(&backend, &config, "", 1).await.len() > keys.len());
+    let of = QueuePrefix::new(&config.namespace, Kind::Mutex, "2").unwrap();
+    for after in ["100", "%zz", "", "2%"] {
+        let error = backend.queues(&of, Some(after), 1).await.unwrap_err();
+        assert_eq!(error.argument(), Some("after"), "{after:?}: {error}");
+    }
+    let nowhere = QueuePrefix::new("elsewhere", Kind::Mutex, "").unwrap();
+    assert!(backend.queues(&nowhere, None, 1).await.unwrap().queues.is_empty());
+}
+
+#[tokio::test]
+async fn a_listing_that_cannot_be_made_is_unavailable_and_a_forbidden_one_is_named() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let (proxy, [one, _]) = one_proxied(&config).await;
+    let of = QueuePrefix::new(&config.namespace, Kind::Mutex, "").unwrap();
+    let mut cut = proxy.drop_next_reply();
+    let error = one.queues(&of, None, 1).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    soon(cut.fired()).await.unwrap();
+    let stranger = stranger(addr).await;
+    let rights = [Acl::new(Permission::ADMIN, AuthId::anyone())];
+    stranger.set_acl(&format!("/{}/mutex", config.namespace), &rights, None).await.unwrap();
+    let error = soon(one.queues(&of, None, 1)).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+}

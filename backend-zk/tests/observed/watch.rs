@@ -1,0 +1,329 @@
+//! Watches of queues (WATCH-QUEUE).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::common::{
+    address, admitted, backend, config, count, holds, join, one_proxied, own_server, server, soon,
+    still_waits, stranger, waiting, watches,
+};
+use crate::{data, entries, texts, with_data};
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use latchwork_conformance::proxy::Proxy;
+use latchwork_core::contracts::{Backend, ChangeWatch, Close, LeaseState};
+use latchwork_core::decide::Claim::{Exclusive, Shared};
+use latchwork_core::{Address, ErrorKind, Kind};
+
+/// The request that lists, and watches.
+const LIST: i32 = 8;
+
+/// A watch that has answered first.
+async fn watching(backend: &Arc<dyn Backend>, queue: &Address) -> Box<dyn ChangeWatch> {
+    let mut watch = backend.watch_queue(queue);
+    soon(watch.changed()).await.unwrap();
+    watch
+}
+
+/// Whether it has nothing to say. Round trips on its client prove that it was polled through all
+/// that has happened.
+async fn is_quiet(backend: &Arc<dyn Backend>, queue: &Address, watch: &mut Box<dyn ChangeWatch>) -> bool {
+    tokio::select! {
+        biased;
+        _ = watch.changed() => false,
+        () = async {
+            for _ in 0..5 {
+                entries(backend, queue).await;
+            }
+        } => true,
+    }
+}
+
+async fn until_quiet(backend: &Arc<dyn Backend>, queue: &Address, watch: &mut Box<dyn ChangeWatch>) {
+    soon(async { while !is_quiet(backend, queue, watch).await {} }).await;
+}
+
+#[tokio::test]
+async fn a_watch_tells_of_joins_leaves_and_data_and_of_no_other_queue() {
+    let config = config(server().await.addr());
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    for (kind, claim) in [(Kind::Election, Exclusive), (Kind::Group, Shared), (Kind::Clients, Shared)] {
+        let (queue, beside) = (address(&config, kind, "a"), address(&config, kind, "b"));
+        let mut watch = watching(&one, &queue).await;
+        let mut noise = Vec::new();
+        for turn in 0..2 {
+            let name = format!("{kind:?} {turn}");
+            noise.push(other.join(&join(&beside, claim)).await.unwrap());
+            assert!(is_quiet(&one, &queue, &mut watch).await, "{name}");
+            let first = admitted(other.join(&with_data(&queue, claim, b"first")).await);
+            soon(watch.changed()).await.unwrap();
+            // The directory and its first node are two changes where the directory was not there.
+            until_quiet(&one, &queue, &mut watch).await;
+            let second = other.join(&with_data(&queue, claim, b"second")).await.unwrap();
+            soon(watch.changed()).await.unwrap();
+            assert!(is_quiet(&one, &queue, &mut watch).await, "{name}");
+            first.write_data(&b"new"[..].into()).await.unwrap();
+            soon(watch.changed()).await.unwrap();
+            assert_eq!(data(&one, &queue).await, texts(&["new", "second"]));
+            assert!(is_quiet(&one, &queue, &mut watch).await, "{name}");
+            first.leave().await.unwrap();
+            soon(watch.changed()).await.unwrap();
+            assert_eq!(data(&one, &queue).await, texts(&["second"]));
+            until_quiet(&one, &queue, &mut watch).await;
+            let second = entries(&one, &queue).await[0].sequence;
+            assert!(other.revoke(&queue, second).await.unwrap());
+            soon(watch.changed()).await.unwrap();
+            assert!(entries(&one, &queue).await.is_empty());
+            until_quiet(&one, &queue, &mut watch).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_queue_of_another_kind_and_a_path_that_is_none_are_refused() {
+    let config = config(server().await.addr());
+    let backend = backend(&config).await;
+    for kind in [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Barrier, Kind::DoubleBarrier] {
+        let error = backend.watch_queue(&address(&config, kind, "a")).changed().await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unsupported { capability: "watch_queue" }), "{error}");
+    }
+    let nowhere = address(&config, Kind::Group, Address::exact("no-path"));
+    let error = backend.watch_queue(&nowhere).changed().await.unwrap_err();
+    assert_eq!(error.argument(), Some("key"), "{error}");
+}
+
+/// The server removes an empty directory after a while, and the next join makes it anew.
+#[tokio::test]
+async fn a_watch_outlives_the_directory() {
+    let addr = server().await.addr();
+    let (config, stranger) = (config(addr), stranger(addr).await);
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    let queue = address(&config, Kind::Group, "a");
+    let directory = format!("/{}/group/a", config.namespace);
+    // Not even the directory above is there.
+    let mut watch = watching(&one, &queue).await;
+    for _ in 0..3 {
+        let node = admitted(other.join(&with_data(&queue, Shared, b"here")).await);
+        soon(async {
+            while data(&one, &queue).await != texts(&["here"]) {
+                watch.changed().await.unwrap();
+            }
+        })
+        .await;
+        node.write_data(&b"still"[..].into()).await.unwrap();
+        soon(async {
+            while data(&one, &queue).await != texts(&["still"]) {
+                watch.changed().await.unwrap();
+            }
+        })
+        .await;
+        node.leave().await.unwrap();
+        soon(async {
+            while !entries(&one, &queue).await.is_empty() {
+                watch.changed().await.unwrap();
+            }
+        })
+        .await;
+        until_quiet(&one, &queue, &mut watch).await;
+        stranger.delete(&directory, None).await.unwrap();
+        soon(watch.changed()).await.unwrap();
+        until_quiet(&one, &queue, &mut watch).await;
+    }
+}
+
+/// A watch that was armed only behind its answer would miss the last of them now and then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_lists_behind_each_answer_sees_the_last_of_many_changes() {
+    let config = config(server().await.addr());
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    for round in 0..10_u8 {
+        let queue = address(&config, Kind::Group, format!("a{round}"));
+        let mut watch = one.watch_queue(&queue);
+        let reads = async {
+            loop {
+                soon(watch.changed()).await.unwrap();
+                if data(&one, &queue).await == texts(&["last"]) {
+                    break;
+                }
+            }
+        };
+        let changes = async {
+            for turn in 0..10 {
+                let node = admitted(other.join(&with_data(&queue, Shared, b"first")).await);
+                node.write_data(&b"second"[..].into()).await.unwrap();
+                if turn < 9 {
+                    node.leave().await.unwrap();
+                } else {
+                    node.write_data(&b"last"[..].into()).await.unwrap();
+                }
+            }
+        };
+        tokio::join!(reads, changes);
+    }
+}
+
+#[tokio::test]
+async fn a_watch_outlives_a_break_of_the_connection_and_tells_of_the_gap() {
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Group, "a");
+    let mut watch = watching(&one, &queue).await;
+    let lease = one.lease();
+    for round in 0..3 {
+        proxy.cut();
+        soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+        // What came and went in the gap no server can tell.
+        admitted(other.join(&join(&queue, Shared)).await).leave().await.unwrap();
+        proxy.resume();
+        soon(async { while watch.changed().await.is_err() {} }).await;
+        soon(entries(&one, &queue)).await;
+        until_quiet(&one, &queue, &mut watch).await;
+        let node = admitted(other.join(&with_data(&queue, Shared, b"later")).await);
+        soon(watch.changed()).await.unwrap();
+        assert_eq!(data(&one, &queue).await, texts(&["later"]), "{round}");
+        node.leave().await.unwrap();
+        until_quiet(&one, &queue, &mut watch).await;
+    }
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_with_the_next_session() {
+    let mut config = config(server().await.addr());
+    config.ttl = Duration::from_secs(2);
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Group, "a");
+    let mut watch = watching(&one, &queue).await;
+    let lease = one.lease();
+    proxy.cut();
+    soon(lease.until_lost()).await;
+    proxy.resume();
+    soon(async { while watch.changed().await.is_err() {} }).await;
+    assert!(one.lease().lost().is_none(), "it is another session's");
+    until_quiet(&one, &queue, &mut watch).await;
+    let _node = admitted(other.join(&with_data(&queue, Shared, b"here")).await);
+    soon(async {
+        while data(&one, &queue).await != texts(&["here"]) {
+            watch.changed().await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_watch_ends_with_its_client() {
+    let config = config(server().await.addr());
+    let queue = address(&config, Kind::Election, "a");
+    for how in [Some(Close::Orderly), Some(Close::Abrupt), None] {
+        let one = backend(&config).await;
+        let mut waits = watching(&one, &queue).await;
+        let waiting = tokio::spawn(async move { waits.changed().await });
+        tokio::task::yield_now().await;
+        match how {
+            Some(how) => one.close(how).await.unwrap(),
+            None => drop(one),
+        }
+        let ended = tokio::time::timeout(Duration::from_secs(3), waiting).await.expect("at once").unwrap();
+        assert_eq!(*ended.unwrap_err().kind(), ErrorKind::Closed, "{how:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_watch_leaves_nothing_on_the_server() {
+    let server = own_server().await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let config = config(&proxy.addr().to_string());
+    let one = backend(&config).await;
+    let other = backend(&crate::common::config(server.addr())).await;
+    let (queue, absent) = (address(&config, Kind::Group, "a"), address(&config, Kind::Group, "b"));
+    // A hold is watched too.
+    let _node = admitted(other.join(&join(&queue, Shared)).await);
+    watches(&server, 1).await;
+    let never_asked = one.watch_queue(&queue);
+    drop(never_asked);
+    // Of a queue that is there, of one that is not, and two of one queue.
+    let watched = [watching(&one, &queue).await, watching(&one, &absent).await, watching(&one, &queue).await];
+    watches(&server, 1 + 3).await;
+    let [first, second, mut third] = watched;
+    drop(first);
+    assert!(is_quiet(&one, &queue, &mut third).await);
+    watches(&server, 1 + 3).await;
+    drop((second, third));
+    watches(&server, 1).await;
+    // Waiting.
+    let mut watch = watching(&one, &queue).await;
+    assert!(watch.changed().now_or_never().is_none());
+    watches(&server, 1 + 2).await;
+    // Told, and armed again.
+    let next = admitted(other.join(&join(&queue, Shared)).await);
+    soon(watch.changed()).await.unwrap();
+    watches(&server, 2 + 2).await;
+    drop(watch);
+    watches(&server, 2).await;
+    next.leave().await.unwrap();
+    watches(&server, 1).await;
+    // Arming: the server has it before the client knows.
+    let mut watch = one.watch_queue(&queue);
+    let mut armed = proxy.hold_reply_to(|chunk| holds(chunk, LIST));
+    tokio::select! {
+        answer = watch.changed() => panic!("its answer is held: {answer:?}"),
+        fired = armed.fired() => fired.unwrap(),
+    }
+    watches(&server, 1 + 2).await;
+    drop(watch);
+    proxy.resume();
+    watches(&server, 1).await;
+    // And behind a break of the connection.
+    let mut watch = watching(&one, &queue).await;
+    proxy.sever();
+    soon(watch.changed()).await.unwrap();
+    watches(&server, 1 + 2).await;
+    drop(watch);
+    watches(&server, 1).await;
+}
+
+/// The client crate cannot set so many again on one session.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_watches_than_one_session_can_have_are_told_and_outlive_a_break() {
+    let server = own_server().await;
+    let config = config(server.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let queues: Vec<_> = (0..200)
+        .map(|number| address(&config, Kind::Group, format!("{number:0>3}{}", "/".repeat(252))))
+        .collect();
+    let mut watched = soon(join_all(queues.iter().map(|queue| watching(&one, queue)))).await;
+    let sessions = count(&server, "zk_global_sessions").await;
+    assert!(sessions > 2, "{sessions}");
+    let lease = one.lease();
+    for round in 0..2_usize {
+        for (queue, watch) in queues.iter().zip(&mut watched).step_by(20) {
+            other.join(&join(queue, Shared)).await.unwrap();
+            soon(async {
+                while entries(&one, queue).await.len() <= round {
+                    watch.changed().await.unwrap();
+                }
+            })
+            .await;
+        }
+        proxy.sever();
+        soon(join_all(watched.iter_mut().map(|watch| async { while watch.changed().await.is_err() {} })))
+            .await;
+    }
+    assert_eq!(lease.lost(), None);
+}
+
+/// A waiter behind the writer of data lists again, and waits on.
+#[tokio::test]
+async fn data_admit_nobody() {
+    let config = config(server().await.addr());
+    let (one, other) = (backend(&config).await, backend(&config).await);
+    let queue = address(&config, Kind::Election, "a");
+    let leader = admitted(one.join(&join(&queue, Exclusive)).await);
+    let follower = waiting(other.join(&join(&queue, Exclusive)).await);
+    let mut waits = Box::pin(follower.admitted());
+    for turn in 0..10_u8 {
+        leader.write_data(&[turn][..].into()).await.unwrap();
+        assert!(still_waits(&other, &queue, &mut waits).await);
+    }
+    leader.leave().await.unwrap();
+    soon(waits).await.unwrap();
+}
