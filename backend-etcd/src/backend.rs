@@ -1,6 +1,7 @@
 //! The contracts' traits, implemented on the client.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
@@ -8,20 +9,19 @@ use latchwork_core::contracts::{
     Node, NodeState, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::decide::{Claim, admitted_prefix};
-use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, QueuePrefix, Result};
+use latchwork_core::support::Unobserved;
+use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result};
 
-use crate::cells::{self, EtcdCellWatch};
+use crate::cells;
 use crate::client::Client;
 use crate::driver::{Compare, Driver, Op, Order, Range, StoredKey, Txn};
 use crate::error::Failure;
-use crate::layout::{NodeData, Queue, cell_key};
+use crate::layout::{DataPlace, Queue, beside, cell_key};
 use crate::queue::limit::stored_limit;
-use crate::queue::list::{self, Member};
+use crate::queue::list;
 use crate::queue::node::EtcdNode;
-use crate::queue::{join, leave, wait};
-
-/// How many values one request of a listing reads: each is as large as a request may be, at most.
-const VALUES: usize = 32;
+use crate::queue::{data, join, leave, queues, wait};
+use crate::watch::{EtcdChangeWatch, Watched};
 
 /// A client of etcd: one channel, one lease for all its nodes, one stream of watches.
 pub struct EtcdBackend {
@@ -43,6 +43,12 @@ impl EtcdBackend {
         self.client.layout.queue(address)
     }
 
+    fn watch(&self, of: Result<Watched>) -> Box<dyn ChangeWatch> {
+        let nodes = &self.client.nodes;
+        let (driver, closed) = (nodes.driver.clone(), nodes.leases.closed().clone());
+        Box::new(EtcdChangeWatch::new(driver, Arc::clone(&nodes.watches), closed, of))
+    }
+
     fn check_open(&self) -> Result<()> {
         match self.client.nodes.leases.is_closed() {
             true => Err(Error::closed()),
@@ -50,26 +56,6 @@ impl EtcdBackend {
         }
     }
 
-    /// Reads the data of these nodes. Values of other programs are not read: they may be large, and
-    /// mean nothing here.
-    async fn data(&self, queue: &Queue, of: impl Iterator<Item = &Member>) -> Result<Vec<NodeData>> {
-        let keys: Vec<_> = of.map(|member| member.key.clone()).collect();
-        let ours: Vec<_> = keys.iter().filter(|key| queue.is_ours(key)).cloned().map(Op::Get).collect();
-        let mut reads = match ours.is_empty() {
-            true => Vec::new(),
-            false => self.driver().read(ours).await?.reads,
-        }
-        .into_iter();
-        Ok(keys
-            .iter()
-            .map(|key| {
-                let read = if queue.is_ours(key) { reads.next() } else { None };
-                // Without a value the node has left since the listing, or is another program's.
-                let value = read.and_then(|found| found.keys.into_iter().next()).map(|stored| stored.value);
-                NodeData::read(key, &value.unwrap_or_default())
-            })
-            .collect())
-    }
 }
 
 #[async_trait]
@@ -92,29 +78,31 @@ impl SequentialNodes for EtcdBackend {
         let shown = listing.members.iter().enumerate().filter(|(_, member)| member.created > page.after);
         let shown: Vec<_> = shown.take(page.most).collect();
         let mut entries = Vec::with_capacity(shown.len());
-        for part in shown.chunks(VALUES) {
-            let data = self.data(&queue, part.iter().map(|(_, member)| *member)).await?;
-            entries.extend(part.iter().zip(data).map(|((at, member), data)| Entry {
+        for part in shown.chunks(data::VALUES) {
+            let members: Vec<_> = part.iter().map(|(_, member)| *member).collect();
+            let values = data::read(self.driver(), &queue, &members).await?;
+            entries.extend(part.iter().zip(values).map(|((at, member), (node, data))| Entry {
                 sequence: member.created,
                 claim: member.claim,
                 admitted: *at < admitted,
-                label: data.label.to_string(),
-                age: data.age(),
-                data: Default::default(),
+                label: node.label.to_string(),
+                age: node.age(),
+                data,
             }));
         }
         Ok(entries)
     }
 
-    async fn queues(&self, of: &QueuePrefix, _: Option<&str>, _: usize) -> Result<QueuePage> {
-        Err(latchwork_core::Error::new(
-            latchwork_core::ErrorKind::Unsupported { capability: "queues" },
-            of.kind().as_str(),
-        ))
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.check_open()?;
+        queues::page(self.driver(), &self.client.layout, of, after, most).await
     }
 
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
-        Box::new(latchwork_core::support::Unobserved::new(queue))
+        if !queue.kind().is_observed() {
+            return Box::new(Unobserved::new(queue));
+        }
+        self.watch(self.client.layout.queue(queue).map(|queue| Watched::Below(queue.prefix)))
     }
 
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
@@ -125,7 +113,11 @@ impl SequentialNodes for EtcdBackend {
         let mut was_there = false;
         // One key, unless another program's transaction created several.
         for StoredKey { key, .. } in found.keys.into_iter().filter(|stored| queue.claim(stored).is_some()) {
-            let delete = Txn::when(Compare::Created(key.clone(), sequence), vec![Op::Delete(key)]);
+            let mut deletes = vec![Op::Delete(key.clone())];
+            if queue.data_place_of(&key) == DataPlace::Beside {
+                deletes.push(Op::Delete(beside(&key)));
+            }
+            let delete = Txn::when(Compare::Created(key, sequence), deletes);
             was_there |= self.driver().txn(delete).await?.succeeded;
         }
         Ok(was_there)
@@ -141,12 +133,7 @@ impl SequentialNodes for EtcdBackend {
         let queue = self.queue(queue)?;
         // Without a lease: a stored limit stays.
         let put = Op::Put { key: queue.limit, value: limit.to_string().into_bytes(), lease: 0 };
-        match self.driver().txn(Txn::always(vec![put])).await {
-            Err(Failure::Full(error)) => {
-                Err(Error::new(ErrorKind::Unknown, "a full server may have stored it").because(error))
-            }
-            answer => Ok(answer.map(drop)?),
-        }
+        self.driver().txn(Txn::always(vec![put])).await.map(drop).map_err(Failure::of_write)
     }
 }
 
@@ -159,11 +146,11 @@ impl Cells for EtcdBackend {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         self.check_open()?;
-        cells::write(self.driver(), &cell_key(cell), write).await
+        cells::write(&self.client.nodes, &cell_key(cell), write).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
-        Box::new(EtcdCellWatch::new(&self.client.nodes, &cell_key(cell)))
+        self.watch(Ok(Watched::Key(cell_key(cell))))
     }
 }
 
@@ -212,11 +199,8 @@ impl Node for EtcdNode {
         EtcdNode::downgrade(self).await
     }
 
-    async fn write_data(&self, _: &std::sync::Arc<[u8]>) -> Result<()> {
-        Err(latchwork_core::Error::new(
-            latchwork_core::ErrorKind::Unsupported { capability: "write_data" },
-            "to be built",
-        ))
+    async fn write_data(&self, data: &Arc<[u8]>) -> Result<()> {
+        data::write(self, data).await
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {

@@ -29,6 +29,16 @@ impl Failure {
         matches!(self, Failure::Other(error) if *error.kind() == ErrorKind::Unavailable)
     }
 
+    /// As the caller of a write sees it.
+    pub(crate) fn of_write(self) -> Error {
+        match self {
+            Failure::Full(error) => {
+                Error::new(ErrorKind::Unknown, "a full server may have stored it").because(error)
+            }
+            other => other.into(),
+        }
+    }
+
     /// As [`Error::tried`].
     pub(crate) fn tried(self, what: &str, at: &str, took: Duration) -> Self {
         match self {

@@ -4,20 +4,22 @@
 //! |---|---|
 //! | `<ns>/<kind>/<key>/<lease hex>-<node id>` | an exclusive node ([`NodeData`]) |
 //! | `…-r`, `…-w<weight>` | a reader; permits of that weight |
-//! | `<name>/<lease hex>-<node id>` | a node of a mutex at an exact address, beside the `<name>/<lease hex>` of `etcdctl lock` |
+//! | `<name>/<lease hex>-<node id>` | a node of a mutex at an exact address, beside the `<name>/<lease hex>` of `etcdctl lock`; of an election, where its data is the whole value, as of `etcdctl elect` |
+//! | `<ns>/data/<kind>/<key>/<node>` | the data of that node, on its lease, if it is a writer's or a semaphore's ([`DataPlace::Beside`]) |
 //! | `<ns>/client/<lease hex>/left/<node id>` | a tombstone for ten minutes: this attempt was abandoned (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN) |
 //! | `<ns>/client/<lease hex>/next/<node id>` | the inbox of that node, on its lease: a [`ReleaseNotice`](crate::queue::fast_path) of its predecessor |
 //! | `<ns>/limit/<kind>/<key>` | the stored limit of a semaphore, decimal, without a lease |
-//! | `<ns>/<kind>/<key>` | a cell (a value, a counter, …): its bytes, without a lease |
+//! | `<ns>/<kind>/<key>` | a cell (a value, a counter, …): its bytes, on the lease of its last writer if it is ephemeral |
 //!
 //! The name of a node shows its claim, and the version of its key whether it was rewritten: a
 //! rewritten writer is a reader, and rewritten permits are marked as admitted. So admission reads
 //! no values, which other programs may make as long as they like.
 //!
-//! *Exact addresses.* Kinds never meet. A mutex takes the layout of etcd's own, and shares it. No
-//! other program has this library's read/write locks, semaphores and cells, so theirs have the layout
-//! of every other, in a namespace that all clients share and that no configuration can name:
-//! `latchwork:exact`.
+//! *Exact addresses.* A mutex takes the layout of etcd's own mutexes, and an election that of etcd's
+//! own elections, which is the same: a mutex and an election of one exact name are one queue, as they
+//! are for etcd's programs. All other kinds never meet. No other program has this library's read/write
+//! locks, semaphores and cells, so theirs have the layout of every other, in a namespace that all
+//! clients share and that no configuration can name: `latchwork:exact`.
 
 mod cell;
 mod node_data;
@@ -29,7 +31,7 @@ use latchwork_core::decide::Claim;
 use latchwork_core::{Address, Error, Kind, Result, encode};
 
 pub(crate) use cell::cell_key;
-pub(crate) use node_data::NodeData;
+pub(crate) use node_data::{DataPlace, NodeData};
 
 use crate::driver::StoredKey;
 
@@ -87,7 +89,7 @@ impl Layout {
             inboxes: None,
         };
         let Some(namespace) = address.namespace() else {
-            if address.kind() != Kind::Mutex {
+            if !matches!(address.kind(), Kind::Mutex | Kind::Election) {
                 return Ok(of_ours(EXACT, &encode(coded)));
             }
             let queue = Queue { prefix: format!("{coded}/"), exact: true, ..of_ours(EXACT, "") };
@@ -102,8 +104,9 @@ impl Layout {
     /// name would wait for them.
     fn check_exact(&self, prefix: &str) -> Result<()> {
         let root = self.root();
-        let mut own = vec![format!("{root}client/"), format!("{root}limit/"), format!("{EXACT}/")];
-        own.extend(cell::KINDS.map(|kind| format!("{root}{}/", kind.as_str())));
+        let mut own: Vec<_> = ["client", "data", "limit"].map(|part| format!("{root}{part}/")).into();
+        own.push(format!("{EXACT}/"));
+        own.extend(Kind::CELLS.map(|kind| format!("{root}{}/", kind.as_str())));
         if own.iter().any(|own| own.starts_with(prefix) || prefix.starts_with(own.as_str())) {
             return Err(Error::invalid(
                 "key",
@@ -137,6 +140,20 @@ impl Queue {
         }
     }
 
+    /// Where a node of this claim keeps its data.
+    pub(crate) fn data_place(&self, claim: Claim) -> DataPlace {
+        match (self.kind, claim) {
+            (Kind::Election, _) if self.exact => DataPlace::Alone,
+            (Kind::RwLock, Claim::Exclusive) | (Kind::Semaphore, _) => DataPlace::Beside,
+            _ => DataPlace::InValue,
+        }
+    }
+
+    /// The same for the node with this key, by the claim in its name.
+    pub(crate) fn data_place_of(&self, key: &[u8]) -> DataPlace {
+        self.data_place(self.claim_in_key(key).unwrap_or(Claim::Exclusive))
+    }
+
     /// Whether its nodes have inboxes, so that one that leaves a long queue can notify its
     /// successor.
     pub(crate) fn has_inboxes(&self) -> bool {
@@ -159,8 +176,11 @@ impl Queue {
 
     /// Whether a key is named like a node of this library.
     pub(crate) fn is_ours(&self, key: &[u8]) -> bool {
-        let name = key.strip_prefix(self.prefix.as_bytes()).and_then(|name| std::str::from_utf8(name).ok());
-        name.and_then(claim_in).is_some()
+        self.claim_in_key(key).is_some()
+    }
+
+    fn claim_in_key(&self, key: &[u8]) -> Option<Claim> {
+        claim_in(std::str::from_utf8(key.strip_prefix(self.prefix.as_bytes())?).ok()?)
     }
 
     /// What a key claims now, and whether it is marked as admitted; `None` when it takes no part in
@@ -184,6 +204,14 @@ impl Queue {
             _ => None,
         }
     }
+}
+
+/// The key of a node's data, if that lies beside the node. The node's name may be a later node's by
+/// now: data that was written before the node was created is an earlier one's.
+pub(crate) fn beside(node: &[u8]) -> Vec<u8> {
+    // An encoded namespace has no slash.
+    let namespace = node.iter().position(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    [&node[..namespace], b"data/", &node[namespace..]].concat()
 }
 
 /// The claim in the name of a node.

@@ -339,27 +339,14 @@ async fn a_cell_is_in_no_queue_and_no_queue_is_in_its_way() {
 }
 
 #[tokio::test]
-async fn a_key_on_a_lease_or_with_a_long_value_is_a_conflict_and_a_short_one_is_a_cell() {
+async fn a_key_with_a_long_value_is_a_conflict_and_a_short_one_is_a_cell() {
     let server = server().await;
     let client = client(&server, "").await;
     let (a, key) = (cell("a"), "latchwork/value/a");
-    let node = hold(&client).await;
     let is_conflict = |error: Error| {
         assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
         assert!(error.to_string().contains(key), "{error}");
     };
-    let lease = lease_of(&server, "a").await;
-    etcdctl(&server, &["put", &format!("--lease={lease}"), key, "leased"]).await;
-    let modified = field(&server, key, "ModRevision").await.unwrap();
-    let now = Expected::Version(Version::new(modified, modified));
-    for expected in [Expected::Any, Expected::Absent, now] {
-        for refused in [put(expected, "no"), deletion(expected)] {
-            is_conflict(ask_for(&client, &a, &refused).await.unwrap_err());
-            is_conflict(soon(node.write_cell(&a, &refused)).await.unwrap_err());
-        }
-    }
-    is_conflict(client.backend().read_cell(&a).await.unwrap_err());
-    assert_eq!(field(&server, key, "ModRevision").await, Some(modified), "it is as it was");
     etcdctl(&server, &["put", key, &"x".repeat(4097)]).await;
     is_conflict(client.backend().read_cell(&a).await.unwrap_err());
     is_conflict(ask_for(&client, &a, &put(Expected::Absent, "no")).await.unwrap_err());
@@ -368,7 +355,6 @@ async fn a_key_on_a_lease_or_with_a_long_value_is_a_conflict_and_a_short_one_is_
     let by_hand = read(&client, &a).await.unwrap();
     assert_eq!(&*by_hand.value, b"by hand");
     written(&client, &a, Expected::Version(by_hand.version), "by a client").await;
-    node.leave().await.unwrap();
     client.close().await.unwrap();
 }
 

@@ -16,14 +16,12 @@ pub(super) fn found(read: Found) -> Result<Option<Cell>> {
 }
 
 fn cell(stored: StoredKey) -> Result<Cell> {
-    let foreign = match (stored.lease, stored.value.len()) {
-        (0, ..=MAX_CELL_BYTES) => {
-            return Ok(Cell { version: version(stored.modified), value: stored.value.into() });
-        }
-        (0, bytes) => format!("has {bytes} bytes, at most {MAX_CELL_BYTES} are a cell's"),
-        (..) => "is on a lease".to_owned(),
-    };
-    let key = String::from_utf8_lossy(&stored.key).into_owned();
+    let bytes = stored.value.len();
+    if bytes <= MAX_CELL_BYTES {
+        return Ok(Cell { version: version(stored.modified), value: stored.value.into() });
+    }
+    let key = String::from_utf8_lossy(&stored.key);
+    let foreign = format!("has {bytes} bytes, at most {MAX_CELL_BYTES} are a cell's");
     Err(Error::new(ErrorKind::Conflict, format!("{key:?} is another program's: it {foreign}")))
 }
 

@@ -1,29 +1,47 @@
 //! Writing a cell: one transaction each (see [the module above](super)).
 
-use latchwork_core::contracts::{CellWrite, CellWritten, Expected};
+use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
 use latchwork_core::{Error, ErrorKind, Result};
 
 use super::read::{found, version};
-use crate::driver::{Compare, Driver, Op, Txn, TxnResult};
+use crate::driver::{Compare, Op, Txn, TxnResult};
 use crate::error::Failure;
+use crate::queue::context::NodeContext;
 use crate::queue::node::EtcdNode;
 
-/// Writes or deletes a cell: one request.
-pub(crate) async fn write(driver: &Driver, key: &str, write: &CellWrite) -> Result<CellWritten> {
-    outcome(write, send(driver, request(key, write)).await?)
+/// Writes or deletes a cell: one request. An ephemeral cell is put on the client's lease, or on the
+/// next one if that is lost (LEASE-REOPEN).
+pub(crate) async fn write(context: &NodeContext, key: &str, write: &CellWrite) -> Result<CellWritten> {
+    if !is_ephemeral(write) {
+        let answer = context.driver.txn(request(key, write, 0)).await;
+        return outcome(write, answer.map_err(Failure::of_write)?);
+    }
+    let session = context.leases.alive().await?;
+    let answer = context.driver.txn(request(key, write, session.id)).await;
+    if let Err(Failure::LeaseGone) = answer {
+        // Somebody has revoked the lease. The server has carried out nothing.
+        session.gone(&context.driver).await;
+        let over = "the lease of this client was revoked: the next write opens another";
+        return Err(Error::new(ErrorKind::Unavailable, over));
+    }
+    outcome(write, answer.map_err(Failure::of_write)?)
 }
 
 /// Writes or deletes a cell while this node stands in its queue: one request, and another for the
-/// reason when the node is gone.
+/// reason when the node is gone. An ephemeral cell is put on the node's lease, which is the client's
+/// as long as the node stands.
 pub(crate) async fn write_held(node: &EtcdNode, key: &str, write: &CellWrite) -> Result<CellWritten> {
     if node.context.leases.is_closed() {
         return Err(Error::closed());
     }
     node.check_lost()?;
-    let mut txn = request(key, write);
+    let mut txn = request(key, write, if is_ephemeral(write) { node.lease } else { 0 });
     txn.compares.push(node.own.exists());
     txn.or_else.push(Op::GetKey(node.own.key.to_vec()));
-    let result = send(&node.context.driver, txn).await?;
+    let result = match node.context.driver.txn(txn).await {
+        Err(Failure::LeaseGone) => return Err(node.lease_gone().await),
+        answer => answer.map_err(Failure::of_write)?,
+    };
     let stands = result.succeeded || result.reads.get(1).is_some_and(|read| node.own.is_in(read));
     if !stands {
         return Err(node.not_there().await);
@@ -31,29 +49,23 @@ pub(crate) async fn write_held(node: &EtcdNode, key: &str, write: &CellWrite) ->
     outcome(write, result)
 }
 
-fn request(key: &str, write: &CellWrite) -> Txn {
+fn is_ephemeral(write: &CellWrite) -> bool {
+    write.value.is_some() && write.life == CellLife::Lease
+}
+
+/// The transaction of a write that puts the cell on this lease (zero: on none).
+fn request(key: &str, write: &CellWrite, lease: i64) -> Txn {
     let key = || key.to_owned();
-    // A key that is not there has no lease either.
-    let mut compares = vec![Compare::Unleased(key())];
-    match write.expected {
-        Expected::Any => {}
-        Expected::Absent => compares.push(Compare::Absent(key())),
-        Expected::Version(version) => compares.push(Compare::Modified(key(), version.condition())),
-    }
+    let compares = match write.expected {
+        Expected::Any => Vec::new(),
+        Expected::Absent => vec![Compare::Absent(key())],
+        Expected::Version(version) => vec![Compare::Modified(key(), version.condition())],
+    };
     let change = match &write.value {
-        Some(value) => Op::Put { key: key(), value: value.to_vec(), lease: 0 },
+        Some(value) => Op::Put { key: key(), value: value.to_vec(), lease },
         None => Op::Delete(key().into()),
     };
     Txn { compares, then: vec![change], or_else: vec![Op::Get(key().into())] }
-}
-
-async fn send(driver: &Driver, txn: Txn) -> Result<TxnResult> {
-    driver.txn(txn).await.map_err(|failure| match failure {
-        Failure::Full(error) => {
-            Error::new(ErrorKind::Unknown, "a full server may have stored it").because(error)
-        }
-        other => other.into(),
-    })
 }
 
 fn outcome(write: &CellWrite, mut result: TxnResult) -> Result<CellWritten> {

@@ -20,7 +20,6 @@ fn compare(compare: Compare) -> CompareRequest {
         Compare::Present(key) => CompareRequest::create_revision(key, CompareOp::Greater, 0),
         Compare::Created(key, at) => CompareRequest::create_revision(key, CompareOp::Equal, signed(at)),
         Compare::Modified(key, at) => CompareRequest::mod_revision(key, CompareOp::Equal, signed(at)),
-        Compare::Unleased(key) => CompareRequest::lease(key, CompareOp::Equal, 0),
         Compare::Value(key, value) => CompareRequest::value(key, CompareOp::Equal, value),
         Compare::Empty(prefix) => CompareRequest::create_revision(prefix, CompareOp::Equal, 0).with_prefix(),
         Compare::Unwritten(prefix, after) => {
@@ -61,7 +60,7 @@ pub(super) fn range_request(range: Range) -> (String, GetOptions) {
 }
 
 /// The first key after all that have the prefix.
-pub(super) fn end_of(prefix: &str) -> Vec<u8> {
+pub(crate) fn end_of(prefix: &str) -> Vec<u8> {
     let mut end = prefix.as_bytes().to_vec();
     // No byte of a text is 255.
     if let Some(last) = end.last_mut() {

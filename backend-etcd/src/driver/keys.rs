@@ -18,11 +18,11 @@ impl Driver {
         let before = self.incarnations.known();
         let answer = self.send("a transaction", request).await?;
         self.answered(before, answer.header());
-        let mut deleted = false;
+        let mut deleted = None;
         let reads = answer.op_responses().into_iter().filter_map(|response| match response {
             TxnOpResponse::Get(get) => Some(found(&get)),
             TxnOpResponse::Delete(delete) => {
-                deleted |= delete.deleted() > 0;
+                deleted.get_or_insert(delete.deleted() > 0);
                 None
             }
             _ => None,
@@ -32,7 +32,7 @@ impl Driver {
             succeeded: answer.succeeded(),
             revision: answer.header().map_or(0, |header| unsigned(header.revision())),
             reads,
-            deleted,
+            deleted: deleted.unwrap_or(false),
         })
     }
 
@@ -83,9 +83,14 @@ impl Driver {
     /// Reads at most `limit` keys with a prefix that are after `last`, as they were at revision
     /// `at`, in the server's order.
     pub(crate) async fn page(&self, prefix: &str, last: &[u8], at: u64, limit: i64) -> Answer<Found> {
-        let start = [last, b"\0"].concat();
+        self.names([last, b"\0"].concat(), end_of(prefix), at, limit).await
+    }
+
+    /// Reads at most `limit` keys from `start` to before `end`, without their values, as they were at
+    /// revision `at` (zero: now), in the server's order.
+    pub(crate) async fn names(&self, start: Vec<u8>, end: Vec<u8>, at: u64, limit: i64) -> Answer<Found> {
         let options = GetOptions::new()
-            .with_range(end_of(prefix))
+            .with_range(end)
             .with_revision(signed(at))
             .with_limit(limit)
             .with_keys_only();

@@ -9,6 +9,7 @@ mod txn;
 mod watch;
 
 pub(crate) use connection::Driver;
+pub(crate) use encode::end_of;
 pub(crate) use lease::RenewalStream;
 pub(crate) use txn::{Compare, Found, Op, Order, Range, StoredKey, Txn, TxnResult};
 pub(crate) use watch::{Change, EndReason, EventKind, StreamEvent, Watch, WatchEvents, WatchRequests};

@@ -53,8 +53,6 @@ pub(crate) enum Compare {
     /// The key was written last at this revision.
     Modified(String, u64),
     Value(String, Vec<u8>),
-    /// The key has no lease, or is not there.
-    Unleased(String),
     /// No key has the prefix.
     Empty(String),
     /// No key with the prefix was written after the revision.
@@ -115,6 +113,6 @@ pub(crate) struct TxnResult {
     pub(crate) revision: u64,
     /// The results of the reads, in the order of the operations.
     pub(crate) reads: Vec<Found>,
-    /// A delete has removed something.
+    /// The first delete has removed something.
     pub(crate) deleted: bool,
 }

@@ -165,5 +165,6 @@ fn options(watch: &Watch) -> WatchOptions {
         .with_start_revision(signed(watch.from))
         .with_filters(unwanted)
         .with_progress_notify();
-    if watch.prefix { options.with_prefix() } else { options }
+    // What is put under a prefix at once may be longer than the client reads.
+    if watch.prefix { options.with_prefix().with_fragment() } else { options }
 }

@@ -1,11 +1,8 @@
 //! The key of a cell.
 
-use latchwork_core::{Address, Kind, encode};
+use latchwork_core::{Address, encode};
 
 use super::EXACT;
-
-/// The kinds of recipes that keep their state in a cell.
-pub(super) const KINDS: [Kind; 4] = [Kind::Value, Kind::Counter, Kind::Ids, Kind::Latch];
 
 /// The key of a cell. It has neither a slash at its end nor one in its last part, and no queue has
 /// its kind: so it is in no queue, and no other cell is below it.
@@ -19,7 +16,7 @@ pub(crate) fn cell_key(cell: &Address) -> String {
 
 #[cfg(test)]
 mod tests {
-    use latchwork_core::Name;
+    use latchwork_core::{Kind, Name};
 
     use super::super::Layout;
     use super::*;
@@ -39,13 +36,14 @@ mod tests {
     fn no_cell_is_in_a_queue_or_has_the_key_of_a_limit_or_another_cell() {
         let layout = Layout::new("latch/work");
         let names = ["a", "a/", "/a", "a/b", "limit", "client", "mutex/a", "latchwork:exact", "{a}", "\u{0}"];
-        let queues = [Kind::Mutex, Kind::RwLock, Kind::Semaphore, Kind::Election];
         let mut cells = std::collections::HashSet::new();
-        for cell in names.iter().flat_map(|name| KINDS.map(|kind| address(kind, *name))) {
+        for cell in names.iter().flat_map(|name| Kind::CELLS.map(|kind| address(kind, *name))) {
             let key = cell_key(&cell);
             assert!(cells.insert(key.clone()), "{key} twice");
-            assert!(!key.starts_with(&format!("{}client/", layout.root())), "{key}");
-            for queue in names.iter().flat_map(|name| queues.map(|kind| address(kind, *name))) {
+            for own in ["client", "data", "limit"] {
+                assert!(!key.starts_with(&format!("{}{own}/", layout.root())), "{key}");
+            }
+            for queue in names.iter().flat_map(|name| Kind::QUEUES.map(|kind| address(kind, *name))) {
                 let queue = layout.queue(&queue).unwrap();
                 assert!(!key.starts_with(&queue.prefix) && key != queue.limit, "{key} and {queue:?}");
             }
@@ -54,7 +52,7 @@ mod tests {
 
     #[test]
     fn no_exact_lock_of_the_namespace_holds_its_cells() {
-        for kind in KINDS {
+        for kind in Kind::CELLS {
             let exact = Address::exact(format!("latch%2Fwork/{}", kind.as_str()));
             let error = Layout::new("latch/work").queue(&address(Kind::Mutex, exact)).unwrap_err();
             assert_eq!(error.argument(), Some("key"), "{kind:?}");

@@ -1,4 +1,4 @@
-//! The value of a node.
+//! The value of a node, and where a node keeps the data that its owner writes.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -19,6 +19,74 @@ pub(crate) struct NodeData {
     pub(crate) marked: bool,
 }
 
+/// Where a node keeps the data that its owner writes (NODE-DATA).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DataPlace {
+    /// In its value, after everything else.
+    InValue,
+    /// It is the value, as of Go's `concurrency.Election`.
+    Alone,
+    /// In a key of its own ([`beside`](super::beside)): the number of writes of the node's key says
+    /// whether it was downgraded or marked.
+    Beside,
+}
+
+/// A value with the owner's data, if there is any in it.
+#[derive(Serialize, Deserialize)]
+struct WithData<N> {
+    #[serde(flatten)]
+    node: N,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<Bytes>,
+}
+
+/// Bytes in JSON: as text where they are text.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Bytes {
+    Text(String),
+    Numbers(Vec<u8>),
+}
+
+impl Bytes {
+    fn new(bytes: &[u8]) -> Option<Self> {
+        match std::str::from_utf8(bytes) {
+            Ok("") => None,
+            Ok(text) => Some(Self::Text(text.to_owned())),
+            Err(_) => Some(Self::Numbers(bytes.to_vec())),
+        }
+    }
+}
+
+impl From<Bytes> for Arc<[u8]> {
+    fn from(bytes: Bytes) -> Self {
+        match bytes {
+            Bytes::Text(text) => text.into_bytes().into(),
+            Bytes::Numbers(bytes) => bytes.into(),
+        }
+    }
+}
+
+impl DataPlace {
+    /// The value of a node with this data.
+    pub(crate) fn value(self, node: &NodeData, data: &[u8]) -> Vec<u8> {
+        match self {
+            Self::InValue => node.encode(data),
+            Self::Alone => data.to_vec(),
+            Self::Beside => node.encode(b""),
+        }
+    }
+
+    /// Reads the value of a key, and the owner's data in it. The whole value of a node whose data
+    /// stands alone is its label too.
+    pub(crate) fn read(self, key: &[u8], value: &[u8]) -> (NodeData, Arc<[u8]>) {
+        match self {
+            Self::InValue | Self::Beside => NodeData::read(key, value),
+            Self::Alone => (NodeData::foreign(value), value.into()),
+        }
+    }
+}
+
 impl NodeData {
     pub(crate) fn new(claim: Claim, label: Arc<str>) -> Self {
         Self { claim, label, joined: wall_clock(), marked: false }
@@ -28,20 +96,27 @@ impl NodeData {
         matches!(self.claim, Claim::Permits(_))
     }
 
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("numbers and strings are always JSON")
+    /// As JSON, with the owner's data.
+    pub(crate) fn encode(&self, data: &[u8]) -> Vec<u8> {
+        let value = WithData { node: self, data: Bytes::new(data) };
+        serde_json::to_vec(&value).expect("numbers and strings are always JSON")
     }
 
     /// Reads the value of a key. A key that is no node of ours, as an `etcdctl lock` with its empty
     /// value, has its key as label.
-    pub(crate) fn read(key: &[u8], value: &[u8]) -> Self {
-        let written = serde_json::from_slice(value).unwrap_or_else(|_| Self {
-            claim: Claim::Exclusive,
-            label: String::from_utf8_lossy(key).into(),
-            joined: 0,
-            marked: false,
-        });
-        Self { label: Entry::label_of(written.label.as_bytes()).into(), ..written }
+    fn read(key: &[u8], value: &[u8]) -> (Self, Arc<[u8]>) {
+        match serde_json::from_slice::<WithData<Self>>(value) {
+            Ok(WithData { node, data }) => {
+                let label = Entry::label_of(node.label.as_bytes()).into();
+                (Self { label, ..node }, data.map(Into::into).unwrap_or_default())
+            }
+            Err(_) => (Self::foreign(key), Arc::default()),
+        }
+    }
+
+    /// A node of another program, or in another program's layout.
+    fn foreign(label: &[u8]) -> Self {
+        Self { claim: Claim::Exclusive, label: Entry::label_of(label).into(), joined: 0, marked: false }
     }
 
     pub(crate) fn age(&self) -> Option<Duration> {
@@ -62,8 +137,28 @@ mod tests {
     #[test]
     fn a_value_reads_back_and_a_foreign_one_is_exclusive() {
         let value = NodeData::new(Claim::Permits(3), "me".into());
-        assert_eq!(NodeData::read(b"k", &value.encode()), value);
-        let foreign = NodeData::read(b"a/1f", b"");
+        for data in [&b""[..], b"text", "\u{0}\"ä☃".as_bytes(), b"\xff\x00", &[b'x'; 4096]] {
+            assert_eq!(NodeData::read(b"k", &value.encode(data)), (value.clone(), data.into()));
+            let (shown, read) = DataPlace::Alone.read(b"k", &DataPlace::Alone.value(&value, data));
+            assert_eq!((&*shown.label, &*read), (&*Entry::label_of(data), data));
+            let beside = DataPlace::Beside.value(&value, data);
+            assert_eq!(DataPlace::Beside.read(b"k", &beside), (value.clone(), Arc::default()));
+        }
+        let (foreign, data) = NodeData::read(b"a/1f", b"");
         assert_eq!((foreign.claim, &*foreign.label, foreign.age()), (Claim::Exclusive, "a/1f", None));
+        assert!(data.is_empty());
+    }
+
+    /// Clients of the version before read it, and wrote it so.
+    #[test]
+    fn a_value_without_data_is_what_it_was_before_there_was_data() {
+        for (marked, end) in [(false, ""), (true, r#","marked":true"#)] {
+            let value = NodeData { claim: Claim::Permits(3), label: "me".into(), joined: 7, marked };
+            let written = format!(r#"{{"claim":{{"Permits":3}},"label":"me","joined":7{end}}}"#);
+            assert_eq!(String::from_utf8(value.encode(b"")).unwrap(), written);
+            assert_eq!(value.encode(b""), serde_json::to_vec(&value).unwrap());
+            let with_data = value.encode(b"proposal");
+            assert_eq!(serde_json::from_slice::<NodeData>(&with_data).unwrap(), value, "read by an old client");
+        }
     }
 }

@@ -64,10 +64,17 @@ impl Tombstones {
     }
 
     /// Deletes the node of an attempt, by its name alone, and writes the attempt's tombstone. No
-    /// other attempt may bear that name. Answers whether the node was there.
-    pub(crate) async fn abandon(self: &Arc<Self>, lease: i64, attempt: NodeId, node: &[u8]) -> Answer<bool> {
+    /// other attempt may bear that name. The node's own key is the first of `deletes`. Answers
+    /// whether it was there.
+    pub(crate) async fn abandon(
+        self: &Arc<Self>,
+        lease: i64,
+        attempt: NodeId,
+        deletes: Vec<Op>,
+    ) -> Answer<bool> {
         let tombstone = Op::Put { key: self.key(lease, attempt), value: Vec::new(), lease };
-        match self.driver.txn(Txn::always(vec![tombstone, Op::Delete(node.to_vec())])).await {
+        let both = [vec![tombstone], deletes.clone()].concat();
+        match self.driver.txn(Txn::always(both)).await {
             Ok(result) => {
                 self.written(lease, attempt);
                 Ok(result.deleted)
@@ -75,7 +82,7 @@ impl Tombstones {
             Err(Failure::Full(error)) => {
                 // A full server takes deletions alone. No waiter is kept until it has space for the
                 // tombstone.
-                self.driver.delete(node).await?;
+                self.driver.txn(Txn::always(deletes)).await?;
                 Err(Failure::Full(error))
             }
             Err(failure) => Err(failure),
@@ -152,11 +159,12 @@ mod tests {
             let (driver, closed) = (driver.clone(), closed.clone());
             Tombstones::new(driver, Layout::new("n"), Clock::system(), Handle::current(), closed, stay)
         };
+        let node = |key: &[u8]| vec![Op::Delete(key.to_vec())];
         let (lasting, brief) = (tombstones(TOMBSTONE), tombstones(Duration::ZERO));
-        lasting.abandon(lease, NodeId::random(), b"n/mutex/a/1").await.unwrap();
+        lasting.abandon(lease, NodeId::random(), node(b"n/mutex/a/1")).await.unwrap();
         // More than one request removes.
         for _ in 0..2 * OPS_PER_TXN {
-            brief.abandon(lease, NodeId::random(), b"n/mutex/a/2").await.unwrap();
+            brief.abandon(lease, NodeId::random(), node(b"n/mutex/a/2")).await.unwrap();
         }
         let count = async || {
             let all =
@@ -168,7 +176,7 @@ mod tests {
         assert_eq!(count().await, 1, "its time is not over");
         assert!(lasting.written.lock().sweeping);
         closed.cancel();
-        lasting.abandon(lease, NodeId::random(), b"n/mutex/a/1").await.unwrap();
+        lasting.abandon(lease, NodeId::random(), node(b"n/mutex/a/1")).await.unwrap();
         assert_eq!(
             lasting.written.lock().tombstones.len(),
             1,

@@ -23,12 +23,13 @@ use latchwork_core::decide::chain::Standing;
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
 
 use super::context::NodeContext;
+use super::data;
 use super::limit::{LimitCompare, stored_limit};
 use super::list::{self, Listing};
 use super::node::{EtcdNode, NewNode, NodeName};
 use crate::driver::{Compare, Op, Order, Txn, TxnResult};
 use crate::error::{Answer, Failure};
-use crate::layout::{NodeData, Queue};
+use crate::layout::{DataPlace, NodeData, Queue};
 use crate::session::Session;
 
 /// How often a join is tried again when others write meanwhile. Each time one of them made
@@ -162,6 +163,10 @@ impl Attempt<'_> {
         Err(self.contended())
     }
 
+    fn place(&self) -> DataPlace {
+        self.queue.data_place(self.join.claim)
+    }
+
     fn permits(&self) -> bool {
         self.data.is_of_permits()
     }
@@ -170,12 +175,15 @@ impl Attempt<'_> {
     /// semaphore's limit.
     fn txn(&self, limit: &LimitCompare) -> Txn {
         let (own, tombstone) = (self.own.clone(), self.tombstone.clone());
-        let put = Op::Put { key: own.clone(), value: self.data.encode(), lease: self.session.id };
+        let place = self.place();
+        let value = place.value(&self.data, &self.join.data);
+        let put = Op::Put { key: own.clone(), value, lease: self.session.id };
         let mut txn = Txn {
             compares: vec![Compare::Absent(own.clone()), Compare::Absent(tombstone.clone())],
             then: vec![put],
             or_else: vec![Op::Get(own.into()), Op::Get(tombstone.into())],
         };
+        txn.then.extend(data::joined(place, &self.own, &self.join.data, self.session.id));
         if self.permits() {
             let key = self.queue.limit.clone();
             if let LimitCompare::Absent(limit) = limit {
@@ -215,7 +223,8 @@ impl Attempt<'_> {
     /// bear. A delete without an answer may land late, when a repeat of this attempt has created
     /// its node. So the attempt is over then, and core abandons it.
     async fn refused(&self, why: Error) -> Error {
-        match self.context.driver.delete(self.own.as_bytes()).await {
+        let deletes = data::deletes(self.place(), self.own.as_bytes(), &self.join.data);
+        match self.context.driver.txn(Txn::always(deletes)).await {
             Ok(_) => why,
             Err(failure) => Error::lost(LostReason::Expired).because(Error::from(failure)),
         }
@@ -252,6 +261,8 @@ impl Attempt<'_> {
             key: self.own.clone(),
             name: if repeated { NodeName::Repeated(self.join.id) } else { NodeName::Lent(self.name) },
             data: self.data.clone(),
+            place: self.place(),
+            has_beside: self.place() == DataPlace::Beside && !self.join.data.is_empty(),
             sequence,
         };
         let node = EtcdNode::register(self.context, new);

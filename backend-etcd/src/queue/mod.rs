@@ -2,6 +2,7 @@
 
 pub(crate) mod cleanup;
 pub(crate) mod context;
+pub(crate) mod data;
 pub(crate) mod fast_path;
 pub(crate) mod join;
 pub(crate) mod leave;
@@ -9,4 +10,5 @@ pub(crate) mod limit;
 pub(crate) mod list;
 mod mark;
 pub(crate) mod node;
+pub(crate) mod queues;
 pub(crate) mod wait;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use latchwork_core::contracts::{NodeId, NodeWriter};
 use latchwork_core::decide::Claim;
@@ -16,7 +16,7 @@ use super::list::Listing;
 use super::mark::{MarkWhen, mark_in_background};
 use crate::driver::{Op, Txn};
 use crate::error::Failure;
-use crate::layout::{NodeData, Queue};
+use crate::layout::{DataPlace, NodeData, Queue, beside};
 use crate::session::Session;
 use crate::watch::OwnNode;
 
@@ -25,7 +25,10 @@ pub(crate) struct EtcdNode {
     pub(crate) context: Arc<NodeContext>,
     pub(crate) own: Arc<OwnNode>,
     pub(crate) data: NodeData,
-    pub(super) lease: i64,
+    pub(crate) lease: i64,
+    pub(super) place: DataPlace,
+    /// Its data may lie beside it, and goes when it leaves.
+    pub(super) has_beside: AtomicBool,
     pub(super) name: Mutex<NodeName>,
     // `None` for a hold that leaves without a release notice.
     phase: Mutex<Option<Box<Phase>>>,
@@ -70,6 +73,9 @@ pub(crate) struct NewNode {
     pub(crate) key: String,
     pub(crate) name: NodeName,
     pub(crate) data: NodeData,
+    pub(crate) place: DataPlace,
+    /// It was joined with data that lies beside it.
+    pub(crate) has_beside: bool,
     pub(crate) sequence: u64,
 }
 
@@ -92,6 +98,8 @@ impl EtcdNode {
             own,
             data: new.data,
             lease: new.session.id,
+            place: new.place,
+            has_beside: AtomicBool::new(new.has_beside),
             name: Mutex::new(new.name),
             phase: Mutex::default(),
         })
@@ -129,7 +137,8 @@ impl EtcdNode {
         }
         self.context.watches.watch_own(&self.own);
         if self.data.is_of_permits() {
-            let write = self.rewrite(NodeData { marked: true, ..self.data.clone() });
+            let marked = NodeData { marked: true, ..self.data.clone() };
+            let write = self.put(key(&self.own), self.rewritten(&marked));
             let when = match mark {
                 true => MarkWhen::Now,
                 false => MarkWhen::LimitChanges(queue.limit.clone(), revision),
@@ -148,17 +157,27 @@ impl EtcdNode {
 
     /// A writer becomes a reader in its place (CHAIN-DOWNGRADE-IN-PLACE).
     pub(crate) async fn downgrade(&self) -> Result<()> {
+        let shared = NodeData { claim: Claim::Shared, ..self.data.clone() };
+        self.put_while_there(key(&self.own), self.rewritten(&shared)).await
+    }
+
+    /// Puts a value while the node is in its queue: into its own key, or beside it. It needs that
+    /// condition: after a leave it would make a ghost (CHAIN-MARK-GUARDED).
+    pub(super) async fn put_while_there(&self, key: String, value: Vec<u8>) -> Result<()> {
         self.check_lost()?;
-        let shared = self.rewrite(NodeData { claim: Claim::Shared, ..self.data.clone() });
-        match self.context.driver.txn(Txn::when(self.own.exists(), vec![shared])).await {
+        let put = self.put(key, value);
+        match self.context.driver.txn(Txn::when(self.own.exists(), vec![put])).await {
             Ok(result) if result.succeeded => Ok(()),
             Ok(_) => Err(self.not_there().await),
-            Err(Failure::LeaseGone) => {
-                self.context.leases.gone(self.own.state.lease_writer()).await;
-                Err(self.lost())
-            }
-            Err(failure) => Err(failure.into()),
+            Err(Failure::LeaseGone) => Err(self.lease_gone().await),
+            Err(failure) => Err(failure.of_write()),
         }
+    }
+
+    /// The server does not know the lease of this node any more.
+    pub(crate) async fn lease_gone(&self) -> Error {
+        self.context.leases.gone(self.own.state.lease_writer()).await;
+        self.lost()
     }
 
     /// The server has answered that it is not in its queue: somebody else has removed it, unless the
@@ -174,10 +193,24 @@ impl EtcdNode {
         Error::lost(self.own.state.lost().unwrap_or(LostReason::Revoked))
     }
 
-    /// The write of new data in its place. It needs a condition: after a leave it would make a
-    /// ghost (CHAIN-MARK-GUARDED).
-    fn rewrite(&self, data: NodeData) -> Op {
-        Op::Put { key: key(&self.own), value: data.encode(), lease: self.lease }
+    /// A put on the lease of this node.
+    fn put(&self, key: String, value: Vec<u8>) -> Op {
+        Op::Put { key, value, lease: self.lease }
+    }
+
+    /// The value of a node that is downgraded or marked. Its owner's data lies beside it.
+    fn rewritten(&self, node: &NodeData) -> Vec<u8> {
+        debug_assert_eq!(self.place, DataPlace::Beside);
+        self.place.value(node, b"")
+    }
+
+    /// What a leave deletes: the node first, then what lies beside it.
+    pub(super) fn deletes(&self) -> Vec<Op> {
+        let own = Op::Delete(self.own.key.to_vec());
+        match self.has_beside.load(Ordering::Acquire) {
+            true => vec![own, Op::Delete(beside(&self.own.key))],
+            false => vec![own],
+        }
     }
 
     /// Why it is not in its queue any more, though the client has not left.

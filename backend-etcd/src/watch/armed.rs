@@ -26,9 +26,9 @@ pub(super) enum Notify {
     // All that share the watch of this name.
     Shared(String, QueueWatch),
     One(oneshot::Sender<Notified>),
-    // The one watcher of a cell: of the creation of the watch, and of each change. Dropping it is
-    // the end.
-    Cell(watch::Sender<()>),
+    // The one watcher of a cell or queue: of the creation of the watch, and of each change. Dropping
+    // it is the end.
+    Change(watch::Sender<()>),
 }
 
 impl Notify {
@@ -40,7 +40,7 @@ impl Notify {
                 // A failed send: the wait was dropped.
                 let _ = sender.send(Notified::Missed);
             }
-            Self::Cell(news) => drop(news),
+            Self::Change(news) => drop(news),
         }
     }
 }

@@ -37,7 +37,7 @@ impl Watches {
         match event {
             StreamEvent::Created { id, revision } => match state.notify(id) {
                 Some(Notify::Shared(_, queue_watch)) => queue_watch.created(revision),
-                Some(Notify::Cell(news)) => news.send_replace(()),
+                Some(Notify::Change(news)) => news.send_replace(()),
                 Some(Notify::One(_)) | None => {}
             },
             // The stream gives it an id, by the order of the starts, and makes it an end.
@@ -99,7 +99,7 @@ impl Watches {
                     self.command(Command::Stop(id));
                 }
             }
-            Some(Notify::Cell(news)) => news.send_replace(()),
+            Some(Notify::Change(news)) => news.send_replace(()),
             None => {}
         }
     }

@@ -9,14 +9,15 @@
 //!   promptly (NODE-GONE), and [checked](recheck) once a TTL. A waiter notices its own removal by a
 //!   queue watch, or by the re-check that ends every wait once a TTL.
 //!
-//! * *A cell watch* is on the key of a cell, for both kinds of events, from now on. It stays until its
-//!   watcher is dropped.
+//! * *A change watch* is on the key of a cell, or on an observed queue, for both kinds of events, from
+//!   now on. It stays until its watcher is dropped.
 //!
-//! When the stream ends, every watcher of a cell starts its watch anew, every waiter lists its queue again, and own nodes are watched anew
-//! (CHAIN-LOST-WATCH-LISTS-AGAIN).
+//! When the stream ends, every watcher of changes starts its watch anew, every waiter lists its queue
+//! again, and own nodes are watched anew (CHAIN-LOST-WATCH-LISTS-AGAIN).
 
 mod armed;
-mod cell;
+mod change;
+mod change_watch;
 mod events;
 mod inbox;
 mod own_node;
@@ -28,7 +29,8 @@ pub(crate) mod stream;
 mod tests;
 mod watches;
 
-pub(crate) use cell::CellSubscription;
+pub(crate) use change::Watched;
+pub(crate) use change_watch::EtcdChangeWatch;
 pub(crate) use own_node::OwnNode;
 pub(crate) use queue_watch::{Notified, Until};
 pub(crate) use watches::{SHORT_HOLD, Subscription, Watches};

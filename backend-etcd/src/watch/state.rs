@@ -39,7 +39,7 @@ impl State {
     pub(super) fn queue_watch(&mut self, id: i64) -> Option<&mut QueueWatch> {
         match self.notify(id)? {
             Notify::Shared(_, queue_watch) => Some(queue_watch),
-            Notify::One(_) | Notify::Cell(_) => None,
+            Notify::One(_) | Notify::Change(_) => None,
         }
     }
 

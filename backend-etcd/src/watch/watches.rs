@@ -209,7 +209,7 @@ impl Watches {
                     }
                 }
             }
-            Some(Notify::One(_) | Notify::Cell(_)) => {
+            Some(Notify::One(_) | Notify::Change(_)) => {
                 state.armed.remove(&watch);
                 self.command(Command::Stop(watch));
             }

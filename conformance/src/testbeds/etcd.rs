@@ -60,7 +60,7 @@ const EXACT: &str = "latchwork:exact/";
 fn prefix(queue: &Address) -> String {
     match queue.namespace() {
         Some(namespace) => format!("{namespace}/{}/{}/", queue.kind().as_str(), queue.coded()),
-        None if queue.kind() == Kind::Mutex => format!("{}/", queue.coded()),
+        None if matches!(queue.kind(), Kind::Mutex | Kind::Election) => format!("{}/", queue.coded()),
         // What no other program has a layout for.
         None => format!("{EXACT}{}/{}/", queue.kind().as_str(), encode(queue.coded())),
     }
@@ -85,7 +85,7 @@ impl Admin for EtcdAdmin {
         contents.extend(self.keys(format!("{namespace}-2/")).await?);
         for name in names {
             contents.extend(self.keys(format!("{name}/")).await?);
-            for kind in [Kind::RwLock, Kind::Semaphore] {
+            for kind in Kind::QUEUES {
                 contents.extend(self.keys(format!("{EXACT}{}/{}/", kind.as_str(), encode(name))).await?);
             }
         }

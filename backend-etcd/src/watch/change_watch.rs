@@ -1,13 +1,14 @@
-//! Watching a cell.
+//! Watching a cell, or a queue that is observed.
 //!
 //! *Protocol.* The watch starts from now on, and the first answer is the server's creation of it.
-//! Each event of the key is another. When the watch is over, as with its stream, the key is read:
-//! that shows an outage or a lost permission, which the watch answers. Else it starts anew, and its
-//! creation is an answer: something may have changed in the gap.
+//! Each event of the key, or of a key of the queue, is another. When the watch is over, as with its
+//! stream, the key is read: that shows an outage or a lost permission, which the watch answers. Else
+//! it starts anew, and its creation is an answer: something may have changed in the gap.
 //!
 //! *Why nothing is missed.* The server sends every event after the revision at which it has created
 //! the watch, and a read after the creation sees all up to there. Events between two calls are kept
-//! as one.
+//! as one. Whatever changes a queue is an event of one of its keys: a join, a leave, a downgrade, new
+//! data, and the end of a lease. An admission is none of its own, and follows one of these.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,13 +19,14 @@ use latchwork_core::contracts::ChangeWatch;
 use latchwork_core::{Error, ErrorKind, Result};
 use tokio_util::sync::CancellationToken;
 
+use super::change::{ChangeSubscription, Watched};
+use super::watches::Watches;
 use crate::driver::Driver;
-use crate::queue::context::NodeContext;
-use crate::watch::{CellSubscription, Watches};
 
-/// A watch of one cell. It does not keep the client alive.
-pub(crate) struct EtcdCellWatch {
-    key: String,
+/// A watch of one cell or queue. It does not keep the client alive.
+pub(crate) struct EtcdChangeWatch {
+    // An error: an address that holds no such thing.
+    of: Result<Watched>,
     driver: Driver,
     watches: Arc<Watches>,
     // Cancelled when the client is closed or dropped.
@@ -34,27 +36,27 @@ pub(crate) struct EtcdCellWatch {
 
 /// The watch that the server was asked for.
 struct Armed {
-    subscription: CellSubscription,
+    subscription: ChangeSubscription,
     /// The server has created it.
     created: bool,
 }
 
-impl EtcdCellWatch {
-    pub(crate) fn new(context: &NodeContext, key: &str) -> Self {
-        Self {
-            key: key.to_owned(),
-            driver: context.driver.clone(),
-            watches: Arc::clone(&context.watches),
-            closed: context.leases.closed().clone(),
-            armed: None,
-        }
+impl EtcdChangeWatch {
+    pub(crate) fn new(
+        driver: Driver,
+        watches: Arc<Watches>,
+        closed: CancellationToken,
+        of: Result<Watched>,
+    ) -> Self {
+        Self { of, driver, watches, closed, armed: None }
     }
 
     async fn next(&mut self) -> Result<()> {
+        let of = self.of.as_ref().map_err(Clone::clone)?;
         loop {
             let armed = self
                 .armed
-                .get_or_insert_with(|| Armed { subscription: self.watches.cell(&self.key), created: false });
+                .get_or_insert_with(|| Armed { subscription: self.watches.changes(of), created: false });
             match armed.news(self.driver.request_timeout()).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => self.armed = None,
@@ -63,7 +65,7 @@ impl EtcdCellWatch {
                     return Err(late);
                 }
             }
-            self.driver.get(self.key.as_bytes()).await?;
+            self.driver.get(of.key().as_bytes()).await?;
         }
     }
 }
@@ -82,17 +84,17 @@ impl Armed {
 }
 
 #[async_trait]
-impl ChangeWatch for EtcdCellWatch {
+impl ChangeWatch for EtcdChangeWatch {
     async fn changed(&mut self) -> Result<()> {
         let closed = self.closed.clone();
         closed.run_until_cancelled(self.next()).await.unwrap_or_else(|| Err(Error::closed()))
     }
 }
 
-impl fmt::Debug for EtcdCellWatch {
+impl fmt::Debug for EtcdChangeWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdCellWatch")
-            .field("key", &self.key)
+        f.debug_struct("EtcdChangeWatch")
+            .field("of", &self.of)
             .field("created", &self.armed.as_ref().is_some_and(|armed| armed.created))
             .finish_non_exhaustive()
     }

@@ -1,0 +1,94 @@
+//! The data of nodes (NODE-DATA).
+//!
+//! *Protocol.* A node is joined with its data. Its owner replaces it by one transaction: IF the
+//! node's key was created by the owner's join THEN put the new data on the node's lease. It lies in
+//! the node's value, or is that value, or lies in a key beside it ([`DataPlace`]).
+//!
+//! *Why it is safe.* A create revision never comes again, so a late write reaches no later node of
+//! the name. Admission reads no values, and no place, token or create revision changes. Where the
+//! number of writes of a node's key does decide, as of writers and permits, the data is written
+//! beside the node: so it neither downgrades nor marks, and a downgrade or mark, which rewrites the
+//! node's value, leaves the data as it is, in whatever order the two arrive. Data beside a node that
+//! was written before the node was created is an earlier node's of the same name, and counts as none.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use latchwork_core::Result;
+
+use super::list::Member;
+use super::node::EtcdNode;
+use crate::driver::{Driver, Found, Op, StoredKey};
+use crate::error::Answer;
+use crate::layout::{DataPlace, NodeData, Queue, beside};
+
+/// How many nodes one request reads: each value is as large as a request may be, at most.
+pub(crate) const VALUES: usize = 32;
+
+/// Replaces the data of a node: one request.
+pub(crate) async fn write(node: &EtcdNode, data: &[u8]) -> Result<()> {
+    let (key, value) = match node.place {
+        DataPlace::Beside => {
+            // Before it is sent: a write without an answer may have been made.
+            node.has_beside.store(true, Ordering::Release);
+            (beside(&node.own.key), data.to_vec())
+        }
+        place => (node.own.key.to_vec(), place.value(&node.data, data)),
+    };
+    node.put_while_there(String::from_utf8_lossy(&key).into_owned(), value).await
+}
+
+/// The write that joins the data of a new node, if it lies beside the node.
+pub(super) fn joined(place: DataPlace, node: &str, data: &[u8], lease: i64) -> Option<Op> {
+    let is_beside = place == DataPlace::Beside && !data.is_empty();
+    let key = || String::from_utf8_lossy(&beside(node.as_bytes())).into_owned();
+    is_beside.then(|| Op::Put { key: key(), value: data.to_vec(), lease })
+}
+
+/// What takes a node back that may have been joined with this data: the node's own key first.
+pub(super) fn deletes(place: DataPlace, node: &[u8], data: &[u8]) -> Vec<Op> {
+    let mut deletes = vec![Op::Delete(node.to_vec())];
+    if place == DataPlace::Beside && !data.is_empty() {
+        deletes.push(Op::Delete(beside(node)));
+    }
+    deletes
+}
+
+/// Reads what the values of at most [`VALUES`] nodes show, and their data. Values of other programs
+/// are not read, unless they are data: they may be large, and mean nothing here.
+pub(crate) async fn read(
+    driver: &Driver,
+    queue: &Queue,
+    of: &[&Member],
+) -> Answer<Vec<(NodeData, Arc<[u8]>)>> {
+    let place = |member: &Member| queue.data_place_of(&member.key);
+    let is_read = |member: &Member| place(member) == DataPlace::Alone || queue.is_ours(&member.key);
+    let mut gets = Vec::new();
+    for member in of.iter().filter(|member| is_read(member)) {
+        gets.push(Op::Get(member.key.clone()));
+        if place(member) == DataPlace::Beside {
+            gets.push(Op::Get(beside(&member.key)));
+        }
+    }
+    let reads = if gets.is_empty() { Vec::new() } else { driver.read(gets).await?.reads };
+    let mut reads = reads.into_iter();
+    let mut next = || reads.next().and_then(first);
+    Ok(of
+        .iter()
+        .map(|member| {
+            let (place, is_read) = (place(member), is_read(member));
+            // Without a value the node has left since the listing, or is another program's.
+            let value = if is_read { next() } else { None }.map(|stored| stored.value);
+            let (node, mut data) = place.read(&member.key, &value.unwrap_or_default());
+            if is_read && place == DataPlace::Beside {
+                let written = next().filter(|stored| stored.modified >= member.created);
+                data = written.map(|stored| stored.value.into()).unwrap_or_default();
+            }
+            (node, data)
+        })
+        .collect())
+}
+
+fn first(found: Found) -> Option<StoredKey> {
+    found.keys.into_iter().next()
+}

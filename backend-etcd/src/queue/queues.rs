@@ -1,0 +1,118 @@
+//! The queues that have nodes (NODE-QUEUES).
+//!
+//! *Protocol.* The keys of all queues of a kind are one range in their own order, and the keys of one
+//! queue stand together in it. A request reads so many names from there on, and no values. A queue is
+//! listed at its first node. What a request has not read of a listed queue is jumped over: the next
+//! one begins behind the last key that the queue may have. Keys that are no nodes list no queue.
+//!
+//! A page ends with enough queues, or after enough requests. The next one goes on behind its last
+//! queue, whose encoded key is the token. Each request reads the present, so a queue that comes or
+//! goes meanwhile may be missed.
+
+use latchwork_core::contracts::QueuePage;
+use latchwork_core::{Address, Error, QueuePrefix, Result};
+
+use crate::driver::{Driver, StoredKey, end_of};
+use crate::layout::{Layout, Queue};
+
+/// How many keys one request reads.
+const FEWEST: usize = 32;
+const MOST: usize = 1000;
+/// After so many requests a page ends with the next listed queue.
+const REQUESTS: usize = 16;
+
+/// Reads a page of at most `most` queues, from where the page before ended.
+pub(crate) async fn page(
+    driver: &Driver,
+    layout: &Layout,
+    of: &QueuePrefix,
+    after: Option<&str>,
+    most: usize,
+) -> Result<QueuePage> {
+    let root = format!("{}/{}/", of.namespace(), of.kind().as_str());
+    let begin = format!("{root}{}", of.coded());
+    let end = end_of(&begin);
+    let mut next = match after {
+        None => begin.into_bytes(),
+        Some(after) if of.queue(after).is_some() => end_of(&format!("{root}{after}/")),
+        Some(_) => return Err(Error::invalid("after", "no page of these queues ended there")),
+    };
+    let most = most.max(1);
+    let keys = most.saturating_mul(2).clamp(FEWEST, MOST) as i64;
+    let mut scan = Scan { layout, of, root, most, within: None, queues: Vec::new() };
+    for request in 1.. {
+        let found = driver.names(next, end.clone(), 0, keys).await?;
+        for stored in &found.keys {
+            if !scan.take(stored)? {
+                return Ok(scan.cut());
+            }
+        }
+        let Some(last) = found.keys.last().filter(|_| found.more) else { break };
+        if request >= REQUESTS && scan.is_listed() {
+            return Ok(scan.cut());
+        }
+        next = scan.next(&last.key);
+    }
+    Ok(QueuePage { queues: scan.queues, next: None })
+}
+
+/// How far the keys of a kind were read.
+struct Scan<'a> {
+    layout: &'a Layout,
+    of: &'a QueuePrefix,
+    root: String,
+    most: usize,
+    within: Option<Within>,
+    queues: Vec<Address>,
+}
+
+/// The queue of the last key that was in one.
+struct Within {
+    coded: String,
+    // `None`: no queue of those that are asked for, or listed.
+    unlisted: Option<(Address, Queue)>,
+}
+
+impl Scan<'_> {
+    /// Takes the next key in order. Answers `false` when it would list a queue too many.
+    fn take(&mut self, stored: &StoredKey) -> Result<bool> {
+        let tail = stored.key.strip_prefix(self.root.as_bytes());
+        let tail = tail.and_then(|tail| std::str::from_utf8(tail).ok());
+        let Some((coded, _)) = tail.and_then(|tail| tail.split_once('/')) else { return Ok(true) };
+        if self.within.as_ref().is_none_or(|within| within.coded != coded) {
+            let address = self.of.queue(coded);
+            let queue = address.map(|address| self.layout.queue(&address).map(|queue| (address, queue)));
+            self.within = Some(Within { coded: coded.to_owned(), unlisted: queue.transpose()? });
+        }
+        let Some(within) = &mut self.within else { return Ok(true) };
+        let has_node = |(_, queue): &mut (Address, Queue)| queue.claim(stored).is_some();
+        if let Some((address, _)) = within.unlisted.take_if(has_node) {
+            if self.queues.len() == self.most {
+                return Ok(false);
+            }
+            self.queues.push(address);
+        }
+        Ok(true)
+    }
+
+    /// Whether nothing more is to be read of the queue of the last key, and a queue was listed.
+    fn is_listed(&self) -> bool {
+        let is_over = self.within.as_ref().is_none_or(|within| within.unlisted.is_none());
+        is_over && !self.queues.is_empty()
+    }
+
+    /// Where the next request begins, if this was the last key.
+    fn next(&self, last: &[u8]) -> Vec<u8> {
+        let after = [last, b"\0"].concat();
+        match &self.within {
+            Some(Within { coded, unlisted: None }) => end_of(&format!("{}{coded}/", self.root)).max(after),
+            _ => after,
+        }
+    }
+
+    /// The page, with others behind it.
+    fn cut(self) -> QueuePage {
+        let next = self.queues.last().map(|last| last.coded().to_owned());
+        QueuePage { queues: self.queues, next }
+    }
+}
