@@ -17,13 +17,14 @@ const CHUNK: usize = 256;
 
 /// Lists a queue in order. All names come in one reply, some 60 bytes each, since a server has no
 /// pages of them. Label, age and sequence number are read for the page only, some nodes in each
-/// trip.
+/// trip; nodes that left meanwhile make room for those behind them. A queue that is observed is
+/// listed behind a `sync`: its watch may stand on another server, which was told sooner.
 pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Result<Vec<Entry>> {
     let paths = QueuePaths::of(address)?;
     let fail = |fault: Fault| fault.error_without_trace("list a queue");
     let driver = &session.driver;
     let data_of = |data: &[u8], stat: &Stat| data_of(&paths, data, stat);
-    let reply = match driver.look(&paths.directory, paths.limit.as_deref(), false).await {
+    let reply = match driver.look(&paths.directory, paths.limit.as_deref(), address.kind().is_observed()).await {
         Ok(reply) => reply,
         Err(Fault::NoNode) => return Ok(Vec::new()),
         Err(fault) => return Err(fail(fault)),
@@ -45,12 +46,16 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
             Err(fault) => return Err(fail(fault)),
         }
     }
-    let shown = low..queue.0.len().min(low.saturating_add(page.most));
-    let nodes: Vec<_> = queue.0[shown.clone()].iter().map(|one| paths.node(&one.name)).collect();
-    let mut found = Vec::with_capacity(nodes.len());
-    for chunk in nodes.chunks(CHUNK) {
-        found.extend(driver.read_all(chunk).await.map_err(fail)?);
+    let (mut found, mut in_page) = (Vec::new(), 0);
+    while in_page < page.most && low + found.len() < queue.0.len() {
+        let behind = queue.0[low + found.len()..].iter().take(CHUNK.min(page.most - in_page));
+        let nodes: Vec<_> = behind.map(|one| paths.node(&one.name)).collect();
+        let read = driver.read_all(&nodes).await.map_err(fail)?;
+        let is_in_page = |(data, stat): &&(Vec<u8>, Stat)| data_of(data, stat).sequence > page.after;
+        in_page += read.iter().flatten().filter(is_in_page).count();
+        found.extend(read);
     }
+    let shown = low..low + found.len();
 
     let claims: Vec<_> = queue.0.iter().map(|one| one.claim).collect();
     let last_marked =

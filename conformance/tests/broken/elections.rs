@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, ChangeWatch, Entry, Join, Joined, Leave, Page};
-use latchwork_core::{Address, ErrorKind, Result};
+use latchwork_core::{Address, Result};
 
 use super::leaves::NewIdForARetry;
 use super::endings::NeverDies;
@@ -60,7 +60,7 @@ pub(super) const CONTROLS: &[Control] = &[
     Control {
         name: "a_proclamation_is_not_told",
         case: "election_observe_sees_leaders_and_gaps",
-        beside: "election_observe_sees_a_death",
+        beside: "election_term_rises_from_leader_to_leader",
         testbed: |name| on_memory(name, TellsOf::nothing_but(|told| (told.joins, told.leaves))),
     },
     Control {
@@ -78,7 +78,7 @@ pub(super) const CONTROLS: &[Control] = &[
     Control {
         name: "a_proclamation_reaches_the_successor",
         case: "election_loss_is_told_and_nothing_is_proclaimed_after_it",
-        beside: "election_observe_sees_leaders_and_gaps",
+        beside: "election_term_rises_from_leader_to_leader",
         testbed: |name| on_memory(name, WritesToTheNext::default()),
     },
     Control {
@@ -109,7 +109,7 @@ pub(super) const CONTROLS: &[Control] = &[
         name: "what_happened_during_an_outage_is_not_told",
         case: "group_watch_heals_a_gap",
         beside: "group_watch_tells_what_differs",
-        testbed: |name| on_memory(name, SleepsThroughOutages),
+        testbed: |name| on_memory(name, ListsFromMemory::default()),
     },
 ];
 
@@ -235,9 +235,9 @@ impl Defect for TermsFall {
     }
 }
 
-/// Data for a node that is gone is written to the one that stands in its place.
+/// A write of data comes again when its node is gone, and reaches those that stand then.
 #[derive(Debug, Default)]
-struct WritesToTheNext(Mutex<Vec<Weak<BrokenNode>>>);
+struct WritesToTheNext(Arc<Mutex<Vec<Weak<BrokenNode>>>>);
 
 #[async_trait]
 impl Defect for WritesToTheNext {
@@ -246,17 +246,16 @@ impl Defect for WritesToTheNext {
     }
 
     async fn write_data(&self, node: &BrokenNode, data: &Arc<[u8]>) -> Result<()> {
-        let written = node.honest.write_data(data).await;
-        if !matches!(&written, Err(error) if matches!(error.kind(), ErrorKind::Lost { .. })) {
-            return written;
-        }
-        let others: Vec<_> = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for other in others.iter().filter_map(Weak::upgrade) {
-            if other.honest.state().lost().is_none() {
-                other.honest.write_data(data).await?;
+        let (nodes, honest, late) = (Arc::clone(&self.0), Arc::clone(&node.honest), Arc::clone(data));
+        tokio::spawn(async move {
+            honest.state().until_lost().await;
+            let nodes = nodes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            for other in nodes.iter().filter_map(Weak::upgrade) {
+                // Those that are gone take nothing.
+                let _gone = other.honest.write_data(&late).await;
             }
-        }
-        written
+        });
+        node.honest.write_data(data).await
     }
 }
 
@@ -274,40 +273,20 @@ impl Defect for OnePage {
     }
 }
 
-/// A watch heals an outage by itself, and says nothing of it.
-#[derive(Debug)]
-struct SleepsThroughOutages;
-
-impl Defect for SleepsThroughOutages {
-    fn watch_queue(&self, honest: &Arc<dyn Backend>, queue: &Address) -> Box<dyn ChangeWatch> {
-        let (backend, queue) = (Arc::clone(honest), queue.clone());
-        Box::new(Sleeper { watch: backend.watch_queue(&queue), backend, queue })
-    }
-}
-
-#[derive(Debug)]
-struct Sleeper {
-    backend: Arc<dyn Backend>,
-    queue: Address,
-    watch: Box<dyn ChangeWatch>,
-}
+/// While the server does not answer, a listing shows what was listed last.
+#[derive(Debug, Default)]
+struct ListsFromMemory(Mutex<Vec<Entry>>);
 
 #[async_trait]
-impl ChangeWatch for Sleeper {
-    async fn changed(&mut self) -> Result<()> {
-        loop {
-            match self.watch.changed().await {
-                Err(error) if error.is_retryable() => {}
-                answer => return answer,
-            }
-            loop {
-                self.watch = self.backend.watch_queue(&self.queue);
-                match self.watch.changed().await {
-                    Err(error) if error.is_retryable() => tokio::time::sleep(super::order::LOOK).await,
-                    Err(error) => return Err(error),
-                    Ok(()) => break,
-                }
-            }
+impl Defect for ListsFromMemory {
+    async fn list(&self, honest: &dyn Backend, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        let listed = honest.list(queue, page).await;
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match listed {
+            Ok(listed) => last.clone_from(&listed),
+            Err(error) if error.is_retryable() => {}
+            Err(error) => return Err(error),
         }
+        Ok(last.clone())
     }
 }

@@ -41,7 +41,7 @@ use crate::token::Token;
 /// *With other programs.* At an [exact address](Address::exact) on ZooKeeper an election is
 /// Curator's `LeaderLatch`, on etcd the `Election` of Go's `concurrency`: candidates of both stand
 /// in one queue, and read each other's data. Labels are not shown there, since the node holds the
-/// data alone.
+/// data alone; a candidate of `LeaderLatch` keeps the data that it joined with.
 ///
 /// *Source.* Leader election of the ZooKeeper recipes; Curator's `LeaderLatch` and
 /// `LeaderSelector` ([`lead`](Election::lead)); etcd's `concurrency.Election`.
@@ -241,6 +241,7 @@ impl Leader {
     ///
     /// # Errors
     /// `InvalidArgument` naming `data`; `Lost` with the reason; `NotHeld` after a resignation;
+    /// `Unsupported` at an exact address on ZooKeeper, where Curator's candidates would not bear it;
     /// `Forbidden`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
