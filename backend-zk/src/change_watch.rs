@@ -20,10 +20,12 @@
 //!
 //! # Why not one persistent recursive watch for a queue
 //!
-//! Servers have those from 3.6 on. The client crate does not set them again on a new connection,
-//! removes that of another watcher of the same path along with one, if the other is being armed, and
-//! collects their events without a bound while nobody asks. What is armed again for each answer
-//! costs the names of the queue, some 60 bytes each, beside the listing that whoever is told makes.
+//! Servers have those from 3.6 on; an older one answers the unknown request with the end of the
+//! connection. The client crate does not set them again on a new connection, and collects their
+//! events without a bound while nobody asks. What is armed again for each answer costs one trip: a
+//! stat, and the names of the queue, some 60 bytes each. The listing that a watcher makes then costs
+//! the names once more, and all that the nodes hold. So the re-arming is the smaller part of the cost
+//! of an event, and a server keeps two watches for each watcher, however many nodes there are.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
