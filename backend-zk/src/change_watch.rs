@@ -14,9 +14,8 @@
 //! session, is a gap: the watch is armed again, and answers.
 //!
 //! Where a session watches as much as it can, the watch is on one of the [watch
-//! sessions](crate::queue::WatchSessions), as a wait's is. A read of a cell comes behind a `sync`, so
-//! it does not lag behind its events. A listing of a queue does not, so the session that lists
-//! catches up before the answer.
+//! sessions](crate::queue::WatchSessions), as a wait's is. A read of a cell, and a listing of a queue,
+//! come behind a `sync`, so they do not lag behind its events.
 //!
 //! # Why not one persistent recursive watch for a queue
 //!
@@ -108,15 +107,11 @@ impl WatchedPath {
         }
     }
 
-    /// Arms a watch. Behind the answer, what `session` reads is not older than the watch.
-    async fn arm(&self, watcher: &Watcher<'_>, session: &Session) -> Answer<Armed> {
+    async fn arm(&self, watcher: &Watcher<'_>) -> Answer<Armed> {
         match self {
             WatchedPath::Cell(path) => Ok(Box::pin(watcher.watch_changes(path).await?.event())),
             WatchedPath::Queue(path) => {
                 let (own, children) = watcher.watch_directory(path).await?;
-                if !watcher.is_own() {
-                    session.driver.sync(path).await?;
-                }
                 let Some(children) = children else { return Ok(Box::pin(own.event())) };
                 let any = select(Box::pin(own.event()), Box::pin(children.event()));
                 Ok(Box::pin(async move {
@@ -144,7 +139,7 @@ async fn arm(client: Weak<Client>, path: WatchedPath) -> Result<ArmedWatch> {
         let watcher = session.fast_path.watcher(&session.driver, path.paths()).await;
         // Before the watch is armed, so that no break goes unnoticed.
         let connection = watcher.connection();
-        let armed = path.arm(&watcher, &session).await;
+        let armed = path.arm(&watcher).await;
         drop(watcher);
         match armed {
             Ok(event) => return Ok(ArmedWatch { event, connection, session }),

@@ -103,6 +103,9 @@ async fn data_and_the_mark_of_permits_stand_beside_each_other() {
     let head = waiting(other.join(&with_data(&queue, Permits(1), b"\0admitted")).await);
     let last = waiting(other.join(&with_data(&queue, Permits(1), b"four")).await);
     assert!(still_waits(&other, &queue, last.admitted()).await, "the data of the head are no mark");
+    let admitted_ones =
+        async || -> Vec<_> { entries(&one, &queue).await.iter().map(|entry| entry.admitted).collect() };
+    assert_eq!(admitted_ones().await, [true, true, false, false], "nor in a listing");
     first.leave().await.unwrap();
     soon(head.admitted()).await.unwrap();
     // It has a follower, and marks itself for that.
@@ -115,8 +118,7 @@ async fn data_and_the_mark_of_permits_stand_beside_each_other() {
     head.write_data(&b"new"[..].into()).await.unwrap();
     assert_eq!(node().await, b"tester\0data 3 new\0admitted");
     assert_eq!(data(&one, &queue).await, texts(&["two", "new", "four"]));
-    let shown = entries(&one, &queue).await;
-    assert_eq!(shown.iter().map(|entry| entry.admitted).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(admitted_ones().await, [true, true, false]);
     second.leave().await.unwrap();
     soon(last.admitted()).await.unwrap();
 }
