@@ -180,7 +180,8 @@ impl Address {
     ///
     /// Clients of all namespaces meet at an exact address, and share a semaphore's stored limit.
     /// Kinds stay apart: a mutex, a read/write lock and a semaphore of one exact name are three
-    /// things, as they are for a key (KEY-KINDS).
+    /// things, as they are for a key (KEY-KINDS). (On etcd a mutex and an election of one exact name
+    /// are one queue, as they are for etcd's own programs.)
     ///
     /// ```
     /// use latchwork_core::Address;

@@ -6,9 +6,11 @@ use latchwork_core::recipes::{Election, Leader, Leading};
 use latchwork_core::{Address, Ended, ErrorKind, LostReason, Owner};
 use tokio::task::JoinHandle;
 
-use crate::actions::in_time;
-use crate::bounds::LONG_TTL;
+use super::node::counts;
+use crate::actions::{acquire, in_time, mutex};
+use crate::bounds::{LONG_TTL, QUIET_TTL};
 use crate::case::cases;
+use crate::context::Context;
 use crate::testbed::{Client, Fault};
 use crate::waits::{soon, until, within};
 
@@ -51,7 +53,47 @@ pub(super) fn text(data: &[u8]) -> String {
     String::from_utf8(data.to_vec()).expect("text")
 }
 
+/// So often is done what is counted.
+const ROUNDS: u64 = 20;
+
+/// How many requests the server gets for this, [`ROUNDS`] times.
+async fn cost<F: Future<Output = ()>>(context: &Context, round: impl Fn() -> F) -> u64 {
+    // The first time makes what the key needs, once.
+    round().await;
+    let before = context.fixture.requests().await.expect("counted");
+    for _ in 0..ROUNDS {
+        round().await;
+    }
+    context.fixture.requests().await.expect("counted") - before
+}
+
 cases! {
+    "ELECTION-TERM" alone =>
+    /// to stand and resign, or to join a group and leave, costs as many requests as to acquire a
+    /// mutex and release it, and new data cost one
+    async fn election_term_costs_what_a_mutex_costs(context) {
+        let client = context.client_with(&context.config(QUIET_TTL)).await;
+        if !counts(context).await {
+            return;
+        }
+        let (mutex, election) = (mutex(&client, "a"), election(&client));
+        let group = client.coordinator.group("a").expect("a good key");
+        let held = cost(context, || async { in_time(acquire(&mutex).await.release().await.expect("released")) }).await;
+        let led = cost(context, || async { in_time(campaign(&election, "it").await.resign().await.expect("resigned")) }).await;
+        let joined = cost(context, || async {
+            let member = soon("join", group.join(b"it")).await.expect("joined");
+            in_time(member.release().await.expect("left"));
+        })
+        .await;
+        let leader = campaign(&election, "it").await;
+        let proclaimed = cost(context, || async { soon("proclaim", leader.proclaim(b"again")).await.expect("leads") }).await;
+        // Renewals and pings fall into the count; at this TTL they are few.
+        let few = ROUNDS / 5;
+        assert!(led <= held + few && joined <= held + few, "{held} of a mutex, {led} of an election, {joined} of a group");
+        assert!((ROUNDS..=ROUNDS + few).contains(&proclaimed), "{proclaimed} for {ROUNDS} proclamations");
+        in_time(leader.resign().await.expect("resigned"));
+    }
+
     "ELECTION-TERM" =>
     /// candidates lead one at a time, in the order of their coming, and terms rise; a leader that
     /// resigns is followed at once

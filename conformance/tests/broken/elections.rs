@@ -16,6 +16,12 @@ use super::{Control, on_memory};
 
 pub(super) const CONTROLS: &[Control] = &[
     Control {
+        name: "a_candidate_stands_first_and_says_who_it_is_then",
+        case: "election_term_costs_what_a_mutex_costs",
+        beside: "election_term_rises_from_leader_to_leader",
+        testbed: |name| on_memory(name, WritesBehindTheJoin),
+    },
+    Control {
         name: "two_lead_at_once",
         case: "election_term_rises_from_leader_to_leader",
         beside: "watch_end_tells_why",
@@ -112,6 +118,23 @@ pub(super) const CONTROLS: &[Control] = &[
         testbed: |name| on_memory(name, ListsFromMemory::default()),
     },
 ];
+
+/// Data come with a request of their own.
+#[derive(Debug)]
+struct WritesBehindTheJoin;
+
+#[async_trait]
+impl Defect for WritesBehindTheJoin {
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        let joined = honest.join(&Join { data: Arc::default(), ..join.clone() }).await?;
+        if let Joined::Admitted(node) | Joined::Waiting(node) = &joined
+            && !join.data.is_empty()
+        {
+            node.write_data(&join.data).await?;
+        }
+        Ok(joined)
+    }
+}
 
 /// The head of a queue looks like its last node.
 #[derive(Debug)]
