@@ -32,7 +32,7 @@ impl Assignments {
         if self.term > Some(term) {
             return false;
         }
-        let of = |shard: usize| members[shard % members.len()].data.clone();
+        let of = |shard: usize| String::from_utf8_lossy(&members[shard % members.len()].data).into_owned();
         *self = Self { term: Some(term), shards: (0..SHARDS).map(|shard| (shard, of(shard))).collect() };
         true
     }
@@ -51,7 +51,7 @@ async fn main() -> Result<()> {
     let names: Vec<_> = (0..INSTANCES).map(|number| format!("instance-{number}")).collect();
     let memberships = try_join_all(instances.iter().zip(&names).map(|(instance, name)| {
         let group = instance.group(key.as_str());
-        async move { group?.join(name).await }
+        async move { group?.join(name.as_bytes()).await }
     }))
     .await?;
     let mut observer = instances[0].election(key.as_str())?.observe().await?;
@@ -90,7 +90,8 @@ async fn main() -> Result<()> {
         let mut table = table.lock().expect("no panic");
         assert_eq!(table.term, terms.last().copied());
         assert_eq!(table.shards.len(), SHARDS);
-        let late = [GroupMember { number: 1, data: "a leader of the past".to_owned() }];
+        let (label, data) = (String::new(), (*b"a leader of the past").into());
+        let late = [GroupMember { number: 1, label, data }];
         assert!(!table.assign(terms[0], &late), "an older term is refused");
     }
     for membership in memberships {

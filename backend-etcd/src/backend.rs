@@ -75,19 +75,26 @@ impl SequentialNodes for EtcdBackend {
         let claims: Vec<_> = listing.members.iter().map(|member| member.claim).collect();
         let marked = listing.members.iter().rposition(|member| member.marked).map_or(0, |last| last + 1);
         let admitted = admitted_prefix(&claims, marked, limit.permits().unwrap_or(0));
-        let shown = listing.members.iter().enumerate().filter(|(_, member)| member.created > page.after);
-        let shown: Vec<_> = shown.take(page.most).collect();
-        let mut entries = Vec::with_capacity(shown.len());
-        for part in shown.chunks(data::VALUES) {
+        let mut behind = listing.members.iter().enumerate().filter(|(_, member)| member.created > page.after);
+        let mut entries = Vec::new();
+        while entries.len() < page.most {
+            let part: Vec<_> = behind.by_ref().take(data::VALUES.min(page.most - entries.len())).collect();
+            if part.is_empty() {
+                break;
+            }
             let members: Vec<_> = part.iter().map(|(_, member)| *member).collect();
             let values = data::read(self.driver(), &queue, &members).await?;
-            entries.extend(part.iter().zip(values).map(|((at, member), (node, data))| Entry {
-                sequence: member.created,
-                claim: member.claim,
-                admitted: *at < admitted,
-                label: node.label.to_string(),
-                age: node.age(),
-                data,
+            // One that has left since the listing makes room for those behind it.
+            entries.extend(part.into_iter().zip(values).filter_map(|((at, member), value)| {
+                let (node, data) = value?;
+                Some(Entry {
+                    sequence: member.created,
+                    claim: member.claim,
+                    admitted: at < admitted,
+                    label: node.label.to_string(),
+                    age: node.age(),
+                    data,
+                })
             }));
         }
         Ok(entries)

@@ -168,6 +168,7 @@ fn ours_on(config: &Config, path: String, size: Size) -> Process {
         soak: Some(Soak { tasks: EACH, seconds: size.seconds, kind: SoakKind::ReadWrite, pairs_of: None }),
         early: None,
         counts: None,
+        leads_as: None,
     };
     let mut command = order.command().expect("the own executable is known");
     Process::of(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs"))

@@ -39,10 +39,9 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
         say(&Event::Released);
         return Ok(());
     }
-    let mutex = order.lock(&coordinator)?;
     let clock = Clock::system();
     let asked = clock.now();
-    let guard = mutex.acquire().await?;
+    let guard = order.acquire(&coordinator).await?;
     let waited_ms = u64::try_from(clock.now().since(asked).as_millis()).unwrap_or(u64::MAX);
     say(&Event::Held { token: guard.token(), waited_ms });
     obey(&guard, BufReader::new(tokio::io::stdin()).lines(), order.reports_loss).await;
@@ -68,6 +67,23 @@ async fn count(coordinator: &Coordinator, order: &Order, counts: Counts) -> Resu
                 let id = ids.next_id().await?;
                 say(&Event::Counted { number: i64::try_from(id).unwrap_or(i64::MAX) });
             }
+        }
+    }
+}
+
+impl Order {
+    /// An order to hold, in a case.
+    fn of(context: &Context, config: &Config, key: &str) -> Self {
+        Self {
+            config: config.clone(),
+            key: key.to_owned(),
+            exact: false,
+            adapter: context.adapter,
+            reports_loss: false,
+            soak: None,
+            early: None,
+            leads_as: None,
+            counts: None,
         }
     }
 }
@@ -117,38 +133,33 @@ pub(crate) struct Contender {
 
 impl Contender {
     pub(crate) async fn start(context: &Context, config: &Config, key: &str) -> Self {
-        Self::obeying(context, config, key, |_| {}).await
+        Self::obeying(context, Order::of(context, config, key)).await
+    }
+
+    /// A process that takes the lead in an election, with this data.
+    pub(crate) async fn leading(context: &Context, config: &Config, key: &str, data: &str) -> Self {
+        let leads_as = Some(data.to_owned());
+        Self::obeying(context, Order { leads_as, ..Order::of(context, config, key) }).await
     }
 
     /// A process that soaks.
     pub(crate) async fn soaking(context: &Context, config: &Config, key: &str, soak: Soak) -> Self {
-        Self::obeying(context, config, key, |order| order.soak = Some(soak)).await
+        Self::obeying(context, Order { soak: Some(soak), ..Order::of(context, config, key) }).await
     }
 
     /// A process whose work ends early.
     pub(crate) async fn ending_early(context: &Context, config: &Config, key: &str, early: Early) -> Self {
-        Self::obeying(context, config, key, |order| order.early = Some(early)).await
+        Self::obeying(context, Order { early: Some(early), ..Order::of(context, config, key) }).await
     }
 
     /// A process that counts.
     pub(crate) async fn counting(context: &Context, config: &Config, key: &str, counts: Counts) -> Self {
-        Self::obeying(context, config, key, |order| order.counts = Some(counts)).await
+        Self::obeying(context, Order { counts: Some(counts), ..Order::of(context, config, key) }).await
     }
 
-    async fn obeying(context: &Context, config: &Config, key: &str, to: impl FnOnce(&mut Order)) -> Self {
-        context.take_others(key).await;
+    async fn obeying(context: &Context, order: Order) -> Self {
+        context.take_others(&order.key).await;
         assert!(!context.testbed.connectors().is_empty(), "a contender needs a connector");
-        let mut order = Order {
-            config: config.clone(),
-            key: key.to_owned(),
-            exact: false,
-            adapter: context.adapter,
-            reports_loss: false,
-            soak: None,
-            early: None,
-            counts: None,
-        };
-        to(&mut order);
         let mut child = order
             .command()
             .expect("the own executable is known")

@@ -126,7 +126,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    fn fenced(hold: impl Fenced + 'static) -> Self {
+    pub(crate) fn fenced(hold: impl Fenced + 'static) -> Self {
         Self { token: hold.token(), hold: Box::new(hold) }
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
 use crate::adapter::Adapter;
-use crate::exclusive::Lock;
+use crate::exclusive::{Guard, Lock};
 use crate::hold_record::HoldRecord;
 
 /// The environment variable that makes an executable of the suite a contender.
@@ -41,12 +41,25 @@ pub struct Order {
     /// Not a hold: numbers in a cell.
     #[serde(default)]
     pub counts: Option<Counts>,
+    /// Instead of a lock, it takes the lead in the election of the key, with this data.
+    #[serde(default)]
+    pub leads_as: Option<String>,
 }
 
 impl Order {
     /// Its key, as the name of a recipe.
     pub(crate) fn name(&self) -> Name {
         if self.exact { Address::exact(self.key.as_str()) } else { Name::from(self.key.as_str()) }
+    }
+
+    /// Takes what it contends for.
+    pub(crate) async fn acquire(&self, coordinator: &Coordinator) -> Result<Guard> {
+        match &self.leads_as {
+            Some(data) => {
+                coordinator.election(self.name())?.campaign(data.as_bytes()).await.map(Guard::fenced)
+            }
+            None => self.lock(coordinator)?.acquire().await,
+        }
     }
 
     /// What it takes for a mutex.

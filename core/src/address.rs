@@ -41,12 +41,8 @@ pub enum Kind {
     Ids,
     /// Count-down latch.
     Latch,
-    /// The announcement of an election's leader.
-    Leader,
     /// Group: its members.
     Group,
-    /// The news of a group.
-    GroupNews,
     /// Barrier: its members.
     Barrier,
     /// Who has passed a barrier.
@@ -77,13 +73,11 @@ impl Kind {
     ];
 
     /// The kinds whose addresses are cells.
-    pub const CELLS: [Kind; 10] = [
+    pub const CELLS: [Kind; 8] = [
         Kind::Value,
         Kind::Counter,
         Kind::Ids,
         Kind::Latch,
-        Kind::Leader,
-        Kind::GroupNews,
         Kind::Passage,
         Kind::DoublePassage,
         Kind::Layout,
@@ -112,9 +106,7 @@ impl Kind {
             Kind::Counter => "counter",
             Kind::Ids => "ids",
             Kind::Latch => "latch",
-            Kind::Leader => "leader",
             Kind::Group => "group",
-            Kind::GroupNews => "group-news",
             Kind::Barrier => "barrier",
             Kind::Passage => "passage",
             Kind::DoubleBarrier => "double-barrier",
@@ -192,7 +184,8 @@ impl Address {
     ///
     /// Clients of all namespaces meet at an exact address, and share a semaphore's stored limit.
     /// Kinds stay apart: a mutex, a read/write lock and a semaphore of one exact name are three
-    /// things, as they are for a key (KEY-KINDS).
+    /// things, as they are for a key (KEY-KINDS). (On etcd a mutex and an election of one exact name
+    /// are one queue, as they are for etcd's own programs.)
     ///
     /// ```
     /// use latchwork_core::Address;

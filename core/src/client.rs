@@ -7,13 +7,13 @@ use crate::address::Address;
 use crate::cleanup::Cleanup;
 use crate::clock::{Clock, Moment};
 use crate::config::Config;
-use crate::contracts::{Backend, Lease};
+use crate::contracts::{Backend, Cell, Entry, Lease};
 use crate::error::Result;
 use crate::hold::{ClientId, LiveHolds};
 use crate::label::default_label;
 use crate::server_trial::ServerTrial;
 use crate::support::no_replicas;
-use crate::watched::{Watched, WatchedCells};
+use crate::watched::{CellReader, QueueReader, Watched, Watches};
 
 /// One client of a coordinator.
 #[derive(Debug)]
@@ -26,7 +26,8 @@ pub(crate) struct Client {
     pub(crate) live: LiveHolds,
     /// Whether its server counts in a quorum.
     pub(crate) trial: ServerTrial,
-    watched: WatchedCells,
+    cells: Watches<CellReader>,
+    queues: Watches<QueueReader>,
     /// The label of its nodes when an acquisition sets none.
     pub(crate) label: Arc<str>,
     pub(crate) request_timeout: Duration,
@@ -40,9 +41,10 @@ impl Client {
         let cleanup = Cleanup::start(Arc::clone(&backend), config.request_timeout);
         let label = config.label.as_deref().map_or_else(default_label, Arc::from);
         let (live, request_timeout) = (LiveHolds::default(), config.request_timeout);
-        let (id, name, watched) = (ClientId::next(), config.name.clone(), WatchedCells::default());
+        let (id, name) = (ClientId::next(), config.name.clone());
+        let (cells, queues) = (Watches::default(), Watches::default());
         let (min_replicas, trial) = (config.min_replicas, ServerTrial::default());
-        Self { backend, id, name, cleanup, live, trial, watched, label, request_timeout, min_replicas }
+        Self { backend, id, name, cleanup, live, trial, cells, queues, label, request_timeout, min_replicas }
     }
 
     /// False for a lazy client before its first use: its stand-in lease has no deadline yet, and it
@@ -61,8 +63,13 @@ impl Client {
     }
 
     /// Watches a cell, together with all who watch it now.
-    pub(crate) fn watch(&self, cell: &Address) -> Arc<Watched> {
-        self.watched.watch(&self.backend, &self.cleanup, cell)
+    pub(crate) fn watch_cell(&self, cell: &Address) -> Arc<Watched<Option<Cell>>> {
+        self.cells.watch(&self.backend, &self.cleanup, cell)
+    }
+
+    /// Watches a queue, together with all who watch it now.
+    pub(crate) fn watch_queue(&self, queue: &Address) -> Arc<Watched<Arc<[Entry]>>> {
+        self.queues.watch(&self.backend, &self.cleanup, queue)
     }
 
     pub(crate) fn lease(&self) -> Lease {

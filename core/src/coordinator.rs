@@ -169,11 +169,9 @@ impl Coordinator {
     /// An election: validates the key, no I/O.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `key`, also for an [exact address](Address::exact).
+    /// `InvalidArgument` naming `key`.
     pub fn election(&self, key: impl Into<Name>) -> Result<Election> {
-        let key = of_our_own("election", key)?;
-        let queue = self.handle("election", Kind::Election, key.clone())?;
-        Ok(Election::new(queue, self.cell(Kind::Leader, key)?))
+        self.handle("election", Kind::Election, key).map(Election::new)
     }
 
     /// A group of members: validates the key, no I/O.
@@ -181,9 +179,7 @@ impl Coordinator {
     /// # Errors
     /// `InvalidArgument` naming `key`, also for an [exact address](Address::exact).
     pub fn group(&self, key: impl Into<Name>) -> Result<Group> {
-        let key = of_our_own("group", key)?;
-        let queue = self.handle("group", Kind::Group, key.clone())?;
-        Ok(Group::new(queue, self.cell(Kind::GroupNews, key)?))
+        self.handle("group", Kind::Group, of_our_own("group", key)?).map(Group::new)
     }
 
     /// A barrier that so many `parties` pass together: validates key and parties, no I/O. All
@@ -379,12 +375,13 @@ impl Coordinator {
     }
 }
 
-/// A key of a recipe that has a queue and a cell, which would not both fit at one exact address.
+/// A key of a recipe whose layout no other program has. (Curator's groups and barriers, and kazoo's,
+/// have names without an order; a barrier needs a cell too, which would not fit at one address.)
 fn of_our_own(recipe: &str, key: impl Into<Name>) -> Result<String> {
     match key.into() {
         Name::Key(key) => Ok(key),
         Name::Exact(name) => {
-            let why = format!("the {recipe} of another program cannot be shared: no exact address is taken");
+            let why = format!("no other program has the layout of a {recipe}: no exact address is taken");
             Err(Error::invalid("key", why).on(name))
         }
     }

@@ -1,15 +1,21 @@
-//! One watch for all who watch one cell on one client.
+//! One watch for all who watch one cell, or one queue, on one client.
 //!
-//! *Protocol.* A task watches the cell and reads it after each news, and once a TTL in any case,
-//! since the server or the network may lose news (WATCH-ORDER). Watchers share what it read last:
-//! one that is slow sees the latest value, and nothing queues up. After an outage the task makes
-//! the watch anew and reads again. The task ends with the last watcher.
+//! *Protocol.* A task watches the cell or the queue, and reads it after each news, and once a TTL
+//! in any case, since the server or the network may lose news (WATCH-ORDER). Watchers share what it
+//! read last: one that is slow sees the latest state, and nothing queues up. After an outage the
+//! task makes the watch anew and reads again. The task ends with the last watcher.
 //!
 //! *Why nothing is missed.* The server watches before each read, so a change is either in what is
-//! read, or told afterwards. Reads are linearizable, and versions rise at an address for ever. So
-//! one that has fallen shows that the server is without its data: the watch ends as `Forgotten`.
+//! read, or told afterwards. Reads are linearizable, and the versions of a cell and the sequence
+//! numbers of a queue rise for ever. So what has fallen shows that the server is without its data:
+//! the watch ends as `Forgotten`.
+
+mod cell;
+mod queue;
 
 use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -17,63 +23,91 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+pub(crate) use cell::CellReader;
+pub(crate) use queue::{QueueReader, list_all};
+
 use crate::address::Address;
 use crate::cleanup::Cleanup;
-use crate::contracts::{Backend, Cell, ChangeWatch};
-use crate::error::{Error, LostReason, Result};
+use crate::contracts::{Backend, ChangeWatch};
+use crate::error::{Error, Result};
 use crate::support::Backoff;
 
-/// The watched cells of a client.
-#[derive(Debug, Default)]
-pub(crate) struct WatchedCells(Mutex<HashMap<Address, Weak<Watched>>>);
+/// How something is watched and read. It keeps what shows whether the server went back.
+pub(crate) trait Reader: Default + Send + Sync + 'static {
+    /// What a read shows.
+    type State: Clone + PartialEq + fmt::Debug + Send + Sync;
 
-/// One cell, as the task sees it.
+    /// A watch of what is at an address.
+    fn watch(backend: &dyn Backend, address: &Address) -> Box<dyn ChangeWatch>;
+
+    /// Reads what is at the address.
+    ///
+    /// # Errors
+    /// As the backend, and `Lost` (`Forgotten`) when it is older than what was read before.
+    fn read(
+        &mut self,
+        backend: &dyn Backend,
+        address: &Address,
+    ) -> impl Future<Output = Result<Self::State>> + Send;
+}
+
+/// What a client watches by one kind of reader.
 #[derive(Debug)]
-pub(crate) struct Watched {
-    views: watch::Receiver<View>,
+pub(crate) struct Watches<R: Reader>(Mutex<HashMap<Address, Weak<Watched<R::State>>>>);
+
+/// One cell or queue, as the task sees it.
+#[derive(Debug)]
+pub(crate) struct Watched<S> {
+    views: watch::Receiver<View<S>>,
     // Ends the task.
     _task: DropGuard,
 }
 
 /// What a watcher sees.
 #[derive(Clone, Debug)]
-pub(crate) enum View {
+pub(crate) enum View<S> {
     /// Nothing was read yet.
     Unread,
     /// What was read last, and whether it is watched now.
-    Cell(Option<Cell>, bool),
+    Read(S, bool),
     /// The watch has ended.
     Ended(Error),
 }
 
-impl WatchedCells {
-    /// Watches a cell, together with all who watch it now.
+impl<R: Reader> Default for Watches<R> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<R: Reader> Watches<R> {
+    /// Watches what is at an address, together with all who watch it now.
     pub(crate) fn watch(
         &self,
         backend: &Arc<dyn Backend>,
         cleanup: &Cleanup,
-        cell: &Address,
-    ) -> Arc<Watched> {
-        let mut watched = self.0.lock();
-        if let Some(watched) = watched.get(cell).and_then(Weak::upgrade)
+        address: &Address,
+    ) -> Arc<Watched<R::State>> {
+        let mut watches = self.0.lock();
+        if let Some(watched) = watches.get(address).and_then(Weak::upgrade)
             && !watched.has_ended()
         {
             return watched;
         }
-        watched.retain(|_, watched| watched.strong_count() > 0);
-        let (task, end) = Task::new(Arc::clone(backend), cell.clone());
+        watches.retain(|_, watched| watched.strong_count() > 0);
+        let (task, end) = Task::<R>::new(Arc::clone(backend), address.clone());
         let fresh = Arc::new(Watched { views: task.views.subscribe(), _task: end.clone().drop_guard() });
         cleanup.beside(async move {
             end.run_until_cancelled(task.work()).await;
         });
-        watched.insert(cell.clone(), Arc::downgrade(&fresh));
+        watches.insert(address.clone(), Arc::downgrade(&fresh));
         fresh
     }
 }
 
-impl Watched {
+impl<S> Watched<S> {
     /// What is seen now, and follows.
-    pub(crate) fn views(&self) -> watch::Receiver<View> {
+    pub(crate) fn views(&self) -> watch::Receiver<View<S>> {
         self.views.clone()
     }
 
@@ -82,18 +116,17 @@ impl Watched {
     }
 }
 
-struct Task {
+struct Task<R: Reader> {
     backend: Arc<dyn Backend>,
-    cell: Address,
-    views: watch::Sender<View>,
-    // The highest version that was read.
-    last: u64,
+    address: Address,
+    views: watch::Sender<View<R::State>>,
+    reader: R,
 }
 
-impl Task {
-    fn new(backend: Arc<dyn Backend>, cell: Address) -> (Self, CancellationToken) {
+impl<R: Reader> Task<R> {
+    fn new(backend: Arc<dyn Backend>, address: Address) -> (Self, CancellationToken) {
         let views = watch::Sender::new(View::Unread);
-        (Self { backend, cell, views, last: 0 }, CancellationToken::new())
+        (Self { backend, address, views, reader: R::default() }, CancellationToken::new())
     }
 
     async fn work(mut self) {
@@ -107,18 +140,18 @@ impl Task {
                 self.views.send_replace(View::Ended(error));
                 return;
             }
-            tracing::debug!(cell = ?self.cell, %error, "the watch of a cell is made anew");
+            tracing::debug!(address = ?self.address, %error, "a watch is made anew");
             self.views.send_if_modified(|view| match view {
-                View::Cell(_, watched) => std::mem::take(watched),
+                View::Read(_, watched) => std::mem::take(watched),
                 _ => false,
             });
             backoff.wait(self.backend.lease().clock()).await;
         }
     }
 
-    /// Follows the cell until its watch fails.
-    async fn follow(&mut self, backoff: &mut Backoff) -> Result<std::convert::Infallible> {
-        let mut watch = self.backend.watch_cell(&self.cell);
+    /// Follows what is at the address until its watch fails.
+    async fn follow(&mut self, backoff: &mut Backoff) -> Result<Infallible> {
+        let mut watch = R::watch(&*self.backend, &self.address);
         watch.changed().await?;
         loop {
             self.read().await?;
@@ -138,18 +171,11 @@ impl Task {
     }
 
     async fn read(&mut self) -> Result<()> {
-        let cell = self.backend.read_cell(&self.cell).await?;
-        if let Some(cell) = &cell {
-            let number = cell.version.number();
-            if number < self.last {
-                return Err(Error::lost(LostReason::Forgotten));
-            }
-            self.last = number;
-        }
+        let state = self.reader.read(&*self.backend, &self.address).await?;
         self.views.send_if_modified(|view| match view {
-            View::Cell(seen, true) if *seen == cell => false,
+            View::Read(seen, true) if *seen == state => false,
             view => {
-                *view = View::Cell(cell, true);
+                *view = View::Read(state, true);
                 true
             }
         });

@@ -24,10 +24,10 @@ use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
 use latchwork_core::decide::{Claim, ContactProof};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{
-    Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupMember, GroupWatch,
-    IdGenerator, Inside, Leader, Leading, Member, Membership, MultiGuard, MultiLock, Mutex, MutexGuard,
-    Observer, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, SharedValue, Stored,
-    ValueWatch, WriteGuard,
+    Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember,
+    GroupWatch, IdGenerator, Inside, Leader, Leading, Member, Membership, MultiGuard, MultiLock, Mutex,
+    MutexGuard, Observer, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, SharedValue,
+    Stored, ValueWatch, WriteGuard,
 };
 use latchwork_core::support::{self, Backoff, CloseOnce, LinkLog, NamePool, Throttle, Unobserved};
 use latchwork_core::{
@@ -76,7 +76,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Mutex MutexGuard ReentrantMutex ReentrantGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
         MultiLock MultiGuard Member
         SharedValue Stored ValueWatch Counter IdGenerator CountDownLatch
-        Election Leader Leading Observer Group GroupMember GroupWatch Membership Barrier DoubleBarrier Inside
+        Election Leader Leading Observer Group GroupChanges GroupMember GroupWatch Membership Barrier DoubleBarrier Inside
         Passage NoPassage
         Version Cell Expected CellWrite CellWritten CellStore Count Operation Change Changed Told NotACount
         Acquire Token Release Loss Ended LostReason Error ErrorKind

@@ -51,13 +51,14 @@ pub(super) fn keys(place: DataPlace, node: &[u8], data: &[u8]) -> Vec<Vec<u8>> {
     [node.to_vec()].into_iter().chain(has_beside.then(|| beside(node))).collect()
 }
 
-/// Reads what the values of at most [`VALUES`] nodes show, and their data. Values of other programs
-/// are not read, unless they are data: they may be large, and mean nothing here.
+/// Reads what the values of at most [`VALUES`] nodes show, and their data; `None` of one that has
+/// left since it was listed. Values of other programs are not read, unless they are data: they may
+/// be large, and mean nothing here.
 pub(crate) async fn read(
     driver: &Driver,
     queue: &Queue,
     of: &[&Member],
-) -> Answer<Vec<(NodeData, Arc<[u8]>)>> {
+) -> Answer<Vec<Option<(NodeData, Arc<[u8]>)>>> {
     let place = |member: &Member| queue.data_place_of(&member.key);
     let is_read = |member: &Member| place(member) == DataPlace::Alone || queue.is_ours(&member.key);
     let mut gets = Vec::new();
@@ -74,14 +75,18 @@ pub(crate) async fn read(
         .iter()
         .map(|member| {
             let (place, is_read) = (place(member), is_read(member));
-            // Without a value the node has left since the listing, or is another program's.
-            let value = if is_read { next() } else { None }.map(|stored| stored.value);
-            let (node, mut data) = place.read(&member.key, &value.unwrap_or_default());
-            if is_read && place == DataPlace::Beside {
-                let written = next().filter(|stored| stored.modified >= member.created);
+            if !is_read {
+                return Some(place.read(&member.key, &[]));
+            }
+            let stored = next();
+            let beside = if place == DataPlace::Beside { next() } else { None };
+            let value = stored.filter(|stored| stored.created == member.created)?.value;
+            let (node, mut data) = place.read(&member.key, &value);
+            if place == DataPlace::Beside {
+                let written = beside.filter(|stored| stored.modified >= member.created);
                 data = written.map(|stored| stored.value.into()).unwrap_or_default();
             }
-            (node, data)
+            Some((node, data))
         })
         .collect())
 }

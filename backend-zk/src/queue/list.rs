@@ -17,8 +17,8 @@ const CHUNK: usize = 256;
 
 /// Lists a queue in order. All names come in one reply, some 60 bytes each, since a server has no
 /// pages of them. Label, data, age and sequence number are read for the page only, some nodes in each
-/// trip. All of it comes behind a `sync`: whoever was told by another server that something has changed
-/// sees it here (WATCH-QUEUE).
+/// trip; nodes that left meanwhile make room for those behind them. All of it comes behind a `sync`:
+/// whoever was told by another server that something has changed sees it here (WATCH-QUEUE).
 pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Result<Vec<Entry>> {
     let paths = QueuePaths::of(address)?;
     let fail = |fault: Fault| fault.error_without_trace("list a queue");
@@ -46,12 +46,16 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
             Err(fault) => return Err(fail(fault)),
         }
     }
-    let shown = low..queue.0.len().min(low.saturating_add(page.most));
-    let nodes: Vec<_> = queue.0[shown.clone()].iter().map(|one| paths.node(&one.name)).collect();
-    let mut found = Vec::with_capacity(nodes.len());
-    for chunk in nodes.chunks(CHUNK) {
-        found.extend(driver.read_all(chunk).await.map_err(fail)?);
+    let (mut found, mut in_page) = (Vec::new(), 0);
+    while in_page < page.most && low + found.len() < queue.0.len() {
+        let behind = queue.0[low + found.len()..].iter().take(CHUNK.min(page.most - in_page));
+        let nodes: Vec<_> = behind.map(|one| paths.node(&one.name)).collect();
+        let read = driver.read_all(&nodes).await.map_err(fail)?;
+        let is_in_page = |(data, stat): &&(Vec<u8>, Stat)| data_of(data, stat).sequence > page.after;
+        in_page += read.iter().flatten().filter(is_in_page).count();
+        found.extend(read);
     }
+    let shown = low..low + found.len();
 
     let claims: Vec<_> = queue.0.iter().map(|one| one.claim).collect();
     let last_marked =

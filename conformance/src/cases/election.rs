@@ -1,74 +1,118 @@
-//! ELECTION-: who leads, and who sees it.
+//! ELECTION-: who leads, in which order, and with what data.
 
 use std::ops::ControlFlow;
 
-use latchwork_core::recipes::{Election, Leader, Leading, Observer};
-use latchwork_core::{Ended, ErrorKind, LostReason};
+use latchwork_core::recipes::{Election, Leader, Leading};
+use latchwork_core::{Address, Ended, ErrorKind, LostReason, Owner};
 use tokio::task::JoinHandle;
 
-use crate::actions::in_time;
-use crate::bounds::{NOISE, QUIET_TTL};
+use super::node::counts;
+use crate::actions::{acquire, in_time, mutex};
+use crate::bounds::{LONG_TTL, QUIET_TTL};
 use crate::case::cases;
-use crate::testbed::Client;
+use crate::context::Context;
+use crate::testbed::{Client, Fault};
 use crate::waits::{soon, until, within};
 
-fn election(client: &Client) -> Election {
+pub(super) fn election(client: &Client) -> Election {
     client.coordinator.election("a").expect("a good key")
 }
 
-async fn campaign(election: &Election, data: &str) -> Leader {
+pub(super) async fn campaign(election: &Election, data: &str) -> Leader {
     soon("campaign", election.campaign(data.as_bytes())).await.expect("leads")
 }
 
+/// A candidate in the background.
+pub(super) type Candidate = JoinHandle<latchwork_core::Result<Leader>>;
+
 /// Stands in the background, as the `place`-th in the queue.
-async fn stand(
-    election: &Election,
-    data: &'static str,
-    place: usize,
-) -> JoinHandle<latchwork_core::Result<Leader>> {
+pub(super) async fn stand(election: &Election, data: &'static str, place: usize) -> Candidate {
     let candidate = election.clone();
     let standing = tokio::spawn(async move { candidate.campaign(data.as_bytes()).await });
-    let stands = || async { soon("list", election.queue(0, 100)).await.expect("listed").len() == place };
-    until("it stands", stands).await;
+    until("it stands", || async { queue(election).await.len() == place }).await;
     standing
 }
 
-async fn elected(standing: JoinHandle<latchwork_core::Result<Leader>>) -> Leader {
+pub(super) async fn elected(standing: Candidate) -> Leader {
     soon("the next leader", standing).await.expect("no panic").expect("leads")
 }
 
-async fn observe(election: &Election) -> Observer {
-    soon("observe", election.observe()).await.expect("observed")
+/// The data of the leader and of the candidates, in order.
+pub(super) async fn queue(election: &Election) -> Vec<String> {
+    let entries = soon("list", election.queue(0, 100)).await.expect("listed");
+    entries.iter().map(|entry| text(&entry.data)).collect()
 }
 
-/// Whom an observer sees next: the data, if anybody leads.
-async fn next(observer: &mut Observer) -> Option<String> {
-    let leading = soon("news", observer.changed()).await.expect("observed");
-    leading.map(|leading| text(&leading))
+/// Who leads now: its data.
+pub(super) async fn leads(election: &Election) -> Option<String> {
+    let leading = soon("leader", election.leader()).await.expect("read");
+    leading.map(|leading| text(&leading.data))
 }
 
-fn text(leading: &Leading) -> String {
-    String::from_utf8(leading.data.to_vec()).expect("text")
+pub(super) fn text(data: &[u8]) -> String {
+    String::from_utf8(data.to_vec()).expect("text")
+}
+
+/// So often is done what is counted.
+const ROUNDS: u64 = 20;
+
+/// How many requests the server gets for this, [`ROUNDS`] times.
+async fn cost<F: Future<Output = ()>>(context: &Context, round: impl Fn() -> F) -> u64 {
+    // The first time makes what the key needs, once.
+    round().await;
+    let before = context.fixture.requests().await.expect("counted");
+    for _ in 0..ROUNDS {
+        round().await;
+    }
+    context.fixture.requests().await.expect("counted") - before
 }
 
 cases! {
+    "ELECTION-TERM" alone =>
+    /// to stand and resign, or to join a group and leave, costs as many requests as to acquire a
+    /// mutex and release it, and new data cost one
+    async fn election_term_costs_what_a_mutex_costs(context) {
+        let client = context.client_with(&context.config(QUIET_TTL)).await;
+        if !counts(context).await {
+            return;
+        }
+        let (mutex, election) = (mutex(&client, "a"), election(&client));
+        let group = client.coordinator.group("a").expect("a good key");
+        let held = cost(context, || async { in_time(acquire(&mutex).await.release().await.expect("released")) }).await;
+        let led = cost(context, || async { in_time(campaign(&election, "it").await.resign().await.expect("resigned")) }).await;
+        let joined = cost(context, || async {
+            let member = soon("join", group.join(b"it")).await.expect("joined");
+            in_time(member.release().await.expect("left"));
+        })
+        .await;
+        let leader = campaign(&election, "it").await;
+        let proclaimed = cost(context, || async { soon("proclaim", leader.proclaim(b"again")).await.expect("leads") }).await;
+        // Renewals and pings fall into the count; at this TTL they are few.
+        let few = ROUNDS / 5;
+        assert!(led <= held + few && joined <= held + few, "{held} of a mutex, {led} of an election, {joined} of a group");
+        assert!((ROUNDS..=ROUNDS + few).contains(&proclaimed), "{proclaimed} for {ROUNDS} proclamations");
+        in_time(leader.resign().await.expect("resigned"));
+    }
+
     "ELECTION-TERM" =>
     /// candidates lead one at a time, in the order of their coming, and terms rise; a leader that
     /// resigns is followed at once
     async fn election_term_rises_from_leader_to_leader(context) {
         let clients = [context.client().await, context.client().await, context.client().await];
         let [one, two, three] = [0, 1, 2].map(|at| election(&clients[at]));
+        assert_eq!(leads(&one).await, None);
         let first = campaign(&one, "first").await;
         let second = stand(&two, "second", 2).await;
         let third = stand(&three, "third", 3).await;
         assert!(soon("try", one.try_campaign(b"no")).await.expect("answered").is_none(), "somebody leads");
-        let seen = soon("leader", three.leader()).await.expect("read").expect("it leads");
-        assert_eq!((seen.term, text(&seen)), (first.term(), "first".to_owned()));
+        let seen = soon("leader", three.leader()).await.expect("read");
+        assert_eq!(seen, Some(Leading { term: first.term(), data: (*b"first").into() }));
+        assert_eq!(queue(&two).await, ["first", "second", "third"]);
         assert!(!second.is_finished() && !third.is_finished(), "two lead");
         in_time(first.resign().await.expect("resigned"));
         let second = elected(second).await;
         assert!(!third.is_finished() && first.term() < second.term(), "{:?} {:?}", first.term(), second.term());
-        assert_eq!(text(&soon("leader", one.leader()).await.expect("read").expect("it leads")), "second");
+        assert_eq!(leads(&one).await.as_deref(), Some("second"));
         // Dropped, not resigned.
         let term = second.term();
         drop(second);
@@ -76,65 +120,181 @@ cases! {
         assert!(term < third.term());
         assert_eq!((first.is_held(), third.is_held()), (false, true));
         in_time(third.resign().await.expect("resigned"));
-        assert_eq!(soon("leader", two.leader()).await.expect("read"), None);
-        let long = vec![0; 4_001];
-        let error = one.campaign(&long).await.expect_err("too long");
-        assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some("campaign"), Some("a")));
-        let error = clients[0].coordinator.election(latchwork_core::Address::exact("/a")).expect_err("exact");
-        assert_eq!(error.argument(), Some("key"), "{error}");
+        assert_eq!(leads(&two).await, None);
     }
 
-    "ELECTION-OBSERVE" =>
-    /// an observer sees each leader, what it proclaims, and that nobody leads, as it happens
-    async fn election_observe_sees_leaders_and_gaps(context) {
-        // An observer looks by itself once in a third of its TTL: not within this case.
-        let observing = context.client_with(&context.config(QUIET_TTL)).await;
+    "ELECTION-TERM" =>
+    /// leader, first candidate and one in the middle die, and nobody waits for them longer than
+    /// their leases last
+    async fn election_term_goes_on_without_the_dead(context) {
+        let (leads_first, next) = (context.mortal().await, context.mortal().await);
+        let (middle, last) = (context.mortal().await, context.client().await);
+        let dead = campaign(&election(&leads_first), "dead").await;
+        let first = stand(&election(&next), "first", 2).await;
+        let second = stand(&election(&middle), "second", 3).await;
+        let third = stand(&election(&last), "third", 4).await;
+        let bound = context.recovery(&next);
+        // The first candidate goes first, so that the leader's death must be seen beyond its place.
+        next.coordinator.crash().await;
+        middle.coordinator.crash().await;
+        leads_first.coordinator.crash().await;
+        let third = within(bound, "the next leader", third).await.expect("no panic").expect("leads");
+        assert!(dead.term() < third.term() && !dead.is_held());
+        for candidate in [first, second] {
+            let error = soon("its end", candidate).await.expect("no panic").expect_err("it died");
+            assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost { .. }), "{error}");
+        }
+        assert_eq!(queue(&election(&last)).await, ["third"]);
+        in_time(third.resign().await.expect("resigned"));
+    }
+
+    "ELECTION-TERM" =>
+    /// a candidate whose replies are lost, or who is cut off for a while, stands once and leads when
+    /// it is its turn
+    async fn election_term_beside_lost_replies_and_cuts(context) {
+        let (one, two) = (context.client().await, context.mortal().await);
+        let (mine, theirs) = (election(&one), election(&two));
+        let mut lost = one.link.drop_reply("a");
+        let leader = campaign(&mine, "one").await;
+        soon("its reply is lost", lost.caught()).await.expect("lost");
+        assert_eq!(queue(&theirs).await, ["one"]);
+        let mut lost = one.link.drop_reply("a");
+        soon("proclaim", leader.proclaim(b"again")).await.expect("leads");
+        soon("its reply is lost", lost.caught()).await.expect("lost");
+        assert_eq!(leads(&theirs).await.as_deref(), Some("again"));
+
+        let standing = stand(&theirs, "two", 2).await;
+        assert!(context.can(Fault::Cut));
+        two.link.cut();
+        tokio::time::sleep(two.ttl() / 3).await;
+        let mut lost = one.link.drop_reply("a");
+        let resigned = soon("resign", leader.resign()).await;
+        soon("its reply is lost", lost.caught()).await.expect("lost");
+        // Nobody knows whether the first try has removed it, or somebody else before.
+        assert!(resigned.is_ok() || resigned.as_ref().is_err_and(|error| error.kind() == &ErrorKind::Unknown), "{resigned:?}");
+        two.link.heal();
+        let next = elected(standing).await;
+        assert!(leader.term() < next.term());
+        assert_eq!(queue(&mine).await, ["two"]);
+        in_time(next.resign().await.expect("resigned"));
+    }
+
+    "ELECTION-TERM" =>
+    /// a candidate that leads again and again does its work under each leadership, stands again when
+    /// it was lost, and resigns when it is dropped
+    async fn election_term_is_led_again_and_again(context) {
         let (one, two) = (context.client().await, context.client().await);
-        let mut observer = observe(&election(&observing)).await;
-        assert_eq!(next(&mut observer).await, None);
-        let leader = campaign(&election(&one), "one").await;
-        assert_eq!(next(&mut observer).await.as_deref(), Some("one"));
-        soon("proclaim", leader.proclaim(b"one, again")).await.expect("leads");
-        assert_eq!(next(&mut observer).await.as_deref(), Some("one, again"));
-        in_time(leader.resign().await.expect("resigned"));
-        assert_eq!(next(&mut observer).await, None);
-        let error = leader.proclaim(b"no").await.expect_err("resigned");
-        assert_eq!(error.kind(), &ErrorKind::NotHeld, "{error}");
-        let leader = campaign(&election(&two), "two").await;
-        assert_eq!(next(&mut observer).await.as_deref(), Some("two"));
-        drop(leader);
-        assert_eq!(next(&mut observer).await, None);
-        let late = observe(&election(&observing)).await;
-        drop(late);
+        let (candidate, removes) = (election(&one), election(&two));
+        let mut terms = Vec::new();
+        let led = candidate.lead(b"again", |leader| {
+            terms.push(leader.term());
+            let (times, removes) = (terms.len(), removes.clone());
+            async move {
+                match times {
+                    1 => ControlFlow::Continue(()),
+                    2 => {
+                        let removed = removes.force_release(leader.term().sequence());
+                        assert!(soon("force_release", removed).await.expect("removed"));
+                        // Dropped here, when the loss is told.
+                        std::future::pending().await
+                    }
+                    _ => ControlFlow::Break("done"),
+                }
+            }
+        });
+        assert_eq!(soon("the work", led).await.expect("led"), "done");
+        assert_eq!(terms.len(), 3);
+        assert!(terms.is_sorted_by(|one, next| one < next), "{terms:?}");
+        assert_eq!(leads(&removes).await, None);
+
+        // Dropped while it leads, and somebody has kept the leader.
+        let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel();
+        let leading = tokio::spawn(async move {
+            let work = |leader| {
+                let _kept = keep.send(leader);
+                std::future::pending::<ControlFlow<()>>()
+            };
+            candidate.lead(b"dropped", work).await
+        });
+        let leader = soon("it leads", kept.recv()).await.expect("kept");
+        leading.abort();
+        let next = campaign(&removes, "next").await;
+        assert!(!leader.is_held() && leader.term() < next.term());
+        in_time(next.resign().await.expect("resigned"));
     }
 
-    "ELECTION-OBSERVE" =>
-    /// the death of a leader is seen: with the next one, or without
-    async fn election_observe_sees_a_death(context) {
-        let (observing, follows) = (context.mortal().await, context.client().await);
-        let (followed, alone) = (context.mortal().await, context.mortal().await);
-        let mut observer = observe(&election(&observing)).await;
-        assert_eq!(next(&mut observer).await, None);
-        let first = campaign(&election(&followed), "followed").await;
-        assert_eq!(next(&mut observer).await.as_deref(), Some("followed"));
-        let standing = stand(&election(&follows), "next", 2).await;
-        let recovery = context.recovery(&followed);
-        followed.coordinator.crash().await;
-        let second = within(recovery, "the next leader", standing).await.expect("no panic").expect("leads");
-        // That nobody led may be seen before.
-        while next(&mut observer).await.as_deref() != Some("next") {}
-        assert!(first.term() < second.term() && !first.is_held());
-        in_time(second.resign().await.expect("resigned"));
-        assert_eq!(next(&mut observer).await, None);
-        let last = campaign(&election(&alone), "alone").await;
-        assert_eq!(next(&mut observer).await.as_deref(), Some("alone"));
-        alone.coordinator.crash().await;
-        let seen = context.recovery(&alone) + observing.ttl() / 3 + NOISE;
-        let gone = within(seen, "that nobody leads", observer.changed()).await.expect("observed");
-        assert_eq!((gone, last.is_held()), (None, false));
-        // What it announced stays until the next leader's.
-        let tidies = campaign(&election(&observing), "tidies").await;
-        in_time(tidies.resign().await.expect("resigned"));
+    "ELECTION-DATA" =>
+    /// what a candidate says of itself is seen with its place, also while it waits, and goes with it
+    async fn election_data_stands_with_its_candidate(context) {
+        let (one, two) = (context.client().await, context.client().await);
+        let (mine, theirs) = (election(&one), election(&two));
+        let whole = vec![0xff; 4_096];
+        let leader = soon("campaign", mine.campaign(&whole)).await.expect("leads");
+        let owner = Owner::new("its owner");
+        let standing = tokio::spawn({
+            let (theirs, owner) = (theirs.clone(), owner.clone());
+            async move { theirs.campaign_as(b"", &owner).await }
+        });
+        let entries = || async { soon("list", mine.queue(0, 10)).await.expect("listed") };
+        until("it stands", || async { entries().await.len() == 2 }).await;
+        let seen = entries().await;
+        assert_eq!((&*seen[0].data, &*seen[1].data), (&whole[..], &b""[..]));
+        assert_eq!((seen[0].label.as_str(), seen[1].label.as_str()), (one.coordinator.label(), "its owner"));
+        assert_eq!((seen[0].admitted, seen[1].admitted), (true, false));
+        soon("proclaim", leader.proclaim(b"less")).await.expect("leads");
+        let seen = entries().await;
+        assert_eq!((&*seen[0].data, seen[0].sequence), (&b"less"[..], leader.term().sequence()));
+        drop(leader);
+        let next = soon("the next leader", standing).await.expect("no panic").expect("leads");
+        let leading = Leading { term: next.term(), data: (*b"").into() };
+        assert_eq!(soon("leader", mine.leader()).await.expect("read"), Some(leading));
+
+        let long = [0; 4_097];
+        let error = theirs.campaign(&long).await.expect_err("too long");
+        assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some("campaign"), Some("a")));
+        let error = next.proclaim(&long).await.expect_err("too long");
+        assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some("proclaim"), Some("a")));
+        in_time(next.resign().await.expect("resigned"));
+        let error = next.proclaim(b"no").await.expect_err("resigned");
+        assert_eq!(error.kind(), &ErrorKind::NotHeld, "{error}");
+    }
+
+    "ELECTION-DATA" =>
+    /// an election at an exact address is one thing for clients of different namespaces, who see
+    /// each other's data, and new data unless the other program would not bear that
+    async fn election_data_is_seen_at_an_exact_address(context) {
+        let mut config = context.config(LONG_TTL);
+        let one = context.client_with(&config).await;
+        config.namespace.push_str("-2");
+        let other = context.client_with(&config).await;
+        if !one.coordinator.capabilities().exact_addresses {
+            return;
+        }
+        let name = context.fixture.exact_name();
+        let exact = |client: &Client| client.coordinator.election(Address::exact(&name)).expect("a good name");
+        let (mine, theirs) = (exact(&one), exact(&other));
+        let leader = campaign(&mine, "one").await;
+        assert!(soon("try", theirs.try_campaign(b"no")).await.expect("answered").is_none(), "it is one election");
+        let mut observer = soon("observe", theirs.observe()).await.expect("observed");
+        let mut seen = async || {
+            let leading = soon("news", observer.changed()).await.expect("observed");
+            leading.map(|leading| (leading.term, text(&leading.data)))
+        };
+        assert_eq!(seen().await, Some((leader.term(), "one".to_owned())));
+        match soon("proclaim", leader.proclaim(b"one, again")).await {
+            Ok(()) => assert_eq!(seen().await, Some((leader.term(), "one, again".to_owned()))),
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
+                assert_eq!(leads(&theirs).await.as_deref(), Some("one"));
+            }
+        }
+        in_time(leader.resign().await.expect("resigned"));
+        assert_eq!(seen().await, None);
+        let next = campaign(&theirs, "other").await;
+        assert!(leader.term() < next.term());
+        assert_eq!(seen().await, Some((next.term(), "other".to_owned())));
+        in_time(next.resign().await.expect("resigned"));
+        other.coordinator.close().await.expect("closed");
     }
 
     "ELECTION-LOSS" =>
@@ -159,37 +319,31 @@ cases! {
         let error = soon("proclaim", leader.proclaim(b"no")).await.expect_err("it leads no more");
         assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
         assert_eq!(soon("its loss", lost).await, Ended::Lost(LostReason::Revoked));
-        let seen = soon("leader", election(&one).leader()).await.expect("read").expect("somebody leads");
-        assert_eq!((seen.term, text(&seen)), (next.term(), "two".to_owned()));
+        let seen = soon("leader", election(&one).leader()).await.expect("read");
+        assert_eq!(seen, Some(Leading { term: next.term(), data: (*b"two").into() }));
+        assert_eq!(queue(&election(&one)).await, ["two"]);
         in_time(next.resign().await.expect("resigned"));
     }
 
-    "ELECTION-TERM" =>
-    /// a candidate that leads again and again does its work under each leadership, and stands again
-    /// when it was lost
-    async fn election_term_is_led_again_and_again(context) {
-        let (one, two) = (context.client().await, context.client().await);
-        let (candidate, removes) = (election(&one), election(&two));
-        let mut terms = Vec::new();
-        let led = candidate.lead(b"again", |leader| {
-            terms.push(leader.term());
-            let (times, removes) = (terms.len(), removes.clone());
-            async move {
-                match times {
-                    1 => ControlFlow::Continue(()),
-                    2 => {
-                        let removed = removes.force_release(leader.term().sequence());
-                        assert!(soon("force_release", removed).await.expect("removed"));
-                        // Dropped here, when the loss is told.
-                        std::future::pending().await
-                    }
-                    _ => ControlFlow::Break("done"),
-                }
-            }
-        });
-        assert_eq!(soon("the work", led).await.expect("led"), "done");
-        assert_eq!(terms.len(), 3);
-        assert!(terms.is_sorted_by(|one, next| one < next), "{terms:?}");
-        assert_eq!(soon("leader", removes.leader()).await.expect("read"), None);
+    "ELECTION-LOSS" =>
+    /// a leader that is cut off knows before another leads, and what it proclaims fails by then
+    async fn election_loss_is_told_to_one_who_is_cut_off(context) {
+        let (is_cut, follows) = (context.mortal().await, context.client().await);
+        let leader = campaign(&election(&is_cut), "cut off").await;
+        let standing = stand(&election(&follows), "next", 2).await;
+        assert!(context.can(Fault::Cut));
+        let bound = context.recovery(&is_cut);
+        is_cut.link.cut();
+        let (proclaimed, next) = within(bound, "the next leader", async {
+            tokio::join!(leader.proclaim(b"unheard"), standing)
+        })
+        .await;
+        let next = next.expect("no panic").expect("leads");
+        let error = proclaimed.expect_err("it leads no more");
+        assert_eq!(error.lost_reason(), Some(LostReason::Expired), "{error}");
+        assert!(!leader.is_held() && leader.term() < next.term());
+        is_cut.link.heal();
+        assert_eq!(leads(&election(&follows)).await.as_deref(), Some("next"));
+        in_time(next.resign().await.expect("resigned"));
     }
 }

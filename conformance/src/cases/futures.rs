@@ -315,7 +315,14 @@ const OTHERS: &[PublicFuture] = &[
             let _another = tokio::time::timeout(BRIEF, observer.changed()).await;
         }
     }),
-    future!("Group::join", Mutex, false, |site| dropping!(site.group(), |it| it.join("it"))),
+    future!("Group::join", Mutex, false, |site| dropping!(site.group(), |it| it.join(b"it"))),
+    future!("Group::join_as", Mutex, false, |site| {
+        let owner = site.owner.clone();
+        dropping!(site.group(), |it| it.join_as(b"it", &owner))
+    }),
+    future!("Membership::update", Mutex, false, |site| {
+        dropping!(site.group().join(b"it").await.expect("joined"), |member| member.update(b"it, again"))
+    }),
     future!("Group::members", Mutex, false, |site| dropping!(site.group(), |it| it.members())),
     future!("Group::watch", Mutex, false, |site| dropping!(site.group(), |it| it.watch())),
     future!("GroupWatch::changed", Mutex, false, |site| {
@@ -325,8 +332,15 @@ const OTHERS: &[PublicFuture] = &[
             let _another = tokio::time::timeout(BRIEF, watch.changed()).await;
         }
     }),
+    future!("GroupWatch::changes", Mutex, false, |site| {
+        let mut watch = site.group().watch().await.expect("watched");
+        async move {
+            watch.changes().await.expect("seen");
+            let _another = tokio::time::timeout(BRIEF, watch.changes()).await;
+        }
+    }),
     future!("Hold::release", Mutex, false, |site| {
-        dropping!(site.group().join("it").await.expect("joined"), |member| member.release())
+        dropping!(site.group().join(b"it").await.expect("joined"), |member| member.release())
     }),
     future!("Barrier::wait", Mutex, false, |site| dropping!(site.barrier(), |it| it.wait())),
     future!("DoubleBarrier::enter", Mutex, false, |site| dropping!(site.double_barrier(), |it| it.enter())),

@@ -1,215 +1,263 @@
-//! GROUP- and BARRIER-: who is there, and who goes on together.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+//! GROUP-: who is there, and who sees it.
 
 use futures_util::future::join_all;
-use latchwork_core::recipes::{Barrier, DoubleBarrier, Group, GroupWatch, Membership};
-use latchwork_core::{Address, ErrorKind, Kind};
+use latchwork_core::recipes::{Group, GroupChanges, GroupMember, GroupWatch, Membership};
+use latchwork_core::{Address, ErrorKind, LostReason, Owner};
 
-use crate::actions::{entries, in_time};
-use crate::bounds::{CLEAN_UP, NOISE, QUIET_TTL};
+use super::election::text;
+use crate::actions::in_time;
+use crate::bounds::{CLEAN_UP, QUIET_TTL};
 use crate::case::cases;
 use crate::testbed::{Client, Fault};
-use crate::waits::{soon, until, within};
+use crate::waits::{soon, within};
 
 fn group(client: &Client) -> Group {
     client.coordinator.group("a").expect("a good key")
 }
 
-fn barrier(client: &Client, parties: u32) -> Barrier {
-    client.coordinator.barrier("a", parties).expect("a good key")
-}
-
-fn double(client: &Client, parties: u32) -> DoubleBarrier {
-    client.coordinator.double_barrier("a", parties).expect("a good key")
-}
-
 async fn join(client: &Client, data: &str) -> Membership {
-    soon("join", group(client).join(data)).await.expect("joined")
+    soon("join", group(client).join(data.as_bytes())).await.expect("joined")
+}
+
+async fn update(membership: &Membership, data: &str) {
+    soon("update", membership.update(data.as_bytes())).await.expect("a member");
+}
+
+async fn leave(membership: &Membership) {
+    in_time(soon("leave", membership.release()).await.expect("left"));
 }
 
 async fn members(group: &Group) -> Vec<String> {
-    soon("members", group.members()).await.expect("read").into_iter().map(|member| member.data).collect()
+    data(&soon("members", group.members()).await.expect("read"))
+}
+
+fn data(members: &[GroupMember]) -> Vec<String> {
+    members.iter().map(|member| text(&member.data)).collect()
+}
+
+async fn watch(client: &Client) -> GroupWatch {
+    soon("watch", group(client).watch()).await.expect("watched")
 }
 
 /// Watches until these are the members.
 async fn until_members(watch: &mut GroupWatch, expected: &[&str]) {
-    loop {
-        let members = watch.changed().await.expect("watched");
-        if members.iter().map(|member| member.data.as_str()).eq(expected.iter().copied()) {
-            return;
-        }
-    }
+    while data(&watch.changed().await.expect("watched")) != expected {}
 }
 
-/// As [`until_members`], before the watch looks by itself.
+/// As [`until_members`], before a watch looks by itself.
 async fn told_members(watch: &mut GroupWatch, expected: &[&str]) {
     within(CLEAN_UP, "the members are told", until_members(watch, expected)).await;
 }
 
-/// Does something while the watch waits, and waits until it is told of these members.
-async fn told<T>(watch: &mut GroupWatch, expected: &[&str], change: impl Future<Output = T>) -> (T, ()) {
-    let change = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        change.await
-    };
-    tokio::join!(change, told_members(watch, expected))
+/// What differs: who joined, changed and left.
+async fn changes(watch: &mut GroupWatch) -> [Vec<String>; 3] {
+    let changes = within(CLEAN_UP, "the changes", watch.changes()).await.expect("watched");
+    let GroupChanges { joined, changed, left } = changes;
+    [data(&joined), data(&changed), data(&left)]
 }
 
-/// Waits until so many stand in a queue.
-async fn until_standing(client: &Client, queue: &Address, expected: usize) {
-    until("they stand", || async { entries(client, queue).await.len() == expected }).await;
+fn expected(changes: [&[&str]; 3]) -> [Vec<String>; 3] {
+    changes.map(|data| data.iter().map(|data| (*data).to_owned()).collect())
 }
 
 cases! {
     "GROUP-MEMBERS" =>
-    /// members are seen by all in the order of joining, as they come and go
+    /// members are seen by all in the order of joining, with label and data, as they come, change
+    /// and go
     async fn group_members_are_seen_in_the_order_of_joining(context) {
-        // A watch looks by itself once in a third of its TTL: not within this case.
+        // A watch looks by itself once in its TTL: not within this case.
         let watching = context.client_with(&context.config(QUIET_TTL)).await;
         let (one, two) = (context.client().await, context.client().await);
-        let mut watch = soon("watch", group(&watching).watch()).await.expect("watched");
+        let mut watch = watch(&watching).await;
         told_members(&mut watch, &[]).await;
-        // Whoever asks afterwards reads: the watch waits before each change.
-        let (first, ()) = told(&mut watch, &["first"], join(&one, "first")).await;
-        let (second, ()) = told(&mut watch, &["first", "second"], join(&two, "second")).await;
-        let (third, ()) = told(&mut watch, &["first", "second", "third"], join(&one, "third")).await;
-        assert_eq!(members(&group(&two)).await, ["first", "second", "third"]);
-        assert!(first.number() < second.number() && second.number() < third.number());
-        let (left, ()) = told(&mut watch, &["first", "third"], second.release()).await;
-        in_time(left.expect("left"));
-        let ((), ()) = told(&mut watch, &["third"], async { drop(first) }).await;
-        let (left, ()) = told(&mut watch, &[], third.release()).await;
-        in_time(left.expect("left"));
-        let error = group(&one).join("a\nb").await.expect_err("two lines");
-        assert_eq!((error.argument(), error.operation(), error.key()), (Some("label"), Some("join"), Some("a")));
+        let first = join(&one, "first").await;
+        told_members(&mut watch, &["first"]).await;
+        let owner = Owner::new("its owner");
+        let second = soon("join", group(&two).join_as(b"second", &owner)).await.expect("joined");
+        told_members(&mut watch, &["first", "second"]).await;
+        let third = join(&one, "third").await;
+        told_members(&mut watch, &["first", "second", "third"]).await;
+        let all = soon("members", group(&two).members()).await.expect("read");
+        assert_eq!(all, watch.latest().expect("watched"));
+        let numbers: Vec<_> = all.iter().map(|member| member.number).collect();
+        assert_eq!(numbers, [first.number(), second.number(), third.number()]);
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
+        let labels: Vec<_> = all.iter().map(|member| member.label.as_str()).collect();
+        assert_eq!(labels, [one.coordinator.label(), "its owner", one.coordinator.label()]);
+        update(&first, "first, again").await;
+        told_members(&mut watch, &["first, again", "second", "third"]).await;
+        leave(&second).await;
+        told_members(&mut watch, &["first, again", "third"]).await;
+        drop(first);
+        told_members(&mut watch, &["third"]).await;
+        leave(&third).await;
+        told_members(&mut watch, &[]).await;
+        let error = third.update(b"no").await.expect_err("it has left");
+        assert_eq!(error.kind(), &ErrorKind::NotHeld, "{error}");
     }
 
     "GROUP-MEMBERS" =>
-    /// a member that died is seen to be gone, and one that was cut off learns that it is none
+    /// members say anything of up to 4,096 bytes, and a group is at no exact address
+    async fn group_members_say_what_they_like(context) {
+        let client = context.client().await;
+        let group = group(&client);
+        let (whole, long) = ([0xff; 4_096], [0; 4_097]);
+        let member = soon("join", group.join(&whole)).await.expect("joined");
+        let said = async || soon("members", group.members()).await.expect("read").remove(0).data;
+        assert_eq!(&*said().await, &whole[..]);
+        soon("update", member.update(b"")).await.expect("a member");
+        assert_eq!(&*said().await, b"");
+        for (error, operation) in
+            [(group.join(&long).await.expect_err("too long"), "join"), (member.update(&long).await.expect_err("too long"), "update")]
+        {
+            assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some(operation), Some("a")));
+        }
+        let error = client.coordinator.group(Address::exact("/a")).expect_err("exact");
+        assert_eq!(error.argument(), Some("key"), "{error}");
+        leave(&member).await;
+    }
+
+    "GROUP-MEMBERS" =>
+    /// a member that died is seen to be gone when its lease has ended, and one that was cut off
+    /// learns that it is none
     async fn group_members_go_with_their_lease(context) {
-        let (watching, stays) = (context.mortal().await, context.client().await);
-        let (dies, is_cut) = (context.mortal().await, context.mortal().await);
-        let last = join(&stays, "stays").await;
-        let (gone, cut) = (join(&dies, "dies").await, join(&is_cut, "is cut").await);
-        let mut watch = soon("watch", group(&watching).watch()).await.expect("watched");
-        told_members(&mut watch, &["stays", "dies", "is cut"]).await;
+        let watching = context.client_with(&context.config(QUIET_TTL)).await;
+        let (stays, dies, is_cut) = (context.client().await, context.mortal().await, context.mortal().await);
+        let (gone, last) = (join(&dies, "dies").await, join(&stays, "stays").await);
+        let cut = join(&is_cut, "is cut").await;
+        let mut watch = watch(&watching).await;
+        told_members(&mut watch, &["dies", "stays", "is cut"]).await;
         assert!(context.can(Fault::Cut));
+        let bound = context.recovery(&dies);
         is_cut.link.cut();
-        let bound = context.recovery(&dies) + watching.ttl() / 3 + NOISE;
         dies.coordinator.crash().await;
         within(bound, "the end of both", until_members(&mut watch, &["stays"])).await;
         assert!(!gone.is_held() && !cut.is_held(), "a member that is none does not know it");
+        let error = soon("update", cut.update(b"unheard")).await.expect_err("it is none");
+        assert_eq!(error.lost_reason(), Some(LostReason::Expired), "{error}");
         is_cut.link.heal();
-        in_time(last.release().await.expect("left"));
+        leave(&last).await;
         told_members(&mut watch, &[]).await;
     }
 
-    "BARRIER-PASS" =>
-    /// nobody passes before as many wait as there are parties, in every round
-    async fn barrier_pass_together_round_by_round(context) {
-        const ROUNDS: usize = 5;
-        let clients = [context.client().await, context.client().await, context.client().await];
-        let came = Arc::new(AtomicUsize::new(0));
-        let members = clients.iter().enumerate().map(|(number, client)| {
-            let came = Arc::clone(&came);
-            async move {
-                let barrier = barrier(client, 3);
-                for round in 1..=ROUNDS {
-                    // Another comes last in each round.
-                    tokio::time::sleep(Duration::from_millis((number + round) as u64 % 3 * 20)).await;
-                    came.fetch_add(1, Ordering::AcqRel);
-                    barrier.wait().await.expect("passed");
-                    let came = came.load(Ordering::Acquire);
-                    assert!((3 * round..3 * (round + 1)).contains(&came), "{came} came, in round {round}");
-                }
-            }
-        });
-        soon("all rounds", join_all(members)).await;
-        assert_eq!(clients[0].coordinator.barrier("a", 0).expect_err("zero").argument(), Some("parties"));
-        let exact = Address::exact("/a");
-        assert_eq!(clients[0].coordinator.barrier(exact, 2).expect_err("exact").argument(), Some("key"));
+    "GROUP-MEMBERS" =>
+    /// a member whose replies are lost is there once, with what it said last, and leaves
+    async fn group_members_beside_lost_replies(context) {
+        let (one, two) = (context.client().await, context.client().await);
+        let sees = group(&two);
+        let mut lost = one.link.drop_reply("a");
+        let member = join(&one, "joined").await;
+        soon("its reply is lost", lost.caught()).await.expect("lost");
+        assert_eq!(members(&sees).await, ["joined"]);
+        let mut lost = one.link.drop_reply("a");
+        update(&member, "changed").await;
+        soon("its reply is lost", lost.caught()).await.expect("lost");
+        assert_eq!(members(&sees).await, ["changed"]);
+        let mut lost = one.link.drop_reply("a");
+        let left = soon("leave", member.release()).await;
+        soon("its reply is lost", lost.caught()).await.expect("lost");
+        assert!(left.is_ok() || left.as_ref().is_err_and(|error| error.kind() == &ErrorKind::Unknown), "{left:?}");
+        assert_eq!(members(&sees).await, Vec::<String>::new());
     }
 
-    "BARRIER-PASS" =>
-    /// a member that died, or gave up, is not counted: the others pass with the next one
-    async fn barrier_pass_without_the_dead(context) {
-        let (dies, waits, comes) = (context.mortal().await, context.client().await, context.client().await);
-        let queue = context.queue_of(Kind::Barrier, "a");
-        let dead = tokio::spawn({
-            let barrier = barrier(&dies, 3);
-            async move { barrier.wait().await }
-        });
-        until_standing(&waits, &queue, 1).await;
-        let recovery = context.recovery(&dies);
-        dies.coordinator.crash().await;
-        assert!(soon("its end", dead).await.expect("no panic").is_err(), "passed alone");
-        let gives_up = barrier(&comes, 3);
-        let error = tokio::time::timeout(NOISE, gives_up.wait()).await;
-        assert!(error.is_err(), "two passed a barrier of three");
-        // Its place is given back in the background, and counts until then.
-        tokio::time::sleep(recovery).await;
-        until_standing(&waits, &queue, 0).await;
-        let waiting = [&waits, &comes].map(|client| {
-            let barrier = barrier(client, 3);
-            tokio::spawn(async move { barrier.wait().await })
-        });
-        until_standing(&waits, &queue, 2).await;
-        assert!(waiting.iter().all(|waiting| !waiting.is_finished()), "two passed a barrier of three");
-        soon("the third", barrier(&waits, 3).wait()).await.expect("passed");
-        for waiting in waiting {
-            soon("the others", waiting).await.expect("no panic").expect("passed");
+    "GROUP-MEMBERS" =>
+    /// a group of more members than one page is seen whole
+    async fn group_members_of_several_pages(context) {
+        const MEMBERS: usize = 501;
+        let (one, two) = (context.client().await, context.client().await);
+        let joining = join_all((0..MEMBERS).map(|number| {
+            let group = group(&one);
+            async move { group.join(number.to_string().as_bytes()).await.expect("joined") }
+        }));
+        let mut joined = soon("join", joining).await;
+        joined.sort_by_key(Membership::number);
+        let seen = soon("members", group(&two).members()).await.expect("read");
+        let numbers = |members: &[GroupMember]| members.iter().map(|member| member.number).collect::<Vec<_>>();
+        assert_eq!(numbers(&seen), joined.iter().map(Membership::number).collect::<Vec<_>>());
+        let mut watch = watch(&two).await;
+        assert_eq!(soon("watch", watch.changed()).await.expect("watched"), seen);
+        let last = joined.pop().expect("many");
+        leave(&last).await;
+        let changes = within(CLEAN_UP, "the change", watch.changes()).await.expect("watched");
+        assert_eq!(changes, GroupChanges { left: vec![seen[MEMBERS - 1].clone()], ..GroupChanges::default() });
+        drop(joined);
+        soon("close", one.coordinator.close()).await.expect("closed");
+    }
+
+    "GROUP-WATCH" =>
+    /// a watch tells who joined, who says something else and who left since the last answer
+    async fn group_watch_tells_what_differs(context) {
+        let watching = context.client_with(&context.config(QUIET_TTL)).await;
+        let (one, two) = (context.client().await, context.mortal().await);
+        let first = join(&one, "first").await;
+        let mut watch = watch(&watching).await;
+        assert_eq!(changes(&mut watch).await, expected([&["first"], &[], &[]]));
+        let second = join(&two, "second").await;
+        assert_eq!(changes(&mut watch).await, expected([&["second"], &[], &[]]));
+        update(&first, "first, again").await;
+        assert_eq!(changes(&mut watch).await, expected([&[], &["first, again"], &[]]));
+        let bound = context.recovery(&two);
+        two.coordinator.crash().await;
+        let dead = within(bound, "its death", watch.changes()).await.expect("watched");
+        assert_eq!((data(&dead.left), dead.left[0].number), (vec!["second".to_owned()], second.number()));
+        assert!(dead.joined.is_empty() && dead.changed.is_empty(), "{dead:?}");
+        leave(&first).await;
+        assert_eq!(changes(&mut watch).await, expected([&[], &[], &["first, again"]]));
+    }
+
+    "GROUP-WATCH" =>
+    /// a watch that was cut off sees who is there once it can reach the server again
+    async fn group_watch_heals_a_gap(context) {
+        let (watching, one) = (context.client_with(&context.config(QUIET_TTL)).await, context.client().await);
+        let first = join(&one, "first").await;
+        let mut watch = watch(&watching).await;
+        told_members(&mut watch, &["first"]).await;
+        assert!(context.can(Fault::Cut));
+        watching.link.cut();
+        let second = join(&one, "second").await;
+        update(&first, "changed").await;
+        let third = join(&one, "third").await;
+        leave(&second).await;
+        // The outage is noticed by then, and the watch does not look by itself so soon.
+        tokio::time::sleep(CLEAN_UP).await;
+        watching.link.heal();
+        let healed = soon("the gap is healed", watch.changes()).await.expect("watched");
+        assert_eq!([data(&healed.joined), data(&healed.changed), data(&healed.left)], expected([&["third"], &["changed"], &[]]));
+        for member in [first, third] {
+            leave(&member).await;
         }
+        told_members(&mut watch, &[]).await;
     }
 
-    "BARRIER-LEAVE" =>
-    /// nobody leaves a double barrier before all who entered are ready to, and the next enter when
-    /// all have left
-    async fn barrier_leave_together_and_enter_again(context) {
-        let (one, two, late) = (context.client().await, context.client().await, context.client().await);
-        for _ in 0..3 {
-            let (first, second) = {
-                let (first, second) = (double(&one, 2), double(&two, 2));
-                let (first, second) = soon("enter", async { tokio::join!(first.enter(), second.enter()) }).await;
-                (first.expect("entered"), second.expect("entered"))
-            };
-            assert!(first.is_held() && second.is_held());
-            // One alone does not enter, nor do two while somebody is inside.
-            let others = [(); 2].map(|()| {
-                let barrier = double(&late, 2);
-                tokio::spawn(async move { barrier.enter().await })
-            });
-            let mut leaving = Box::pin(first.leave());
-            let early = tokio::time::timeout(Duration::from_millis(200), &mut leaving).await;
-            assert!(early.is_err(), "left alone: {early:?}");
-            assert!(others.iter().all(|other| !other.is_finished()), "entered beside one who is inside");
-            let (left, also) = soon("leave", async { tokio::join!(leaving, second.leave()) }).await;
-            left.expect("left");
-            also.expect("left");
-            let mut inside = Vec::new();
-            for other in others {
-                inside.push(soon("the next enter", other).await.expect("no panic").expect("entered"));
-            }
-            for left in soon("the next leave", join_all(inside.into_iter().map(|inside| inside.leave()))).await {
-                left.expect("left");
+    "GROUP-WATCH" alone =>
+    /// a change reaches a thousand watches of twenty clients, and costs the server what twenty
+    /// watches do
+    async fn group_watch_is_shared_by_the_watches_of_a_client(context) {
+        const CLIENTS: usize = 20;
+        const WATCHES: usize = 50;
+        let one = context.client().await;
+        let member = join(&one, "before").await;
+        let clients = join_all((0..CLIENTS).map(|_| context.client())).await;
+        let mut watches = Vec::new();
+        for client in &clients {
+            for _ in 0..WATCHES {
+                let mut watch = watch(client).await;
+                told_members(&mut watch, &["before"]).await;
+                watches.push(watch);
             }
         }
-    }
-
-    "BARRIER-LEAVE" =>
-    /// one who dies inside a double barrier is waited for until its lease has ended, and no longer
-    async fn barrier_leave_without_the_dead(context) {
-        let (dies, stays) = (context.mortal().await, context.mortal().await);
-        let (first, second) = (double(&dies, 2), double(&stays, 2));
-        let (first, second) = soon("enter", async { tokio::join!(first.enter(), second.enter()) }).await;
-        let (first, second) = (first.expect("entered"), second.expect("entered"));
-        let bound = context.recovery(&dies) + stays.ttl() / 3 + NOISE;
-        dies.coordinator.crash().await;
-        within(bound, "its leave", second.leave()).await.expect("left");
-        assert!(!first.is_held());
-        let error = first.leave().await.expect_err("it died");
-        assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost { .. }), "{error}");
+        let before = context.fixture.requests().await.ok();
+        update(&member, "after").await;
+        for watch in &mut watches {
+            told_members(watch, &["after"]).await;
+        }
+        if let Some(before) = before {
+            let asked = context.fixture.requests().await.expect("counted") - before;
+            eprintln!("{}: {asked} requests for a change that {} watches of {CLIENTS} clients saw",
+                context.testbed.name(), watches.len());
+            assert!(asked < (CLIENTS * WATCHES) as u64 / 5, "{asked} requests for one change");
+        }
+        drop(watches);
+        leave(&member).await;
     }
 }

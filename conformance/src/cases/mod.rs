@@ -1,6 +1,7 @@
 //! The cases, by contract.
 
 pub mod attempt;
+pub mod barrier;
 pub mod cancel;
 pub mod cell;
 pub mod chaos;
@@ -11,11 +12,13 @@ mod contender;
 pub mod count;
 pub mod downgrade;
 pub mod election;
+pub mod election_seen;
 pub mod ephemeral;
 pub mod futures;
 pub mod group;
 pub mod held;
 pub mod key;
+pub mod killed_leader;
 pub mod label;
 pub mod lease;
 pub mod lease_end;
@@ -119,9 +122,11 @@ pub const PROPERTIES: &[&str] = &[
     "IDS-UNIQUE",
     "LATCH-OPEN",
     "ELECTION-TERM",
+    "ELECTION-DATA",
     "ELECTION-OBSERVE",
     "ELECTION-LOSS",
     "GROUP-MEMBERS",
+    "GROUP-WATCH",
     "BARRIER-PASS",
     "BARRIER-LEAVE",
     "CLIENT-LISTED",
@@ -180,7 +185,10 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         watch::CASES,
         count::CASES,
         election::CASES,
+        election_seen::CASES,
+        killed_leader::CASES,
         group::CASES,
+        barrier::CASES,
         load::CASES,
         outlived::CASES,
         held::CASES,

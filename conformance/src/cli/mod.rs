@@ -162,6 +162,7 @@ impl Hold {
             soak: None,
             early: None,
             counts: None,
+            leads_as: None,
         };
         let runtime = runtime()?;
         let held = runtime.block_on(contend(&backends::connectors(), order));

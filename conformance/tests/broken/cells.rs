@@ -10,7 +10,6 @@ use latchwork_core::contracts::{
 };
 use latchwork_core::{Address, ErrorKind, Result};
 
-use super::order::AdmitsEverybody;
 use super::wrapper::{BrokenNode, Defect};
 use super::{Control, PlantTestbed, on_memory};
 
@@ -86,30 +85,6 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "watch_end_tells_why",
         beside: "watch_order_shows_the_latest_in_the_end",
         testbed: |name| on_memory(name, WatchesOn),
-    },
-    Control {
-        name: "two_lead_at_once",
-        case: "election_term_rises_from_leader_to_leader",
-        beside: "watch_end_tells_why",
-        testbed: |name| on_memory(name, AdmitsEverybody),
-    },
-    Control {
-        name: "a_resignation_is_not_told",
-        case: "election_observe_sees_leaders_and_gaps",
-        beside: "election_term_rises_from_leader_to_leader",
-        testbed: |name| on_memory(name, TellsOnce),
-    },
-    Control {
-        name: "a_leader_of_the_past_proclaims",
-        case: "election_loss_is_told_and_nothing_is_proclaimed_after_it",
-        beside: "election_observe_sees_leaders_and_gaps",
-        testbed: |name| on_memory(name, Unheld),
-    },
-    Control {
-        name: "a_change_of_a_group_is_not_told",
-        case: "group_members_are_seen_in_the_order_of_joining",
-        beside: "election_observe_sees_a_death",
-        testbed: |name| on_memory(name, TellsOnce),
     },
     Control {
         name: "one_counts_as_two_at_a_barrier",

@@ -3,6 +3,7 @@
 
 mod cells;
 mod clients;
+mod elections;
 mod endings;
 mod foreign;
 mod key;
@@ -45,6 +46,7 @@ pub(crate) fn controls() -> Vec<Control> {
         mutex::CONTROLS,
         recipes::CONTROLS,
         cells::CONTROLS,
+        elections::CONTROLS,
         observed::CONTROLS,
         clients::CONTROLS,
         terms::CONTROLS,

@@ -87,7 +87,7 @@ impl Defect for ConfirmsAlways {
 }
 
 #[derive(Debug)]
-struct WritesNoData;
+pub(super) struct WritesNoData;
 
 #[async_trait]
 impl Defect for WritesNoData {
@@ -98,7 +98,7 @@ impl Defect for WritesNoData {
 }
 
 #[derive(Debug)]
-struct TellsOfOne;
+pub(super) struct TellsOfOne;
 
 impl Defect for TellsOfOne {
     fn watch_queue(&self, honest: &Arc<dyn Backend>, queue: &Address) -> Box<dyn ChangeWatch> {

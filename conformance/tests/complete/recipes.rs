@@ -6,7 +6,7 @@ use super::futures::declared_in;
 use super::places::{Place, assert_all_missing, assert_filled_in, place, read};
 
 /// What core's recipes export beside recipes and their `…Guard`s, each with the reason.
-const NO_RECIPE: [(&str, &str); 12] = [
+const NO_RECIPE: [(&str, &str); 13] = [
     ("Acquire", "the options of an acquisition"),
     ("Permit", "the guard of a semaphore"),
     ("Member", "a lock as a part of a MultiLock"),
@@ -14,6 +14,7 @@ const NO_RECIPE: [(&str, &str); 12] = [
     ("Leader", "the guard of an election"),
     ("Leading", "who leads, as an observer sees it"),
     ("Observer", "the watch of an election"),
+    ("GroupChanges", "what differs between two states of a group"),
     ("GroupMember", "a member, as others see it"),
     ("GroupWatch", "the watch of a group"),
     ("Membership", "the guard of a group"),

@@ -161,7 +161,7 @@ impl Residue {
 }
 
 /// One node in a listing (NODE-LIST).
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
     /// Its sequence number.
     pub sequence: u64,
@@ -259,7 +259,8 @@ pub trait SequentialNodes: Send + Sync {
     /// Repeat it after a drop.
     async fn abandon(&self, join: &Join) -> Result<()>;
 
-    /// Lists a queue in order: holders first, then waiters.
+    /// Lists a queue in order: holders first, then waiters. It sees every change that was confirmed
+    /// to anybody before the call. A page that is shorter than asked for is the last.
     ///
     /// # Errors
     /// `Unavailable`.

@@ -58,8 +58,8 @@ impl CellHandle {
         Ok(matches!(self.write(&deletion).await?, CellWritten::Deleted { was_there: true }))
     }
 
-    pub(super) fn watch(&self) -> Arc<Watched> {
-        self.client.watch(&self.cell)
+    pub(super) fn watch(&self) -> Arc<Watched<Option<Cell>>> {
+        self.client.watch_cell(&self.cell)
     }
 }
 
@@ -68,10 +68,16 @@ impl CellHandle {
 /// # Errors
 /// `InvalidArgument` naming `value`.
 pub(super) fn checked_value(value: &[u8]) -> Result<Arc<[u8]>> {
+    checked_bytes("value", value, MAX_CELL_BYTES)
+}
+
+/// Checks the length of an argument.
+///
+/// # Errors
+/// `InvalidArgument` naming it.
+pub(super) fn checked_bytes(argument: &'static str, value: &[u8], most: usize) -> Result<Arc<[u8]>> {
     match value.len() {
-        0..=MAX_CELL_BYTES => Ok(value.into()),
-        bytes => {
-            Err(Error::invalid("value", format!("has {bytes} bytes, at most {MAX_CELL_BYTES} are allowed")))
-        }
+        bytes if bytes <= most => Ok(value.into()),
+        bytes => Err(Error::invalid(argument, format!("has {bytes} bytes, at most {most} are allowed"))),
     }
 }

@@ -1,15 +1,13 @@
 //! A live view of a cell.
 
 use std::fmt;
-use std::sync::Arc;
 
 use futures_util::Stream;
-use tokio::sync::watch;
 
 use super::cell_handle::CellHandle;
+use super::watcher::{Watcher, answers};
 use crate::contracts::Cell;
-use crate::error::{Error, ErrorKind, Result};
-use crate::watched::{View, Watched};
+use crate::error::Result;
 
 /// A live, cached view of a value. All views of one value on one client share one watch.
 ///
@@ -22,9 +20,7 @@ use crate::watched::{View, Watched};
 #[must_use = "a view that is dropped at once watches nothing"]
 pub struct ValueWatch {
     handle: CellHandle,
-    // Ends the task when the last view is dropped.
-    _watched: Arc<Watched>,
-    views: watch::Receiver<View>,
+    watcher: Watcher<Option<Cell>>,
     // What `changed` answered last.
     answered: Option<Option<Cell>>,
 }
@@ -32,21 +28,8 @@ pub struct ValueWatch {
 impl ValueWatch {
     /// Watches a cell, and waits until it was read.
     pub(super) async fn open(handle: &CellHandle) -> Result<Self> {
-        let watched = handle.watch();
-        let mut views = watched.views();
-        let read = async {
-            let seen = views.wait_for(|view| !matches!(view, View::Unread)).await;
-            seen.map(|view| (*view).clone()).map_err(|_| Error::closed())
-        };
-        let within = handle.client.request_timeout.saturating_mul(2);
-        let late = || Error::new(ErrorKind::Unavailable, "the value could not be read and watched in time");
-        let first = handle
-            .client
-            .serve(async { tokio::time::timeout(within, read).await.unwrap_or_else(|_| Err(late())) });
-        if let View::Ended(error) = first.await? {
-            return Err(error);
-        }
-        Ok(Self { handle: handle.clone(), _watched: watched, views, answered: None })
+        let watcher = Watcher::open(&handle.client, handle.watch()).await?;
+        Ok(Self { handle: handle.clone(), watcher, answered: None })
     }
 
     /// What was seen last, without a request. During an outage this may be old:
@@ -56,12 +39,12 @@ impl ValueWatch {
     /// Why the view has ended: `Closed`; `Lost` with the reason `Forgotten` when the server is
     /// without its data; `Forbidden`; `Conflict`.
     pub fn latest(&self) -> Result<Option<Cell>> {
-        seen(&self.views.borrow())
+        self.watcher.latest()
     }
 
     /// Whether the server is watched now: it has told of every change, or is about to.
     pub fn is_current(&self) -> bool {
-        matches!(*self.views.borrow(), View::Cell(_, true))
+        self.watcher.is_current()
     }
 
     /// Waits until the value differs from the last answer, and answers it. The first call answers
@@ -79,52 +62,22 @@ impl ValueWatch {
 
     /// As [`changed`](Self::changed), for a recipe that names its own operation in errors.
     pub(super) async fn next(&mut self) -> Result<Option<Cell>> {
-        let Self { handle, views, answered, .. } = self;
-        let next = async {
-            let is_new = |view: &View| match view {
-                View::Unread => false,
-                View::Cell(cell, _) => answered.as_ref() != Some(cell),
-                View::Ended(_) => true,
-            };
-            let view = views.wait_for(is_new).await.map_err(|_| Error::closed())?;
-            seen(&view)
-        };
-        let cell = handle.client.serve(next).await?;
-        *answered = Some(cell.clone());
-        Ok(cell)
-    }
-
-    pub(super) fn handle(&self) -> &CellHandle {
-        &self.handle
+        self.watcher.next(&mut self.answered, |cell| Ok(cell.clone())).await
     }
 
     /// What was seen last; [`news`](Self::news) waits for what comes after it.
     pub(super) fn glance(&mut self) -> Result<Option<Cell>> {
-        seen(&self.views.borrow_and_update())
+        self.watcher.glance()
     }
 
     /// Waits until something else may be seen than at the last glance.
     pub(super) async fn news(&mut self) -> Result<()> {
-        let news = self.views.changed();
-        self.handle.client.serve(async { news.await.map_err(|_| Error::closed()) }).await
+        self.watcher.news().await
     }
 
     /// The answers of [`changed`](Self::changed) as a stream, which ends after an error.
     pub fn into_stream(self) -> impl Stream<Item = Result<Option<Cell>>> + Send {
-        futures_util::stream::unfold(Some(self), |watch| async {
-            let mut watch = watch?;
-            let next = watch.changed().await;
-            let rest = next.is_ok().then_some(watch);
-            Some((next, rest))
-        })
-    }
-}
-
-fn seen(view: &View) -> Result<Option<Cell>> {
-    match view {
-        View::Cell(cell, _) => Ok(cell.clone()),
-        View::Ended(error) => Err(error.clone()),
-        View::Unread => Err(Error::closed()),
+        answers(self, |watch| Box::pin(watch.changed()))
     }
 }
 
@@ -132,7 +85,7 @@ impl fmt::Debug for ValueWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ValueWatch")
             .field("cell", &self.handle.cell)
-            .field("view", &*self.views.borrow())
+            .field("view", &self.watcher)
             .finish_non_exhaustive()
     }
 }

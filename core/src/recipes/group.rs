@@ -3,30 +3,28 @@
 use std::fmt;
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use futures_util::Stream;
-
 use super::acquire::Acquire;
-use super::cell_handle::CellHandle;
-use super::cell_watch::ValueWatch;
+use super::group_watch::{GroupWatch, members};
+use super::node_data::write_data;
 use super::queue_handle::{Acquired, QueueHandle};
 use super::verb::Ask;
 use crate::address::Address;
-use crate::contracts::{AskedLimit, CellLife, CellWrite, Entry, Expected, NodeId, Patience};
-use crate::decide::{Claim, renewal_period};
+use crate::contracts::{Entry, Patience};
+use crate::decide::Claim;
 use crate::error::Result;
-use crate::held_node::HeldNode;
-use crate::hold::{Hold, Release, Tenure, own_methods};
-
-/// So many members are read at a time.
-const PAGE: usize = 500;
+use crate::hold::{Hold, guard};
+use crate::reentrancy::Owner;
 
 /// A group: its members, with what each says of itself, as long as each lives.
 ///
-/// *Protocol.* A member is a place in a queue that admits everybody, in the order of joining, with
-/// the member's data as its label. Who joins or leaves says so in a cell, which the group's watches
-/// follow: whoever hears of it reads the queue again. They also read it once in a third of a TTL,
-/// since nobody tells of a death.
+/// *Protocol.* A member is a node in a queue that admits everybody, in the order of joining. What
+/// the member says of itself is the node's data, sent with the join, which it may replace. Watches
+/// of the group watch the queue, and read it when the server tells of a change: a join, new data, a
+/// leave, or the end of a lease.
+///
+/// *Why it is safe.* Numbers of a queue rise for ever, so no two members have one, and none comes
+/// twice. A member's data stands in its node: it goes with it, and a change that comes late reaches
+/// no other member.
 ///
 /// *When a member's lease is lost*, it is a member no more: [`lost`](Hold::lost) becomes ready, and
 /// others see it go when the server has ended the lease. Join again.
@@ -38,19 +36,21 @@ const PAGE: usize = 500;
 /// # async fn example() -> Result<(), latchwork_core::Error> {
 /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
 /// let workers = coordinator.group("workers")?;
-/// let membership = workers.join("10.0.0.7:80").await?;
+/// let membership = workers.join(b"10.0.0.7:80").await?;
 /// let mut watch = workers.watch().await?;
-/// assert_eq!(watch.changed().await?[0].data, "10.0.0.7:80");
+/// assert_eq!(&*watch.changed().await?[0].data, b"10.0.0.7:80");
+///
+/// membership.update(b"10.0.0.7:80 draining").await?;
+/// let changes = watch.changes().await?;
+/// assert_eq!(&*changes.changed[0].data, b"10.0.0.7:80 draining");
 /// assert_eq!(membership.release().await?, Release::Released);
-/// assert!(watch.changed().await?.is_empty());
+/// assert_eq!(watch.changes().await?.left[0].number, membership.number());
 /// # coordinator.close().await }
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
 #[derive(Clone)]
 pub struct Group {
     handle: QueueHandle,
-    // Written when somebody joins or leaves.
-    news: CellHandle,
 }
 
 /// A member, as others see it.
@@ -58,34 +58,57 @@ pub struct Group {
 pub struct GroupMember {
     /// Its number: members that join later have higher ones, and none comes twice.
     pub number: u64,
-    /// What it said of itself.
-    pub data: String,
+    /// The label of its client, or of the owner that joined.
+    pub label: String,
+    /// What it says of itself.
+    pub data: Arc<[u8]>,
+}
+
+impl GroupMember {
+    pub(super) fn of(entry: &Entry) -> Self {
+        let Entry { sequence, label, data, .. } = entry;
+        Self { number: *sequence, label: label.clone(), data: Arc::clone(data) }
+    }
 }
 
 impl Group {
-    pub(crate) fn new(handle: QueueHandle, news: CellHandle) -> Self {
-        Self { handle, news }
+    pub(crate) fn new(handle: QueueHandle) -> Self {
+        Self { handle }
     }
 
-    /// Joins, with what others are to see: one line of text, 1 to 4,096 bytes. One round trip, and
-    /// one that tells the others. It may join several times: each is a member.
+    /// Joins, with what others are to see of it, up to 4,096 bytes. One round trip. A client may
+    /// join several times: each is a member.
     ///
     /// # Errors
-    /// `InvalidArgument` naming `label` for data that is none; `Unavailable`; `Lost` when it was
-    /// removed meanwhile; `Conflict`; `Forbidden`; `Misconfigured`; `Closed`; `RuntimeGone`.
+    /// `InvalidArgument` naming `data`; `Unavailable`; `Lost` when it was removed meanwhile;
+    /// `Conflict`; `Forbidden`; `Misconfigured`; `Closed`; `RuntimeGone`.
     ///
     /// # Cancel safety
     /// Cancel-safe: a dropped join leaves no member.
-    pub async fn join(&self, data: &str) -> Result<Membership> {
-        let options = Acquire::new().label(data);
-        let ask = Ask { operation: "join", owner: None, options, patience: Patience::Wait };
-        let acquired = self.handle.alone(ask, Claim::Shared, AskedLimit::Stored).await?;
-        let membership = Membership { acquired, group: self.clone() };
-        self.tell(false).await;
-        Ok(membership)
+    pub async fn join(&self, data: &[u8]) -> Result<Membership> {
+        self.enter(data, None).await
     }
 
-    /// The members now, in the order of joining.
+    /// As [`join`](Self::join), by an owner, whose label others see.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join), and `InvalidArgument` naming `label` when the owner's is empty,
+    /// longer than 4 KiB or has a control character.
+    ///
+    /// # Cancel safety
+    /// As [`join`](Self::join).
+    pub async fn join_as(&self, data: &[u8], owner: &Owner) -> Result<Membership> {
+        self.enter(data, Some(owner)).await
+    }
+
+    async fn enter(&self, data: &[u8], owner: Option<&Owner>) -> Result<Membership> {
+        let ask = Ask { operation: "join", owner, options: Acquire::new(), patience: Patience::Wait };
+        let acquired = self.handle.with_data(ask, Claim::Shared, data).await?;
+        let acquired = acquired.expect("only a try is refused");
+        Ok(Membership { acquired, handle: self.handle.clone() })
+    }
+
+    /// The members now, in the order of joining. One round trip for each 500 of them.
     ///
     /// # Errors
     /// `Unavailable`; `Forbidden`; `Closed`; `RuntimeGone`.
@@ -93,16 +116,8 @@ impl Group {
     /// # Cancel safety
     /// Reads only.
     pub async fn members(&self) -> Result<Vec<GroupMember>> {
-        let mut members: Vec<GroupMember> = Vec::new();
-        loop {
-            let after = members.last().map_or(0, |member| member.number);
-            let page = self.handle.list(after, PAGE).await?;
-            let is_last = page.len() < PAGE;
-            members.extend(page.into_iter().map(GroupMember::from));
-            if is_last {
-                return Ok(members);
-            }
-        }
+        let entries = self.handle.list_all().await;
+        self.handle.in_context("members", entries.map(|entries| members(&entries)))
     }
 
     /// Watches the members, once the group was read.
@@ -114,22 +129,7 @@ impl Group {
     /// # Cancel safety
     /// A dropped call watches nothing.
     pub async fn watch(&self) -> Result<GroupWatch> {
-        let watch = self.news.in_context("watch", ValueWatch::open(&self.news).await)?;
-        Ok(GroupWatch { group: self.clone(), watch, answered: None })
-    }
-
-    /// Tells the watches that somebody joined or left; the last to leave takes the cell along. What
-    /// fails is seen by their next look.
-    async fn tell(&self, left: bool) {
-        let told = async {
-            let is_empty = left && self.handle.list(0, 1).await?.is_empty();
-            // Any new value does.
-            let value = (!is_empty).then(|| NodeId::random().to_string().into_bytes().into());
-            self.news.write(&CellWrite { expected: Expected::Any, value, life: CellLife::Stays }).await
-        };
-        if let Err(error) = told.await {
-            tracing::debug!(%error, "the members are seen by the next look of those who watch");
-        }
+        self.handle.in_context("watch", GroupWatch::open(&self.handle).await)
     }
 
     /// The key, as it was given.
@@ -143,12 +143,6 @@ impl Group {
     }
 }
 
-impl From<Entry> for GroupMember {
-    fn from(entry: Entry) -> Self {
-        Self { number: entry.sequence, data: entry.label }
-    }
-}
-
 impl fmt::Debug for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Group").field("address", &self.handle.queue).finish_non_exhaustive()
@@ -158,48 +152,33 @@ impl fmt::Debug for Group {
 /// A membership. Given up by [`release`](Hold::release), or in the background when it is dropped.
 #[must_use = "a membership that is dropped at once is given up at once"]
 pub struct Membership {
-    // `None` while it is dropped only.
-    acquired: Option<Acquired>,
-    group: Group,
+    acquired: Acquired,
+    handle: QueueHandle,
 }
 
 impl Membership {
     /// Its number among the members. As [`GroupMember::number`].
     pub fn number(&self) -> u64 {
-        self.held().token().sequence()
+        self.acquired.held.token().sequence()
     }
 
-    fn held(&self) -> &HeldNode {
-        &self.acquired.as_ref().expect("there until it is dropped").held
-    }
-}
-
-#[async_trait]
-impl Hold for Membership {
-    fn tenures(&self) -> &[Arc<Tenure>] {
-        std::slice::from_ref(self.held().tenure())
-    }
-
-    async fn release(&self) -> Result<Release> {
-        let released = self.held().release().await;
-        self.group.tell(true).await;
-        released
+    /// Replaces what others see of it, up to 4,096 bytes. Retries until it is confirmed or the
+    /// membership is lost. One round trip.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `data`; `Lost` with the reason; `NotHeld` after a release;
+    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// A dropped call may or may not have been carried out, or be carried out late, over newer
+    /// data. It is never seen of another member.
+    pub async fn update(&self, data: &[u8]) -> Result<()> {
+        let updated = write_data(self.handle.client(), self, data).await;
+        self.handle.in_context("update", updated)
     }
 }
 
-own_methods!(Membership);
-
-impl Drop for Membership {
-    fn drop(&mut self) {
-        // Told after a release. Else nobody waits for the news, which a look replaces; but the last
-        // one is to leave nothing behind.
-        if !self.is_held() {
-            return;
-        }
-        let group = self.group.clone();
-        self.group.handle.leave_and_then(self.acquired.take(), async move { group.tell(true).await });
-    }
-}
+guard!(Membership by acquired.held);
 
 impl fmt::Debug for Membership {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -207,70 +186,5 @@ impl fmt::Debug for Membership {
             .field("key", &self.key())
             .field("number", &self.number())
             .finish_non_exhaustive()
-    }
-}
-
-/// The members of a group, as they change. All watches of one group on one client share the watch
-/// of its cell.
-#[must_use = "a watch that is dropped at once sees nothing"]
-pub struct GroupWatch {
-    group: Group,
-    watch: ValueWatch,
-    // What `changed` answered last.
-    answered: Option<Vec<GroupMember>>,
-}
-
-impl GroupWatch {
-    /// Waits until there are other members than in the last answer, and answers all of them in the
-    /// order of joining. The first call answers at once. What comes and goes while nobody asks is
-    /// skipped. A death is seen within a third of this client's TTL after the server has ended the
-    /// lease.
-    ///
-    /// # Errors
-    /// `Lost` with the reason `Forgotten` when the server is without its data; `Forbidden`;
-    /// `Closed`; `RuntimeGone`. An outage is waited out.
-    ///
-    /// # Cancel safety
-    /// Cancel-safe: the next call answers what a dropped one has not.
-    pub async fn changed(&mut self) -> Result<Vec<GroupMember>> {
-        let changed = self.next().await;
-        self.group.news.in_context("watch", changed)
-    }
-
-    async fn next(&mut self) -> Result<Vec<GroupMember>> {
-        let client = self.group.news.client.clone();
-        let clock = client.clock();
-        loop {
-            self.watch.glance()?;
-            match self.group.members().await {
-                Ok(members) if self.answered.as_ref() != Some(&members) => {
-                    self.answered = Some(members.clone());
-                    return Ok(members);
-                }
-                Err(error) if !error.is_retryable() => return Err(error),
-                Ok(_) | Err(_) => {}
-            }
-            let look_at = clock.now() + renewal_period(client.lease().ttl());
-            tokio::select! {
-                news = self.watch.news() => news?,
-                () = clock.sleep_until(look_at) => {}
-            }
-        }
-    }
-
-    /// The answers of [`changed`](Self::changed) as a stream, which ends after an error.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Vec<GroupMember>>> + Send {
-        futures_util::stream::unfold(Some(self), |watch| async {
-            let mut watch = watch?;
-            let next = watch.changed().await;
-            let rest = next.is_ok().then_some(watch);
-            Some((next, rest))
-        })
-    }
-}
-
-impl fmt::Debug for GroupWatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GroupWatch").field("group", &self.group).finish_non_exhaustive()
     }
 }

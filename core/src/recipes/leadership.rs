@@ -1,72 +1,53 @@
-//! What an election's cell says: who leads.
+//! Who leads, as an election's queue shows it.
 
 use std::sync::Arc;
 
-use super::queue_handle::QueueHandle;
-use crate::contracts::{Cell, MAX_CELL_BYTES};
-use crate::error::{Error, ErrorKind, Result};
+use crate::contracts::Entry;
+use crate::error::Result;
 use crate::token::Token;
-
-/// The longest data of a leader, in bytes: the cell has the term too.
-pub(super) const MAX_DATA_BYTES: usize = 4_000;
-
-const _: () = assert!(MAX_DATA_BYTES + "18446744073709551615\n".len() <= MAX_CELL_BYTES);
 
 /// Who leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leading {
     /// The term: the leader's fencing token.
     pub term: Token,
-    /// What the leader shows.
+    /// What the leader says of itself.
     pub data: Arc<[u8]>,
 }
 
 impl Leading {
-    /// As it stands in the cell: the term in digits, a line end, the data.
-    pub(super) fn to_cell(&self) -> Arc<[u8]> {
-        [format!("{}\n", self.term.as_u64()).as_bytes(), &*self.data].concat().into()
-    }
-
-    /// Reads a cell.
+    /// The leader, by the head of its election's queue. A head that only waits leads not yet.
     ///
     /// # Errors
-    /// `Conflict` when it is something else.
-    pub(super) fn of(cell: &Cell) -> Result<Self> {
-        let parsed = || {
-            let line = cell.value.iter().position(|byte| *byte == b'\n')?;
-            let term: Token = std::str::from_utf8(&cell.value[..line]).ok()?.parse().ok()?;
-            Some(Self { term, data: cell.value[line + 1..].into() })
+    /// `Misconfigured` when its sequence number does not fit a term.
+    pub(super) fn of(head: &[Entry]) -> Result<Option<Self>> {
+        let leader = head.first().filter(|head| head.admitted);
+        let leading = |leader: &Entry| {
+            let term = Token::new(0, leader.sequence)?;
+            Ok(Self { term, data: Arc::clone(&leader.data) })
         };
-        parsed().ok_or_else(|| {
-            Error::new(ErrorKind::Conflict, "something else than the announcement of a leader is stored")
-        })
+        leader.map(leading).transpose()
     }
-}
-
-/// Whether the leader of this term still stands in its election's queue.
-pub(super) async fn stands(queue: &QueueHandle, term: Token) -> Result<bool> {
-    let found = queue.list(term.sequence().saturating_sub(1), 1).await?;
-    Ok(found.first().is_some_and(|entry| entry.sequence == term.sequence()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contracts::Version;
+    use crate::decide::Claim;
+    use crate::error::ErrorKind;
 
-    fn cell(value: &[u8]) -> Cell {
-        Cell { version: Version::new(1, 1), value: value.into() }
+    fn head(sequence: u64, admitted: bool) -> Entry {
+        let (claim, label, data) = (Claim::Exclusive, String::new(), Arc::from(*b"it"));
+        Entry { sequence, claim, admitted, label, age: None, data }
     }
 
     #[test]
-    fn what_was_written_is_read_back_and_nothing_else_is_a_leader() {
-        for data in [&b""[..], b"a\nb", &[0, 0xff, b'\n']] {
-            let leading = Leading { term: Token::new(0, 7).expect("fits"), data: data.into() };
-            assert_eq!(Leading::of(&cell(&leading.to_cell())).ok(), Some(leading));
-        }
-        for other in [&b""[..], b"7", b"x\n", b"-1\n", b"18446744073709551615\n", b" 7\n"] {
-            let error = Leading::of(&cell(other)).expect_err("something else");
-            assert_eq!(error.kind(), &ErrorKind::Conflict, "{other:?}");
-        }
+    fn only_an_admitted_head_leads() {
+        assert_eq!(Leading::of(&[]).expect("a queue"), None);
+        assert_eq!(Leading::of(&[head(7, false)]).expect("a queue"), None);
+        let leading = Leading::of(&[head(7, true), head(9, false)]).expect("a queue").expect("it leads");
+        assert_eq!((leading.term.sequence(), &*leading.data), (7, &b"it"[..]));
+        let error = Leading::of(&[head(u64::MAX, true)]).expect_err("no term");
+        assert_eq!(error.kind(), &ErrorKind::Misconfigured, "{error}");
     }
 }

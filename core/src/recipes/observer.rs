@@ -1,114 +1,78 @@
 //! Who leads, as it changes.
 
 use std::fmt;
+use std::sync::Arc;
 
 use futures_util::Stream;
 
-use super::cell_handle::CellHandle;
-use super::cell_watch::ValueWatch;
-use super::leadership::{Leading, stands};
+use super::leadership::Leading;
 use super::queue_handle::QueueHandle;
-use crate::clock::Moment;
-use crate::decide::renewal_period;
+use super::watcher::{Watcher, answers};
+use crate::contracts::Entry;
 use crate::error::Result;
 
 /// Who leads, as it changes. All observers of one election on one client share one watch.
 ///
-/// A leader is seen as soon as it has announced itself, and its resignation at once. The death of a
-/// leader that another follows is seen with its successor; of one that nobody follows, within a
-/// third of this client's TTL after its place in the queue is gone. Terms that it sees only rise;
-/// what comes and goes while nobody asks is skipped.
+/// *Protocol.* The client watches the queue on the server, and reads its head after each change,
+/// after each new connection, and once a TTL in any case. Terms that an observer sees only rise, and
+/// it sees every leader, every proclamation and every gap that lasts. What comes and goes while
+/// nobody asks is skipped. The death of a leader is seen when the server has ended its lease, also
+/// when nobody follows it.
+///
+/// Dropping it ends it; the watch ends with the last observer. Observers do not depend on the
+/// lease, which may be lost meanwhile.
 #[must_use = "an observer that is dropped at once observes nothing"]
 pub struct Observer {
-    queue: QueueHandle,
-    watch: ValueWatch,
+    handle: QueueHandle,
+    watcher: Watcher<Arc<[Entry]>>,
     // What `changed` answered last.
     answered: Option<Option<Leading>>,
-    // Whom the cell names, whether it stood at the last look, and when to look again.
-    named: Option<Leading>,
-    stands: bool,
-    look_at: Moment,
 }
 
 impl Observer {
-    pub(super) async fn open(queue: &QueueHandle, cell: &CellHandle) -> Result<Self> {
-        let watch = ValueWatch::open(cell).await?;
-        let (answered, named, stands, look_at) = (None, None, false, Moment::PAST);
-        Ok(Self { queue: queue.clone(), watch, answered, named, stands, look_at })
+    pub(super) async fn open(handle: &QueueHandle) -> Result<Self> {
+        Ok(Self { handle: handle.clone(), watcher: handle.watch().await?, answered: None })
     }
 
-    /// Waits until another leads than in the last answer, or nobody does, and answers who. The
-    /// first call answers at once.
+    /// Who was seen to lead last, without a request. During an outage this may be old:
+    /// [`is_current`](Self::is_current) tells.
     ///
     /// # Errors
-    /// `Lost` with the reason `Forgotten` when the server is without its data; `Conflict`;
-    /// `Forbidden`; `Closed`; `RuntimeGone`.
+    /// Why the observer has ended: `Closed`; `Lost` with the reason `Forgotten` when the server is
+    /// without its data; `Forbidden`; `Conflict`; `Misconfigured`.
+    pub fn latest(&self) -> Result<Option<Leading>> {
+        self.watcher.latest().and_then(|head| Leading::of(&head))
+    }
+
+    /// Whether the server is watched now: it has told of every change, or is about to.
+    pub fn is_current(&self) -> bool {
+        self.watcher.is_current()
+    }
+
+    /// Waits until another leads than in the last answer, or the same with other data, or nobody
+    /// does, and answers who. The first call answers at once.
+    ///
+    /// # Errors
+    /// As [`latest`](Self::latest); `RuntimeGone`. An outage is waited out.
     ///
     /// # Cancel safety
     /// Cancel-safe: the next call answers what a dropped one has not.
     pub async fn changed(&mut self) -> Result<Option<Leading>> {
-        let changed = self.next().await;
-        self.watch.handle().in_context("observe", changed)
-    }
-
-    async fn next(&mut self) -> Result<Option<Leading>> {
-        let client = self.watch.handle().client.clone();
-        let clock = client.clock();
-        loop {
-            let named = self.watch.glance()?.as_ref().map(Leading::of).transpose()?;
-            if named != self.named {
-                // It stood when it wrote, which may be long ago: this client may have been cut off.
-                (self.named, self.look_at) = (named, Moment::PAST);
-            }
-            if clock.now() >= self.look_at {
-                self.look().await?;
-            }
-            let leading = self.named.clone().filter(|_| self.stands);
-            if self.answered.as_ref() != Some(&leading) {
-                self.answered = Some(leading.clone());
-                return Ok(leading);
-            }
-            tokio::select! {
-                news = self.watch.news() => news?,
-                () = clock.sleep_until(self.look_at) => {}
-            }
-        }
-    }
-
-    /// Looks whether the named leader stands. An outage says nothing: it is looked for again.
-    async fn look(&mut self) -> Result<()> {
-        let client = self.watch.handle().client.clone();
-        self.stands = match &self.named {
-            None => false,
-            Some(named) => match stands(&self.queue, named.term).await {
-                Ok(stands) => stands,
-                Err(error) if error.is_retryable() => {
-                    tracing::debug!(%error, "it is not known whether the leader stands");
-                    true
-                }
-                Err(error) => return Err(error),
-            },
-        };
-        self.look_at = client.clock().now() + renewal_period(client.lease().ttl());
-        Ok(())
+        let next = self.watcher.next(&mut self.answered, |head| Leading::of(head)).await;
+        self.handle.in_context("observe", next)
     }
 
     /// The answers of [`changed`](Self::changed) as a stream, which ends after an error.
     pub fn into_stream(self) -> impl Stream<Item = Result<Option<Leading>>> + Send {
-        futures_util::stream::unfold(Some(self), |observer| async {
-            let mut observer = observer?;
-            let next = observer.changed().await;
-            let rest = next.is_ok().then_some(observer);
-            Some((next, rest))
-        })
+        answers(self, |observer| Box::pin(observer.changed()))
     }
 }
 
 impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Observer")
-            .field("election", &self.queue.queue)
-            .field("answered", &self.answered)
+            .field("election", &self.handle.queue)
+            .field("view", &self.watcher)
             .finish_non_exhaustive()
     }
 }

@@ -6,16 +6,19 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use super::acquire::Acquire;
+use super::node_data::checked_data;
 use super::verb::Ask;
+use super::watcher::Watcher;
 use crate::address::Address;
 use crate::attempt::{self, Request};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::contracts::{AskedLimit, Entry, Page, Patience};
 use crate::decide::Claim;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::held_node::HeldNode;
 use crate::reentrancy::{Bounds, Mode, Owner, Owners, Share};
+use crate::watched::list_all;
 
 impl Ask<'_> {
     /// The options; the label is the owner's unless another is given.
@@ -52,6 +55,11 @@ impl QueueHandle {
         self.owners.client()
     }
 
+    /// Names the operation and the key in an error.
+    pub(super) fn in_context<T>(&self, operation: &'static str, answer: Result<T>) -> Result<T> {
+        answer.map_err(|error| error.in_operation(operation).on(self.queue.name()))
+    }
+
     /// Joins, waits if it may, and makes a hold without an owner. `None` if a try was refused.
     pub(super) async fn alone(
         &self,
@@ -59,12 +67,34 @@ impl QueueHandle {
         claim: Claim,
         limit: AskedLimit,
     ) -> Result<Option<Acquired>> {
+        self.acquire(ask, claim, limit, Ok(Arc::default())).await
+    }
+
+    /// As [`alone`](QueueHandle::alone), with data for the node.
+    pub(super) async fn with_data(
+        &self,
+        ask: Ask<'_>,
+        claim: Claim,
+        data: &[u8],
+    ) -> Result<Option<Acquired>> {
+        self.acquire(ask, claim, AskedLimit::Stored, checked_data(data)).await
+    }
+
+    async fn acquire(
+        &self,
+        ask: Ask<'_>,
+        claim: Claim,
+        limit: AskedLimit,
+        data: Result<Arc<[u8]>>,
+    ) -> Result<Option<Acquired>> {
         let Ask { operation, patience, .. } = ask;
         let options = ask.options();
         let at_least = options.at_least;
-        let in_context = |error: Error| error.in_operation(operation).on(self.queue.name());
-        let request = self.request(options, claim, limit, patience).map_err(in_context)?;
-        self.carry_out(&request, at_least).await.map_err(in_context)
+        let acquired = async {
+            let request = Request { data: data?, ..self.request(options, claim, limit, patience)? };
+            self.carry_out(&request, at_least).await
+        };
+        self.in_context(operation, acquired.await)
     }
 
     fn request(
@@ -131,12 +161,11 @@ impl QueueHandle {
     /// was refused.
     pub(super) async fn enter(&self, ask: Ask<'_>, owner: &Owner, mode: Mode) -> Result<Option<Share>> {
         let Ask { operation, patience, .. } = ask;
-        let in_context = |error: Error| error.in_operation(operation).on(self.queue.name());
         let options = Ask { owner: Some(owner), ..ask }.options();
         let at_least = options.at_least;
         // Validates the options for a re-entry too; its deadline covers all that follows.
-        let request =
-            self.request(options, mode.claim(), AskedLimit::Stored, patience).map_err(in_context)?;
+        let request = self.request(options, mode.claim(), AskedLimit::Stored, patience);
+        let request = self.in_context(operation, request)?;
         let acquire = |on_queue| {
             let (queue, request) = (self.clone(), Request { on_queue: Some(on_queue), ..request.clone() });
             async move { Ok(queue.carry_out(&request, at_least).await?.map(|acquired| acquired.held)) }
@@ -144,7 +173,7 @@ impl QueueHandle {
         let key = (owner.clone(), self.queue.clone());
         let bounds = Bounds { deadline: request.deadline, patience, fail_fast: request.fail_fast };
         let entered = Share::enter(&self.owners, key, mode, bounds, acquire);
-        self.client().serve(entered).await.map_err(in_context)
+        self.in_context(operation, self.client().serve(entered).await)
     }
 
     /// Gives a hold back in the background, and does what is to follow once its node is gone.
@@ -160,12 +189,24 @@ impl QueueHandle {
     pub(super) async fn list(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
         let client = self.client();
         let listed = client.serve(client.backend.list(&self.queue, Page { after, most })).await;
-        listed.map_err(|error| error.in_operation("list").on(self.queue.name()))
+        self.in_context("list", listed)
+    }
+
+    /// Lists all of it, page by page.
+    pub(super) async fn list_all(&self) -> Result<Vec<Entry>> {
+        let client = self.client();
+        client.serve(list_all(&*client.backend, &self.queue)).await
+    }
+
+    /// Watches it, together with all who watch it on this client, and waits until it was read.
+    pub(super) async fn watch(&self) -> Result<Watcher<Arc<[Entry]>>> {
+        let client = self.client();
+        Watcher::open(client, client.watch_queue(&self.queue)).await
     }
 
     pub(super) async fn force_release(&self, sequence: u64) -> Result<bool> {
         let client = self.client();
         let revoked = client.serve(client.backend.revoke(&self.queue, sequence)).await;
-        revoked.map_err(|error| error.in_operation("force_release").on(self.queue.name()))
+        self.in_context("force_release", revoked)
     }
 }

@@ -39,6 +39,11 @@ pub(crate) trait Plant: Debug + Send + Sync + 'static {
         node.confirm(replicas, within).await
     }
 
+    /// What is listed instead of a queue.
+    fn list(&self, entries: Vec<Entry>) -> Vec<Entry> {
+        entries
+    }
+
     /// What is read instead of a cell.
     fn read(&self, cell: Option<Cell>) -> Option<Cell> {
         cell
@@ -81,7 +86,7 @@ impl<P: Plant> SequentialNodes for Planted<P> {
     }
 
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
-        self.inner.list(queue, page).await
+        Ok(self.plant.list(self.inner.list(queue, page).await?))
     }
 
     async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {

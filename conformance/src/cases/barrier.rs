@@ -1,0 +1,136 @@
+//! BARRIER-: who goes on together.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use latchwork_core::recipes::{Barrier, DoubleBarrier};
+use latchwork_core::{Address, ErrorKind, Kind};
+
+use crate::actions::entries;
+use crate::bounds::NOISE;
+use crate::case::cases;
+use crate::testbed::Client;
+use crate::waits::{soon, until, within};
+
+fn barrier(client: &Client, parties: u32) -> Barrier {
+    client.coordinator.barrier("a", parties).expect("a good key")
+}
+
+fn double(client: &Client, parties: u32) -> DoubleBarrier {
+    client.coordinator.double_barrier("a", parties).expect("a good key")
+}
+
+/// Waits until so many stand in a queue.
+async fn until_standing(client: &Client, queue: &Address, expected: usize) {
+    until("they stand", || async { entries(client, queue).await.len() == expected }).await;
+}
+
+cases! {
+    "BARRIER-PASS" =>
+    /// nobody passes before as many wait as there are parties, in every round
+    async fn barrier_pass_together_round_by_round(context) {
+        const ROUNDS: usize = 5;
+        let clients = [context.client().await, context.client().await, context.client().await];
+        let came = Arc::new(AtomicUsize::new(0));
+        let members = clients.iter().enumerate().map(|(number, client)| {
+            let came = Arc::clone(&came);
+            async move {
+                let barrier = barrier(client, 3);
+                for round in 1..=ROUNDS {
+                    // Another comes last in each round.
+                    tokio::time::sleep(Duration::from_millis((number + round) as u64 % 3 * 20)).await;
+                    came.fetch_add(1, Ordering::AcqRel);
+                    barrier.wait().await.expect("passed");
+                    let came = came.load(Ordering::Acquire);
+                    assert!((3 * round..3 * (round + 1)).contains(&came), "{came} came, in round {round}");
+                }
+            }
+        });
+        soon("all rounds", join_all(members)).await;
+        assert_eq!(clients[0].coordinator.barrier("a", 0).expect_err("zero").argument(), Some("parties"));
+        let exact = Address::exact("/a");
+        assert_eq!(clients[0].coordinator.barrier(exact, 2).expect_err("exact").argument(), Some("key"));
+    }
+
+    "BARRIER-PASS" =>
+    /// a member that died, or gave up, is not counted: the others pass with the next one
+    async fn barrier_pass_without_the_dead(context) {
+        let (dies, waits, comes) = (context.mortal().await, context.client().await, context.client().await);
+        let queue = context.queue_of(Kind::Barrier, "a");
+        let dead = tokio::spawn({
+            let barrier = barrier(&dies, 3);
+            async move { barrier.wait().await }
+        });
+        until_standing(&waits, &queue, 1).await;
+        let recovery = context.recovery(&dies);
+        dies.coordinator.crash().await;
+        assert!(soon("its end", dead).await.expect("no panic").is_err(), "passed alone");
+        let gives_up = barrier(&comes, 3);
+        let error = tokio::time::timeout(NOISE, gives_up.wait()).await;
+        assert!(error.is_err(), "two passed a barrier of three");
+        // Its place is given back in the background, and counts until then.
+        tokio::time::sleep(recovery).await;
+        until_standing(&waits, &queue, 0).await;
+        let waiting = [&waits, &comes].map(|client| {
+            let barrier = barrier(client, 3);
+            tokio::spawn(async move { barrier.wait().await })
+        });
+        until_standing(&waits, &queue, 2).await;
+        assert!(waiting.iter().all(|waiting| !waiting.is_finished()), "two passed a barrier of three");
+        soon("the third", barrier(&waits, 3).wait()).await.expect("passed");
+        for waiting in waiting {
+            soon("the others", waiting).await.expect("no panic").expect("passed");
+        }
+    }
+
+    "BARRIER-LEAVE" =>
+    /// nobody leaves a double barrier before all who entered are ready to, and the next enter when
+    /// all have left
+    async fn barrier_leave_together_and_enter_again(context) {
+        let (one, two, late) = (context.client().await, context.client().await, context.client().await);
+        for _ in 0..3 {
+            let (first, second) = {
+                let (first, second) = (double(&one, 2), double(&two, 2));
+                let (first, second) = soon("enter", async { tokio::join!(first.enter(), second.enter()) }).await;
+                (first.expect("entered"), second.expect("entered"))
+            };
+            assert!(first.is_held() && second.is_held());
+            // One alone does not enter, nor do two while somebody is inside.
+            let others = [(); 2].map(|()| {
+                let barrier = double(&late, 2);
+                tokio::spawn(async move { barrier.enter().await })
+            });
+            let mut leaving = Box::pin(first.leave());
+            let early = tokio::time::timeout(Duration::from_millis(200), &mut leaving).await;
+            assert!(early.is_err(), "left alone: {early:?}");
+            assert!(others.iter().all(|other| !other.is_finished()), "entered beside one who is inside");
+            let (left, also) = soon("leave", async { tokio::join!(leaving, second.leave()) }).await;
+            left.expect("left");
+            also.expect("left");
+            let mut inside = Vec::new();
+            for other in others {
+                inside.push(soon("the next enter", other).await.expect("no panic").expect("entered"));
+            }
+            for left in soon("the next leave", join_all(inside.into_iter().map(|inside| inside.leave()))).await {
+                left.expect("left");
+            }
+        }
+    }
+
+    "BARRIER-LEAVE" =>
+    /// one who dies inside a double barrier is waited for until its lease has ended, and no longer
+    async fn barrier_leave_without_the_dead(context) {
+        let (dies, stays) = (context.mortal().await, context.mortal().await);
+        let (first, second) = (double(&dies, 2), double(&stays, 2));
+        let (first, second) = soon("enter", async { tokio::join!(first.enter(), second.enter()) }).await;
+        let (first, second) = (first.expect("entered"), second.expect("entered"));
+        let bound = context.recovery(&dies) + stays.ttl() / 3 + NOISE;
+        dies.coordinator.crash().await;
+        within(bound, "its leave", second.leave()).await.expect("left");
+        assert!(!first.is_held());
+        let error = first.leave().await.expect_err("it died");
+        assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Lost { .. }), "{error}");
+    }
+}

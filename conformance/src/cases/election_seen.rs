@@ -1,0 +1,171 @@
+//! ELECTION-OBSERVE: who sees who leads.
+
+use std::time::Duration;
+
+use latchwork_core::recipes::{Leading, Observer};
+use latchwork_core::{ErrorKind, Token};
+
+use super::election::{campaign, elected, election, stand, text};
+use crate::actions::in_time;
+use crate::bounds::{CLEAN_UP, PATIENCE, QUIET_TTL};
+use crate::case::cases;
+use crate::testbed::{Client, Fault};
+use crate::waits::{soon, within};
+
+async fn observe(client: &Client) -> Observer {
+    soon("observe", election(client).observe()).await.expect("observed")
+}
+
+/// What an observer sees next.
+async fn seen(observer: &mut Observer) -> Option<Leading> {
+    // An observer looks by itself once in its TTL: this is sooner.
+    within(CLEAN_UP, "news", observer.changed()).await.expect("observed")
+}
+
+/// Whom an observer sees next: the data, if anybody leads.
+async fn next(observer: &mut Observer) -> Option<String> {
+    seen(observer).await.map(|leading| text(&leading.data))
+}
+
+/// All terms that are seen until one leads with this data.
+async fn terms_until(observer: &mut Observer, data: &str) -> Vec<Token> {
+    let mut terms = Vec::new();
+    loop {
+        let leading = seen(observer).await;
+        terms.extend(leading.as_ref().map(|leading| leading.term));
+        if leading.is_some_and(|leading| text(&leading.data) == data) {
+            return terms;
+        }
+    }
+}
+
+cases! {
+    "ELECTION-OBSERVE" =>
+    /// an observer sees each leader, what it proclaims, and that nobody leads, as it happens
+    async fn election_observe_sees_leaders_and_gaps(context) {
+        // An observer looks by itself once in its TTL: not within this case.
+        let observing = context.client_with(&context.config(QUIET_TTL)).await;
+        let (one, two) = (context.client().await, context.client().await);
+        let mut observer = observe(&observing).await;
+        assert_eq!(next(&mut observer).await, None);
+        let leader = campaign(&election(&one), "one").await;
+        assert_eq!(seen(&mut observer).await.map(|leading| leading.term), Some(leader.term()));
+        for data in ["one, again", "one, at last"] {
+            soon("proclaim", leader.proclaim(data.as_bytes())).await.expect("leads");
+            assert_eq!(next(&mut observer).await.as_deref(), Some(data));
+        }
+        assert!(observer.is_current());
+        in_time(leader.resign().await.expect("resigned"));
+        assert_eq!(next(&mut observer).await, None);
+        let leader = campaign(&election(&two), "two").await;
+        assert_eq!(next(&mut observer).await.as_deref(), Some("two"));
+        // A candidate behind it is nobody's news: the next is what comes when it leads.
+        let standing = stand(&election(&one), "three", 2).await;
+        drop(leader);
+        let third = elected(standing).await;
+        assert_eq!(*terms_until(&mut observer, "three").await.last().expect("it leads"), third.term());
+        let late = observe(&observing).await;
+        assert_eq!(late.latest().expect("observed").map(|leading| leading.term), Some(third.term()));
+        drop(late);
+        in_time(third.resign().await.expect("resigned"));
+        assert_eq!(next(&mut observer).await, None);
+    }
+
+    "ELECTION-OBSERVE" =>
+    /// the death of a leader is seen when its lease has ended: with the next one, or without
+    async fn election_observe_sees_a_death(context) {
+        let observing = context.client_with(&context.config(QUIET_TTL)).await;
+        let (follows, followed, alone) =
+            (context.client().await, context.mortal().await, context.mortal().await);
+        let mut observer = observe(&observing).await;
+        assert_eq!(next(&mut observer).await, None);
+        let first = campaign(&election(&followed), "followed").await;
+        assert_eq!(next(&mut observer).await.as_deref(), Some("followed"));
+        let standing = stand(&election(&follows), "next", 2).await;
+        let bound = context.recovery(&followed);
+        followed.coordinator.crash().await;
+        let second = within(bound, "the next leader", standing).await.expect("no panic").expect("leads");
+        // That nobody led may be seen before.
+        assert_eq!(terms_until(&mut observer, "next").await, [second.term()]);
+        assert!(first.term() < second.term() && !first.is_held());
+        in_time(second.resign().await.expect("resigned"));
+        assert_eq!(next(&mut observer).await, None);
+        let last = campaign(&election(&alone), "alone").await;
+        assert_eq!(next(&mut observer).await.as_deref(), Some("alone"));
+        let bound = context.recovery(&alone);
+        alone.coordinator.crash().await;
+        let gone = within(bound, "that nobody leads", observer.changed()).await.expect("observed");
+        assert_eq!((gone, last.is_held()), (None, false));
+    }
+
+    "ELECTION-OBSERVE" =>
+    /// an observer that was cut off sees who leads once it can reach the server again, and its terms
+    /// rise
+    async fn election_observe_heals_a_gap(context) {
+        let (observing, one, two) = (context.mortal().await, context.client().await, context.client().await);
+        let first = campaign(&election(&one), "first").await;
+        let mut observer = observe(&observing).await;
+        assert_eq!(next(&mut observer).await.as_deref(), Some("first"));
+        assert!(context.can(Fault::Cut));
+        let mut terms = vec![first.term()];
+        let mut last = first;
+        for (round, how_long) in [observing.ttl() / 2, observing.ttl() * 2].into_iter().enumerate() {
+            observing.link.cut();
+            in_time(last.resign().await.expect("resigned"));
+            let unseen = campaign(&election(&two), "unseen").await;
+            in_time(unseen.resign().await.expect("resigned"));
+            tokio::time::sleep(how_long).await;
+            let data = format!("leads after {round}");
+            last = campaign(&election(&one), &data).await;
+            observing.link.heal();
+            terms.extend(terms_until(&mut observer, &data).await);
+            assert_eq!(terms.last(), Some(&last.term()));
+        }
+        assert!(terms.is_sorted(), "{terms:?}");
+        in_time(last.resign().await.expect("resigned"));
+        assert_eq!(next(&mut observer).await, None);
+    }
+
+    "ELECTION-OBSERVE" alone =>
+    /// a hundred observers of one election on one client cost the server what one does, and all of
+    /// them see a change
+    async fn election_observe_is_shared_by_the_observers_of_a_client(context) {
+        const OBSERVERS: usize = 100;
+        let (one, two) = (context.client().await, context.client().await);
+        let leader = campaign(&election(&one), "before").await;
+        let mut observers = Vec::new();
+        for _ in 0..OBSERVERS {
+            let mut observer = observe(&two).await;
+            assert_eq!(next(&mut observer).await.as_deref(), Some("before"));
+            observers.push(observer);
+        }
+        let before = context.fixture.requests().await.ok();
+        soon("proclaim", leader.proclaim(b"after")).await.expect("leads");
+        for observer in &mut observers {
+            assert_eq!(next(observer).await.as_deref(), Some("after"));
+        }
+        if let Some(before) = before {
+            let asked = context.fixture.requests().await.expect("counted") - before;
+            assert!(asked < OBSERVERS as u64 / 2, "{asked} requests for one change");
+        }
+        // The last one goes on alone.
+        observers.truncate(1);
+        in_time(leader.resign().await.expect("resigned"));
+        assert_eq!(next(&mut observers[0]).await, None);
+    }
+
+    "ELECTION-OBSERVE" =>
+    /// an observer of a closed client ends with the reason
+    async fn election_observe_ends_with_a_reason(context) {
+        let client = context.client().await;
+        let mut observer = observe(&client).await;
+        assert_eq!(next(&mut observer).await, None);
+        let waiting = tokio::spawn(async move { (observer.changed().await, observer) });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        client.coordinator.close().await.expect("closed");
+        let (ended, observer) = within(PATIENCE, "the end", waiting).await.expect("no panic");
+        let error = ended.expect_err("closed");
+        assert_eq!((error.kind(), error.key()), (&ErrorKind::Closed, Some("a")), "{error}");
+        assert!(observer.latest().is_err() && !observer.is_current());
+    }
+}

@@ -1,0 +1,126 @@
+//! ELECTION-: leaders that are processes of their own, and are killed.
+
+use std::time::Duration;
+
+use latchwork_core::Token;
+use latchwork_core::recipes::Observer;
+use tokio::time::Instant;
+
+use super::election::{election, queue, text};
+use super::process::processes;
+use crate::bounds::{NOISE, QUIET_TTL};
+use crate::case::cases;
+use crate::contender::Contender;
+use crate::context::Context;
+use crate::order::Event;
+use crate::testbed::Client;
+use crate::waits::{until, within};
+
+/// The TTL of the processes.
+const TTL: Duration = Duration::from_secs(2);
+
+cases! {
+    "ELECTION-TERM" =>
+    /// a leader process that is killed, again and again: terms rise, and an observer sees every
+    /// leader and every gap
+    async fn process_killed_while_leading(context) {
+        kill_leaders(context, 3).await;
+    }
+
+    "ELECTION-TERM" alone long =>
+    /// the leader process killed 50 times in a row: terms rise, an observer sees every leader and
+    /// every gap, and how long each hand-over took is printed
+    async fn soak_leader_killed_fifty_times(context) {
+        kill_leaders(context, 50).await;
+    }
+}
+
+/// Kills one leader after the other: every second one is followed by a candidate that waits, the
+/// others by nobody until their end was seen.
+async fn kill_leaders(context: &Context, times: usize) {
+    let Some(config) = processes(context, TTL) else { return };
+    // It looks by itself once in its TTL: after the end of each lease.
+    let observing = context.client_with(&context.config(QUIET_TTL)).await;
+    // The server may grant another TTL than was asked for.
+    let ttl = context.client_with(&config).await.ttl();
+    let bound = ttl + context.fixture.expiry_bound() + NOISE;
+    let election = election(&observing);
+    let mut observer = election.observe().await.expect("observed");
+    assert_eq!(observer.changed().await.expect("observed"), None);
+
+    let (mut handovers, mut gaps) = (Vec::new(), Vec::new());
+    let mut leader = Contender::leading(context, &config, "a", "0").await;
+    let mut term = leads(&mut leader, &mut observer, bound, "0", None).await;
+    for round in 1..=times {
+        let data = round.to_string();
+        let begin = async || Contender::leading(context, &config, "a", &data).await;
+        if round % 2 == 1 {
+            let mut next = begin().await;
+            stands(&observing, &data).await;
+            let killed = Instant::now();
+            leader.kill().await;
+            term = leads(&mut next, &mut observer, bound, &data, Some(term)).await;
+            handovers.push(killed.elapsed());
+            leader = next;
+        } else {
+            let killed = Instant::now();
+            leader.kill().await;
+            let gone = within(bound, "that nobody leads", observer.changed()).await.expect("observed");
+            assert_eq!(gone, None, "a leader that nobody follows");
+            gaps.push(killed.elapsed());
+            leader = begin().await;
+            term = leads(&mut leader, &mut observer, bound, &data, Some(term)).await;
+        }
+    }
+    leader.release().await;
+    let gone = within(bound, "that nobody leads", observer.changed()).await.expect("observed");
+    assert_eq!(gone, None, "after the last resignation");
+    eprintln!(
+        "{}: {times} leaders killed, TTL {ttl:?}: {}; {}",
+        context.testbed.name(),
+        shown("the next one led after", handovers),
+        shown("that nobody leads was seen after", gaps)
+    );
+}
+
+/// Waits until this process leads, and the observer sees it: with a term above the last one. Only a
+/// gap may be seen before.
+async fn leads(
+    process: &mut Contender,
+    observer: &mut Observer,
+    bound: Duration,
+    data: &str,
+    last: Option<Token>,
+) -> Token {
+    let Event::Held { token, .. } = within(bound, "it leads", process.next_in_time()).await else {
+        panic!("it leads first")
+    };
+    assert!(last < Some(token), "{last:?}, then {token:?}");
+    let seen = async {
+        loop {
+            if let Some(leading) = observer.changed().await.expect("observed") {
+                return leading;
+            }
+        }
+    };
+    let seen = within(NOISE, "that it leads", seen).await;
+    assert_eq!((seen.term, text(&seen.data).as_str()), (token, data));
+    token
+}
+
+async fn stands(client: &Client, data: &str) {
+    let election = election(client);
+    until("it stands", || async { queue(&election).await.last().is_some_and(|last| last == data) }).await;
+}
+
+/// The least, the median and the most.
+fn shown(what: &str, mut times: Vec<Duration>) -> String {
+    times.sort_unstable();
+    match times.as_slice() {
+        [] => format!("{what}: never"),
+        [least, .., most] => {
+            format!("{what} {least:.2?} to {most:.2?}, in the median {:.2?}", times[times.len() / 2])
+        }
+        [once] => format!("{what} {once:.2?}"),
+    }
+}

@@ -1,0 +1,45 @@
+//! The data of a node: what a leader or a member says of itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::cell_handle::checked_bytes;
+use crate::client::Client;
+use crate::contracts::MAX_LABEL_BYTES;
+use crate::error::{Error, Result};
+use crate::hold::Hold;
+use crate::support::Backoff;
+
+/// Checks what a user says of a node.
+///
+/// # Errors
+/// `InvalidArgument` naming `data`.
+pub(super) fn checked_data(data: &[u8]) -> Result<Arc<[u8]>> {
+    checked_bytes("data", data, MAX_LABEL_BYTES)
+}
+
+/// Replaces the data of a hold's one node (NODE-DATA). Retries until it is confirmed, or until the
+/// hold has ended: the server writes it to no other node, however late it comes.
+pub(super) async fn write_data(client: &Client, hold: &dyn Hold, data: &[u8]) -> Result<()> {
+    let data = checked_data(data)?;
+    let ended = || hold.check().err().unwrap_or_else(Error::closed);
+    let node = hold.tenures()[0].node().ok_or_else(ended)?;
+    let clock = client.clock();
+    let write = async {
+        let mut pauses = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
+        loop {
+            match node.write_data(&data).await {
+                Err(error) if error.is_retryable() => pauses.wait(&clock).await,
+                written => return written,
+            }
+        }
+    };
+    let written = async {
+        tokio::select! {
+            biased;
+            _ = hold.lost() => Err(ended()),
+            written = write => written,
+        }
+    };
+    client.serve(written).await
+}

@@ -1,0 +1,104 @@
+//! One who watches a cell or a queue, over the one watch of its client.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::Stream;
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+
+use crate::client::Client;
+use crate::error::{Error, ErrorKind, Result};
+use crate::watched::{View, Watched};
+
+/// One watcher.
+pub(super) struct Watcher<S> {
+    client: Arc<Client>,
+    // Ends the task when the last watcher is dropped.
+    _watched: Arc<Watched<S>>,
+    views: watch::Receiver<View<S>>,
+}
+
+impl<S: Clone + Send + Sync> Watcher<S> {
+    /// Watches, and waits until it was read.
+    pub(super) async fn open(client: &Arc<Client>, watched: Arc<Watched<S>>) -> Result<Self> {
+        let mut views = watched.views();
+        let read = async {
+            let read = views.wait_for(|view| !matches!(view, View::Unread)).await;
+            read.map_err(|_| Error::closed()).and_then(|view| seen(&view).map(drop))
+        };
+        let within = client.request_timeout.saturating_mul(2);
+        let late = || Error::new(ErrorKind::Unavailable, "it could not be read and watched in time");
+        let first = async { tokio::time::timeout(within, read).await.unwrap_or_else(|_| Err(late())) };
+        client.serve(first).await?;
+        Ok(Self { client: Arc::clone(client), _watched: watched, views })
+    }
+
+    /// What was seen last, without a request.
+    pub(super) fn latest(&self) -> Result<S> {
+        seen(&self.views.borrow())
+    }
+
+    /// Whether the server is watched now.
+    pub(super) fn is_current(&self) -> bool {
+        matches!(*self.views.borrow(), View::Read(_, true))
+    }
+
+    /// Waits until what it sees is `of` something else than `answered`, and answers that.
+    pub(super) async fn next<T: Clone + PartialEq>(
+        &mut self,
+        answered: &mut Option<T>,
+        of: fn(&S) -> Result<T>,
+    ) -> Result<T> {
+        let is_new = |view: &View<S>| match (view, &*answered) {
+            (View::Unread, _) => false,
+            (View::Read(state, _), Some(answered)) => of(state).ok().as_ref() != Some(answered),
+            (View::Read(..), None) | (View::Ended(_), _) => true,
+        };
+        let next = async {
+            let view = self.views.wait_for(is_new).await.map_err(|_| Error::closed())?;
+            seen(&view).and_then(|state| of(&state))
+        };
+        let next = self.client.serve(next).await?;
+        *answered = Some(next.clone());
+        Ok(next)
+    }
+
+    /// What was seen last; [`news`](Self::news) waits for what comes after it.
+    pub(super) fn glance(&mut self) -> Result<S> {
+        seen(&self.views.borrow_and_update())
+    }
+
+    /// Waits until something else may be seen than at the last glance.
+    pub(super) async fn news(&mut self) -> Result<()> {
+        let news = self.views.changed();
+        self.client.serve(async { news.await.map_err(|_| Error::closed()) }).await
+    }
+}
+
+fn seen<S: Clone>(view: &View<S>) -> Result<S> {
+    match view {
+        View::Read(state, _) => Ok(state.clone()),
+        View::Ended(error) => Err(error.clone()),
+        View::Unread => Err(Error::closed()),
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Watcher<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.views.borrow().fmt(f)
+    }
+}
+
+/// What a watch answers again and again, as a stream that ends after an error.
+pub(super) fn answers<W: Send, T: Send>(
+    watch: W,
+    next: for<'a> fn(&'a mut W) -> BoxFuture<'a, Result<T>>,
+) -> impl Stream<Item = Result<T>> + Send {
+    futures_util::stream::unfold(Some(watch), move |watch| async move {
+        let mut watch = watch?;
+        let answer = next(&mut watch).await;
+        let rest = answer.is_ok().then_some(watch);
+        Some((answer, rest))
+    })
+}

@@ -1,0 +1,123 @@
+//! Queues, as they are watched.
+
+use std::sync::Arc;
+
+use super::Reader;
+use crate::address::{Address, Kind};
+use crate::contracts::{Backend, ChangeWatch, Entry, Page};
+use crate::error::{Error, LostReason, Result};
+
+/// So many nodes are read at a time.
+const PAGE: usize = 500;
+
+/// Reads a queue: the head of an election's, the whole of others.
+#[derive(Debug)]
+pub(crate) struct QueueReader {
+    seen: Arc<[Entry]>,
+    // The highest sequence number that was read.
+    highest: u64,
+}
+
+impl Default for QueueReader {
+    fn default() -> Self {
+        Self { seen: Arc::from([]), highest: 0 }
+    }
+}
+
+impl Reader for QueueReader {
+    type State = Arc<[Entry]>;
+
+    fn watch(backend: &dyn Backend, queue: &Address) -> Box<dyn ChangeWatch> {
+        backend.watch_queue(queue)
+    }
+
+    async fn read(&mut self, backend: &dyn Backend, queue: &Address) -> Result<Self::State> {
+        let mut entries = match queue.kind() {
+            Kind::Election => backend.list(queue, Page { after: 0, most: 1 }).await?,
+            _ => list_all(backend, queue).await?,
+        };
+        // An age would differ in each reading.
+        entries.iter_mut().for_each(|entry| entry.age = None);
+        self.note(entries.into())?;
+        Ok(Arc::clone(&self.seen))
+    }
+}
+
+impl QueueReader {
+    /// Keeps a listing, if it can have followed those before: a node that comes is above all that
+    /// were seen, and one that has gone does not come again.
+    fn note(&mut self, entries: Arc<[Entry]>) -> Result<()> {
+        let was_there =
+            |entry: &Entry| self.seen.binary_search_by_key(&entry.sequence, |seen| seen.sequence).is_ok();
+        if entries.iter().any(|entry| entry.sequence <= self.highest && !was_there(entry)) {
+            return Err(Error::lost(LostReason::Forgotten));
+        }
+        self.highest = entries.last().map_or(self.highest, |last| self.highest.max(last.sequence));
+        self.seen = entries;
+        Ok(())
+    }
+}
+
+/// Lists a whole queue, page by page.
+pub(crate) async fn list_all(backend: &dyn Backend, queue: &Address) -> Result<Vec<Entry>> {
+    let mut entries: Vec<Entry> = Vec::new();
+    loop {
+        let after = entries.last().map_or(0, |last| last.sequence);
+        let page = backend.list(queue, Page { after, most: PAGE }).await?;
+        let is_last = page.len() < PAGE;
+        entries.extend(page);
+        if is_last {
+            return Ok(entries);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decide::Claim;
+
+    fn listing(sequences: &[u64]) -> Arc<[Entry]> {
+        let entry = |sequence: &u64| Entry {
+            sequence: *sequence,
+            claim: Claim::Shared,
+            admitted: true,
+            label: String::new(),
+            age: None,
+            data: Arc::default(),
+        };
+        sequences.iter().map(entry).collect()
+    }
+
+    #[test]
+    fn a_listing_that_cannot_have_followed_those_before_is_forgotten() {
+        for (before, now, followed) in [
+            (&[&[][..]][..], &[][..], true),
+            (&[&[]], &[7], true),
+            (&[&[3, 7]], &[3, 7], true),
+            (&[&[3, 7]], &[7], true),
+            (&[&[3, 7]], &[3], true),
+            (&[&[3, 7]], &[7, 9], true),
+            (&[&[3, 7]], &[], true),
+            // Heads of an election, with and without a gap.
+            (&[&[3], &[]], &[7], true),
+            (&[&[3], &[7]], &[8], true),
+            // A node came below those that were there.
+            (&[&[3, 7]], &[3, 5, 7], false),
+            (&[&[7]], &[3], false),
+            // One that has gone came again.
+            (&[&[3], &[7]], &[3], false),
+            (&[&[3], &[]], &[3], false),
+            (&[&[3, 7], &[3], &[]], &[7], false),
+            (&[&[3, 7], &[3]], &[3, 7], false),
+        ] {
+            let mut reader = QueueReader::default();
+            for before in before {
+                reader.note(listing(before)).expect("it follows");
+            }
+            let noted = reader.note(listing(now)).map_err(|error| error.lost_reason());
+            assert_eq!(noted.is_ok(), followed, "{now:?} after {before:?}");
+            assert_eq!(noted.err(), (!followed).then_some(Some(LostReason::Forgotten)));
+        }
+    }
+}

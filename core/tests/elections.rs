@@ -1,0 +1,102 @@
+//! Elections and groups over a memory store: lost news, numbers that fall, watches that are shared.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use common::{Plant, planted};
+use latchwork_core::contracts::{Entry, Leave, Node};
+use latchwork_core::memory::{Link, Memory};
+use latchwork_core::recipes::{GroupMember, Leading};
+use latchwork_core::{Clock, Config, Coordinator, LostReason, Result};
+
+fn connected(store: &Memory) -> (Coordinator, Link) {
+    store.connect(&Config::new("memory")).expect("connected")
+}
+
+fn data(leading: Option<Leading>) -> Option<Vec<u8>> {
+    leading.map(|leading| leading.data.to_vec())
+}
+
+#[tokio::test(start_paused = true)]
+async fn news_of_a_leader_that_are_lost_are_read_within_a_ttl() {
+    let store = Memory::new(Clock::tokio());
+    let ((one, link), (two, _)) = (connected(&store), connected(&store));
+    let (observed, stands) = (one.election("a").unwrap(), two.election("a").unwrap());
+    let mut observer = observed.observe().await.unwrap();
+    assert_eq!(observer.changed().await.unwrap(), None);
+    link.drop_next_news(observed.address());
+    let leader = stands.campaign(b"unheard").await.unwrap();
+    let early = tokio::time::timeout(Duration::from_secs(1), observer.changed()).await;
+    assert!(early.is_err(), "the news were not lost: {early:?}");
+    let seen = tokio::time::timeout(one.lease().ttl(), observer.changed()).await.expect("within a TTL");
+    assert_eq!(data(seen.unwrap()), Some(b"unheard".to_vec()));
+    drop(leader);
+}
+
+#[tokio::test(start_paused = true)]
+async fn observers_share_a_watch_that_goes_with_the_last_of_them() {
+    let store = Memory::new(Clock::tokio());
+    let (client, _) = connected(&store);
+    let (election, group) = (client.election("a").unwrap(), client.group("a").unwrap());
+    let watches = || store.contents().iter().filter(|line| line.ends_with("watched")).count();
+    let (one, mut other) = (election.observe().await.unwrap(), election.observe().await.unwrap());
+    let (first, mut second) = (group.watch().await.unwrap(), group.watch().await.unwrap());
+    assert_eq!(watches(), 2, "one for the election, one for the group");
+    drop((one, first));
+    let (leader, member) = (election.campaign(b"it").await.unwrap(), group.join(b"it").await.unwrap());
+    while data(other.changed().await.unwrap()).as_deref() != Some(b"it") {}
+    while second.changed().await.unwrap().len() != 1 {}
+    drop((other, second, leader, member));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(store.contents(), Vec::<String>::new());
+}
+
+/// Listings show sequence numbers that are lower by this, as after a restore of older data.
+#[derive(Debug, Default)]
+struct Restored(AtomicU64);
+
+#[async_trait]
+impl Plant for Restored {
+    async fn leave(&self, node: &dyn Node) -> Result<Leave> {
+        node.leave().await
+    }
+
+    fn list(&self, entries: Vec<Entry>) -> Vec<Entry> {
+        let lower = self.0.load(Ordering::Relaxed);
+        let restored = |entry: Entry| Entry { sequence: entry.sequence - lower, ..entry };
+        entries.into_iter().map(restored).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_term_that_falls_ends_the_observers_as_forgotten_and_another_begins_anew() {
+    let plant = Arc::new(Restored::default());
+    let (client, _link) = planted(&Memory::new(Clock::tokio()), &Config::new("memory"), &plant);
+    let (election, group) = (client.election("a").unwrap(), client.group("a").unwrap());
+    let mut observer = election.observe().await.unwrap();
+    let mut watch = group.watch().await.unwrap();
+    for _ in 0..3 {
+        let (leader, member) = (election.campaign(b"it").await.unwrap(), group.join(b"it").await.unwrap());
+        while observer.changed().await.unwrap().is_none() {}
+        while watch.changed().await.unwrap().is_empty() {}
+        let _ = (leader.resign().await.unwrap(), member.release().await.unwrap());
+    }
+    while observer.changed().await.unwrap().is_some() {}
+    while !watch.changed().await.unwrap().is_empty() {}
+    plant.0.store(2, Ordering::Relaxed);
+    let (leader, member) = (election.campaign(b"anew").await.unwrap(), group.join(b"anew").await.unwrap());
+    let error = observer.changed().await.expect_err("an older term");
+    assert_eq!(error.lost_reason(), Some(LostReason::Forgotten), "{error}");
+    assert!(observer.latest().is_err() && !observer.is_current());
+    let error = watch.changed().await.expect_err("an older number");
+    assert_eq!(error.lost_reason(), Some(LostReason::Forgotten), "{error}");
+    let mut anew = election.observe().await.unwrap();
+    assert_eq!(data(anew.changed().await.unwrap()), Some(b"anew".to_vec()));
+    let members = group.watch().await.unwrap().changed().await.unwrap();
+    assert!(matches!(members.as_slice(), [GroupMember { data, .. }] if **data == *b"anew"), "{members:?}");
+    drop((leader, member));
+}
