@@ -117,6 +117,7 @@ impl Heard {
 struct Ask {
     attempt: Arc<Attempt>,
     replicas: u32,
+    until: Moment,
     // The present connection has renewed its node, as an admitted one.
     written: bool,
     heard: watch::Sender<Heard>,
@@ -132,9 +133,10 @@ impl Ask {
         self.heard.send_replace(heard);
     }
 
-    /// Whether nothing more is to come: it has its answer, or was dropped.
-    fn is_over(&self) -> bool {
-        self.heard.is_closed() || self.heard.borrow().answer().is_some()
+    /// Whether nothing more is to come: it has its answer, its time is over (its future need not be
+    /// polled), or it was dropped.
+    fn is_over(&self, now: Moment) -> bool {
+        self.until <= now || self.heard.is_closed() || self.heard.borrow().answer().is_some()
     }
 }
 
@@ -151,17 +153,23 @@ pub(super) async fn confirm(
 ) -> Result<()> {
     let until = client.clock.now() + within;
     let (heard, mut hears) = watch::channel(Heard::Nothing);
-    let ask = Ask { attempt: Arc::clone(attempt), replicas, written: false, heard };
+    let ask = Ask { attempt: Arc::clone(attempt), replicas, until, written: false, heard };
     client.confirmations.asked.lock().push(ask);
     let mut last = hears.clone();
     let answered = async {
         loop {
             let rounds = client.confirmations.rounds.run(&client.runtime, || rounds(Arc::clone(client)));
+            let answer = async {
+                let heard = hears.wait_for(|heard| heard.answer().is_some()).await;
+                heard.ok().and_then(|heard| heard.answer())
+            };
             tokio::select! {
                 biased;
-                answer = hears.wait_for(|heard| heard.answer().is_some()) => {
-                    return answer.ok().and_then(|heard| heard.answer()).unwrap_or_else(|| Err(died()));
-                }
+                answer = answer => match answer {
+                    Some(answer) => return answer,
+                    // The time is over, or the task has died.
+                    None => std::future::pending().await,
+                },
                 // They may have ended just before they saw this one.
                 _ = rounds.wait() => {}
             }
@@ -188,7 +196,8 @@ async fn answer_all(client: &Arc<Client>) {
     let (mut asks, mut pauses) = (Vec::new(), Backoff::new(PAUSES.0, PAUSES.1));
     loop {
         asks.append(&mut confirmations.asked.lock());
-        asks.retain(|ask: &Ask| !ask.is_over());
+        let now = client.clock.now();
+        asks.retain(|ask: &Ask| !ask.is_over(now));
         if asks.is_empty() {
             break;
         }
@@ -295,8 +304,4 @@ fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment, reply: Re
         client.lease.partly_proven(sent);
     }
     Ok(held)
-}
-
-fn died() -> Error {
-    Error::new(ErrorKind::Unavailable, "the task of the confirmations died, or its runtime")
 }
