@@ -37,8 +37,8 @@ struct Proven {
 
 /// Whether a server counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Counts,
+pub(crate) enum Counted {
+    Now,
     /// Not before so long from now.
     After(Duration),
 }
@@ -62,14 +62,14 @@ impl ServerTrial {
     ///
     /// # Cancel safety
     /// A marker may be written or not.
-    pub(crate) async fn ask(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<Standing> {
+    pub(crate) async fn ask(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<Counted> {
         let (backend, clock) = (&*client.backend, client.clock());
         let mut trial = client.trial.trial.lock().await;
         for _ in 0..ROUNDS {
             let (server, lease) = (backend.incarnation(), backend.lease());
             if client.trial.proves(backend, terms, &lease) {
                 // Found out by another task.
-                return Ok(Standing::Counts);
+                return Ok(Counted::Now);
             }
             let stored = read(client, cell).await?;
             if backend.incarnation() != server {
@@ -82,9 +82,9 @@ impl ServerTrial {
                 Verdict::Counts => {
                     let proven = Proven { terms: Arc::clone(terms), server, lease };
                     *client.trial.proven.lock() = Some(proven);
-                    return Ok(Standing::Counts);
+                    return Ok(Counted::Now);
                 }
-                Verdict::NotBefore(ripe_at) => return Ok(Standing::After(ripe_at.since(now))),
+                Verdict::NotBefore(ripe_at) => return Ok(Counted::After(ripe_at.since(now))),
                 Verdict::Write(marker) => {
                     tracing::debug!(cell = %cell, %marker, "a server's memory is on trial");
                     match write(client, cell, version, &marker).await {

@@ -103,7 +103,7 @@ pub const PROPERTIES: &[&str] = &[
     "MULTI-BOUNDS",
     "QUORUM-MAJORITY",
     "QUORUM-VALIDITY",
-    "QUORUM-MEMORY",
+    "QUORUM-AMNESIA",
     "QUORUM-ORDER",
     "VALUE-ARGUMENTS",
     "COUNTER-ADD",

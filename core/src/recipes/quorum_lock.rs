@@ -21,7 +21,7 @@ use crate::decide::quorum::majority;
 use crate::decide::trial::{Marker, Terms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reentrancy::Owner;
-use crate::server_trial::{ServerTrial, Standing};
+use crate::server_trial::{Counted, ServerTrial};
 
 /// The key of a server's marker. There is one in each namespace.
 const MARKER: &str = "members";
@@ -87,9 +87,7 @@ const MARKER: &str = "members";
 /// let mut members = Vec::new();
 /// for name in ["east", "north", "west"] {
 ///     let config = Config::from_url(&format!("memory://{name}?name={name}&ttl=10s"))?;
-///     # let coordinator = connect(&[memory::connector()], &config).await?;
-///     # #[cfg(any())]
-///     let coordinator = latchwork::connect_with(&config).await?;
+///     let coordinator = connect(&[memory::connector()], &config).await?;
 ///     members.push(coordinator.mutex("invoices")?);
 /// }
 /// let lock = QuorumLock::new(members, Duration::from_secs(10))?;
@@ -336,7 +334,7 @@ impl QuorumLock {
         let client = mutex.handle.client();
         let proves = |lease: &_| !guarded || client.trial.proves(&*client.backend, terms, lease);
         if !proves(&client.lease())
-            && let Standing::After(time) = ServerTrial::ask(client, marker, terms).await?
+            && let Counted::After(time) = ServerTrial::ask(client, marker, terms).await?
         {
             return Ok(Taken::After(time));
         }
@@ -345,7 +343,7 @@ impl QuorumLock {
         let lease = node.state().lease();
         // The server may have come back between the two answers, or the lease be a new one.
         if !proves(lease) {
-            if let Standing::After(time) = ServerTrial::ask(client, marker, terms).await? {
+            if let Counted::After(time) = ServerTrial::ask(client, marker, terms).await? {
                 return Ok(Taken::After(time));
             }
             if !proves(lease) {
