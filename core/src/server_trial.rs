@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::timeout;
 
 use crate::address::Address;
 use crate::client::Client;
@@ -37,8 +38,8 @@ struct Proven {
 
 /// Whether a server counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Counts,
+pub(crate) enum Counted {
+    Now,
     /// Not before so long from now.
     After(Duration),
 }
@@ -54,22 +55,30 @@ impl ServerTrial {
         }
     }
 
-    /// Finds out whether the client's server counts now. Writes the marker where none is valid.
+    /// Finds out whether the client's server counts now, within the request timeout. Writes the
+    /// marker where none is valid.
     ///
     /// # Errors
-    /// Those of reading and writing a cell; `Conflict` when other clients have other terms;
+    /// `Unavailable` when that takes longer; those of reading and writing a cell; `Conflict` when other clients have other terms;
     /// `Misconfigured` when the server's incarnation cannot be known.
     ///
     /// # Cancel safety
     /// A marker may be written or not.
-    pub(crate) async fn ask(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<Standing> {
+    pub(crate) async fn ask(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<Counted> {
+        // The whole of it: one task asks at a time, and the others would wait one after the other.
+        let asking = timeout(client.request_timeout, Self::ask_now(client, cell, terms)).await;
+        let late = |_| Err(Error::new(ErrorKind::Unavailable, "the server's marker was not read in time"));
+        asking.unwrap_or_else(late)
+    }
+
+    async fn ask_now(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<Counted> {
         let (backend, clock) = (&*client.backend, client.clock());
         let mut trial = client.trial.trial.lock().await;
         for _ in 0..ROUNDS {
             let (server, lease) = (backend.incarnation(), backend.lease());
             if client.trial.proves(backend, terms, &lease) {
                 // Found out by another task.
-                return Ok(Standing::Counts);
+                return Ok(Counted::Now);
             }
             let stored = read(client, cell).await?;
             if backend.incarnation() != server {
@@ -82,9 +91,9 @@ impl ServerTrial {
                 Verdict::Counts => {
                     let proven = Proven { terms: Arc::clone(terms), server, lease };
                     *client.trial.proven.lock() = Some(proven);
-                    return Ok(Standing::Counts);
+                    return Ok(Counted::Now);
                 }
-                Verdict::NotBefore(ripe_at) => return Ok(Standing::After(ripe_at.since(now))),
+                Verdict::NotBefore(ripe_at) => return Ok(Counted::After(ripe_at.since(now))),
                 Verdict::Write(marker) => {
                     tracing::debug!(cell = %cell, %marker, "a server's memory is on trial");
                     match write(client, cell, version, &marker).await {

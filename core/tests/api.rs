@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use latchwork_core::contracts::{
     AskedLimit, Backend, Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Expected,
-    Join, Joined, Lease, LeaseState, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter, Page, Patience,
-    QueuePage, SequentialNodes, StoredLimit, Version,
+    Incarnation, Join, Joined, Lease, LeaseState, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter,
+    Page, Patience, QueuePage, SequentialNodes, StoredLimit, Version,
 };
 use latchwork_core::decide::barrier::{NoPassage, Passage};
 use latchwork_core::decide::chain::{Listed, Standing};
@@ -21,13 +21,15 @@ use latchwork_core::decide::life::{
     Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen, TakeBack,
 };
 use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
+use latchwork_core::decide::quorum::{MajorityGather, NextStep};
+use latchwork_core::decide::trial::{Marker, NoMarker, Terms, Trial, Verdict};
 use latchwork_core::decide::{Claim, ContactProof};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{
     Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember,
     GroupWatch, IdGenerator, Inside, Leader, Leading, Member, Membership, MultiGuard, MultiLock, Mutex,
-    MutexGuard, Observer, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, SharedValue,
-    Stored, ValueWatch, WriteGuard,
+    MutexGuard, Observer, Permit, QuorumGuard, QuorumLock, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock,
+    Semaphore, SharedValue, Stored, ValueWatch, WriteGuard,
 };
 use latchwork_core::support::{self, Backoff, CloseOnce, LinkLog, NamePool, Throttle, Unobserved};
 use latchwork_core::{
@@ -46,7 +48,7 @@ type Pass = support::Pass<'static>;
 type CellStore = latchwork_core::decide::CellStore<u64>;
 
 /// Types that are `pub` in their module but not reachable by a path that a user can name.
-const UNNAMEABLE: [&str; 2] = ["Run", "Tenure"];
+const UNNAMEABLE: [&str; 4] = ["Run", "Tenure", "HeldBy", "Majority"];
 
 fn travels<T: Send + Sync + Unpin + Debug + 'static>() {}
 fn travels_unsized<T: Send + Sync + ?Sized + 'static>() {}
@@ -74,7 +76,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
     let types = each!(travels:
         Coordinator Config Secret Capabilities Eviction Address Name Kind Clock Moment
         Mutex MutexGuard ReentrantMutex ReentrantGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
-        MultiLock MultiGuard Member
+        MultiLock MultiGuard QuorumLock QuorumGuard Member
         SharedValue Stored ValueWatch Counter IdGenerator CountDownLatch
         Election Leader Leading Observer Group GroupChanges GroupMember GroupWatch Membership Barrier DoubleBarrier Inside
         Passage NoPassage
@@ -83,7 +85,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         CellLife QueuePage QueuePrefix Unobserved
         Lease LeaseWriter LeaseState Leave NamePool NodeWriter NodeState NodeId Join Joined Entry Page Patience Close SingleFlight SharedTask
         Throttle Pass LinkLog AskedLimit StoredLimit Backoff CloseOnce
-        Gather Next
+        Gather Next MajorityGather NextStep Marker NoMarker Terms Trial Verdict Incarnation
         Advance AfterTry By Failure Joining Life Outcome Phase Residue Seen TakeBack
         Claim ContactProof Listed Standing Slot Ask Answer Queue
         Memory Link

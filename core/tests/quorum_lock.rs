@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use latchwork_core::contracts::LeaseState;
-use latchwork_core::memory::{Link, Memory};
+use latchwork_core::memory::{self, Link, Memory};
 use latchwork_core::recipes::{Acquire, Mutex, QuorumGuard, QuorumLock};
-use latchwork_core::{Address, Clock, Config, Coordinator, Ended, ErrorKind, LostReason, Release};
+use latchwork_core::{
+    Address, Clock, Config, Coordinator, Ended, ErrorKind, LostReason, Release, connect_lazy,
+};
 use tokio::time::{Instant, sleep};
 
 const TTL: Duration = Duration::from_secs(10);
@@ -378,4 +380,19 @@ async fn a_dropped_acquisition_and_a_dropped_guard_leave_nothing() {
     for mutex in one.mutexes() {
         assert!(mutex.queue(0, 10).await.unwrap().is_empty());
     }
+}
+
+#[tokio::test]
+async fn lazy_coordinators_connect_at_the_first_acquisition() {
+    let members = ["a", "b", "c"].map(|name| {
+        let config = Config::from_url(&format!("memory://lazy-{name}?name={name}&ttl=10s")).unwrap();
+        connect_lazy(&[memory::connector()], &config).unwrap().mutex("x").unwrap()
+    });
+    let lock = QuorumLock::new(members, TTL).unwrap();
+    let error = lock.try_acquire().await.expect_err("no server counts");
+    assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+    lock.delete().await.unwrap();
+    lock.initialize().await.unwrap();
+    let guard = lock.try_acquire().await.unwrap().expect("free");
+    assert_eq!(guard.release().await.unwrap(), Release::Released);
 }

@@ -56,3 +56,19 @@ impl Incarnation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_say_which_it_is_is_not_taken_for_the_one_before() {
+        let incarnation = Incarnation::new();
+        assert_eq!(incarnation.run_id(), None);
+        for id in [Some("one"), None, Some("one"), Some("two")].map(|id| id.map(str::to_owned)) {
+            incarnation.met(id.clone(), Moment::from_nanos(7));
+            assert_eq!(incarnation.run_id(), id);
+        }
+        assert_eq!(incarnation.since(), Moment::from_nanos(7));
+    }
+}

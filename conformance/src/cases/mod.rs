@@ -115,7 +115,7 @@ pub const PROPERTIES: &[&str] = &[
     "MULTI-BOUNDS",
     "QUORUM-MAJORITY",
     "QUORUM-VALIDITY",
-    "QUORUM-MEMORY",
+    "QUORUM-AMNESIA",
     "QUORUM-ORDER",
     "VALUE-ARGUMENTS",
     "COUNTER-ADD",

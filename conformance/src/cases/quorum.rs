@@ -203,7 +203,7 @@ cases! {
         one.clear().await;
     }
 
-    "QUORUM-MEMORY" =>
+    "QUORUM-AMNESIA" =>
     /// a server that has forgotten does not count before the longest TTL is over, nor does a new
     /// one that nobody has declared new
     async fn quorum_leaves_out_a_server_that_forgot(context) {
@@ -231,7 +231,7 @@ cases! {
         one.clear().await;
     }
 
-    "QUORUM-MEMORY" =>
+    "QUORUM-AMNESIA" =>
     /// clients of other terms are refused
     async fn quorum_other_terms_are_a_conflict(context) {
         let one = Quorum::initialized(context, LONG_TTL).await;

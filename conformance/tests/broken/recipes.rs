@@ -1,15 +1,16 @@
-//! RWLOCK- and SEMAPHORE-: what these recipes promise, broken below them.
+//! MULTI-, QUORUM-, RWLOCK- and SEMAPHORE-: what these recipes promise, broken below them.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::FutureExt;
-use latchwork_core::Result;
-use latchwork_core::contracts::{AskedLimit, Backend, Join, Joined, Leave};
+use latchwork_core::contracts::{AskedLimit, Backend, Cell, Join, Joined, Leave};
+use latchwork_core::{Address, Result};
 
 use super::order::{ALL, AdmitsEverybody, LOOK, ReadersOneByOne, ReadersPassWriters, TakesWhatIsThere};
-use super::states::States;
+use super::states::{States, lost_never};
 use super::waits::gone_never;
 use super::wrapper::{BrokenNode, Defect};
 use super::{Control, on_memory};
@@ -38,6 +39,30 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "multi_bounds_begin_when_all_are_held",
         beside: "lease_close_gives_everything_back",
         testbed: |name| on_memory(name, LeavesLate),
+    },
+    Control {
+        name: "a_member_of_a_quorum_is_not_given_back",
+        case: "quorum_holds_a_majority_or_nothing",
+        beside: "lease_close_gives_everything_back",
+        testbed: |name| on_memory(name, KeepsWhatItHolds),
+    },
+    Control {
+        name: "a_quorum_does_not_hear_that_its_members_are_lost",
+        case: "quorum_is_valid_as_long_as_a_majority",
+        beside: "lease_close_gives_everything_back",
+        testbed: |name| on_memory(name, States(lost_never)),
+    },
+    Control {
+        name: "a_server_that_has_lost_its_cells_shows_them",
+        case: "quorum_leaves_out_a_server_that_forgot",
+        beside: "quorum_contenders_never_deadlock",
+        testbed: |name| on_memory(name, ShowsWhatIsGone::default()),
+    },
+    Control {
+        name: "a_majority_is_held_by_several",
+        case: "quorum_contenders_never_deadlock",
+        beside: "mutex_release_is_idempotent",
+        testbed: |name| on_memory(name, AdmitsEverybody),
     },
     Control {
         name: "readers_of_a_lock_come_in_one_by_one",
@@ -87,6 +112,22 @@ impl Defect for KeepsWhatItHolds {
         match node.honest.admitted().now_or_never() {
             Some(_) => Ok(Leave::Removed),
             None => node.honest.leave().await,
+        }
+    }
+}
+
+/// A cell that is deleted is shown as it was last.
+#[derive(Debug, Default)]
+struct ShowsWhatIsGone(Mutex<HashMap<Address, Cell>>);
+
+#[async_trait]
+impl Defect for ShowsWhatIsGone {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+        let read = honest.read_cell(cell).await?;
+        let mut last = self.0.lock().expect("not poisoned");
+        match read {
+            Some(read) => Ok(Some(last.entry(cell.clone()).insert_entry(read).get().clone())),
+            None => Ok(last.get(cell).cloned()),
         }
     }
 }

@@ -157,7 +157,7 @@ fn names_begin_with_the_clause() {
     for case in cases::all() {
         let clause = case.clause.to_lowercase().replace('-', "_");
         let named = match case.clause.split_once('-') {
-            Some((recipe @ ("MUTEX" | "RWLOCK" | "SEMAPHORE" | "MULTI"), _)) => {
+            Some((recipe @ ("MUTEX" | "RWLOCK" | "SEMAPHORE" | "MULTI" | "QUORUM"), _)) => {
                 case.name.starts_with(&format!("{}_", recipe.to_lowercase()))
                     || case.name.starts_with("process_")
             }

@@ -17,12 +17,12 @@ pub fn valid_for<T: Ord>(need: usize, members: impl IntoIterator<Item = T>) -> O
 
 /// What an acquisition of a majority does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Next {
+pub enum NextStep {
     /// Try all members at once, without waiting. If that makes no majority, what was acquired is
     /// given back whole (QUORUM-TRY-WHOLE).
     TryAll,
     /// Wait for this member, in canonical order, while members before it are held
-    /// (QUORUM-WAIT-UPWARDS).
+    /// (QUORUM-WAIT-IN-ORDER).
     WaitFor(usize),
     /// No majority came together: give back everything, and begin again.
     Again,
@@ -32,25 +32,25 @@ pub enum Next {
 
 /// One acquisition of a majority. The numbers of the members are their places in canonical order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Gathering {
+pub struct MajorityGather {
     members: usize,
     // The next member to wait for; `None` before all were tried.
     place: Option<usize>,
 }
 
-impl Gathering {
+impl MajorityGather {
     /// An acquisition of a majority of so many members.
     pub fn new(members: usize) -> Self {
         Self { members, place: None }
     }
 
     /// What to do next, with so many members held now.
-    pub fn next(&self, held: usize) -> Next {
+    pub fn next(&self, held: usize) -> NextStep {
         match self.place {
-            _ if held >= majority(self.members) => Next::Done,
-            None => Next::TryAll,
-            Some(place) if place < self.members => Next::WaitFor(place),
-            Some(_) => Next::Again,
+            _ if held >= majority(self.members) => NextStep::Done,
+            None => NextStep::TryAll,
+            Some(place) if place < self.members => NextStep::WaitFor(place),
+            Some(_) => NextStep::Again,
         }
     }
 
@@ -74,7 +74,7 @@ impl Gathering {
 
 #[cfg(test)]
 mod tests {
-    use super::{Gathering, Next, majority, valid_for};
+    use super::{MajorityGather, NextStep, majority, valid_for};
 
     #[test]
     fn two_majorities_share_a_member() {
@@ -94,27 +94,27 @@ mod tests {
 
     #[test]
     fn all_are_tried_and_then_waited_for_in_order_until_a_majority_is_held() {
-        let mut gathering = Gathering::new(3);
-        assert_eq!(gathering.next(0), Next::TryAll);
-        assert_eq!(gathering.next(2), Next::Done);
+        let mut gathering = MajorityGather::new(3);
+        assert_eq!(gathering.next(0), NextStep::TryAll);
+        assert_eq!(gathering.next(2), NextStep::Done);
         gathering.tried(2);
-        assert_eq!(gathering.next(0), Next::WaitFor(0));
+        assert_eq!(gathering.next(0), NextStep::WaitFor(0));
         gathering.passed();
-        assert_eq!(gathering.next(1), Next::WaitFor(1));
+        assert_eq!(gathering.next(1), NextStep::WaitFor(1));
         gathering.passed();
-        assert_eq!(gathering.next(2), Next::Done);
+        assert_eq!(gathering.next(2), NextStep::Done);
         // The member that was lost meanwhile is not waited for again: that would be downwards.
-        assert_eq!(gathering.next(1), Next::WaitFor(2));
+        assert_eq!(gathering.next(1), NextStep::WaitFor(2));
         gathering.passed();
-        assert_eq!(gathering.next(1), Next::Again);
+        assert_eq!(gathering.next(1), NextStep::Again);
         gathering.again();
-        assert_eq!(gathering.next(0), Next::TryAll);
+        assert_eq!(gathering.next(0), NextStep::TryAll);
     }
 
     #[test]
     fn nobody_waits_where_a_minority_answers() {
-        let mut gathering = Gathering::new(5);
+        let mut gathering = MajorityGather::new(5);
         gathering.tried(2);
-        assert_eq!(gathering.next(0), Next::Again);
+        assert_eq!(gathering.next(0), NextStep::Again);
     }
 }

@@ -6,12 +6,12 @@ use futures_util::StreamExt;
 
 use super::acquire::Acquire;
 use super::guards::Held;
-use super::quorum_guard::{Bounds, QuorumGuard, Tries};
+use super::quorum_guard::{HoldBounds, QuorumGuard, Tries};
 use super::quorum_lock::{QuorumLock, Taken};
 use super::verb::Ask;
 use crate::clock::{Clock, Moment};
 use crate::contracts::Patience;
-use crate::decide::quorum::{Gathering, Next};
+use crate::decide::quorum::{MajorityGather, NextStep};
 use crate::error::{Error, ErrorKind, Result};
 use crate::support::Backoff;
 
@@ -25,7 +25,7 @@ pub(super) struct Acquisition<'a> {
     begun: Moment,
     /// Of a wait with a deadline.
     deadline: Moment,
-    gathering: Gathering,
+    gathering: MajorityGather,
     // By the number of the member.
     held: Vec<Option<Held>>,
     // Why a member was left out since the acquisition began, or began again.
@@ -72,7 +72,7 @@ impl<'a> Acquisition<'a> {
             clock,
             begun,
             deadline,
-            gathering: Gathering::new(members),
+            gathering: MajorityGather::new(members),
             held: (0..members).map(|_| None).collect(),
             left_out: (0..members).map(|_| None).collect(),
             answered: begun,
@@ -95,7 +95,7 @@ impl<'a> Acquisition<'a> {
         let (mut from, mut late) = (self.begun, Tries::default());
         loop {
             match self.gathering.next(self.live()) {
-                Next::TryAll => {
+                NextStep::TryAll => {
                     from = self.clock.now();
                     let tried = self.try_others(None).await;
                     if tried.held >= self.lock.need() {
@@ -109,15 +109,16 @@ impl<'a> Acquisition<'a> {
                     }
                     self.gathering.tried(tried.refused + tried.held);
                 }
-                Next::WaitFor(place) => {
+                NextStep::WaitFor(place) => {
                     let (before, from_here) = self.lock.order().split_at(place);
                     self.keep_only(before);
                     late = self.wait_for(from_here[0]).await;
-                    from = self.clock.now();
+                    // Only where a majority has answered is any waited for.
+                    (from, self.answered) = (self.clock.now(), self.clock.now());
                     self.gathering.passed();
                 }
-                Next::Again => self.begin_again().await,
-                Next::Done => return Ok(Some(self.guard(from, late))),
+                NextStep::Again => self.begin_again().await,
+                NextStep::Done => return Ok(Some(self.guard(from, late))),
             }
         }
     }
@@ -208,8 +209,8 @@ impl<'a> Acquisition<'a> {
         Ok(())
     }
 
-    /// Waits for one member while members before it are held. From time to time it tries all others,
-    /// for the case that the member's holder never releases it. Answers tries that are under way.
+    /// Waits for one member while members before it are held. After `longest_ttl` it tries all
+    /// others, since the member's holder may never release it. Answers tries that are under way.
     async fn wait_for(&mut self, member: usize) -> Tries {
         if self.left_out[member].is_some() {
             // It has not answered, or does not count.
@@ -227,7 +228,7 @@ impl<'a> Acquisition<'a> {
                     let before: Vec<_> = self.held.iter().map(Option::is_some).collect();
                     let tried = self.try_others(Some(member)).await;
                     if tried.held >= self.lock.need() {
-                        tried.late.push(waiting);
+                        // Its place in the queue is given up: the hold tries the member again.
                         return tried.late;
                     }
                     for (held, before) in self.held.iter_mut().zip(before) {
@@ -263,12 +264,12 @@ impl<'a> Acquisition<'a> {
     /// A majority is held; `from` is when the acquisition that succeeded was sent.
     fn guard(&mut self, from: Moment, mut late: Tries) -> QuorumGuard {
         let now = self.clock.now();
-        let bounds = Bounds {
+        let bounds = HoldBounds {
             end: self.options.max_hold.map(|length| from + length),
             kept_until: self.options.at_least.map(|length| now + length),
         };
         let held = std::mem::take(&mut self.held);
-        if late.is_empty() && self.gathering != Gathering::new(held.len()) {
+        if late.is_empty() && self.gathering != MajorityGather::new(held.len()) {
             // The others were not tried since they were refused.
             let missing = held.iter().enumerate().filter(|(_, held)| held.is_none());
             let again = missing

@@ -47,7 +47,7 @@ struct Shared {
 
 /// What bounds every member of a hold.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Bounds {
+pub(super) struct HoldBounds {
     /// It ends then.
     pub(super) end: Option<Moment>,
     /// It is not given back before.
@@ -67,7 +67,7 @@ impl QuorumGuard {
         lock: QuorumLock,
         held: Vec<Option<Held>>,
         late: Tries,
-        bounds: Bounds,
+        bounds: HoldBounds,
         options: Acquire,
         waited: Duration,
     ) -> Self {
@@ -108,14 +108,14 @@ impl Shared {
         self.lock.members()[member].handle.client().clock().now()
     }
 
-    fn bind(&self, held: &Held, bounds: Bounds) {
+    fn bind(&self, held: &Held, bounds: HoldBounds) {
         let now = self.now(0);
         let at_least = bounds.kept_until.map(|until| until.since(now)).filter(|left| !left.is_zero());
         held.bind(bounds.end, at_least);
     }
 
     /// A member was acquired later. It is dropped, and so given back, if the hold has ended.
-    fn join(&self, member: usize, held: Held, bounds: Bounds) {
+    fn join(&self, member: usize, held: Held, bounds: HoldBounds) {
         let mut all = self.held.lock();
         let replaced = if self.majority.add(member, held.tenure()) {
             self.bind(&held, bounds);
@@ -135,7 +135,7 @@ impl Shared {
 
 /// Adds the members that are answered late, and from time to time tries those that are missing,
 /// until the hold has ended. Gives back what is left of one that was lost.
-async fn widen(shared: Arc<Shared>, mut late: Tries, bounds: Bounds, options: Acquire) {
+async fn widen(shared: Arc<Shared>, mut late: Tries, bounds: HoldBounds, options: Acquire) {
     let clock = shared.lock.members()[0].handle.client().clock();
     let (period, members) = (renewal_period(shared.lock.longest_ttl()), 0..shared.lock.members().len());
     let widening = async {

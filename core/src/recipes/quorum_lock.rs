@@ -21,7 +21,7 @@ use crate::decide::quorum::majority;
 use crate::decide::trial::{Marker, Terms};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reentrancy::Owner;
-use crate::server_trial::{ServerTrial, Standing};
+use crate::server_trial::{Counted, ServerTrial};
 
 /// The key of a server's marker. There is one in each namespace.
 const MARKER: &str = "members";
@@ -55,9 +55,9 @@ const MARKER: &str = "members";
 /// acquisitions wait for each other: one that waits holds only members before the one it waits for.
 ///
 /// *No fence.* The guard has the tokens of its members ([`tokens`](QuorumGuard::tokens)), and is
-/// not [`Fenced`](crate::Fenced). Independent servers count independently: a holder of two servers
-/// that are at 10 and 50 is followed by one whose servers are at 11 and 8, and neither the largest
-/// nor the sum rises. What this leaves open is the heart of a debate: M. Kleppmann (*How to do
+/// not [`Fenced`](crate::Fenced). Independent servers count independently. Of three servers that are
+/// at 10, 50 and 7, a holder of the first two has 11 and 51, and the next one, on the first and the
+/// third, 12 and 8: neither the largest nor the sum rises. That is the heart of a debate: M. Kleppmann (*How to do
 /// distributed locking*, 2016) holds that a lock for correctness needs a fence which the resource
 /// checks, since a holder may be paused after its last look at the clock, or its write delayed, and
 /// that Redlock depends on bounded delays and clocks without offering one. S. Sanfilippo (*Is
@@ -75,7 +75,8 @@ const MARKER: &str = "members";
 /// *Not fair.* Each member's queue is, but an acquisition that tries all members at the right
 /// instant may overtake one that waits. Simultaneous tries may refuse each other.
 ///
-/// *One member* is that mutex, and has no marker: nothing outlives a server that is alone.
+/// *One member* is that mutex, with its promises and without a marker: if its server forgets a
+/// hold, another is let in at once.
 ///
 /// *Source.* Redlock: *Distributed Locks with Redis* (redis.io). D. K. Gifford, *Weighted Voting for
 /// Replicated Data* (1979), for majorities. Redisson's `RedissonRedLock` is deprecated.
@@ -87,9 +88,7 @@ const MARKER: &str = "members";
 /// let mut members = Vec::new();
 /// for name in ["east", "north", "west"] {
 ///     let config = Config::from_url(&format!("memory://{name}?name={name}&ttl=10s"))?;
-///     # let coordinator = connect(&[memory::connector()], &config).await?;
-///     # #[cfg(any())]
-///     let coordinator = latchwork::connect_with(&config).await?;
+///     let coordinator = connect(&[memory::connector()], &config).await?;
 ///     members.push(coordinator.mutex("invoices")?);
 /// }
 /// let lock = QuorumLock::new(members, Duration::from_secs(10))?;
@@ -336,7 +335,7 @@ impl QuorumLock {
         let client = mutex.handle.client();
         let proves = |lease: &_| !guarded || client.trial.proves(&*client.backend, terms, lease);
         if !proves(&client.lease())
-            && let Standing::After(time) = ServerTrial::ask(client, marker, terms).await?
+            && let Counted::After(time) = ServerTrial::ask(client, marker, terms).await?
         {
             return Ok(Taken::After(time));
         }
@@ -345,7 +344,7 @@ impl QuorumLock {
         let lease = node.state().lease();
         // The server may have come back between the two answers, or the lease be a new one.
         if !proves(lease) {
-            if let Standing::After(time) = ServerTrial::ask(client, marker, terms).await? {
+            if let Counted::After(time) = ServerTrial::ask(client, marker, terms).await? {
                 return Ok(Taken::After(time));
             }
             if !proves(lease) {

@@ -1,11 +1,11 @@
 //! The model of clients that acquire a majority.
 //!
-//! [`Gathering`] is the code that runs. Three clients acquire two of three members once each. Each
+//! [`MajorityGather`] is the code that runs. Three clients acquire two of three members once each. Each
 //! client may leave one member out, which it cannot reach. A member is a queue: it admits its head.
 //! Tries and leaves arrive in any order, and one hold is lost while its client waits. A state is
 //! broken if two hold, or if clients wait and nothing can happen any more.
 
-use latchwork_core::decide::quorum::{Gathering, Next, majority};
+use latchwork_core::decide::quorum::{MajorityGather, NextStep, majority};
 use stateright::{Model, Property};
 
 use super::MEMBERS;
@@ -19,7 +19,7 @@ pub(super) enum Fault {
     JoinsAll,
     /// QUORUM-TRY-WHOLE: what a try without a majority has acquired is kept during the wait.
     KeepsTried,
-    /// QUORUM-WAIT-UPWARDS: each client waits in an order of its own.
+    /// QUORUM-WAIT-IN-ORDER: each client waits in an order of its own.
     OwnOrder,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Members {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Client {
-    gathering: Gathering,
+    gathering: MajorityGather,
     doing: Doing,
     // Holds, as the client believes.
     holds: [bool; MEMBERS],
@@ -110,16 +110,16 @@ impl Members {
     fn proceed(&self, state: &mut State, client: usize) {
         let now = &mut state.clients[client];
         match now.gathering.next(now.held()) {
-            Next::TryAll => {
+            NextStep::TryAll => {
                 let on_the_way = std::array::from_fn(|member| self.reaches(client, member));
                 now.doing = Doing::Trying { on_the_way, answered: 0 };
             }
-            Next::Done => now.doing = Doing::Holding,
-            Next::Again => {
+            NextStep::Done => now.doing = Doing::Holding,
+            NextStep::Again => {
                 now.gathering.again();
                 Self::give_back(state, client, |_| true);
             }
-            Next::WaitFor(place) => {
+            NextStep::WaitFor(place) => {
                 let member = self.member(client, place);
                 if !self.reaches(client, member) || now.holds[member] {
                     now.gathering.passed();
@@ -189,7 +189,7 @@ impl Model for Members {
     type Action = Step;
 
     fn init_states(&self) -> Vec<State> {
-        let gathering = Gathering::new(MEMBERS);
+        let gathering = MajorityGather::new(MEMBERS);
         let client = Client { gathering, doing: Doing::Idle, holds: [false; MEMBERS] };
         vec![State {
             clients: vec![client; CLIENTS],

@@ -28,11 +28,11 @@ pub(super) enum Fault {
     FromArrival,
     /// QUORUM-VALIDITY: the last answer of any member counts for all.
     AnyAnswer,
-    /// QUORUM-MEMORY: a server that has come back counts at once.
+    /// QUORUM-AMNESIA: a server that has come back counts at once.
     CountsAtOnce,
-    /// QUORUM-MEMORY: a client waits for its own TTL only.
+    /// QUORUM-AMNESIA: a client waits for its own TTL only.
     OwnTtl,
-    /// QUORUM-MEMORY: a marker that has survived counts, though other data have not.
+    /// QUORUM-AMNESIA: a marker that has survived counts, though other data have not.
     AnyIncarnation,
     /// QUORUM-SAME-MEMORY: a server that counted at the look counts at the answer.
     LooksOnce,
@@ -48,7 +48,8 @@ pub(super) struct Servers {
     pub(super) restarts: u8,
     /// The servers that are started again.
     pub(super) restarted: &'static [usize],
-    /// Whether the second client begins only when all restarts are over.
+    /// Whether a server starts again only while the first client holds, and the second client begins
+    /// only then.
     pub(super) late: bool,
     /// How many messages may be on their way.
     pub(super) messages: usize,
@@ -218,7 +219,9 @@ impl Model for Servers {
                     steps.push(Step::Look(client, server));
                 }
                 let joining = |message: &Message| (message.client, message.server) == (client, server);
-                if state.messages.len() < self.messages && !state.messages.iter().any(joining) {
+                let proves = valid_until(moment(state.now), ttl_of(self.ttls[client]));
+                let useful = proves > state.clients[client][server].deadline;
+                if useful && state.messages.len() < self.messages && !state.messages.iter().any(joining) {
                     steps.push(Step::Join(client, server));
                 }
             }
@@ -229,7 +232,7 @@ impl Model for Servers {
                 Some(_) => Step::Answered(number),
             });
         }
-        if state.restarts < self.restarts {
+        if state.restarts < self.restarts && (!self.late || self.holds(state, 0)) {
             for server in self.restarted {
                 steps.extend([true, false].map(|keeps| Step::Restart(*server, keeps)));
             }
