@@ -18,8 +18,12 @@
 //!   whichever is higher. The last one is kept for 24 hours after a queue's last use (`remember` in
 //!   the URL or `Config`).
 //! - *Cells* are hashes of value and version. One script checks the condition, and for a held write
-//!   the holder's node, and writes and publishes. A watch is a subscription to the cell's channel.
-//!   Versions are numbered as tokens are, and have a random half beside, which the script compares.
+//!   the holder's node, and writes and publishes. Versions are numbered as tokens are, and have a
+//!   random half beside, which the script compares. An *ephemeral* cell expires, and is renewed
+//!   beside the nodes.
+//! - *Watches.* A watch of a cell, or of a queue of an observed kind, is a subscription to its
+//!   channel, and a look when something there may have expired: the server tells nobody of that. It
+//!   costs a request in two thirds of the TTL or more while nodes are renewed.
 //! - *Unknown outcomes.* A join that may arrive after its attempt is over meets a tombstone.
 //!
 //! `docs/protocol/redis-queue.md` in the repository has the whole protocol, and why it is safe.
@@ -34,9 +38,9 @@
 //! # Names on the server
 //! `<namespace>:<kind>:{<key>}:<part>` with the parts `seq exp node meta`, or `one` in place of
 //! these four (folded; not of semaphores), `writers` (read/write locks), `limit` (semaphores) and
-//! `left` (tombstones), and the channel `<namespace>:inbox:<client id>`. A cell has the one part
-//! `cell`, which is the name of its channel too; it stays until it is deleted. An exact address has no
-//! namespace: `<kind>:{<name>}:<part>`; a name with a brace is refused.
+//! `left` (tombstones), and the channels `<namespace>:inbox:<client id>` and, of an observed queue,
+//! `…:news`. A cell has the one part `cell`, which is the name of its channel too; it stays until it
+//! is deleted, or its client's lease ends. An exact address has no namespace: `<kind>:{<name>}:<part>`; a name with a brace is refused.
 //!
 //! To remove a node by hand: `DEL <…>:one`, or without that key, `ZREM <…>:seq <node id>`. Its
 //! owner learns `Revoked` at its next renewal, and the next node is admitted. (The owner of a node
@@ -45,7 +49,7 @@
 //! # What the server must allow
 //! Redis 6.2 or newer (tested: 7.0), or Valkey (expected). This ACL is enough:
 //! `+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info` on
-//! `~<namespace>:* &<namespace>:*`.
+//! `~<namespace>:* &<namespace>:*`. Without `SCAN` only the listing of queues is refused.
 
 mod backend;
 mod cells;

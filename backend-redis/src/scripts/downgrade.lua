@@ -17,7 +17,8 @@ if wait == UNSETTLED then
   return redis.error_reply('BUSY the queue is being mended')
 elseif wait == 0 then
   call('HSET', q.node, id, 's' .. string.sub(call('HGET', q.node, id), 2))
-  q.writers, q.changed = q.writers - call('ZREM', q.extra, id), true
+  local was_writer = call('ZREM', q.extra, id)
+  q.writers, q.changed = q.writers - was_writer, q.changed or was_writer > 0
   admit(q)
   there = 1
 end

@@ -19,6 +19,7 @@ async fn histories(kind: Kind, seeds: std::ops::Range<u64>, steps: usize) {
     for seed in seeds {
         let address = Fixture::queue(kind, &seed.to_string());
         let mut history = History::new(&fixture, address, seed);
+        fixture.listen(&history.queue).await;
         for _ in 0..steps {
             history.step().await;
         }
@@ -41,6 +42,13 @@ async fn shared_histories_agree_with_the_twin() {
 #[tokio::test]
 async fn permit_histories_agree_with_the_twin() {
     histories(Kind::Semaphore, 2000..2040, 150).await;
+}
+
+/// Their changes are told too, and their nodes' data is written.
+#[tokio::test]
+async fn observed_histories_agree_with_the_twin() {
+    histories(Kind::Election, 3000..3030, 150).await;
+    histories(Kind::Group, 4000..4030, 150).await;
 }
 
 /// The server's clock is set back, another client asks, and the clock is set right again: the

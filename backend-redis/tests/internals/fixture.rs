@@ -13,7 +13,7 @@ use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, PushInfo, PushKind, Valu
 
 use crate::command::{by_hash, reply};
 use crate::error::from_redis;
-use crate::layout::life;
+use crate::layout::{QueueKeys, life};
 use crate::scripts::{self, Call, Reply};
 
 /// The unit of a history's times, in microseconds. The history sets the scripts' time, but keys run
@@ -30,6 +30,8 @@ pub(crate) struct Fixture {
     connection: MultiplexedConnection,
     channel: String,
     messages: Arc<Mutex<Vec<u8>>>,
+    // The channels of the news that have come.
+    news: Arc<Mutex<Vec<String>>>,
     life: String,
     _server: Server,
 }
@@ -38,9 +40,16 @@ impl Fixture {
     pub(crate) async fn start() -> Self {
         let server = Server::start(servers::Kind::Redis, Options::new()).await.unwrap();
         let messages = Arc::new(Mutex::new(Vec::new()));
-        let received = Arc::clone(&messages);
+        let news = Arc::new(Mutex::new(Vec::new()));
+        let (received, heard) = (Arc::clone(&messages), Arc::clone(&news));
         let on_push = move |push: PushInfo| -> std::result::Result<(), Infallible> {
-            if let (PushKind::Message, Some(Value::BulkString(message))) = (push.kind, push.data.get(1)) {
+            if let (PushKind::Message, [Value::BulkString(channel), Value::BulkString(message)]) =
+                (push.kind, &push.data[..])
+            {
+                if channel.ends_with(b":news") {
+                    heard.lock().push(String::from_utf8_lossy(channel).into_owned());
+                    return Ok(());
+                }
                 let mut received = received.lock();
                 received.extend_from_slice(message);
                 received.push(b' ');
@@ -60,7 +69,18 @@ impl Fixture {
         let channel = format!("internals:inbox:{}", NodeId::random());
         connection.subscribe(&channel).await.unwrap();
         let life = life(Duration::from_secs(24 * 3600), Duration::from_secs(10)).to_string();
-        Self { connection, channel, messages, life, _server: server }
+        Self { connection, channel, messages, news, life, _server: server }
+    }
+
+    /// Listens to the news of a queue.
+    pub(crate) async fn listen(&self, queue: &QueueKeys) {
+        self.connection.clone().subscribe(&*queue.news()).await.unwrap();
+    }
+
+    /// How often the last script told the watches of a queue. [`notified`](Self::notified) first.
+    pub(crate) fn told(&self, queue: &QueueKeys) -> usize {
+        let channel = queue.news();
+        std::mem::take(&mut *self.news.lock()).iter().filter(|told| **told == *channel).count()
     }
 
     /// A queue that no other history uses.

@@ -11,7 +11,7 @@ use crate::attempt::Attempt;
 use crate::inbox::Inbox;
 use crate::layout::QueueKeys;
 use crate::scripts::{self, Reply};
-use crate::{error, info};
+use crate::{command, error, info};
 
 fn number() -> impl Strategy<Value = i64> {
     prop_oneof![
@@ -64,6 +64,12 @@ proptest! {
         let _ = scripts::limit_set(reply.clone());
         let _ = scripts::stored_limit(reply.clone());
         let _ = scripts::listed(reply.clone());
+        let _ = scripts::looked(reply.clone());
+        let _ = scripts::cell_looked(reply.clone());
+        let _ = scripts::cells_renewed(reply.clone());
+        let _ = scripts::cells_ended(reply.clone());
+        let _ = scripts::are_populated(reply.clone());
+        let _ = command::scanned(reply.clone());
         let _ = scripts::selftested(reply);
     }
 

@@ -1,6 +1,8 @@
 //! One history, for the scripts and for their twin in core.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::contracts::{Join, NodeId};
@@ -42,6 +44,23 @@ pub(crate) struct History<'a> {
     pub(crate) contenders: Vec<Contender>,
     pub(crate) address: Address,
     pub(crate) log: Vec<String>,
+    // The data of the nodes, by sequence number.
+    pub(crate) data: HashMap<u64, Arc<[u8]>>,
+    // The nodes, as the watches were told last: sequence number, claim, whether admitted.
+    seen: Vec<(u64, Claim, bool)>,
+    // What the watches are told beside the twin's changes, in the operation under way.
+    pub(crate) extra_news: ExtraNews,
+}
+
+/// News that the twin's nodes do not show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ExtraNews {
+    #[default]
+    None,
+    /// There must be news.
+    Sure,
+    /// Somebody has changed the queue by hand, or a client has found that.
+    Perhaps,
 }
 
 impl<'a> History<'a> {
@@ -59,6 +78,9 @@ impl<'a> History<'a> {
             contenders: Vec::new(),
             address,
             log: vec![format!("seed {seed}")],
+            data: HashMap::new(),
+            seen: Vec::new(),
+            extra_news: ExtraNews::None,
         }
     }
 
@@ -77,12 +99,14 @@ impl<'a> History<'a> {
             7..=10 => self.renew().await,
             11..=14 => self.leave().await,
             15 => self.abandon().await,
+            16 if self.address.kind().is_observed() && self.dice.roll(2) == 0 => self.look().await,
             16 => self.list().await,
             17 => self.remove().await,
             18 => self.revoke().await,
             19..=21 => match self.address.kind() {
                 Kind::RwLock => self.downgrade().await,
                 Kind::Semaphore => self.set_limit().await,
+                kind if kind.is_observed() => self.write_data().await,
                 _ => self.pass_time(),
             },
             _ => self.pass_time(),
@@ -109,7 +133,7 @@ impl<'a> History<'a> {
     pub(crate) fn claim(&mut self) -> Claim {
         match (self.address.kind(), self.dice.roll(3)) {
             (Kind::Semaphore, _) => Claim::Permits(u32::try_from(1 + self.dice.roll(5)).unwrap()),
-            (Kind::RwLock, 1..) => Claim::Shared,
+            (kind, 1..) if kind.takes_shared() => Claim::Shared,
             _ => Claim::Exclusive,
         }
     }
@@ -121,7 +145,7 @@ impl<'a> History<'a> {
             return;
         }
         let (one, rest) = (&keys[4], keys[..4].iter().chain(&keys[5..]));
-        let text: Option<String> = self.fixture.raw(redis::cmd("GET").arg(one)).await.unwrap();
+        let text: Option<Vec<u8>> = self.fixture.raw(redis::cmd("GET").arg(one)).await.unwrap();
         let others: u32 = self.fixture.raw(redis::cmd("EXISTS").arg(rest.collect::<Vec<_>>())).await.unwrap();
         let folded = text.is_some();
         let history = || self.log.join("\n");
@@ -130,7 +154,7 @@ impl<'a> History<'a> {
         assert!(folded || !used || !self.twin.is_forgettable(self.now), "not folded after:\n{}", history());
         match &text {
             None => self.forms.unfolded += usize::from(others > 0),
-            Some(text) if text.contains(' ') => self.forms.folded_held += 1,
+            Some(text) if text.contains(&b' ') => self.forms.folded_held += 1,
             Some(_) => self.forms.folded_free += 1,
         }
         self.forms.folds += usize::from(folded && !self.folded);
@@ -191,5 +215,24 @@ impl<'a> History<'a> {
         expected.sort_unstable();
         let published = self.fixture.notified().await;
         assert_eq!(published, expected, "notified by script (left) and twin differ after:\n{}", history());
+        self.check_news();
+    }
+
+    /// An observed queue tells its watches of each change, once for a script.
+    fn check_news(&mut self) {
+        let told = self.fixture.told(&self.queue);
+        let nodes =
+            self.twin.iter().map(|(sequence, slot, admitted)| (sequence, slot.claim, admitted)).collect();
+        let has_changed = std::mem::replace(&mut self.seen, nodes) != self.seen;
+        let extra = std::mem::take(&mut self.extra_news);
+        if self.address.kind().is_observed() && extra != ExtraNews::Perhaps {
+            let expected = usize::from(has_changed || extra == ExtraNews::Sure);
+            assert_eq!(
+                told,
+                expected,
+                "told by script (left) and twin differ after:\n{}",
+                self.log.join("\n")
+            );
+        }
     }
 }

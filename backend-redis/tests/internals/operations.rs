@@ -1,12 +1,13 @@
 //! The operations of a history.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::contracts::{AskedLimit, Join, NodeId, Patience};
 use latchwork_core::decide::queue::{Answer, Ask, TOMBSTONE};
 
-use crate::history::{Contender, History};
-use crate::scripts::{self, JoinAnswer, RenewAnswer};
+use crate::history::{Contender, ExtraNews, History};
+use crate::scripts::{self, JoinAnswer, Looked, RenewAnswer};
 
 /// The limit that most joins ask for.
 pub(crate) const LIMIT: u32 = 4;
@@ -27,7 +28,7 @@ impl History<'_> {
             claim: self.claim(),
             limit,
             label: "a label: with spaces\nand lines".into(),
-            data: Default::default(),
+            data: some_data(bytes[0]),
             patience: if self.dice.roll(4) == 0 { Patience::Try } else { Patience::Wait },
             repeated: false,
         };
@@ -67,6 +68,8 @@ impl History<'_> {
         if let Answer::Admitted { sequence } | Answer::Waiting { sequence, .. } = twin {
             self.contenders.retain(|known| known.join.id != id);
             contender.sequence = sequence;
+            // A repeated join changes none.
+            self.data.entry(sequence).or_insert_with(|| contender.join.data.clone());
         }
         self.contenders.push(contender);
     }
@@ -80,6 +83,9 @@ impl History<'_> {
         let (_, queues) = scripts::renewed(self.fixture.run(call).await).unwrap();
         let (twin, notified) = self.twin.renew(self.now, id, sequence);
         let twin = self.not_before_now(twin);
+        if twin == Answer::Gone {
+            self.extra_news = ExtraNews::Perhaps;
+        }
         let (_, answers) = queues.into_iter().next().unwrap().unwrap();
         self.check(
             Some(id),
@@ -125,7 +131,40 @@ impl History<'_> {
             entries.iter().map(|entry| (entry.sequence, entry.claim, entry.admitted)).collect();
         let twin =
             self.twin.iter().map(|(sequence, slot, admitted)| (sequence, slot.claim, admitted)).collect();
+        for entry in &entries {
+            assert_eq!(entry.data, self.data[&entry.sequence], "after:\n{}", self.log.join("\n"));
+        }
         self.check(None, listed, twin, notified).await;
+    }
+
+    pub(crate) async fn write_data(&mut self) {
+        let Some(contender) = self.dice.pick(&self.contenders).cloned() else { return };
+        let (id, sequence, data) = (
+            contender.join.id,
+            self.sequence(&contender),
+            some_data(u8::try_from(self.dice.roll(5)).unwrap()),
+        );
+        self.log.push(format!("data {id} {sequence} {data:?}"));
+        let call = scripts::write_data(&self.queue, id, sequence, &data, Some(self.now));
+        let (stands, _) = scripts::was_there(self.fixture.run(call).await).unwrap();
+        let notified = self.twin.prune(self.now);
+        let twin = self.twin.find(id) == Some(sequence);
+        if twin {
+            self.data.insert(sequence, data);
+            self.extra_news = ExtraNews::Sure;
+        }
+        self.check(None, stands, twin, notified).await;
+    }
+
+    /// A watch looks.
+    pub(crate) async fn look(&mut self) {
+        self.log.push("look".to_owned());
+        let (looked, ..) =
+            scripts::looked(self.fixture.run(scripts::look(&self.queue, Some(self.now))).await).unwrap();
+        let notified = self.twin.prune(self.now);
+        let ends = self.twin.iter().map(|(_, slot, _)| slot.expires - self.now).min();
+        let twin = ends.map_or(Looked::Nothing, |ahead| Looked::Ends(Duration::from_micros(ahead)));
+        self.check(None, looked, twin, notified).await;
     }
 
     pub(crate) async fn downgrade(&mut self) {
@@ -182,8 +221,15 @@ impl History<'_> {
         let sweep = scripts::renew([(&self.queue, Vec::new())], Duration::from_secs(1), Some(self.now));
         self.fixture.run(sweep).await;
         let (_, mut notified) = self.twin.remove(self.now, contender.sequence);
+        self.extra_news = ExtraNews::Perhaps;
         // The twin admits before it removes, and may have admitted this node for a moment.
         notified.retain(|(other, _)| *other != id);
         self.check(None, (), (), notified).await;
     }
+}
+
+/// None, or text with spaces and any bytes in it.
+fn some_data(choice: u8) -> Arc<[u8]> {
+    let data = [&b""[..], b"data", b" with spaces\nand lines ", b"\0", b"x 1 1 1 a@b \0\xff"];
+    data[usize::from(choice) % data.len()].into()
 }

@@ -33,8 +33,9 @@ async fn a_label_may_be_anything_and_a_listing_changes_nothing() {
     let queue = queue(Kind::RwLock, "a");
     let long = "long ".repeat(1000);
     for label in ["", " ", "a b\nc", "nul \0 and \u{1F512}", &long] {
-        // As a listing shows it, safe for a terminal.
-        let escaped = label.replace('\n', "\\u{a}").replace('\0', "\\u{0}");
+        // As a listing shows it, safe for a terminal. What is behind a NUL is data.
+        let (seen, data) = label.split_once('\0').unwrap_or((label, ""));
+        let escaped = seen.replace('\n', "\\u{a}");
         let is_shown = |shown: &str| match shown.strip_suffix('…') {
             Some(start) => label == long && !start.is_empty() && long.starts_with(start),
             None => shown == escaped,
@@ -42,7 +43,8 @@ async fn a_label_may_be_anything_and_a_listing_changes_nothing() {
         let join = Join { label: label.into(), ..ask(&queue, Claim::Shared) };
         let held = admitted(&client, &join).await;
         let text: Vec<u8> = operator.say("GET latchwork:rwlock:{a}:one").await;
-        assert!(is_shown(&client.list(&queue, ALL).await.unwrap()[0].label), "{label}");
+        let entries = client.list(&queue, ALL).await.unwrap();
+        assert!(is_shown(&entries[0].label) && *entries[0].data == *data.as_bytes(), "{label}");
         assert_eq!(operator.say::<Vec<u8>>("GET latchwork:rwlock:{a}:one").await, text);
         // The same unfolded.
         let second = admitted(&other, &ask(&queue, Claim::Shared)).await;

@@ -122,6 +122,8 @@ cases! {
         let (one, two) = (context.client().await, context.client().await);
         let queue = context.queue_of(Kind::Election, "late");
         let node = join(&one, &queue, Claim::Exclusive, b"first").await;
+        // Some servers must learn the request first.
+        write(&node, b"in time").await.expect("it stands");
         assert!(context.can(Fault::Park));
         let mut late = one.link.park("late");
         let (answer, caught) = tokio::join!(write(&node, b"too late"), soon("catch", late.caught()));
@@ -151,6 +153,8 @@ cases! {
         let (one, two) = (context.client().await, context.client().await);
         let queue = context.queue_of(Kind::Group, "reply");
         let node = join(&one, &queue, Claim::Shared, b"first").await;
+        // Some servers must learn the request first.
+        write(&node, b"in time").await.expect("it stands");
         assert!(context.can(Fault::DropReply));
         let mut lost = one.link.drop_reply("reply");
         let (answer, caught) = tokio::join!(write(&node, b"second"), soon("drop", lost.caught()));

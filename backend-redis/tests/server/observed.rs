@@ -1,0 +1,174 @@
+//! Watches of queues, and listings of queues.
+
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use latchwork_core::contracts::{Backend, ChangeWatch, Close, QueuePage};
+use latchwork_core::decide::Claim;
+use latchwork_core::{ErrorKind, Kind, QueuePrefix};
+
+use crate::common::{
+    ALL, LONG, Operator, SHORT, admitted, ask, client, connect, own, permits, promptly, queue, soon, waiting,
+};
+
+/// What a watch of a node's end may take beyond its TTL.
+const BOUND: Duration = Duration::from_secs(2);
+
+async fn told(watch: &mut Box<dyn ChangeWatch>) {
+    promptly(watch.changed()).await.unwrap();
+}
+
+async fn keys(backend: &dyn Backend, kind: Kind, prefix: &str) -> Vec<String> {
+    let of = QueuePrefix::new("latchwork", kind, prefix).unwrap();
+    let QueuePage { queues, next } = backend.queues(&of, None, 10_000).await.unwrap();
+    assert_eq!(next, None);
+    let mut keys: Vec<_> = queues.iter().map(|queue| queue.name().to_owned()).collect();
+    keys.sort_unstable();
+    keys
+}
+
+#[tokio::test]
+async fn a_dead_clients_node_is_told_once_though_nobody_else_touches_the_queue() {
+    let server = own(&[]).await;
+    let watcher = client(&server, LONG).await;
+    // Alone the queue is folded; another node, renewed for long, keeps it unfolded.
+    for beside in [false, true] {
+        let dies = client(&server, SHORT).await;
+        let queue = queue(Kind::Group, if beside { "beside" } else { "alone" });
+        let _beside = match beside {
+            true => Some(admitted(&watcher, &ask(&queue, Claim::Shared)).await),
+            false => None,
+        };
+        let mut watch = watcher.watch_queue(&queue);
+        told(&mut watch).await;
+        assert!(watch.changed().now_or_never().is_none());
+        let _node = admitted(&dies, &ask(&queue, Claim::Shared)).await;
+        told(&mut watch).await;
+        // It is renewed: nothing is told of that.
+        let quiet = tokio::time::timeout(2 * dies.lease().ttl(), watch.changed()).await;
+        assert!(quiet.is_err(), "told of nothing: {quiet:?}");
+        dies.close(Close::Abrupt).await.unwrap();
+        let died = Instant::now();
+        soon(watch.changed()).await.unwrap();
+        assert!(died.elapsed() < dies.lease().ttl() + BOUND, "{:?}", died.elapsed());
+        assert_eq!(watcher.list(&queue, ALL).await.unwrap().len(), usize::from(beside));
+        let quiet = tokio::time::timeout(Duration::from_secs(1), watch.changed()).await;
+        assert!(quiet.is_err(), "told twice: {quiet:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_watch_of_a_node_that_lives_asks_seldom() {
+    let server = own(&[]).await;
+    let (mut operator, watcher) = (Operator::of(&server).await, client(&server, LONG).await);
+    let holder = client(&server, SHORT).await;
+    let queue = queue(Kind::Election, "a");
+    let _node = admitted(&holder, &ask(&queue, Claim::Exclusive)).await;
+    let mut watch = watcher.watch_queue(&queue);
+    told(&mut watch).await;
+    let before = operator.calls("evalsha").await;
+    assert!(tokio::time::timeout(4 * holder.lease().ttl(), watch.changed()).await.is_err());
+    // A renewal in a third of the TTL, a look in two thirds or more.
+    let requests = operator.calls("evalsha").await - before;
+    assert!((13..=12 + 6 + 4).contains(&requests), "{requests}");
+}
+
+#[tokio::test]
+async fn queues_that_are_not_observed_publish_nothing() {
+    let server = own(&[]).await;
+    let (mut operator, client) = (Operator::of(&server).await, client(&server, LONG).await);
+    for (kind, claim, news) in [
+        (Kind::Mutex, Claim::Exclusive, 0),
+        (Kind::RwLock, Claim::Shared, 0),
+        (Kind::Barrier, Claim::Shared, 0),
+        (Kind::Election, Claim::Exclusive, 3),
+        (Kind::Clients, Claim::Shared, 3),
+    ] {
+        let before = operator.calls("publish").await;
+        let node = admitted(&client, &ask(&queue(kind, "a"), claim)).await;
+        node.write_data(&b"data".as_slice().into()).await.unwrap();
+        node.leave().await.unwrap();
+        assert_eq!(operator.calls("publish").await - before, news, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn queues_are_listed_while_they_have_a_node_that_lives() {
+    let server = own(&[]).await;
+    let (mut operator, lists) = (Operator::of(&server).await, client(&server, LONG).await);
+    let dies = client(&server, SHORT).await;
+    for (kind, key) in [(Kind::Mutex, "folded"), (Kind::Mutex, "unfolded"), (Kind::Semaphore, "permits")] {
+        let queue = queue(kind, key);
+        match kind {
+            Kind::Semaphore => {
+                lists.set_limit(&queue, 1).await.unwrap();
+                admitted(&dies, &permits(&queue, 1)).await;
+            }
+            _ => drop(admitted(&dies, &ask(&queue, Claim::Exclusive)).await),
+        }
+        if key == "unfolded" {
+            waiting(&dies, &ask(&queue, Claim::Exclusive)).await;
+        }
+    }
+    admitted(&lists, &ask(&queue(Kind::Mutex, "stays"), Claim::Exclusive)).await;
+    // Keys of other things and programs, and a queue in which a foreign entry alone stands.
+    operator.say::<()>("SET latchwork:mutex:{other}:one 17").await;
+    operator.say::<()>("SET latchwork:mutex:{other}:foreign x").await;
+    operator.say::<()>("RPUSH latchwork:mutex:{list}:one x").await;
+    operator.say::<()>("ZADD latchwork:mutex:{planted}:seq 1 x").await;
+    assert_eq!(keys(&*lists, Kind::Mutex, "").await, ["folded", "stays", "unfolded"]);
+    assert_eq!(keys(&*lists, Kind::Mutex, "un").await, ["unfolded"]);
+    assert_eq!(keys(&*lists, Kind::Semaphore, "").await, ["permits"]);
+    dies.close(Close::Abrupt).await.unwrap();
+    soon(async {
+        while keys(&*lists, Kind::Mutex, "").await != ["stays"]
+            || !keys(&*lists, Kind::Semaphore, "").await.is_empty()
+        {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // Nobody has dropped the nodes: the keys are there.
+    assert!(operator.say::<bool>("EXISTS latchwork:mutex:{unfolded}:seq").await);
+}
+
+#[tokio::test]
+async fn text_that_no_page_gave_is_refused_by_name() {
+    let server = own(&[]).await;
+    let client = client(&server, LONG).await;
+    let of = QueuePrefix::new("latchwork", Kind::Mutex, "").unwrap();
+    for after in ["", "0", "-1", "+1", "01", "a", "18446744073709551616"] {
+        let error = client.queues(&of, Some(after), 10).await.unwrap_err();
+        assert_eq!(error.argument(), Some("after"), "{after:?}: {error}");
+    }
+    assert_eq!(client.queues(&of, Some("1"), 10).await.unwrap(), QueuePage::default());
+}
+
+#[tokio::test]
+async fn a_client_that_may_not_scan_holds_locks_and_lists_no_queues() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let rights = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info";
+    for (user, scan) in [("enough", true), ("less", false)] {
+        let rights = if scan { rights.to_owned() } else { format!("{rights} -scan") };
+        operator
+            .say::<()>(&format!("ACL SETUSER {user} on >hunter2 ~latchwork:* &latchwork:* {rights}"))
+            .await;
+        let client = connect(&format!("redis://{user}:hunter2@{}?ttl={LONG}", server.addr())).await.unwrap();
+        let queue = queue(Kind::Group, user);
+        let mut watch = client.watch_queue(&queue);
+        told(&mut watch).await;
+        let node = admitted(&client, &ask(&queue, Claim::Shared)).await;
+        told(&mut watch).await;
+        node.write_data(&b"data".as_slice().into()).await.unwrap();
+        told(&mut watch).await;
+        let of = QueuePrefix::new("latchwork", Kind::Group, user).unwrap();
+        match client.queues(&of, None, 10).await {
+            Ok(page) => assert!(scan && page.queues.len() <= 1, "{page:?}"),
+            Err(error) => {
+                assert!(!scan && matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+            }
+        }
+        node.leave().await.unwrap();
+    }
+}
