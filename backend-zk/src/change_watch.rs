@@ -14,16 +14,17 @@
 //! session, is a gap: the watch is armed again, and answers.
 //!
 //! Where a session watches as much as it can, the watch is on one of the [watch
-//! sessions](crate::queue::WatchSessions), as a wait's is. A read of a cell comes behind a `sync`, so
-//! it does not lag behind its events. A listing of a queue does not, so the session that lists
-//! catches up before the answer.
+//! sessions](crate::queue::WatchSessions), as a wait's is. A read of a cell, and a listing of a queue,
+//! come behind a `sync`, so they do not lag behind its events.
 //!
 //! # Why not one persistent recursive watch for a queue
 //!
-//! Servers have those from 3.6 on. The client crate does not set them again on a new connection,
-//! removes that of another watcher of the same path along with one, if the other is being armed, and
-//! collects their events without a bound while nobody asks. What is armed again for each answer
-//! costs the names of the queue, some 60 bytes each, beside the listing that whoever is told makes.
+//! Servers have those from 3.6 on; an older one answers the unknown request with the end of the
+//! connection. The client crate does not set them again on a new connection, and collects their
+//! events without a bound while nobody asks. What is armed again for each answer costs one trip: a
+//! stat, and the names of the queue, some 60 bytes each. The listing that a watcher makes then costs
+//! the names once more, and all that the nodes hold. So the re-arming is the smaller part of the cost
+//! of an event, and a server keeps two watches for each watcher, however many nodes there are.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -106,15 +107,11 @@ impl WatchedPath {
         }
     }
 
-    /// Arms a watch. Behind the answer, what `session` reads is not older than the watch.
-    async fn arm(&self, watcher: &Watcher<'_>, session: &Session) -> Answer<Armed> {
+    async fn arm(&self, watcher: &Watcher<'_>) -> Answer<Armed> {
         match self {
             WatchedPath::Cell(path) => Ok(Box::pin(watcher.watch_changes(path).await?.event())),
             WatchedPath::Queue(path) => {
                 let (own, children) = watcher.watch_directory(path).await?;
-                if !watcher.is_own() {
-                    session.driver.sync(path).await?;
-                }
                 let Some(children) = children else { return Ok(Box::pin(own.event())) };
                 let any = select(Box::pin(own.event()), Box::pin(children.event()));
                 Ok(Box::pin(async move {
@@ -142,7 +139,7 @@ async fn arm(client: Weak<Client>, path: WatchedPath) -> Result<ArmedWatch> {
         let watcher = session.fast_path.watcher(&session.driver, path.paths()).await;
         // Before the watch is armed, so that no break goes unnoticed.
         let connection = watcher.connection();
-        let armed = path.arm(&watcher, &session).await;
+        let armed = path.arm(&watcher).await;
         drop(watcher);
         match armed {
             Ok(event) => return Ok(ArmedWatch { event, connection, session }),

@@ -1,26 +1,34 @@
-//! Cells on three servers: a follower that lags shows no old value, and versions are those of all.
+//! Cells and queues on three servers: a follower that lags shows nothing old, and versions are those of
+//! all.
 
 mod common;
 
 use std::sync::Arc;
 
-use common::{address, backend, config, soon};
+use common::{address, admitted, backend, config, join, soon};
 use futures_util::future::join_all;
 use latchwork_conformance::servers::Ensemble;
-use latchwork_core::Kind;
-use latchwork_core::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected};
+use latchwork_core::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, Join, Page};
+use latchwork_core::decide::Claim::Shared;
+use latchwork_core::{Address, Config, Kind};
 
-/// A follower answers reads by itself, and hears of a write some time after it was confirmed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_success_counts_once() {
-    let ensemble = Ensemble::zookeeper(3).await.unwrap();
+/// A client at each server.
+async fn one_at_each(ensemble: &Ensemble) -> (Config, Vec<Arc<dyn Backend>>) {
     let config = config(&ensemble.addr(0));
-    let mut clients: Vec<Arc<dyn Backend>> = Vec::new();
+    let mut clients = Vec::new();
     for server in 0..3 {
         let mut config = config.clone();
         config.hosts = vec![ensemble.addr(server)];
         clients.push(backend(&config).await);
     }
+    (config, clients)
+}
+
+/// A follower answers reads by itself, and hears of a write some time after it was confirmed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_success_counts_once() {
+    let ensemble = Ensemble::zookeeper(3).await.unwrap();
+    let (config, clients) = one_at_each(&ensemble).await;
     let at = address(&config, Kind::Counter, "a");
     let write = |expected, number: u32| CellWrite {
         expected,
@@ -61,5 +69,37 @@ async fn a_read_at_any_server_shows_what_was_confirmed_at_another_and_each_succe
         soon(watch.changed()).await.unwrap();
         let found = clients[1].read_cell(&at).await.unwrap().unwrap();
         assert_eq!(*found.value, number.to_be_bytes());
+    }
+}
+
+/// The same of queues: what is confirmed at one server is listed at all, and told at all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_listing_at_any_server_shows_what_was_confirmed_at_another() {
+    let ensemble = Ensemble::zookeeper(3).await.unwrap();
+    let (config, clients) = one_at_each(&ensemble).await;
+    let queue = address(&config, Kind::Group, "a");
+    let data = async |client: &Arc<dyn Backend>, queue: &Address| {
+        let listed = client.list(queue, Page { after: 0, most: 9 }).await.unwrap();
+        listed.iter().map(|entry| entry.data.to_vec()).collect::<Vec<_>>()
+    };
+    for number in 0..50_u8 {
+        let owner = &clients[usize::from(number) % 3];
+        let mut watch = clients[usize::from(number + 1) % 3].watch_queue(&queue);
+        soon(watch.changed()).await.unwrap();
+        let joined = owner.join(&Join { data: [number][..].into(), ..join(&queue, Shared) }).await;
+        let node = admitted(joined);
+        for reader in &clients {
+            assert_eq!(data(reader, &queue).await, [[number]]);
+        }
+        soon(watch.changed()).await.unwrap();
+        node.write_data(&[100 + number][..].into()).await.unwrap();
+        for reader in &clients {
+            assert_eq!(data(reader, &queue).await, [[100 + number]]);
+        }
+        soon(watch.changed()).await.unwrap();
+        node.leave().await.unwrap();
+        for reader in &clients {
+            assert!(data(reader, &queue).await.is_empty());
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Cells: versioned values (CELL-CAS).
 //!
-//! A cell is a plain node; its data is the value. The number of its version is its `mzxid`, the
-//! transaction that wrote it: those rise, also over a deletion.
+//! A cell is a node; its data is the value. The number of its version is its `mzxid`, the transaction
+//! that wrote it, doubled, and one more for a cell that goes with a lease: those rise, also over a
+//! deletion.
 //!
 //! # Why a write under a version is safe
 //!

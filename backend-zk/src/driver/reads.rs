@@ -104,11 +104,6 @@ impl Driver {
         .await
     }
 
-    /// Waits until the server has caught up with what the leader had committed by now.
-    pub(crate) async fn sync(&self, path: &str) -> Answer<()> {
-        self.request(|client| async move { client.sync(path).await }).await
-    }
-
     /// Reads, and arms a watch for the node's next change or end. A stat would not do: that of a
     /// node that is gone leaves a watch for its creation.
     pub(crate) async fn watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watch)> {

@@ -12,19 +12,24 @@
 //! # Who watches the queue
 //!
 //! ... is told by the queue's directory (WATCH-QUEUE): the write of a node of an observed kind also
-//! writes the directory, in one transaction. A watch of each node would tell as well, and cost every
-//! watcher as many watches as there are nodes. Our directories hold nothing. What another program
-//! holds in one at an exact address is read before, and written back as it was.
+//! writes the directory, which holds nothing, in one transaction. A watch of each node would tell as
+//! well, and cost every watcher as many watches as there are nodes.
+//!
+//! # Elections that are shared with `LeaderLatch`
+//!
+//! ... refuse new data. A participant of Curator watches the node ahead of it, for one event, and
+//! takes any but a deletion for none. So it would not notice when a node leaves whose data were
+//! written, and nobody would lead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use latchwork_core::{Error, LostReason, Result};
+use latchwork_core::{Error, ErrorKind, LostReason, Result};
 
 use super::zk_node::ZkNode;
-use crate::driver::{CellStat, Commit, Refusal, Step};
+use crate::driver::{Commit, Step};
 use crate::error::{Answer, Fault, Unanswered};
-use crate::layout::{admitted, downgraded, plain, split};
+use crate::layout::{DataLayout, admitted, downgraded, plain};
 
 /// What this client has written into its node, beside the label.
 #[derive(Debug)]
@@ -36,6 +41,11 @@ pub(crate) struct Contents {
 
 impl ZkNode {
     pub(super) async fn replace_data(&self, data: &Arc<[u8]>) -> Result<()> {
+        if self.layout == DataLayout::Bare {
+            let why = "Curator's LeaderLatch behind a node whose data were written would wait for ever: leave, and join with \
+                       other data";
+            return Err(Error::new(ErrorKind::Unsupported { capability: "write_data" }, why));
+        }
         let in_flight = AtomicBool::new(false);
         let writing = self.write_contents(data, &in_flight);
         let fault = match tokio::time::timeout(self.session.settings.request_timeout, writing).await {
@@ -94,32 +104,13 @@ impl ZkNode {
         }
     }
 
-    /// Writes the node at this path, and notifies those that watch the queue.
+    /// Writes the node at this path, and notifies those that watch the queue. Answers whether it was
+    /// there.
     async fn write_at(&self, path: &str, data: &[u8], in_flight: &AtomicBool) -> Answer<bool> {
-        let write = Step::Write { path, data, version: None };
-        let mut notify = self.kind.is_observed();
-        loop {
-            let found = if notify && self.is_exact { self.directory_data().await? } else { None };
-            let (directory, version) = match &found {
-                Some((data, stat)) => (data.as_slice(), Some(stat.version)),
-                None => (&[][..], None),
-            };
-            let directory = Step::Write { path: self.queue(), data: directory, version };
-            let steps = if notify { &[write, directory][..] } else { &[write] };
-            match self.session.driver.commit(steps, None, in_flight).await {
-                Ok(Commit::Made { .. }) => return Ok(true),
-                Ok(Commit::Refused { at: 1, why: Refusal::OtherVersion }) => {}
-                Ok(Commit::Refused { .. }) => return Ok(false),
-                // The directory may be another program's. Watchers then learn it when they look.
-                Err(Fault::Forbidden(_)) if notify => notify = false,
-                Err(fault) => return Err(fault),
-            }
-        }
-    }
-
-    async fn directory_data(&self) -> Answer<Option<(Vec<u8>, CellStat)>> {
-        let (parent, _) = split(self.queue());
-        let parent = if parent.is_empty() { "/" } else { parent };
-        Ok(self.session.driver.sync_read_in(parent, self.queue()).await?.1)
+        let node = Step::Write { path, data, version: None };
+        let directory = Step::Write { path: self.queue(), data: &[], version: None };
+        let steps = if self.kind.is_observed() { &[node, directory][..] } else { &[node] };
+        let committed = self.session.driver.commit(steps, None, in_flight).await?;
+        Ok(matches!(committed, Commit::Made { .. }))
     }
 }

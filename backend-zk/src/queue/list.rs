@@ -16,14 +16,15 @@ use crate::layout::{Contenders, NodeData, QueuePaths, is_admitted};
 const CHUNK: usize = 256;
 
 /// Lists a queue in order. All names come in one reply, some 60 bytes each, since a server has no
-/// pages of them. Label, age and sequence number are read for the page only, some nodes in each
-/// trip.
+/// pages of them. Label, data, age and sequence number are read for the page only, some nodes in each
+/// trip. All of it comes behind a `sync`: whoever was told by another server that something has changed
+/// sees it here (WATCH-QUEUE).
 pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Result<Vec<Entry>> {
     let paths = QueuePaths::of(address)?;
     let fail = |fault: Fault| fault.error_without_trace("list a queue");
     let driver = &session.driver;
     let data_of = |data: &[u8], stat: &Stat| data_of(&paths, data, stat);
-    let reply = match driver.look(&paths.directory, paths.limit.as_deref(), false).await {
+    let reply = match driver.look(&paths.directory, paths.limit.as_deref(), true).await {
         Ok(reply) => reply,
         Err(Fault::NoNode) => return Ok(Vec::new()),
         Err(fault) => return Err(fail(fault)),

@@ -54,7 +54,6 @@ pub(crate) struct ZkNode {
     pub(crate) claim: Claim,
     pub(crate) label: Arc<str>,
     pub(super) layout: DataLayout,
-    pub(super) is_exact: bool,
     /// Held by whatever writes the node.
     pub(super) contents: tokio::sync::Mutex<Contents>,
     pub(crate) state: NodeWriter,
@@ -92,7 +91,6 @@ impl ZkNode {
             claim: join.claim,
             label: Arc::clone(&join.label),
             layout: queue.data,
-            is_exact: join.queue.is_exact(),
             contents: Contents { data: Arc::clone(&join.data), is_marked: false }.into(),
             state: NodeWriter::new(session.writer().clone(), sequence(stat.czxid)),
             joined: stat.ctime,

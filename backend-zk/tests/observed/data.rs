@@ -1,7 +1,7 @@
 //! The data of nodes (NODE-DATA).
 
 use crate::common::{
-    address, admitted, backend, config, holds, join, one_proxied, put, server, soon, still_waits, stranger,
+    address, admitted, backend, config, holds, join, one_proxied, server, soon, still_waits, stranger,
     waiting,
 };
 use crate::{MULTI, data, entries, texts, with_data};
@@ -9,7 +9,7 @@ use latchwork_conformance::proxy::Direction;
 use latchwork_core::contracts::{Close, Join};
 use latchwork_core::decide::Claim::{Exclusive, Permits, Shared};
 use latchwork_core::{Address, ErrorKind, Kind, LostReason};
-use zookeeper_client::{Acl, AuthId, Client, CreateMode, Permission};
+use zookeeper_client::Client;
 
 /// A node is made by this request, which answers its stat.
 const CREATE2: i32 = 15;
@@ -103,6 +103,9 @@ async fn data_and_the_mark_of_permits_stand_beside_each_other() {
     let head = waiting(other.join(&with_data(&queue, Permits(1), b"\0admitted")).await);
     let last = waiting(other.join(&with_data(&queue, Permits(1), b"four")).await);
     assert!(still_waits(&other, &queue, last.admitted()).await, "the data of the head are no mark");
+    let admitted_ones =
+        async || -> Vec<_> { entries(&one, &queue).await.iter().map(|entry| entry.admitted).collect() };
+    assert_eq!(admitted_ones().await, [true, true, false, false], "nor in a listing");
     first.leave().await.unwrap();
     soon(head.admitted()).await.unwrap();
     // It has a follower, and marks itself for that.
@@ -115,8 +118,7 @@ async fn data_and_the_mark_of_permits_stand_beside_each_other() {
     head.write_data(&b"new"[..].into()).await.unwrap();
     assert_eq!(node().await, b"tester\0data 3 new\0admitted");
     assert_eq!(data(&one, &queue).await, texts(&["two", "new", "four"]));
-    let shown = entries(&one, &queue).await;
-    assert_eq!(shown.iter().map(|entry| entry.admitted).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(admitted_ones().await, [true, true, false]);
     second.leave().await.unwrap();
     soon(last.admitted()).await.unwrap();
 }
@@ -148,41 +150,25 @@ async fn a_downgraded_writer_keeps_its_data_and_takes_others() {
     }
 }
 
-/// At an exact address the directory may be another program's: what it holds stays, and one that may
-/// not be written stands in nobody's way.
+/// As `LeaderLatch` has it. A participant of Curator behind a node that is written is never told of
+/// its end.
 #[tokio::test]
-async fn the_data_of_a_strangers_directory_stay() {
+async fn an_election_at_an_exact_address_holds_data_alone_and_takes_no_others() {
     let addr = server().await.addr();
     let (config, stranger) = (config(addr), stranger(addr).await);
     let (one, other) = (backend(&config).await, backend(&config).await);
-    for writable in [true, false] {
-        let path = format!("/{}-app-{writable}", config.namespace);
-        put(&stranger, &path, CreateMode::Persistent).await;
-        if !writable {
-            let rights = Permission::READ | Permission::CREATE | Permission::DELETE | Permission::ADMIN;
-            stranger.set_acl(&path, &[Acl::new(rights, AuthId::anyone())], None).await.unwrap();
-        }
-        let queue = address(&config, Kind::Election, Address::exact(path.as_str()));
-        let leader = admitted(one.join(&with_data(&queue, Exclusive, b"leader")).await);
-        let mut watch = other.watch_queue(&queue);
-        soon(watch.changed()).await.unwrap();
-        leader.write_data(&b"again"[..].into()).await.unwrap();
-        assert_eq!(data(&other, &queue).await, texts(&["again"]));
-        assert_eq!(stranger.get_data(&path).await.unwrap().0, b"stranger");
-        if writable {
-            soon(watch.changed()).await.unwrap();
-        }
+    let path = format!("/{}-app/leader", config.namespace);
+    let queue = address(&config, Kind::Election, Address::exact(path.as_str()));
+    for data in ["", "id\0admitted", "tester\0data 1 x"] {
+        let leader = admitted(one.join(&with_data(&queue, Exclusive, data.as_bytes())).await);
+        assert_eq!(bytes(&stranger, &path).await, data);
+        let name = stranger.list_children(&path).await.unwrap().remove(0);
+        assert!(name.starts_with("_c_") && name.contains("-latch-"), "{name}");
+        let error = leader.write_data(&b"new"[..].into()).await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Unsupported { capability: "write_data" }), "{error}");
+        assert_eq!(bytes(&stranger, &path).await, data);
+        let shown = entries(&other, &queue).await.remove(0);
+        assert_eq!((&*shown.data, shown.label), (data.as_bytes(), data.replace('\0', "\\u{0}")));
         leader.leave().await.unwrap();
     }
-    // Which of two writers is first does not matter.
-    let path = format!("/{}-app-true", config.namespace);
-    let queue = address(&config, Kind::Election, Address::exact(path.as_str()));
-    let leader = admitted(one.join(&with_data(&queue, Exclusive, b"")).await);
-    let follower = waiting(other.join(&with_data(&queue, Exclusive, b"")).await);
-    for turn in 0..10_u8 {
-        let turn = [turn][..].into();
-        let (one, two) = tokio::join!(leader.write_data(&turn), follower.write_data(&turn));
-        one.and(two).unwrap();
-    }
-    assert_eq!(data(&one, &queue).await, vec![[9][..].into(); 2]);
 }

@@ -59,7 +59,7 @@ async fn a_watch_tells_of_joins_leaves_and_data_and_of_no_other_queue() {
             soon(watch.changed()).await.unwrap();
             // The directory and its first node are two changes where the directory was not there.
             until_quiet(&one, &queue, &mut watch).await;
-            let second = other.join(&with_data(&queue, claim, b"second")).await.unwrap();
+            let _second = other.join(&with_data(&queue, claim, b"second")).await.unwrap();
             soon(watch.changed()).await.unwrap();
             assert!(is_quiet(&one, &queue, &mut watch).await, "{name}");
             first.write_data(&b"new"[..].into()).await.unwrap();
