@@ -4,14 +4,12 @@ mod common;
 
 use std::time::Duration;
 
-use common::{client, etcdctl, proxied, revision, server, soon};
+use common::{client, etcdctl, metric, proxied, revision, server, soon};
 use futures_util::FutureExt;
 use latchwork_conformance::proxy::Direction;
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{CellLife, CellWrite, ChangeWatch, Expected};
 use latchwork_core::{Address, Coordinator, ErrorKind, Kind};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 const KEY: &str = "latchwork/value/a";
 
@@ -45,15 +43,9 @@ async fn is_silent(watch: &mut dyn ChangeWatch) {
     assert!(told.is_err(), "{told:?}");
 }
 
-/// The number of watches on the server, by its metrics.
+/// The number of watches on the server.
 async fn watches(server: &Server) -> u64 {
-    let mut stream = TcpStream::connect(server.addr()).await.unwrap();
-    let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.addr());
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.unwrap();
-    let line = answer.lines().find_map(|line| line.strip_prefix("etcd_debugging_mvcc_watcher_total "));
-    line.expect("the number of watches").trim().parse::<f64>().unwrap() as u64
+    metric(server, "etcd_debugging_mvcc_watcher_total ").await
 }
 
 async fn until_watches(server: &Server, count: u64) {

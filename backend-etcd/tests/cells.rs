@@ -25,6 +25,10 @@ fn put(expected: Expected, value: impl AsRef<[u8]>) -> CellWrite {
     CellWrite { expected, value: Some(value.as_ref().into()), life: CellLife::Stays }
 }
 
+fn ephemeral(expected: Expected, value: &str) -> CellWrite {
+    CellWrite { life: CellLife::Lease, ..put(expected, value) }
+}
+
 fn deletion(expected: Expected) -> CellWrite {
     CellWrite { expected, value: None, life: CellLife::Stays }
 }
@@ -401,4 +405,101 @@ async fn a_user_without_permission_is_told_so() {
     written(&client, &ours, Expected::Any, "again").await;
     soon(watch.changed()).await.unwrap();
     client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_last_write_decides_on_whose_lease_a_cell_is() {
+    let server = server().await;
+    let (one, two) = (client(&server, "").await, client(&server, "").await);
+    let a = cell("a");
+    let node = hold(&one).await;
+    let of_one = u64::from_str_radix(&lease_of(&server, "a").await, 16).unwrap();
+    let lease = async || field(&server, "latchwork/value/a", "Lease").await;
+    write(&one, &a, &ephemeral(Expected::Absent, "one")).await;
+    assert_eq!(lease().await, Some(of_one), "all of a client is on one lease");
+    let answer = write(&two, &a, &ephemeral(Expected::Any, "two")).await;
+    let CellWritten::Written(version) = answer else { panic!("{answer:?}") };
+    let of_two = lease().await;
+    assert!(of_two != Some(of_one) && of_two != Some(0), "{of_two:?}");
+    // A refused write changes nothing.
+    assert!(matches!(write(&one, &a, &put(Expected::Absent, "no")).await, CellWritten::Refused(Some(_))));
+    assert_eq!(lease().await, of_two);
+    written(&one, &a, Expected::Version(version), "stays").await;
+    assert_eq!(lease().await, Some(0));
+    let held = soon(node.write_cell(&a, &ephemeral(Expected::Any, "held"))).await.unwrap();
+    assert!(matches!(held, CellWritten::Written(_)), "{held:?}");
+    assert_eq!(lease().await, Some(of_one));
+    node.leave().await.unwrap();
+    assert_eq!(text(&two, &a).await.as_deref(), Some("held"), "it is on the client's lease");
+    assert_eq!(write(&two, &a, &deletion(Expected::Any)).await, CellWritten::Deleted { was_there: true });
+    for (writer, value) in [(&one, "one"), (&two, "two"), (&one, "one again")] {
+        write(writer, &a, &ephemeral(Expected::Any, value)).await;
+    }
+    two.close().await.unwrap();
+    assert_eq!(text(&one, &a).await.as_deref(), Some("one again"), "it was taken over");
+    one.close().await.unwrap();
+    assert_eq!(keys(&server, "").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_another() {
+    let server = server().await;
+    let other = client(&server, "").await;
+    // Its renewal is no help within this test.
+    let client = client(&server, "ttl=60s").await;
+    let a = cell("a");
+    let mut before = None;
+    for is_held in [false, true] {
+        let node = hold(&client).await;
+        let lease = lease_of(&server, "a").await;
+        assert_ne!(before.replace(lease.clone()), Some(lease.clone()));
+        write(&client, &a, &ephemeral(Expected::Absent, "before")).await;
+        etcdctl(&server, &["lease", "revoke", &lease]).await;
+        assert_eq!(text(&other, &a).await, None, "it went with its lease");
+        let asked = ephemeral(Expected::Absent, "after");
+        if is_held {
+            let error = soon(node.write_cell(&a, &asked)).await.unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Lost { .. }), "{error}");
+        }
+        let error = ask_for(&client, &a, &asked).await;
+        match error {
+            Err(error) => assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}"),
+            // The write of the hold has told the client already.
+            Ok(CellWritten::Written(_)) if is_held => {}
+            other => panic!("{other:?}"),
+        }
+        written_or_there(&client, &a, &asked).await;
+        assert_eq!(text(&other, &a).await.as_deref(), Some("after"));
+        assert_ne!(field(&server, "latchwork/value/a", "Lease").await, Some(0));
+        assert_eq!(
+            write(&client, &a, &deletion(Expected::Any)).await,
+            CellWritten::Deleted { was_there: true }
+        );
+    }
+    client.close().await.unwrap();
+}
+
+/// Makes a write that an earlier one may have made.
+async fn written_or_there(client: &Coordinator, cell: &Address, asked: &CellWrite) {
+    let answer = write(client, cell, asked).await;
+    assert!(matches!(answer, CellWritten::Written(_) | CellWritten::Refused(Some(_))), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_late_write_on_a_lease_that_is_over_makes_nothing() {
+    let server = server().await;
+    let other = client(&server, "").await;
+    let (proxy, client) = proxied(&server, "").await;
+    let a = cell("a");
+    let asked = ephemeral(Expected::Absent, "late");
+    let node = hold(&client).await;
+    let lease = lease_of(&server, "a").await;
+    let mut late = proxy.park_request(names("latchwork/value/a"));
+    let (answer, caught) = tokio::join!(ask_for(&client, &a, &asked), soon(late.caught()));
+    caught.unwrap();
+    assert_eq!(*answer.unwrap_err().kind(), ErrorKind::Unknown);
+    etcdctl(&server, &["lease", "revoke", &lease]).await;
+    soon(late.deliver()).await.unwrap();
+    assert_eq!(text(&other, &a).await, None);
+    drop(node);
 }

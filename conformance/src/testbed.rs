@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::registry::stamp_address;
-use latchwork_core::{Address, Capabilities, Config, Connector, Coordinator, Result};
+use latchwork_core::{Address, Capabilities, Config, Connector, Coordinator, Error, ErrorKind, Result};
 
 use latchwork_servers::proxy::EventLost;
 
@@ -35,6 +35,8 @@ pub enum Fault {
     DropWake,
     /// Make the way of a client's requests so narrow that many take their time.
     Narrow,
+    /// Forget the server's history of what is there now.
+    Compact,
 }
 
 /// A backend under test. One exists for a run; each case gets a [`Fixture`] of its own.
@@ -84,6 +86,12 @@ pub trait Fixture: Send + Sync {
 
     /// Puts an entry under the queue that is no node of ours, such that it must do no harm.
     async fn plant(&self, queue: &Address) -> Result<()>;
+
+    /// The server forgets its history up to now, so that no watch can begin in the past. The default
+    /// is of a server that keeps none.
+    async fn compact(&self) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported { capability: "compact" }, "no history is kept"))
+    }
 
     /// How many requests the server got up to now, from all clients.
     async fn requests(&self) -> Result<u64>;

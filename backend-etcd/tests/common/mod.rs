@@ -13,6 +13,8 @@ use latchwork_core::contracts::{AskedLimit, Join, Joined, Node, NodeId, Patience
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::{Mutex, MutexGuard};
 use latchwork_core::{Address, Config, Coordinator, Kind as Lock, Result, connect};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
@@ -173,6 +175,11 @@ pub(crate) async fn until_keys(server: &Server, prefix: &str, count: usize) -> V
     .await
 }
 
+/// The value of a key.
+pub(crate) async fn value(server: &Server, key: &str) -> String {
+    etcdctl(server, &["get", "--print-value-only", key]).await.trim_end_matches('\n').to_owned()
+}
+
 /// A number in etcdctl's answer about a key.
 pub(crate) async fn field(server: &Server, key: &str, name: &str) -> Option<u64> {
     let fields = etcdctl(server, &["get", "-w", "fields", key]).await;
@@ -183,4 +190,15 @@ pub(crate) async fn field(server: &Server, key: &str, name: &str) -> Option<u64>
 /// The server's revision, which rises with every write.
 pub(crate) async fn revision(server: &Server) -> u64 {
     field(server, "nothing", "Revision").await.expect("a revision")
+}
+
+/// The sum of the server's metrics whose lines begin so.
+pub(crate) async fn metric(server: &Server, line: &str) -> u64 {
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.addr());
+    let mut stream = TcpStream::connect(server.addr()).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    let lines = answer.lines().filter(|found| found.starts_with(line));
+    lines.map(|found| found.rsplit(' ').next().unwrap().parse::<f64>().unwrap() as u64).sum()
 }

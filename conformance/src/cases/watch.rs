@@ -64,6 +64,34 @@ cases! {
     }
 
     "WATCH-ORDER" alone =>
+    /// what was written while the watcher was cut off is seen, though the server has forgotten its
+    /// history since
+    async fn watch_order_heals_a_compaction(context) {
+        // A watcher looks by itself once a TTL: not within this case.
+        let (one, two) = (context.client().await, context.client_with(&context.config(QUIET_TTL)).await);
+        let (mine, theirs) = (value(&one, "a"), value(&two, "a"));
+        write(&mine, "before").await;
+        let mut watch = soon("watch", theirs.watch()).await.expect("watched");
+        assert_eq!(next(&mut watch).await.as_deref(), Some("before"));
+        assert!(context.can(Fault::Cut));
+        two.link.cut();
+        for number in 0..5 {
+            write(&mine, &number.to_string()).await;
+        }
+        let compacted = context.fixture.compact().await;
+        assert_eq!(compacted.is_ok(), context.can(Fault::Compact), "the testbed says what it can: {compacted:?}");
+        if compacted.is_err() {
+            // Played as a cut alone.
+            context.leave_out("no history");
+        }
+        two.link.heal();
+        until_it_shows(&mut watch, "4").await;
+        write(&mine, "after").await;
+        until_it_shows(&mut watch, "after").await;
+        delete(&mine).await;
+    }
+
+    "WATCH-ORDER" alone =>
     /// a hundred watchers of one value on one client cost the server what one does, and all of them
     /// see a change
     async fn watch_order_is_shared_by_the_watchers_of_a_client(context) {

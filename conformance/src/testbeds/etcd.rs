@@ -110,6 +110,20 @@ impl Admin for EtcdAdmin {
         self.client.clone().put(key, "what is this", None).await.map(drop).map_err(unavailable)
     }
 
+    fn compacts(&self) -> bool {
+        true
+    }
+
+    async fn compact(&self) -> Result<()> {
+        let now = self.client.clone().get("now", None).await.map_err(unavailable)?;
+        let revision = now.header().map_or(0, etcd_client::ResponseHeader::revision);
+        match self.client.clone().compact(revision, None).await {
+            // Another case has compacted since.
+            Err(error) if error.to_string().contains("has been compacted") => Ok(()),
+            answer => answer.map(drop).map_err(unavailable),
+        }
+    }
+
     async fn requests(&self) -> Result<u64> {
         let metrics = ask(&self.addr, "GET /metrics HTTP/1.0\r\n\r\n").await;
         let metrics =

@@ -95,7 +95,7 @@ struct MemoryFixture {
 #[async_trait]
 impl Fixture for MemoryFixture {
     fn can(&self, fault: Fault) -> bool {
-        !matches!(fault, Fault::Plant | Fault::Processes | Fault::Narrow)
+        !matches!(fault, Fault::Plant | Fault::Processes | Fault::Narrow | Fault::Compact)
     }
 
     fn config(&self) -> Config {

@@ -28,6 +28,16 @@ pub trait Admin: fmt::Debug + Send + Sync {
     /// Puts an entry under the queue that is no node of ours and must do no harm.
     async fn plant(&self, queue: &Address) -> Result<()>;
 
+    /// Whether the server keeps a history that it can be made to forget.
+    fn compacts(&self) -> bool {
+        false
+    }
+
+    /// The server forgets its history up to now.
+    async fn compact(&self) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported { capability: "compact" }, "no history is kept"))
+    }
+
     /// How many requests the server got, those of this call not counted.
     async fn requests(&self) -> Result<u64>;
 }
@@ -157,7 +167,11 @@ impl Fixture for ServerFixture {
     fn can(&self, fault: Fault) -> bool {
         // The task that renews cannot be killed alone, from outside; and a proxy that reads no
         // protocol can lose a message only with its connection.
-        !matches!(fault, Fault::KillRenewal | Fault::DropWake)
+        match fault {
+            Fault::KillRenewal | Fault::DropWake => false,
+            Fault::Compact => self.admin.compacts(),
+            _ => true,
+        }
     }
 
     fn config(&self) -> Config {
@@ -198,6 +212,10 @@ impl Fixture for ServerFixture {
 
     async fn plant(&self, queue: &Address) -> Result<()> {
         self.admin.plant(queue).await
+    }
+
+    async fn compact(&self) -> Result<()> {
+        self.admin.compact().await
     }
 
     async fn requests(&self) -> Result<u64> {

@@ -12,7 +12,7 @@ use latchwork_core::{Address, ErrorKind, Result};
 
 use super::order::AdmitsEverybody;
 use super::wrapper::{BrokenNode, Defect};
-use super::{Control, on_memory};
+use super::{Control, PlantTestbed, on_memory};
 
 pub(super) const CONTROLS: &[Control] = &[
     Control {
@@ -74,6 +74,12 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "watch_order_shows_the_latest_in_the_end",
         beside: "cell_cas_no_version_comes_again",
         testbed: |name| on_memory(name, TellsOnce),
+    },
+    Control {
+        name: "a_compaction_ends_a_watch_in_silence",
+        case: "watch_order_heals_a_compaction",
+        beside: "watch_order_heals_a_gap",
+        testbed: |name| Box::new(PlantTestbed::forgets_watches(name)),
     },
     Control {
         name: "a_watch_of_a_closed_client_waits_on",

@@ -1,38 +1,58 @@
 //! NODE-FOREIGN: a store in which something foreign can be planted. The memory store has no place
 //! for it, so the plants stand beside it: an honest backend does not look at them, the broken one
 //! takes them for nodes.
+//!
+//! WATCH-ORDER: the same store can be made to forget its history. It keeps none, so an honest watch
+//! does not notice; the broken one is of a server that ends it then, and says nothing.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_conformance::testbed::{Client, Fault, Fixture, Testbed};
 use latchwork_conformance::testbeds::MemoryTestbed;
+use latchwork_core::contracts::{Backend, ChangeWatch};
 use latchwork_core::{Address, Capabilities, Config, Connector, Result};
 
 use super::wrapper::{BrokenNode, Defect, wrap};
 
 type Plants = Arc<Mutex<HashSet<Address>>>;
 
-/// The memory backend, with a fixture that plants.
+/// How often the store has forgotten its history.
+type Compactions = Arc<AtomicU64>;
+
+/// The memory backend, with a fixture that plants and compacts.
 #[derive(Debug)]
 pub(crate) struct PlantTestbed {
     memory: MemoryTestbed,
     plants: Plants,
+    compactions: Compactions,
 }
 
 impl PlantTestbed {
     /// Foreign entries do no harm.
     pub(crate) fn honest() -> Self {
-        Self { memory: MemoryTestbed::new(), plants: Plants::default() }
+        Self { memory: MemoryTestbed::new(), plants: Plants::default(), compactions: Compactions::default() }
     }
 
     /// Waiters wait behind foreign entries.
     pub(crate) fn broken(name: &'static str) -> Self {
         let plants = Plants::default();
         let defect = CountsPlants(Arc::clone(&plants));
-        Self { memory: MemoryTestbed::broken(name, wrap(defect)), plants }
+        Self {
+            memory: MemoryTestbed::broken(name, wrap(defect)),
+            plants,
+            compactions: Compactions::default(),
+        }
+    }
+
+    /// A compaction ends the watches of cells in silence.
+    pub(crate) fn forgets_watches(name: &'static str) -> Self {
+        let compactions = Compactions::default();
+        let defect = ForgetsWatches(Arc::clone(&compactions));
+        Self { memory: MemoryTestbed::broken(name, wrap(defect)), plants: Plants::default(), compactions }
     }
 }
 
@@ -52,7 +72,11 @@ impl Testbed for PlantTestbed {
     }
 
     async fn fixture(&self) -> Result<Box<dyn Fixture>> {
-        Ok(Box::new(PlantFixture { memory: self.memory.fixture().await?, plants: Arc::clone(&self.plants) }))
+        Ok(Box::new(PlantFixture {
+            memory: self.memory.fixture().await?,
+            plants: Arc::clone(&self.plants),
+            compactions: Arc::clone(&self.compactions),
+        }))
     }
 
     async fn close(&self) {
@@ -67,13 +91,14 @@ impl Testbed for PlantTestbed {
 struct PlantFixture {
     memory: Box<dyn Fixture>,
     plants: Plants,
+    compactions: Compactions,
 }
 
 #[deny(clippy::missing_trait_methods)]
 #[async_trait]
 impl Fixture for PlantFixture {
     fn can(&self, fault: Fault) -> bool {
-        fault == Fault::Plant || self.memory.can(fault)
+        matches!(fault, Fault::Plant | Fault::Compact) || self.memory.can(fault)
     }
 
     fn config(&self) -> Config {
@@ -94,6 +119,11 @@ impl Fixture for PlantFixture {
 
     async fn plant(&self, queue: &Address) -> Result<()> {
         self.plants.lock().unwrap_or_else(PoisonError::into_inner).insert(queue.clone());
+        Ok(())
+    }
+
+    async fn compact(&self) -> Result<()> {
+        self.compactions.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 
@@ -125,5 +155,34 @@ impl Defect for CountsPlants {
             return std::future::pending().await;
         }
         node.honest.admitted().await
+    }
+}
+
+#[derive(Debug)]
+struct ForgetsWatches(Compactions);
+
+impl Defect for ForgetsWatches {
+    fn watch_cell(&self, honest: &Arc<dyn Backend>, cell: &Address) -> Box<dyn ChangeWatch> {
+        let made_at = self.0.load(Ordering::Acquire);
+        Box::new(Forgotten { honest: honest.watch_cell(cell), compactions: Arc::clone(&self.0), made_at })
+    }
+}
+
+/// A watch that a compaction ends.
+#[derive(Debug)]
+struct Forgotten {
+    honest: Box<dyn ChangeWatch>,
+    compactions: Compactions,
+    made_at: u64,
+}
+
+#[async_trait]
+impl ChangeWatch for Forgotten {
+    async fn changed(&mut self) -> Result<()> {
+        let news = self.honest.changed().await;
+        if self.compactions.load(Ordering::Acquire) > self.made_at {
+            std::future::pending::<()>().await;
+        }
+        news
     }
 }

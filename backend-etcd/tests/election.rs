@@ -1,0 +1,195 @@
+//! Elections at exact addresses, beside etcd's own `concurrency.Election` (as `etcdctl elect` has it).
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{client, etcdctl_running, field, keys, server, soon, still_waits, until_keys, value, wait};
+use latchwork_conformance::servers::Server;
+use latchwork_core::contracts::{
+    AskedLimit, Entry, Join, Joined, Leave, MAX_LABEL_BYTES, Node, NodeId, Page, Patience,
+};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Coordinator, Kind};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout};
+
+const NAME: &str = "jobs/leader";
+
+fn exact() -> Address {
+    Address::new("latchwork", Kind::Election, Address::exact(NAME)).unwrap()
+}
+
+async fn ask(client: &Coordinator, data: &[u8], patience: Patience) -> Joined {
+    let join = Join {
+        queue: exact(),
+        id: NodeId::random(),
+        claim: Claim::Exclusive,
+        limit: AskedLimit::Stored,
+        label: Arc::from("not shown"),
+        data: data.into(),
+        patience,
+        repeated: false,
+    };
+    soon(client.backend().join(&join)).await.unwrap()
+}
+
+/// Stands for election: whether the node leads at once, and the node.
+async fn stand(client: &Coordinator, data: &[u8]) -> (bool, Arc<dyn Node>) {
+    match ask(client, data, Patience::Wait).await {
+        Joined::Admitted(node) => (true, node),
+        Joined::Waiting(node) => (false, node),
+        Joined::Refused => panic!("only a try is refused"),
+    }
+}
+
+async fn list(client: &Coordinator) -> Vec<Entry> {
+    soon(client.backend().list(&exact(), Page { after: 0, most: 10 })).await.unwrap()
+}
+
+/// An etcdctl, and the lines that it prints.
+struct Running(Child, Lines<BufReader<ChildStdout>>);
+
+impl Running {
+    fn new(server: &Server, arguments: &[&str]) -> Self {
+        let mut child = etcdctl_running(server, arguments);
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self(child, lines)
+    }
+
+    /// The next key and value that it prints.
+    async fn next(&mut self) -> (String, String) {
+        let mut line = async || soon(self.1.next_line()).await.unwrap().expect("it prints");
+        (line().await, line().await)
+    }
+
+    async fn is_silent(&mut self) {
+        let printed = tokio::time::timeout(std::time::Duration::from_millis(300), self.1.next_line()).await;
+        assert!(printed.is_err(), "{printed:?}");
+    }
+
+    /// As an operator ends it: it resigns.
+    async fn interrupt(mut self) {
+        let pid = Pid::from_raw(self.0.id().unwrap().cast_signed()).unwrap();
+        kill_process(pid, Signal::INT).unwrap();
+        soon(self.0.wait()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn etcdctl_elect_waits_for_us_and_we_for_it() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let (leads, ours) = stand(&client, b"ours").await;
+    assert!(leads);
+    let own = keys(&server, "jobs/").await.remove(0);
+    assert!(own.starts_with("jobs/leader/"), "{own}");
+    assert_eq!(value(&server, &own).await, "ours", "the proposal is the whole value");
+
+    let mut other = Running::new(&server, &["elect", NAME, "theirs"]);
+    let waiting = until_keys(&server, "jobs/", 2).await;
+    other.is_silent().await;
+    assert!(matches!(ask(&client, b"", Patience::Try).await, Joined::Refused));
+    assert_eq!(keys(&server, "jobs/").await, waiting, "a refused try leaves nothing");
+
+    assert_eq!(soon(ours.leave()).await.unwrap(), Leave::Removed);
+    let (key, printed) = other.next().await;
+    assert!(waiting.contains(&key) && key != own, "{key}");
+    assert_eq!(printed, "theirs");
+    assert!(matches!(ask(&client, b"", Patience::Try).await, Joined::Refused));
+    let (leads, next) = stand(&client, b"next").await;
+    assert!(!leads, "two lead");
+    let mut wins = wait(&next);
+    still_waits(&mut wins).await;
+    let listed = list(&client).await;
+    let shown: Vec<_> =
+        listed.iter().map(|entry| (entry.admitted, entry.label.as_str(), &*entry.data)).collect();
+    assert_eq!(shown, [(true, "theirs", &b"theirs"[..]), (false, "next", b"next")]);
+
+    other.interrupt().await;
+    soon(wins).await.unwrap().unwrap();
+    assert!(next.state().sequence() > ours.state().sequence(), "terms rise");
+    client.close().await.unwrap();
+    assert_eq!(keys(&server, "").await, [""; 0]);
+}
+
+#[tokio::test]
+async fn etcdctl_elect_listen_sees_our_proposals_and_we_are_told_of_theirs() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let (_, ours) = stand(&client, b"first").await;
+    let own = keys(&server, "jobs/").await.remove(0);
+    let mut observer = Running::new(&server, &["elect", "--listen", NAME]);
+    assert_eq!(observer.next().await, (own.clone(), "first".to_owned()));
+    for proposal in ["second", "third, and a longer one"] {
+        soon(ours.write_data(&proposal.as_bytes().into())).await.unwrap();
+        assert_eq!(observer.next().await, (own.clone(), proposal.to_owned()));
+    }
+    let created = field(&server, &own, "CreateRevision").await;
+    assert_eq!(created, Some(ours.state().sequence()), "the term stays");
+
+    let mut watch = client.backend().watch_queue(&exact());
+    soon(watch.changed()).await.unwrap();
+    let other = Running::new(&server, &["elect", NAME, "theirs"]);
+    until_keys(&server, "jobs/", 2).await;
+    soon(watch.changed()).await.unwrap();
+    assert_eq!(soon(ours.leave()).await.unwrap(), Leave::Removed);
+    soon(watch.changed()).await.unwrap();
+    let (_, theirs) = observer.next().await;
+    assert_eq!(theirs, "theirs");
+    let listed = list(&client).await;
+    assert_eq!(listed.len(), 1);
+    assert!(listed[0].admitted && listed[0].data == b"theirs"[..].into(), "{listed:?}");
+    other.interrupt().await;
+    soon(watch.changed()).await.unwrap();
+    assert!(list(&client).await.is_empty());
+}
+
+#[tokio::test]
+async fn any_bytes_are_a_proposal_and_another_programs_may_be_as_long_as_it_likes() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let (_, node) = stand(&client, b"").await;
+    assert_eq!((&*list(&client).await[0].data, &*list(&client).await[0].label), (&b""[..], ""));
+    let odd: Arc<[u8]> = (0..=255).cycle().take(MAX_LABEL_BYTES).collect();
+    soon(node.write_data(&odd)).await.unwrap();
+    let listed = list(&client).await;
+    assert_eq!(listed[0].data, odd);
+    assert!(!listed[0].label.chars().any(char::is_control), "a label acts on no terminal");
+    let mut program = etcd_client::Client::connect([server.addr()], None).await.unwrap();
+    let lease = program.lease_grant(60, None).await.unwrap().id();
+    let leased = || Some(etcd_client::PutOptions::new().with_lease(lease));
+    for number in 0..40 {
+        program.put(format!("{NAME}/{number}"), vec![b'x'; 1 << 20], leased()).await.unwrap();
+    }
+    let page = Page { after: 0, most: 100 };
+    let listed = soon(client.backend().list(&exact(), page)).await.unwrap();
+    assert_eq!((listed.len(), listed[40].data.len()), (41, 1 << 20));
+    program.lease_revoke(lease).await.unwrap();
+    client.close().await.unwrap();
+}
+
+/// As for etcd's programs: a mutex and an election of one name are one queue.
+#[tokio::test]
+async fn an_election_and_a_mutex_of_one_exact_name_exclude_each_other() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let (_, node) = stand(&client, b"leads").await;
+    let mutex = client.mutex(Address::exact(NAME)).unwrap();
+    assert!(soon(mutex.try_acquire()).await.unwrap().is_none());
+    assert_eq!(soon(node.leave()).await.unwrap(), Leave::Removed);
+    let held = soon(mutex.try_acquire()).await.unwrap().expect("it is free");
+    assert!(matches!(ask(&client, b"", Patience::Try).await, Joined::Refused));
+    let _ = held.release().await.unwrap();
+    // Nor is one where this library keeps keys of its own.
+    for own in ["latchwork/counter", "latchwork/data/semaphore/a", "latchwork/value"] {
+        let name = Address::exact(own);
+        let refused = Address::new("latchwork", Kind::Election, name).unwrap();
+        let error = client.backend().list(&refused, Page { after: 0, most: 1 }).await.unwrap_err();
+        assert_eq!(error.argument(), Some("key"), "{own}");
+        let error = soon(client.backend().watch_queue(&refused).changed()).await.unwrap_err();
+        assert_eq!(error.argument(), Some("key"), "{own}");
+    }
+    client.close().await.unwrap();
+}

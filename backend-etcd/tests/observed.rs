@@ -1,0 +1,345 @@
+//! What others see of queues: the data of nodes, watches of queues, and which queues there are.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{
+    ask, client, etcdctl, field, join, keys, metric, proxied, revision, server, soon, still_waits, value,
+    wait,
+};
+use etcd_client::{Client, TxnOp};
+use latchwork_conformance::servers::Server;
+use latchwork_core::contracts::{ChangeWatch, Entry, Join, Joined, Leave, Node, Page, Patience};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Coordinator, ErrorKind, Kind, LostReason, QueuePrefix};
+
+fn queue(kind: Kind) -> Address {
+    Address::new("latchwork", kind, "a").unwrap()
+}
+
+/// Joins the queue `a` of a kind with data.
+async fn with_data(client: &Coordinator, kind: Kind, claim: Claim, data: &str) -> Arc<dyn Node> {
+    let limit = matches!(claim, Claim::Permits(_)).then_some(2);
+    let join = Join { data: data.as_bytes().into(), ..ask(kind, claim, limit, Patience::Wait) };
+    match soon(client.backend().join(&join)).await.unwrap() {
+        Joined::Admitted(node) | Joined::Waiting(node) => node,
+        Joined::Refused => panic!("only a try is refused"),
+    }
+}
+
+async fn write(node: &Arc<dyn Node>, data: &str) {
+    soon(node.write_data(&data.as_bytes().into())).await.unwrap();
+}
+
+async fn list(client: &Coordinator, kind: Kind) -> Vec<Entry> {
+    soon(client.backend().list(&queue(kind), Page { after: 0, most: 100 })).await.unwrap()
+}
+
+/// Each node's data, and whether it is admitted.
+async fn data(client: &Coordinator, kind: Kind) -> Vec<(String, bool)> {
+    let listed = list(client, kind).await;
+    let text = |entry: &Entry| String::from_utf8(entry.data.to_vec()).unwrap();
+    listed.iter().map(|entry| (text(entry), entry.admitted)).collect()
+}
+
+fn shown(data: &str, admitted: bool) -> (String, bool) {
+    (data.to_owned(), admitted)
+}
+
+/// The key of the node at this place of the queue `a`.
+async fn key_of(server: &Server, kind: Kind, node: &Arc<dyn Node>) -> String {
+    let prefix = format!("latchwork/{}/a/", kind.as_str());
+    for key in keys(server, &prefix).await {
+        if field(server, &key, "CreateRevision").await == Some(node.state().sequence()) {
+            return key;
+        }
+    }
+    panic!("it is not there");
+}
+
+async fn leave(node: &Arc<dyn Node>) {
+    assert_eq!(soon(node.leave()).await.unwrap(), Leave::Removed);
+}
+
+/// Asserts that nothing is told, for longer than any event of the server takes.
+async fn is_silent(watch: &mut dyn ChangeWatch) {
+    let told = tokio::time::timeout(Duration::from_millis(300), watch.changed()).await;
+    assert!(told.is_err(), "{told:?}");
+}
+
+async fn news(watch: &mut dyn ChangeWatch) {
+    soon(watch.changed()).await.unwrap();
+}
+
+#[tokio::test]
+async fn data_reaches_no_key_that_was_removed_and_made_anew() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    for (kind, claim) in [(Kind::Group, Claim::Shared), (Kind::Semaphore, Claim::Permits(1))] {
+        let node = with_data(&client, kind, claim, "first").await;
+        let key = key_of(&server, kind, &node).await;
+        let stored = value(&server, &key).await;
+        etcdctl(&server, &["del", &key]).await;
+        etcdctl(&server, &["put", &key, &stored]).await;
+        let error = soon(node.write_data(&b"late"[..].into())).await.unwrap_err();
+        assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
+        assert_eq!(node.state().lost(), Some(LostReason::Revoked), "its holder hears of it");
+        assert_eq!(value(&server, &key).await, stored, "it is as it was made anew");
+        // What lies beside the name was an earlier node's.
+        let kept = if kind == Kind::Group { "first" } else { "" };
+        assert_eq!(data(&client, kind).await, [shown(kept, true)]);
+        etcdctl(&server, &["del", &key]).await;
+    }
+    client.close().await.unwrap();
+    assert_eq!(keys(&server, "latchwork/data/").await, [""; 0], "it goes with the lease");
+    let client = common::client(&server, "").await;
+    let node = with_data(&client, Kind::Group, Claim::Shared, "").await;
+    let written = value(&server, &key_of(&server, Kind::Group, &node).await).await;
+    assert!(!written.contains("data"), "a node without data is as it was before there was data");
+}
+
+/// The number of writes of a key says who is admitted, and data is no such write.
+#[tokio::test]
+async fn data_neither_marks_permits_nor_lets_a_reader_in_and_is_kept_by_a_mark_and_a_downgrade() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let permit = async |data: &str| with_data(&client, Kind::Semaphore, Claim::Permits(1), data).await;
+    let (a, b) = (permit("a").await, permit("b").await);
+    let (c, d) = (permit("c").await, permit("").await);
+    let (c_waits, mut d_waits) = (wait(&c), wait(&d));
+    write(&c, "c waits").await;
+    write(&d, "d waits").await;
+    still_waits(&mut d_waits).await;
+    let expected = [shown("a", true), shown("b", true), shown("c waits", false), shown("d waits", false)];
+    assert_eq!(data(&client, Kind::Semaphore).await, expected);
+    let c_key = key_of(&server, Kind::Semaphore, &c).await;
+    assert_eq!(field(&server, &c_key, "Version").await, Some(1));
+    leave(&a).await;
+    soon(c_waits).await.unwrap().unwrap();
+    // It has a follower, so it is marked.
+    soon(async { while field(&server, &c_key, "Version").await != Some(2) {} }).await;
+    assert_eq!(data(&client, Kind::Semaphore).await[1], shown("c waits", true));
+    write(&c, "c").await;
+    assert_eq!(data(&client, Kind::Semaphore).await[1], shown("c", true));
+    still_waits(&mut d_waits).await;
+    leave(&b).await;
+    soon(d_waits).await.unwrap().unwrap();
+    leave(&c).await;
+    leave(&d).await;
+
+    let writer = with_data(&client, Kind::RwLock, Claim::Exclusive, "writer").await;
+    let (is_in, reader) = join(&client, Kind::RwLock, Claim::Shared, None).await;
+    assert!(!is_in);
+    let mut reads = wait(&reader);
+    write(&writer, "still a writer").await;
+    write(&reader, "reader").await;
+    still_waits(&mut reads).await;
+    let expected = [shown("still a writer", true), shown("reader", false)];
+    assert_eq!(data(&client, Kind::RwLock).await, expected);
+    soon(writer.downgrade()).await.unwrap();
+    soon(reads).await.unwrap().unwrap();
+    let expected = [shown("still a writer", true), shown("reader", true)];
+    assert_eq!(data(&client, Kind::RwLock).await, expected);
+    write(&writer, "a reader by now").await;
+    assert_eq!(data(&client, Kind::RwLock).await[0], shown("a reader by now", true));
+    leave(&writer).await;
+    leave(&reader).await;
+    assert_eq!(keys(&server, "latchwork/data/").await, [""; 0], "it leaves with its node");
+}
+
+#[tokio::test]
+async fn data_beside_a_node_goes_with_a_revoked_a_refused_and_an_abandoned_one() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let backend = client.backend();
+    let node = with_data(&client, Kind::Semaphore, Claim::Permits(2), "revoked").await;
+    assert_eq!(keys(&server, "latchwork/data/semaphore/a/").await.len(), 1);
+    assert!(soon(backend.revoke(&queue(Kind::Semaphore), node.state().sequence())).await.unwrap());
+    assert_eq!(keys(&server, "latchwork/data/").await, [""; 0]);
+    let data: Arc<[u8]> = b"abandoned"[..].into();
+    let join = Join { data, ..ask(Kind::RwLock, Claim::Exclusive, None, Patience::Wait) };
+    let Joined::Admitted(_node) = soon(backend.join(&join)).await.unwrap() else { panic!("it is free") };
+    assert_eq!(keys(&server, "latchwork/data/rwlock/a/").await.len(), 1);
+    soon(backend.abandon(&Join { repeated: true, ..join })).await.unwrap();
+    assert_eq!(keys(&server, "latchwork/data/").await, [""; 0]);
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_watch_of_a_queue_tells_of_its_nodes_and_of_nothing_else() {
+    let server = server().await;
+    let (one, two) = (client(&server, "").await, client(&server, "").await);
+    let mut watch = two.backend().watch_queue(&queue(Kind::Group));
+    news(&mut *watch).await;
+    is_silent(&mut *watch).await;
+    let node = with_data(&one, Kind::Group, Claim::Shared, "first").await;
+    news(&mut *watch).await;
+    for number in 0..3 {
+        is_silent(&mut *watch).await;
+        write(&node, &number.to_string()).await;
+        news(&mut *watch).await;
+    }
+    let written = value(&server, &key_of(&server, Kind::Group, &node).await).await;
+    assert!(written.contains(r#""data":"2""#), "an operator can read it");
+    for other in
+        ["latchwork/group/ab/x", "latchwork/group/a", "latchwork/election/a/x", "latchwork/data/group/a/x"]
+    {
+        etcdctl(&server, &["put", other, "another queue's"]).await;
+    }
+    is_silent(&mut *watch).await;
+    // Its lease ends.
+    one.close().await.unwrap();
+    news(&mut *watch).await;
+    assert!(list(&two, Kind::Group).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_watch_of_a_queue_goes_on_after_a_reconnect_and_a_compaction() {
+    let server = server().await;
+    let other = client(&server, "").await;
+    let (proxy, client) = proxied(&server, "").await;
+    let mut watch = client.backend().watch_queue(&queue(Kind::Group));
+    news(&mut *watch).await;
+    for is_compacted in [false, true] {
+        proxy.cut();
+        // Nobody tells of this one.
+        let meanwhile = with_data(&other, Kind::Group, Claim::Shared, "in the gap").await;
+        leave(&meanwhile).await;
+        if is_compacted {
+            etcdctl(&server, &["compact", &revision(&server).await.to_string()]).await;
+        }
+        proxy.resume();
+        while let Err(error) = soon(watch.changed()).await {
+            assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+        }
+        is_silent(&mut *watch).await;
+        let node = with_data(&other, Kind::Group, Claim::Shared, "after it").await;
+        news(&mut *watch).await;
+        assert_eq!(data(&other, Kind::Group).await, [shown("after it", true)]);
+        leave(&node).await;
+        news(&mut *watch).await;
+    }
+}
+
+/// An observer gets all events of the queue, and takes none from the holders' and waiters' own
+/// watches.
+#[tokio::test]
+async fn a_watched_election_hands_over_as_one_that_is_not() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let mut watch = client.backend().watch_queue(&queue(Kind::Election));
+    news(&mut *watch).await;
+    let mut nodes = Vec::new();
+    for _ in 0..3 {
+        nodes.push(with_data(&client, Kind::Election, Claim::Exclusive, "stands").await);
+    }
+    let mut waits = [wait(&nodes[1]), wait(&nodes[2])];
+    for round in 0..20 {
+        write(&nodes[0], &format!("leads {round}")).await;
+        write(&nodes[2], &format!("waits {round}")).await;
+    }
+    for wait in &mut waits {
+        still_waits(wait).await;
+    }
+    for (node, wait) in nodes.iter().zip(waits) {
+        leave(node).await;
+        soon(wait).await.unwrap().unwrap();
+    }
+    leave(&nodes[2]).await;
+    news(&mut *watch).await;
+    assert!(list(&client, Kind::Election).await.is_empty());
+}
+
+/// Puts keys, many at a time.
+async fn plant(program: &mut Client, keys: impl IntoIterator<Item = String>) {
+    let keys: Vec<_> = keys.into_iter().collect();
+    for some in keys.chunks(100) {
+        let puts: Vec<_> = some.iter().map(|key| TxnOp::put(key.clone(), "", None)).collect();
+        program.txn(etcd_client::Txn::new().and_then(puts)).await.unwrap();
+    }
+}
+
+fn nodes(queue: &str, count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(move |node| format!("latchwork/mutex/{queue}/{node:x}-{node:032x}"))
+}
+
+/// All queues whose keys begin so, and how many pages and requests that took.
+async fn all(server: &Server, client: &Coordinator, prefix: &str, most: usize) -> (Vec<String>, usize, u64) {
+    const RANGES: &str = r#"grpc_server_started_total{grpc_method="Range","#;
+    let of = QueuePrefix::new("latchwork", Kind::Mutex, prefix).unwrap();
+    let before = metric(server, RANGES).await;
+    let (mut found, mut pages, mut after) = (Vec::new(), 0, None);
+    loop {
+        let page = soon(client.backend().queues(&of, after.as_deref(), most)).await.unwrap();
+        assert!(page.queues.len() <= most && (page.next.is_none() || !page.queues.is_empty()), "{page:?}");
+        found.extend(page.queues.iter().map(|queue| queue.name().to_owned()));
+        pages += 1;
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return (found, pages, metric(server, RANGES).await - before),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_thousand_queues_are_listed_in_pages_and_what_is_long_is_jumped_over() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let mut program = Client::connect([server.addr()], None).await.unwrap();
+    let names: Vec<_> = (0..1000).map(|number| format!("q{number:03}")).collect();
+    for name in &names {
+        plant(&mut program, nodes(name, 3)).await;
+    }
+    let (found, pages, requests) = all(&server, &client, "q", 100).await;
+    assert_eq!((&found, pages), (&names, 10));
+    println!("1,000 queues of 3 nodes in pages of 100 took {requests} requests");
+    assert!(requests <= 30, "{requests}");
+    let (found, pages, requests) = all(&server, &client, "q", 5000).await;
+    assert_eq!((&found, pages), (&names, 1));
+    println!("and in one page {requests}");
+    assert!(requests <= 4, "{requests}");
+    assert_eq!(all(&server, &client, "q99", 3).await.0, names[990..]);
+    // Two long ones cost a request each, and not one for each of their nodes.
+    for long in ["long", "longer"] {
+        plant(&mut program, nodes(long, 5000)).await;
+    }
+    let (found, _, requests) = all(&server, &client, "", 5000).await;
+    assert_eq!((found.len(), &found[0], &found[1]), (1002, &"long".to_owned(), &"longer".to_owned()));
+    assert!(requests <= 7, "{requests}");
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn keys_that_are_no_nodes_list_no_queue_and_hide_none() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let mut program = Client::connect([server.addr()], None).await.unwrap();
+    let foreign = |queue: &'static str, count: usize| {
+        (0..count).map(move |number| format!("latchwork/mutex/{queue}/!{number}"))
+    };
+    plant(&mut program, foreign("a", 3000).chain(nodes("a", 1))).await;
+    plant(&mut program, foreign("b", 3000)).await;
+    // No key is coded like these.
+    for odd in ["%2f", "b b", "%zz", "%", ""] {
+        plant(&mut program, nodes(odd, 1)).await;
+    }
+    plant(&mut program, ["latchwork/mutex/c".to_owned(), "latchwork/mutex".to_owned()]).await;
+    plant(&mut program, nodes("c-", 1).chain(nodes("c", 2)).chain(nodes("c.", 2)).chain(nodes("c0", 1)))
+        .await;
+    program.put([&b"latchwork/mutex/c\xff/"[..], b"x"].concat(), "", None).await.unwrap();
+    for most in [1, 2, 1000] {
+        let (found, ..) = all(&server, &client, "", most).await;
+        assert_eq!(found, ["a", "c-", "c.", "c", "c0"], "{most}");
+        assert_eq!(all(&server, &client, "c", most).await.0, ["c-", "c.", "c", "c0"]);
+    }
+    let of = QueuePrefix::new("latchwork", Kind::Mutex, "c").unwrap();
+    for never in ["a", "c/", "%2f", ""] {
+        let error = soon(client.backend().queues(&of, Some(never), 9)).await.unwrap_err();
+        assert_eq!(error.argument(), Some("after"), "{never:?}");
+    }
+    client.close().await.unwrap();
+    let error = client.backend().queues(&of, None, 9).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
+}
