@@ -62,7 +62,7 @@ pub(super) const CONTROLS: &[Control] = &[
     Control {
         name: "a_layout_is_raised_among_clients_that_are_not_listed",
         case: "layout_raise_among_older_clients_that_come_and_go",
-        beside: "layout_stamp_is_written_once",
+        beside: "layout_stamp_of_two_builds_at_once_is_one",
         testbed: |name| on_memory(name, ListsOne::First),
     },
 ];

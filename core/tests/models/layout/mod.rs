@@ -164,7 +164,7 @@ impl Layouts {
             }
             Raising::Writes(read, stamp) | Raising::Settles(read, stamp) => {
                 let stands = read.map(|read| read.0) == state.cell.map(|cell| cell.0);
-                if stands || self.has(Fault::ComparesNothing) {
+                if stands || self.has(Fault::ComparesNothing) && read.is_some() {
                     self.write(state, stamp);
                 }
                 // One that was too early ends here; the others read again.
