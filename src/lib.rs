@@ -49,9 +49,9 @@ use std::sync::Arc;
 
 pub use latchwork_core::recipes::{
     Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember,
-    GroupWatch, IdGenerator, Inside, Leader, Leading, Member, Membership, MultiGuard, MultiLock, Mutex, MutexGuard,
-    Observer, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, SharedValue, Stored,
-    ValueWatch, WriteGuard,
+    GroupWatch, IdGenerator, Inside, Leader, Leading, Member, Membership, MultiGuard, MultiLock, Mutex,
+    MutexGuard, Observer, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, SharedValue,
+    Stored, ValueWatch, WriteGuard,
 };
 pub use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, Eviction, Fenced,

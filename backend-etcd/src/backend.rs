@@ -55,7 +55,6 @@ impl EtcdBackend {
             false => Ok(()),
         }
     }
-
 }
 
 #[async_trait]

@@ -471,7 +471,10 @@ async fn a_write_on_a_lease_that_was_revoked_is_not_made_and_the_next_one_opens_
         written_or_there(&client, &a, &asked).await;
         assert_eq!(text(&other, &a).await.as_deref(), Some("after"));
         assert_ne!(field(&server, "latchwork/value/a", "Lease").await, Some(0));
-        assert_eq!(write(&client, &a, &deletion(Expected::Any)).await, CellWritten::Deleted { was_there: true });
+        assert_eq!(
+            write(&client, &a, &deletion(Expected::Any)).await,
+            CellWritten::Deleted { was_there: true }
+        );
     }
     client.close().await.unwrap();
 }

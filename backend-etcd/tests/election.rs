@@ -4,9 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{
-    client, etcdctl_running, field, keys, server, soon, still_waits, until_keys, value, wait,
-};
+use common::{client, etcdctl_running, field, keys, server, soon, still_waits, until_keys, value, wait};
 use latchwork_conformance::servers::Server;
 use latchwork_core::contracts::{
     AskedLimit, Entry, Join, Joined, Leave, MAX_LABEL_BYTES, Node, NodeId, Page, Patience,

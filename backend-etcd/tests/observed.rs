@@ -183,7 +183,9 @@ async fn a_watch_of_a_queue_tells_of_its_nodes_and_of_nothing_else() {
     }
     let written = value(&server, &key_of(&server, Kind::Group, &node).await).await;
     assert!(written.contains(r#""data":"2""#), "an operator can read it");
-    for other in ["latchwork/group/ab/x", "latchwork/group/a", "latchwork/election/a/x", "latchwork/data/group/a/x"] {
+    for other in
+        ["latchwork/group/ab/x", "latchwork/group/a", "latchwork/election/a/x", "latchwork/data/group/a/x"]
+    {
         etcdctl(&server, &["put", other, "another queue's"]).await;
     }
     is_silent(&mut *watch).await;
@@ -324,7 +326,8 @@ async fn keys_that_are_no_nodes_list_no_queue_and_hide_none() {
         plant(&mut program, nodes(odd, 1)).await;
     }
     plant(&mut program, ["latchwork/mutex/c".to_owned(), "latchwork/mutex".to_owned()]).await;
-    plant(&mut program, nodes("c-", 1).chain(nodes("c", 2)).chain(nodes("c.", 2)).chain(nodes("c0", 1))).await;
+    plant(&mut program, nodes("c-", 1).chain(nodes("c", 2)).chain(nodes("c.", 2)).chain(nodes("c0", 1)))
+        .await;
     program.put([&b"latchwork/mutex/c\xff/"[..], b"x"].concat(), "", None).await.unwrap();
     for most in [1, 2, 1000] {
         let (found, ..) = all(&server, &client, "", most).await;

@@ -25,9 +25,9 @@ use latchwork_core::decide::{Claim, ContactProof};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{
     Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember,
-    GroupWatch, IdGenerator, Inside, Leader, Leading, Member, Membership, MultiGuard, MultiLock, Mutex, MutexGuard,
-    Observer, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, SharedValue, Stored,
-    ValueWatch, WriteGuard,
+    GroupWatch, IdGenerator, Inside, Leader, Leading, Member, Membership, MultiGuard, MultiLock, Mutex,
+    MutexGuard, Observer, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, SharedValue,
+    Stored, ValueWatch, WriteGuard,
 };
 use latchwork_core::support::{self, Backoff, CloseOnce, LinkLog, NamePool, Throttle, Unobserved};
 use latchwork_core::{

@@ -89,11 +89,8 @@ impl Driver {
     /// Reads at most `limit` keys from `start` to before `end`, without their values, as they were at
     /// revision `at` (zero: now), in the server's order.
     pub(crate) async fn names(&self, start: Vec<u8>, end: Vec<u8>, at: u64, limit: i64) -> Answer<Found> {
-        let options = GetOptions::new()
-            .with_range(end)
-            .with_revision(signed(at))
-            .with_limit(limit)
-            .with_keys_only();
+        let options =
+            GetOptions::new().with_range(end).with_revision(signed(at)).with_limit(limit).with_keys_only();
         let request = || {
             let (mut kv, start, options) = (self.kv.clone(), start.clone(), options.clone());
             async move { kv.get(start, Some(options)).await }

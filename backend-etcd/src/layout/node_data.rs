@@ -158,7 +158,11 @@ mod tests {
             assert_eq!(String::from_utf8(value.encode(b"")).unwrap(), written);
             assert_eq!(value.encode(b""), serde_json::to_vec(&value).unwrap());
             let with_data = value.encode(b"proposal");
-            assert_eq!(serde_json::from_slice::<NodeData>(&with_data).unwrap(), value, "read by an old client");
+            assert_eq!(
+                serde_json::from_slice::<NodeData>(&with_data).unwrap(),
+                value,
+                "read by an old client"
+            );
         }
     }
 }

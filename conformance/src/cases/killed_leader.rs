@@ -118,7 +118,9 @@ fn shown(what: &str, mut times: Vec<Duration>) -> String {
     times.sort_unstable();
     match times.as_slice() {
         [] => format!("{what}: never"),
-        [least, .., most] => format!("{what} {least:.2?} to {most:.2?}, in the median {:.2?}", times[times.len() / 2]),
+        [least, .., most] => {
+            format!("{what} {least:.2?} to {most:.2?}, in the median {:.2?}", times[times.len() / 2])
+        }
         [once] => format!("{what} {once:.2?}"),
     }
 }

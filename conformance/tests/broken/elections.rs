@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, ChangeWatch, Entry, Join, Joined, Leave, Page};
 use latchwork_core::{Address, Result};
 
-use super::leaves::NewIdForARetry;
 use super::endings::NeverDies;
+use super::leaves::NewIdForARetry;
 use super::observed::{TellsOfOne, WritesNoData};
 use super::order::{ALL, AdmitsEverybody};
 use super::wrapper::{BrokenNode, Defect};

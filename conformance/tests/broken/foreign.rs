@@ -41,7 +41,11 @@ impl PlantTestbed {
     pub(crate) fn broken(name: &'static str) -> Self {
         let plants = Plants::default();
         let defect = CountsPlants(Arc::clone(&plants));
-        Self { memory: MemoryTestbed::broken(name, wrap(defect)), plants, compactions: Compactions::default() }
+        Self {
+            memory: MemoryTestbed::broken(name, wrap(defect)),
+            plants,
+            compactions: Compactions::default(),
+        }
     }
 
     /// A compaction ends the watches of cells in silence.

@@ -65,11 +65,8 @@ mod tests {
             ("1a", "2a", "2a", "", "1a"),
         ] {
             let changes = GroupChanges::between(&members(before), &members(now));
-            let expected = GroupChanges {
-                joined: members(joined),
-                changed: members(changed),
-                left: members(left),
-            };
+            let expected =
+                GroupChanges { joined: members(joined), changed: members(changed), left: members(left) };
             assert_eq!(changes, expected, "{before:?} to {now:?}");
             assert_eq!(changes.is_empty(), before == now);
         }
