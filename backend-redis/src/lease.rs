@@ -6,8 +6,9 @@ use latchwork_core::contracts::{Lease, LeaseState, LeaseWriter};
 use latchwork_core::{Clock, LostReason, Moment};
 use parking_lot::Mutex;
 
-/// Each node has a lease of its own. The client's is live while every node is renewed in time
-/// (without a node: while the server answers), and lost after the deadlines of all nodes.
+/// Each node has a lease of its own. The client's is live while every node and every ephemeral cell
+/// is renewed in time (without any: while the server answers), and lost after the deadlines of all.
+/// Ephemeral cells hang on the client's lease, and end with it.
 #[derive(Debug)]
 pub(crate) struct ClientLease {
     clock: Clock,
@@ -33,7 +34,7 @@ impl ClientLease {
         self.current.lock().lease.lease().clone()
     }
 
-    /// A join that was sent at `sent` has made a node. After a loss it opens a new lease
+    /// A request that was sent at `sent` has made a node or an ephemeral cell. After a loss it opens a new lease
     /// (LEASE-REOPEN).
     pub(crate) fn joined(&self, sent: Moment) {
         let mut current = self.current.lock();
@@ -66,7 +67,7 @@ impl ClientLease {
         current.round = Some(current.round.map_or((now, now), |(sent, due)| (sent, due.min(now))));
     }
 
-    /// A round is over: requests sent at `sent` or later have renewed all nodes.
+    /// A round is over: requests sent at `sent` or later have renewed all nodes and cells.
     pub(crate) fn proven(&self, sent: Moment) {
         let mut current = self.current.lock();
         current.lease.proven(sent);

@@ -1,6 +1,6 @@
 //! What an operator sees of a queue, and removes.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use latchwork_core::contracts::{Entry, Page, QueuePage};
@@ -46,13 +46,14 @@ pub(crate) async fn queues(
     most: usize,
 ) -> Result<QueuePage> {
     let mut cursor = after.map_or(Ok(0), page_cursor)?;
-    let (keys, mut page) = (QueuesKeys::of(of), QueuePage::default());
+    let keys = QueuesKeys::of(of);
+    // A walk may show a key twice, and a queue may have two.
+    let (mut seen, mut page) = (HashSet::new(), QueuePage::default());
     for _ in 0..STEPS {
         let count = most.clamp(LEAST_STEP, LONGEST_STEP);
         let (next, found) = client.scan(cursor, &keys.pattern(), count).await.map_err(only_read)?;
-        // A walk may show a key twice, and a queue may have two.
-        let found: BTreeSet<_> = found.iter().filter_map(|key| keys.queue(key)).collect();
-        let found: Vec<_> = found.into_iter().filter(|queue| !page.queues.contains(queue)).collect();
+        let queues = found.iter().filter_map(|key| keys.queue(key));
+        let found: Vec<_> = queues.filter(|queue| seen.insert(queue.clone())).collect();
         for part in found.chunks(LISTED_AT_ONCE) {
             page.queues.extend(with_nodes(client, part).await?);
         }

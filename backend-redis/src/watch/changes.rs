@@ -15,28 +15,21 @@
 //! costs a look too, but many at one time together one.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::ChangeWatch;
-use latchwork_core::{Clock, Error, Moment, Result};
+use latchwork_core::{Clock, Error, Result};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::channels::{Channel, Subscription};
+use super::next_look::NextLook;
 use crate::client::Client;
 use crate::driver::Standing;
 use crate::error::only_read;
 use crate::layout::{CellKey, QueueKeys};
 use crate::scripts::{self, Looked};
-
-/// How soon a watch looks after it was told of something that may expire. Half of the shortest TTL.
-const SOON: Duration = Duration::from_millis(500);
-/// The earliest next look: what should have expired may be there for a moment longer.
-const SOONEST: Duration = Duration::from_millis(5);
-/// The pause after a look that failed.
-const AGAIN: Duration = Duration::from_millis(100);
 
 /// What is watched.
 #[derive(Clone, Debug)]
@@ -132,40 +125,6 @@ impl ChangeWatch for RedisWatch {
     }
 }
 
-/// When a watch looks by itself, and what it knows until then.
-#[derive(Debug)]
-struct NextLook {
-    at: Moment,
-    // Something may be there that ends by itself.
-    may_end: bool,
-}
-
-impl NextLook {
-    /// A message has come.
-    fn told(&mut self, now: Moment, may_end: bool) {
-        let at = if may_end { self.at.min(now + SOON) } else { Moment::NEVER };
-        *self = Self { at, may_end };
-    }
-
-    /// A look was answered. Answers whether it shows an end that nobody tells.
-    fn looked(&mut self, now: Moment, looked: Result<(Looked, bool)>) -> Result<bool> {
-        let (looked, told) = match looked {
-            Ok(looked) => looked,
-            Err(error) if error.is_retryable() => {
-                self.at = now + AGAIN;
-                return Ok(false);
-            }
-            Err(error) => return Err(error),
-        };
-        let has_ended = self.may_end && looked == Looked::Nothing && !told;
-        *self = match looked {
-            Looked::Ends(ahead) => Self { at: now + ahead.max(SOONEST), may_end: true },
-            Looked::Stays | Looked::Nothing => Self { at: Moment::NEVER, may_end: false },
-        };
-        Ok(has_ended)
-    }
-}
-
 /// A watch's part of a channel.
 #[derive(Debug)]
 struct Listening {
@@ -181,8 +140,7 @@ struct Listening {
 impl Listening {
     fn new(client: &Arc<Client>, subject: &Subject) -> Self {
         let (channel, news) = client.channels.join(&subject.channel());
-        let next_look = NextLook { at: Moment::NEVER, may_end: false };
-        Self { client: Arc::downgrade(client), channel, news, on: None, next_look }
+        Self { client: Arc::downgrade(client), channel, news, on: None, next_look: NextLook::NEVER }
     }
 
     /// Subscribes on the connection that stands, or the next one, within the request timeout, and
@@ -194,10 +152,12 @@ impl Listening {
             let on = client.driver.standing(left).await?;
             // A message from here on is news after the answer.
             self.news.mark_unchanged();
-            let asking = timeout_at(until, confirmed(client, &self.channel, &on));
-            match asking.await.unwrap_or_else(|_| Err(crate::error::closed())) {
-                Ok(()) => {
-                    let looked = subject.look(client).await?;
+            let asking = async {
+                confirmed(client, &self.channel, &on).await?;
+                subject.look(client).await
+            };
+            match timeout_at(until, asking).await.unwrap_or_else(|_| Err(crate::error::closed())) {
+                Ok(looked) => {
                     self.next_look.looked(client.clock.now(), Ok(looked))?;
                     self.on = Some(on);
                     return Ok(());

@@ -4,6 +4,7 @@ mod attempt;
 mod changes;
 mod channels;
 mod inbox;
+mod next_look;
 pub(crate) mod recheck;
 
 pub(crate) use attempt::Attempt;

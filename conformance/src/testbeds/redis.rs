@@ -68,8 +68,9 @@ fn prefix(queue: &Address) -> String {
 }
 
 /// The sequence number of the node of a folded queue.
-fn folded_node(text: &str) -> Option<u64> {
-    text.split_once(' ')?.0.parse().ok()
+fn folded_node(text: &[u8]) -> Option<u64> {
+    // Behind the label may be data of any bytes.
+    String::from_utf8_lossy(text).split_once(' ')?.0.parse().ok()
 }
 
 #[async_trait]
@@ -92,7 +93,7 @@ impl Admin for RedisAdmin {
         // So does a folded queue without a node.
         let mut folded = Vec::new();
         for key in contents.iter().filter(|key| key.ends_with(":one")) {
-            let text: Option<String> = self.0.clone().get(key).await.map_err(unavailable)?;
+            let text: Option<Vec<u8>> = self.0.clone().get(key).await.map_err(unavailable)?;
             if text.is_none_or(|text| folded_node(&text).is_none()) {
                 folded.push(key.clone());
             }
@@ -104,7 +105,7 @@ impl Admin for RedisAdmin {
     async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
         let (mut connection, prefix) = (self.0.clone(), prefix(queue));
         let one = format!("{prefix}one");
-        let text: Option<String> = connection.get(&one).await.map_err(unavailable)?;
+        let text: Option<Vec<u8>> = connection.get(&one).await.map_err(unavailable)?;
         let removed: u32 = if text.is_some_and(|text| folded_node(&text) == Some(sequence)) {
             connection.del(one).await.map_err(unavailable)?
         } else {

@@ -1,0 +1,101 @@
+//! When a watch looks.
+
+use std::time::Duration;
+
+use latchwork_core::{Moment, Result};
+
+use crate::scripts::Looked;
+
+/// How soon a watch looks after it was told of something that may expire. Half of the shortest TTL.
+const SOON: Duration = Duration::from_millis(500);
+/// The earliest next look: what should have expired may be there for a moment longer.
+const SOONEST: Duration = Duration::from_millis(5);
+/// The pause after a look that failed.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// When a watch looks by itself, and what it knows until then.
+#[derive(Debug)]
+pub(super) struct NextLook {
+    pub(super) at: Moment,
+    // Something may be there that ends by itself.
+    may_end: bool,
+}
+
+impl NextLook {
+    /// Nothing is known to be there.
+    pub(super) const NEVER: Self = Self { at: Moment::NEVER, may_end: false };
+
+    /// A message has come.
+    pub(super) fn told(&mut self, now: Moment, may_end: bool) {
+        let at = if may_end { self.at.min(now + SOON) } else { Moment::NEVER };
+        *self = Self { at, may_end };
+    }
+
+    /// A look was answered. Answers whether it shows an end that nobody tells.
+    pub(super) fn looked(&mut self, now: Moment, looked: Result<(Looked, bool)>) -> Result<bool> {
+        let (looked, told) = match looked {
+            Ok(looked) => looked,
+            Err(error) if error.is_retryable() => {
+                self.at = now + AGAIN;
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        let has_ended = self.may_end && looked == Looked::Nothing && !told;
+        *self = match looked {
+            Looked::Ends(ahead) => Self { at: now + ahead.max(SOONEST), may_end: true },
+            Looked::Stays | Looked::Nothing => Self { at: Moment::NEVER, may_end: false },
+        };
+        Ok(has_ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use latchwork_core::{Error, ErrorKind};
+
+    use super::*;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    fn at(millis: u64) -> Moment {
+        Moment::from_nanos(millis * 1_000_000)
+    }
+
+    fn looked(next: &mut NextLook, now: Moment, looked: Looked) -> bool {
+        next.looked(now, Ok((looked, false))).unwrap()
+    }
+
+    #[test]
+    fn a_watch_looks_when_something_may_end_and_answers_an_end_that_nobody_tells() {
+        let mut next = NextLook::NEVER;
+        assert!(!looked(&mut next, at(0), Looked::Nothing) && next.at == Moment::NEVER);
+        // Something came that may end: soon, however many messages follow.
+        next.told(at(100), true);
+        next.told(at(300), true);
+        assert_eq!(next.at, at(100) + SOON);
+        assert!(!looked(&mut next, at(600), Looked::Ends(TTL)) && next.at == at(600) + TTL);
+        assert!(!looked(&mut next, at(10_600), Looked::Ends(Duration::ZERO)));
+        assert_eq!(next.at, at(10_600) + SOONEST);
+        assert!(looked(&mut next, at(10_605), Looked::Nothing), "an end that nobody tells");
+        assert!(!looked(&mut next, at(10_606), Looked::Nothing), "it is known");
+        // An end that was told: by a message, or by this look.
+        next.told(at(11_000), true);
+        next.told(at(11_001), false);
+        assert!(next.at == Moment::NEVER && !looked(&mut next, at(11_002), Looked::Nothing));
+        next.told(at(12_000), true);
+        assert!(!next.looked(at(12_500), Ok((Looked::Nothing, true))).unwrap());
+        // What stays is not looked at again.
+        next.told(at(13_000), true);
+        assert!(!looked(&mut next, at(13_500), Looked::Stays) && next.at == Moment::NEVER);
+    }
+
+    #[test]
+    fn a_look_without_an_answer_is_repeated_and_a_refused_one_ends_the_watch() {
+        let mut next = NextLook { at: at(0), may_end: true };
+        let error = |kind| Err(Error::new(kind, "test"));
+        assert!(!next.looked(at(100), error(ErrorKind::Unavailable)).unwrap());
+        assert_eq!((next.at, next.may_end), (at(100) + AGAIN, true));
+        next.looked(at(200), error(ErrorKind::Forbidden { what: "test".to_owned() })).unwrap_err();
+    }
+}
