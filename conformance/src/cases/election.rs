@@ -87,9 +87,11 @@ cases! {
         .await;
         let leader = campaign(&election, "it").await;
         let proclaimed = cost(context, || async { soon("proclaim", leader.proclaim(b"again")).await.expect("leads") }).await;
-        // Renewals and pings fall into the count; at this TTL they are few.
+        // Renewals and pings fall into the count; at this TTL they are few. ZooKeeper counts the
+        // packets of a pipelined trip one by one, and a join of many lists in its trip.
         let few = ROUNDS / 5;
-        assert!(led <= held + few && joined <= held + few, "{held} of a mutex, {led} of an election, {joined} of a group");
+        let lists = if client.coordinator.backend().name() == "zookeeper" { ROUNDS } else { 0 };
+        assert!(led <= held + few && joined <= held + lists + few, "{held} of a mutex, {led} of an election, {joined} of a group");
         assert!((ROUNDS..=ROUNDS + few).contains(&proclaimed), "{proclaimed} for {ROUNDS} proclamations");
         in_time(leader.resign().await.expect("resigned"));
     }

@@ -47,7 +47,7 @@ cases! {
     "CELL-EPHEMERAL" =>
     /// an ephemeral cell is kept alive by its writer's client, and goes at once when that closes
     async fn cell_ephemeral_lives_as_long_as_its_client(context) {
-        let (writes, reads, cell) = (context.mortal().await, context.client().await, cell(&context));
+        let (writes, reads, cell) = (context.mortal().await, context.client().await, cell(context));
         write(&writes, &cell, "here", CellLife::Lease).await;
         tokio::time::sleep(2 * writes.ttl()).await;
         assert_eq!(read(&reads, &cell).await.as_deref(), Some("here"));
@@ -62,7 +62,7 @@ cases! {
     /// the ephemeral cell of a client that died is gone within its TTL and a bound, and its watches
     /// are told, though nobody else touches it
     async fn cell_ephemeral_goes_with_a_dead_client(context) {
-        let (dies, reads, cell) = (context.mortal().await, context.client().await, cell(&context));
+        let (dies, reads, cell) = (context.mortal().await, context.client().await, cell(context));
         write(&dies, &cell, "here", CellLife::Lease).await;
         let mut watch = reads.coordinator.backend().watch_cell(&cell);
         soon("watch", watch.changed()).await.expect("watched");
@@ -83,7 +83,7 @@ cases! {
     /// versions rise all the while, and a version of before is refused
     async fn cell_ephemeral_is_decided_by_the_last_write(context) {
         let (one, two, three) = (context.client().await, context.client().await, context.client().await);
-        let cell = cell(&context);
+        let cell = cell(context);
         let mut versions = vec![write(&one, &cell, "one", CellLife::Lease).await];
         versions.push(write(&two, &cell, "two", CellLife::Lease).await);
         close(&one).await;
@@ -106,7 +106,7 @@ cases! {
     "CELL-EPHEMERAL" =>
     /// once the lease was lost, the next write hangs on the next lease
     async fn cell_ephemeral_is_written_anew_after_a_loss(context) {
-        let (one, two, cell) = (context.mortal().await, context.client().await, cell(&context));
+        let (one, two, cell) = (context.mortal().await, context.client().await, cell(context));
         let before = write(&one, &cell, "before", CellLife::Lease).await;
         let lost = one.coordinator.lease();
         one.link.cut();
@@ -136,7 +136,7 @@ cases! {
     "CELL-EPHEMERAL" =>
     /// a write under a hold may be ephemeral too: it outlives the hold, and not the client
     async fn cell_ephemeral_under_a_hold_outlives_it(context) {
-        let (one, two, cell) = (context.client().await, context.client().await, cell(&context));
+        let (one, two, cell) = (context.client().await, context.client().await, cell(context));
         let queue = context.queue_of(Kind::Mutex, "m");
         let Joined::Admitted(node) = join(&one, &queue, Claim::Exclusive).await else { panic!("it is free") };
         let written = soon("write", node.write_cell(&cell, &put(Expected::Absent, "held", CellLife::Lease))).await;

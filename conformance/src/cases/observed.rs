@@ -280,16 +280,16 @@ cases! {
         for prefix in ["", "a", "a/", "a/b", "many/", "many/1", "ä", ".", "..", "c", "a/b*", "a/[b"] {
             let expected: BTreeSet<_> = keys.iter().filter(|key| key.starts_with(prefix)).cloned().collect();
             for most in [1, 7, 1000] {
-                assert_eq!(listed(&context, &client, Kind::Mutex, prefix, most).await, expected, "{prefix:?}");
+                assert_eq!(listed(context, &client, Kind::Mutex, prefix, most).await, expected, "{prefix:?}");
             }
         }
-        let others = listed(&context, &client, Kind::RwLock, "", 10).await;
+        let others = listed(context, &client, Kind::RwLock, "", 10).await;
         assert_eq!(others, BTreeSet::from(["a/other kind".to_owned()]));
-        assert_eq!(listed(&context, &client, Kind::Group, "", 10).await, BTreeSet::new());
+        assert_eq!(listed(context, &client, Kind::Group, "", 10).await, BTreeSet::new());
         // The waiters first: nobody is admitted on the way.
         for node in nodes.into_iter().rev().chain([other, elsewhere]) {
             leave(node).await;
         }
-        assert_eq!(listed(&context, &client, Kind::Mutex, "", 10).await, BTreeSet::new());
+        assert_eq!(listed(context, &client, Kind::Mutex, "", 10).await, BTreeSet::new());
     }
 }
