@@ -17,6 +17,7 @@ use latchwork_core::decide::barrier::{NoPassage, Passage};
 use latchwork_core::decide::chain::{Listed, Standing};
 use latchwork_core::decide::count::{Change, Changed, Count, NotACount, Operation, Told};
 use latchwork_core::decide::gather::{Gather, Next};
+use latchwork_core::decide::layout::{Admission, Raise, Stamp};
 use latchwork_core::decide::life::{
     Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen, TakeBack,
 };
@@ -29,6 +30,7 @@ use latchwork_core::recipes::{
     Observer, Permit, ReadGuard, ReentrantGuard, ReentrantMutex, RwLock, Semaphore, SharedValue, Stored,
     ValueWatch, WriteGuard,
 };
+use latchwork_core::registry::{ClientRecord, Clients, Queues};
 use latchwork_core::support::{self, Backoff, CloseOnce, LinkLog, NamePool, Throttle, Unobserved};
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, Eviction, Fenced,
