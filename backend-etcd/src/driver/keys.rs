@@ -48,6 +48,21 @@ impl Driver {
         Ok(answer.deleted() > 0)
     }
 
+    /// Deletes keys one by one, since a full server may refuse even a transaction of deletions.
+    /// Answers whether the first was there. What hinders the others stays until its lease ends.
+    pub(crate) async fn delete_each(&self, keys: &[Vec<u8>]) -> Answer<bool> {
+        let mut first = None;
+        for key in keys {
+            match (self.delete(key).await, first) {
+                (Ok(was_there), None) => first = Some(was_there),
+                (Err(failure), None) => return Err(failure),
+                (Ok(_), Some(_)) => {}
+                (Err(failure), Some(_)) => tracing::debug!(?failure, "a key stays until its lease ends"),
+            }
+        }
+        Ok(first.unwrap_or(false))
+    }
+
     /// Runs several reads, all at one revision.
     pub(crate) async fn read(&self, reads: Vec<Op>) -> Answer<TxnResult> {
         self.txn(Txn::always(reads)).await.map_err(as_read)

@@ -154,7 +154,7 @@ mod tests {
     fn a_value_without_data_is_what_it_was_before_there_was_data() {
         for (marked, end) in [(false, ""), (true, r#","marked":true"#)] {
             let value = NodeData { claim: Claim::Permits(3), label: "me".into(), joined: 7, marked };
-            let written = format!(r#"{{"claim":{{"Permits":3}},"label":"me","joined":7{end}}}"#);
+            let written = format!(r#"{{"claim":{{"permits":3}},"label":"me","joined":7{end}}}"#);
             assert_eq!(String::from_utf8(value.encode(b"")).unwrap(), written);
             assert_eq!(value.encode(b""), serde_json::to_vec(&value).unwrap());
             let with_data = value.encode(b"proposal");

@@ -64,17 +64,17 @@ impl Tombstones {
     }
 
     /// Deletes the node of an attempt, by its name alone, and writes the attempt's tombstone. No
-    /// other attempt may bear that name. The node's own key is the first of `deletes`. Answers
-    /// whether it was there.
+    /// other attempt may bear that name. `node`: its keys, its own first. Answers whether it was
+    /// there.
     pub(crate) async fn abandon(
         self: &Arc<Self>,
         lease: i64,
         attempt: NodeId,
-        deletes: Vec<Op>,
+        node: Vec<Vec<u8>>,
     ) -> Answer<bool> {
         let tombstone = Op::Put { key: self.key(lease, attempt), value: Vec::new(), lease };
-        let both = [vec![tombstone], deletes.clone()].concat();
-        match self.driver.txn(Txn::always(both)).await {
+        let deletes = node.iter().cloned().map(Op::Delete);
+        match self.driver.txn(Txn::always([tombstone].into_iter().chain(deletes).collect())).await {
             Ok(result) => {
                 self.written(lease, attempt);
                 Ok(result.deleted)
@@ -82,7 +82,7 @@ impl Tombstones {
             Err(Failure::Full(error)) => {
                 // A full server takes deletions alone. No waiter is kept until it has space for the
                 // tombstone.
-                self.driver.txn(Txn::always(deletes)).await?;
+                self.driver.delete_each(&node).await?;
                 Err(Failure::Full(error))
             }
             Err(failure) => Err(failure),
@@ -159,7 +159,7 @@ mod tests {
             let (driver, closed) = (driver.clone(), closed.clone());
             Tombstones::new(driver, Layout::new("n"), Clock::system(), Handle::current(), closed, stay)
         };
-        let node = |key: &[u8]| vec![Op::Delete(key.to_vec())];
+        let node = |key: &[u8]| vec![key.to_vec()];
         let (lasting, brief) = (tombstones(TOMBSTONE), tombstones(Duration::ZERO));
         lasting.abandon(lease, NodeId::random(), node(b"n/mutex/a/1")).await.unwrap();
         // More than one request removes.

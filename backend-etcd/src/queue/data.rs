@@ -45,13 +45,10 @@ pub(super) fn joined(place: DataPlace, node: &str, data: &[u8], lease: i64) -> O
     is_beside.then(|| Op::Put { key: key(), value: data.to_vec(), lease })
 }
 
-/// What takes a node back that may have been joined with this data: the node's own key first.
-pub(super) fn deletes(place: DataPlace, node: &[u8], data: &[u8]) -> Vec<Op> {
-    let mut deletes = vec![Op::Delete(node.to_vec())];
-    if place == DataPlace::Beside && !data.is_empty() {
-        deletes.push(Op::Delete(beside(node)));
-    }
-    deletes
+/// The keys of a node that may have been joined with this data: its own first.
+pub(super) fn keys(place: DataPlace, node: &[u8], data: &[u8]) -> Vec<Vec<u8>> {
+    let has_beside = place == DataPlace::Beside && !data.is_empty();
+    [node.to_vec()].into_iter().chain(has_beside.then(|| beside(node))).collect()
 }
 
 /// Reads what the values of at most [`VALUES`] nodes show, and their data; `None` of one that has

@@ -223,8 +223,8 @@ impl Attempt<'_> {
     /// bear. A delete without an answer may land late, when a repeat of this attempt has created
     /// its node. So the attempt is over then, and core abandons it.
     async fn refused(&self, why: Error) -> Error {
-        let deletes = data::deletes(self.place(), self.own.as_bytes(), &self.join.data);
-        match self.context.driver.txn(Txn::always(deletes)).await {
+        let keys = data::keys(self.place(), self.own.as_bytes(), &self.join.data);
+        match self.context.driver.delete_each(&keys).await {
             Ok(_) => why,
             Err(failure) => Error::lost(LostReason::Expired).because(Error::from(failure)),
         }

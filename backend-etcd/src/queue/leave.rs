@@ -12,7 +12,7 @@ use latchwork_core::{Error, LostReason, Result};
 use super::context::NodeContext;
 use super::data;
 use super::node::{EtcdNode, NodeName};
-use crate::driver::Txn;
+use crate::driver::{Op, Txn};
 use crate::error::{Answer, Failure};
 use crate::layout::Queue;
 
@@ -59,17 +59,15 @@ async fn delete(node: &EtcdNode, first: bool) -> Answer<bool> {
     let name = *node.name.lock();
     match (name, handed_over) {
         (NodeName::Repeated(attempt), _) => {
-            let was_there = context.tombstones.abandon(node.lease, attempt, node.deletes()).await?;
+            let was_there = context.tombstones.abandon(node.lease, attempt, node.keys()).await?;
             Ok(was_there || handed_over == Some(true))
         }
         (_, Some(was_there)) => Ok(was_there),
-        (_, None) => match node.deletes() {
-            deletes if !first => {
-                Ok(context.driver.txn(Txn::when(node.own.exists(), deletes)).await?.succeeded)
-            }
-            deletes if deletes.len() > 1 => Ok(context.driver.txn(Txn::always(deletes)).await?.deleted),
-            _ => context.driver.delete(&node.own.key).await,
-        },
+        (_, None) if first => context.driver.delete_each(&node.keys()).await,
+        (_, None) => {
+            let deletes = node.keys().into_iter().map(Op::Delete).collect();
+            Ok(context.driver.txn(Txn::when(node.own.exists(), deletes)).await?.succeeded)
+        }
     }
 }
 
@@ -80,8 +78,8 @@ pub(crate) async fn abandon(context: &NodeContext, queue: &Queue, join: &Join) -
     let mut lease_gone = false;
     if session.lease.lost().is_none() {
         let node = queue.node(session.id, context.names.of(join.id), join.claim);
-        let deletes = data::deletes(queue.data_place(join.claim), node.as_bytes(), &join.data);
-        match context.tombstones.abandon(session.id, join.id, deletes).await {
+        let keys = data::keys(queue.data_place(join.claim), node.as_bytes(), &join.data);
+        match context.tombstones.abandon(session.id, join.id, keys).await {
             Ok(_) => {}
             Err(Failure::LeaseGone) => lease_gone = true,
             Err(failure) => return Err(failure.into()),

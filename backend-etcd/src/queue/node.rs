@@ -204,13 +204,10 @@ impl EtcdNode {
         self.place.value(node, b"")
     }
 
-    /// What a leave deletes: the node first, then what lies beside it.
-    pub(super) fn deletes(&self) -> Vec<Op> {
-        let own = Op::Delete(self.own.key.to_vec());
-        match self.has_beside.load(Ordering::Acquire) {
-            true => vec![own, Op::Delete(beside(&self.own.key))],
-            false => vec![own],
-        }
+    /// The keys that a leave deletes: its own first, then what may lie beside it.
+    pub(super) fn keys(&self) -> Vec<Vec<u8>> {
+        let has_beside = self.has_beside.load(Ordering::Acquire);
+        [self.own.key.to_vec()].into_iter().chain(has_beside.then(|| beside(&self.own.key))).collect()
     }
 
     /// Why it is not in its queue any more, though the client has not left.
