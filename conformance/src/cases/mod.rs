@@ -12,6 +12,7 @@ mod contender;
 pub mod count;
 pub mod downgrade;
 pub mod election;
+pub mod election_data;
 pub mod election_seen;
 pub mod ephemeral;
 pub mod futures;
@@ -185,6 +186,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         watch::CASES,
         count::CASES,
         election::CASES,
+        election_data::CASES,
         election_seen::CASES,
         killed_leader::CASES,
         group::CASES,

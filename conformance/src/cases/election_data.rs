@@ -1,0 +1,87 @@
+//! ELECTION-DATA: what candidates and leaders say of themselves.
+
+use latchwork_core::recipes::Leading;
+use latchwork_core::{Address, ErrorKind, Owner};
+
+use super::election::{campaign, election, leads, text};
+use crate::actions::in_time;
+use crate::bounds::LONG_TTL;
+use crate::case::cases;
+use crate::testbed::Client;
+use crate::waits::{soon, until};
+
+cases! {
+    "ELECTION-DATA" =>
+    /// what a candidate says of itself is seen with its place, also while it waits, and goes with it
+    async fn election_data_stands_with_its_candidate(context) {
+        let (one, two) = (context.client().await, context.client().await);
+        let (mine, theirs) = (election(&one), election(&two));
+        let whole = vec![0xff; 4_096];
+        let leader = soon("campaign", mine.campaign(&whole)).await.expect("leads");
+        let owner = Owner::new("its owner");
+        let standing = tokio::spawn({
+            let (theirs, owner) = (theirs.clone(), owner.clone());
+            async move { theirs.campaign_as(b"", &owner).await }
+        });
+        let entries = || async { soon("list", mine.queue(0, 10)).await.expect("listed") };
+        until("it stands", || async { entries().await.len() == 2 }).await;
+        let seen = entries().await;
+        assert_eq!((&*seen[0].data, &*seen[1].data), (&whole[..], &b""[..]));
+        assert_eq!((seen[0].label.as_str(), seen[1].label.as_str()), (one.coordinator.label(), "its owner"));
+        assert_eq!((seen[0].admitted, seen[1].admitted), (true, false));
+        soon("proclaim", leader.proclaim(b"less")).await.expect("leads");
+        let seen = entries().await;
+        assert_eq!((&*seen[0].data, seen[0].sequence), (&b"less"[..], leader.term().sequence()));
+        drop(leader);
+        let next = soon("the next leader", standing).await.expect("no panic").expect("leads");
+        let leading = Leading { term: next.term(), data: (*b"").into() };
+        assert_eq!(soon("leader", mine.leader()).await.expect("read"), Some(leading));
+
+        let long = [0; 4_097];
+        let error = theirs.campaign(&long).await.expect_err("too long");
+        assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some("campaign"), Some("a")));
+        let error = next.proclaim(&long).await.expect_err("too long");
+        assert_eq!((error.argument(), error.operation(), error.key()), (Some("data"), Some("proclaim"), Some("a")));
+        in_time(next.resign().await.expect("resigned"));
+        let error = next.proclaim(b"no").await.expect_err("resigned");
+        assert_eq!(error.kind(), &ErrorKind::NotHeld, "{error}");
+    }
+
+    "ELECTION-DATA" =>
+    /// an election at an exact address is one thing for clients of different namespaces, who see
+    /// each other's data, and new data unless the other program would not bear that
+    async fn election_data_is_seen_at_an_exact_address(context) {
+        let mut config = context.config(LONG_TTL);
+        let one = context.client_with(&config).await;
+        config.namespace.push_str("-2");
+        let other = context.client_with(&config).await;
+        if !one.coordinator.capabilities().exact_addresses {
+            return;
+        }
+        let name = context.fixture.exact_name();
+        let exact = |client: &Client| client.coordinator.election(Address::exact(&name)).expect("a good name");
+        let (mine, theirs) = (exact(&one), exact(&other));
+        let leader = campaign(&mine, "one").await;
+        assert!(soon("try", theirs.try_campaign(b"no")).await.expect("answered").is_none(), "it is one election");
+        let mut observer = soon("observe", theirs.observe()).await.expect("observed");
+        let mut seen = async || {
+            let leading = soon("news", observer.changed()).await.expect("observed");
+            leading.map(|leading| (leading.term, text(&leading.data)))
+        };
+        assert_eq!(seen().await, Some((leader.term(), "one".to_owned())));
+        match soon("proclaim", leader.proclaim(b"one, again")).await {
+            Ok(()) => assert_eq!(seen().await, Some((leader.term(), "one, again".to_owned()))),
+            Err(error) => {
+                assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{error}");
+                assert_eq!(leads(&theirs).await.as_deref(), Some("one"));
+            }
+        }
+        in_time(leader.resign().await.expect("resigned"));
+        assert_eq!(seen().await, None);
+        let next = campaign(&theirs, "other").await;
+        assert!(leader.term() < next.term());
+        assert_eq!(seen().await, Some((next.term(), "other".to_owned())));
+        in_time(next.resign().await.expect("resigned"));
+        other.coordinator.close().await.expect("closed");
+    }
+}
