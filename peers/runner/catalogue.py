@@ -112,9 +112,8 @@ PEERS = [
 
 def chosen(only, servers, measures):
     """The peers that are measured."""
-    fits = only.search if only else bool
     return [peer for peer in PEERS
-            if peer.server in servers and peer.measures(measures) and (not only or fits(peer.name))]
+            if peer.server in servers and peer.measures(measures) and (only is None or only.search(peer.name))]
 
 
 def named(name, server):

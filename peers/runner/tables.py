@@ -8,7 +8,7 @@ from .catalogue import GROUPS, PEERS, SERVERS, named
 INTRO = """\
 Medians over rounds; [lowest..highest] of the rounds. **x**: ours is so many times as fast; below 1 it is slower.
 *lacks* is what ours promises and the peer does not: a turn for each who waits, a fencing token, a change that is applied at
-most once, and so on. Nothing there: the same promise. Where all is there, or a poll: other promises, and the ratio is their price.
+most once, and so on. Where it is empty, the promise is the same; elsewhere the ratio has the price of what is lacking in it.
 """
 
 # What a row shows of a measure: a field, its unit, its divisor, and whether more is better.

@@ -182,6 +182,40 @@ mod tests {
     }
 
     #[test]
+    fn a_request_of_a_cell_stands_beside_its_budget() {
+        for (server, measure, asked, requests, shown) in [
+            ("redis", "COUNTER", "add", 1.01, "1: met"),
+            ("redis", "COUNTER", "add", 2.0, "1: MISSED"),
+            ("etcd", "LATCH_count", "count", 2.0, "1: MISSED"),
+            ("etcd", "VALUE_write", "write", 2.0, "1: MISSED"),
+            ("zookeeper", "VALUE_write", "write", 2.0, "2: met"),
+        ] {
+            let line = |peer, measure, param| Line::new(server, peer, measure, param, "");
+            let timed = |peer, p50| Line { p50: Some(p50), round: Some(0), ..line(peer, measure, "1 task") };
+            let mut summary = Summary::default();
+            summary.add([timed("latchwork-counter", 30.0), timed(SAME, 20.0)]);
+            summary.add([Line { value: Some(requests), ..line("latchwork-counter", "M4", asked) }]);
+            let printed = summary.to_string();
+            assert!(printed.contains(shown) && printed.matches("1.50").count() == 1, "{shown} in\n{printed}");
+        }
+    }
+
+    #[test]
+    fn a_cached_read_asks_nobody_and_a_hand_over_stands_beside_the_mutex() {
+        let line = |peer, measure, param| Line::new("redis", peer, measure, param, "");
+        let mut summary = Summary::default();
+        for (peer, measure, a_second) in
+            [("latchwork-mutex", "M3_grants", 100.0), ("latchwork-election", "ELECTION_grants", 75.0)]
+        {
+            let line = Line { n: Some(100), self_regrants: Some(0), ..line(peer, measure, "W=16") };
+            summary.add([Line { value: Some(a_second), round: Some(0), ..line }]);
+        }
+        summary.add([Line { value: Some(1.0), ..line("latchwork-value", "M4", "cached read") }]);
+        let printed = summary.to_string();
+        assert!(printed.contains("0: MISSED") && printed.contains("0.75"), "{printed}");
+    }
+
+    #[test]
     fn where_some_give_up_half_of_what_is_granted_without_is_asked_for() {
         let granted = |param: &str, grants: f64| {
             let line = Line::new("etcd", "latchwork-mutex", "GIVEUPS_grants", param, "grants/s");

@@ -277,7 +277,7 @@ impl fmt::Display for Summary {
         }
         writeln!(
             f,
-            "Medians over rounds; [lowest..highest] of the rounds. Ratios are the mutex', taken within a round, where both take turns."
+            "Medians over rounds; [lowest..highest] of the rounds. Ratios are taken within a round, where both take turns."
         )?;
         writeln!(
             f,
