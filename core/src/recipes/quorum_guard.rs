@@ -61,8 +61,8 @@ impl QuorumGuard {
         Self { shared: Shared::new(lock, vec![Some(held)]), waited }
     }
 
-    /// Of a majority. `late` are tries whose answers join the hold.
-    /// `options` are those of further tries.
+    /// Of a majority. The answers to the tries that are `late` join the hold; `options` are those of
+    /// further tries.
     pub(super) fn new(
         lock: QuorumLock,
         held: Vec<Option<Held>>,
@@ -104,12 +104,8 @@ impl Shared {
         Arc::new(Self { lock, majority, held })
     }
 
-    fn now(&self, member: usize) -> Moment {
-        self.lock.members()[member].handle.client().clock().now()
-    }
-
     fn bind(&self, held: &Held, bounds: HoldBounds) {
-        let now = self.now(0);
+        let now = self.lock.members()[0].handle.client().clock().now();
         let at_least = bounds.kept_until.map(|until| until.since(now)).filter(|left| !left.is_zero());
         held.bind(bounds.end, at_least);
     }
@@ -127,6 +123,18 @@ impl Shared {
         drop(replaced);
     }
 
+    /// Gives back what was lost of the hold, so that it is not in the way of a new try. Answers the
+    /// members that are missing.
+    fn missing(&self) -> Vec<usize> {
+        let mut held = self.held.lock();
+        let members = 0..held.len();
+        let missing: Vec<_> = members.filter(|member| !self.majority.holds(*member)).collect();
+        let lost: Vec<_> = missing.iter().map(|member| held[*member].take()).collect();
+        drop(held);
+        drop(lost);
+        missing
+    }
+
     /// Takes what is held, to give it back.
     fn take(&self) -> Vec<Arc<Held>> {
         self.held.lock().iter_mut().filter_map(Option::take).collect()
@@ -137,7 +145,7 @@ impl Shared {
 /// until the hold has ended. Gives back what is left of one that was lost.
 async fn widen(shared: Arc<Shared>, mut late: Tries, bounds: HoldBounds, options: Acquire) {
     let clock = shared.lock.members()[0].handle.client().clock();
-    let (period, members) = (renewal_period(shared.lock.longest_ttl()), 0..shared.lock.members().len());
+    let period = renewal_period(shared.lock.longest_ttl());
     let widening = async {
         loop {
             while let Some((member, answer)) = late.next().await {
@@ -148,8 +156,9 @@ async fn widen(shared: Arc<Shared>, mut late: Tries, bounds: HoldBounds, options
                 }
             }
             clock.sleep_until(clock.now() + period).await;
-            let missing = members.clone().filter(|member| !shared.majority.holds(*member));
-            late = missing
+            late = shared
+                .missing()
+                .into_iter()
                 .map(|member| shared.lock.take_member(member, "acquire", options.clone(), Patience::Try))
                 .collect();
         }
