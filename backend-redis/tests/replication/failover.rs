@@ -3,14 +3,11 @@
 use std::time::{Duration, Instant};
 
 use latchwork_conformance::cases::is_long;
-use latchwork_core::recipes::Acquire;
 use latchwork_core::{Coordinator, LostReason, Release};
 
 use crate::common::soon;
 use crate::replicas::Replicas;
-use crate::{by, is_unconfirmed, user};
-
-const TTL: &str = "ttl=30s";
+use crate::{NOISE, PATIENT, by, is_unconfirmed, surely_by, user};
 
 /// What became of the locks of one kind.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -37,7 +34,7 @@ async fn a_confirmed_lock_outlives_a_failover_to_its_replica_and_a_plain_one_doe
     let (mut plain, mut confirmed, mut refused) = (Figures::default(), Figures::default(), 0);
     let mut waited = Vec::new();
     for round in 0..rounds {
-        let client = user(&replicas.url(TTL)).await;
+        let client = user(&replicas.url(PATIENT)).await;
         let mutex = |key: &str| client.mutex(key).unwrap();
         replicas.hold_back_all();
         is_unconfirmed(&mutex("refused").acquire_with(by(1)).await.unwrap_err(), 0, 1);
@@ -45,13 +42,13 @@ async fn a_confirmed_lock_outlives_a_failover_to_its_replica_and_a_plain_one_doe
         replicas.let_through(0);
         replicas.caught_up(1).await;
         let begun = Instant::now();
-        let kept = soon(mutex("confirmed").acquire_with(by(1))).await.unwrap();
+        let kept = soon(mutex("confirmed").acquire_with(surely_by(1))).await.unwrap();
         waited.push(begun.elapsed());
         replicas.hold_back(0);
         let lost = soon(mutex("plain").acquire()).await.unwrap();
         assert!(kept.is_held() && lost.is_held(), "round {round}");
         replicas.fail_over_to(0).await;
-        let promoted = user(&replicas.url_of(0, TTL)).await;
+        let promoted = user(&replicas.url_of(0, PATIENT)).await;
         plain.look(&promoted, "plain").await;
         confirmed.look(&promoted, "confirmed").await;
         assert!(
@@ -79,14 +76,13 @@ async fn a_confirmed_lock_outlives_a_failover_to_its_replica_and_a_plain_one_doe
 #[tokio::test]
 async fn a_confirmed_lock_is_lost_in_a_failover_to_a_replica_that_did_not_confirm() {
     let replicas = Replicas::start().await;
-    let client = user(&replicas.url(TTL)).await;
+    let client = user(&replicas.url(PATIENT)).await;
     replicas.hold_back(1);
     let mutex = client.mutex("a").unwrap();
-    let both = Acquire::new().min_replicas(2);
-    is_unconfirmed(&mutex.acquire_with(both).await.unwrap_err(), 1, 2);
-    let hold = soon(mutex.acquire_with(by(1))).await.unwrap();
+    is_unconfirmed(&mutex.acquire_with(by(2).within(2 * NOISE)).await.unwrap_err(), 1, 2);
+    let hold = soon(mutex.acquire_with(surely_by(1))).await.unwrap();
     replicas.fail_over_to(1).await;
-    let promoted = user(&replicas.url_of(1, TTL)).await;
+    let promoted = user(&replicas.url_of(1, PATIENT)).await;
     let other = soon(promoted.mutex("a").unwrap().try_acquire()).await.unwrap();
     assert!(other.is_some() && hold.is_held(), "two hold: the token is the answer");
 }
@@ -96,7 +92,7 @@ async fn a_confirmed_hold_goes_on_where_its_replica_takes_the_address_of_the_pri
     let replicas = Replicas::start().await;
     let client = user(&replicas.url("ttl=6s")).await;
     replicas.hold_back(1);
-    let kept = soon(client.mutex("confirmed").unwrap().acquire_with(by(1))).await.unwrap();
+    let kept = soon(client.mutex("confirmed").unwrap().acquire_with(surely_by(1))).await.unwrap();
     replicas.hold_back(0);
     let lost = soon(client.mutex("plain").unwrap().acquire()).await.unwrap();
     replicas.fail_over_in_place_to(0).await;

@@ -11,7 +11,7 @@ use crate::common::{Operator, PATIENCE, admitted, ask, connect, queue, soon, wai
 use crate::config::Settings;
 use crate::driver::ConfirmingConnection;
 use crate::replicas::Replicas;
-use crate::{by, is_unconfirmed, user};
+use crate::{PATIENT, by, is_unconfirmed, surely_by, user};
 
 const SHORTLY: Duration = Duration::from_secs(1);
 
@@ -57,13 +57,14 @@ async fn the_winner_of_a_hand_off_is_not_confirmed_while_replication_is_held_bac
 #[tokio::test]
 async fn a_waiter_that_is_not_confirmed_is_given_back_and_the_next_one_comes_in() {
     let replicas = Replicas::start().await;
-    let (holder, winner) = (user(&replicas.url("ttl=60s")).await, user(&replicas.url("ttl=60s")).await);
-    let _ = soon(winner.mutex("b").unwrap().acquire_with(by(2))).await.unwrap().release().await.unwrap();
+    let (holder, winner) = (user(&replicas.url(PATIENT)).await, user(&replicas.url(PATIENT)).await);
+    let _ =
+        soon(winner.mutex("b").unwrap().acquire_with(surely_by(2))).await.unwrap().release().await.unwrap();
     let held = soon(holder.mutex("a").unwrap().acquire()).await.unwrap();
     let mutex = winner.mutex("a").unwrap();
     let waits = tokio::spawn({
         let mutex = mutex.clone();
-        async move { mutex.acquire_with(latchwork_core::recipes::Acquire::new().min_replicas(1)).await }
+        async move { mutex.acquire_with(by(1).within(5 * SHORTLY)).await }
     });
     while holder.mutex("a").unwrap().queue(0, 10).await.unwrap().len() < 2 {
         tokio::task::yield_now().await;
@@ -76,6 +77,6 @@ async fn a_waiter_that_is_not_confirmed_is_given_back_and_the_next_one_comes_in(
     assert!(next.is_held());
     replicas.let_through(0);
     let _ = next.release().await.unwrap();
-    let confirmed = soon(mutex.acquire_with(by(1))).await.unwrap();
+    let confirmed = soon(mutex.acquire_with(surely_by(1))).await.unwrap();
     assert!(confirmed.is_held());
 }

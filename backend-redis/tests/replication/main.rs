@@ -34,6 +34,9 @@ use crate::common::soon;
 /// What a machine may be late by.
 const NOISE: Duration = Duration::from_secs(2);
 
+/// A request may take long.
+const PATIENT: &str = "ttl=60s&request_timeout=20s";
+
 async fn user(url: &str) -> Coordinator {
     at(url).await.unwrap_or_else(|error| panic!("{error}"))
 }
@@ -46,6 +49,11 @@ async fn at(url: &str) -> Result<Coordinator, Error> {
 /// Confirmed by so many, in a time that is over soon where they do not.
 fn by(replicas: u32) -> Acquire {
     Acquire::new().min_replicas(replicas).within(Duration::from_secs(1))
+}
+
+/// Confirmed by so many, however busy the machine is. For clients with [`PATIENT`] in their URL.
+fn surely_by(replicas: u32) -> Acquire {
+    Acquire::new().min_replicas(replicas)
 }
 
 /// Checks that an acquisition was refused because only `confirmed` of `asked` replicas have it.
