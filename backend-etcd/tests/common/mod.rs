@@ -157,8 +157,7 @@ pub(crate) fn etcdctl_running(server: &Server, arguments: &[&str]) -> Child {
 /// All keys with a prefix, but for those of the connected clients and of the layout.
 pub(crate) async fn keys(server: &Server, prefix: &str) -> Vec<String> {
     let listed = etcdctl(server, &["get", "--prefix", "--keys-only", prefix]).await;
-    let of_clients =
-        |line: &str| line.starts_with("latchwork/clients/all/") || line == "latchwork/layout/stamp";
+    let of_clients = |line: &str| line.contains("/clients/all/") || line.ends_with("/layout/stamp");
     listed.lines().filter(|line| !line.is_empty() && !of_clients(line)).map(str::to_owned).collect()
 }
 
