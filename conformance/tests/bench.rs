@@ -40,7 +40,7 @@ fn bench(args: &[&str]) -> (bool, String, String) {
 
 #[test]
 fn every_measure_prints_its_rows_as_json() {
-    let all = "M1,M2,M3,RW,PERMITS,GIVEUPS,REENTRY,COUNTER,LATCH,VALUE,ELECTION,M5";
+    let all = "M1,M2,M3,RW,PERMITS,GIVEUPS,REENTRY,COUNTER,LATCH,VALUE,ELECTION,QUORUM,M5";
     let (good, printed, _) = bench(&["--json", "--measures", all, "--contenders", "2,4"]);
     let lines: Vec<Line> =
         printed.lines().map(|line| serde_json::from_str(line).expect("every line is a row")).collect();
@@ -91,6 +91,8 @@ fn every_measure_prints_its_rows_as_json() {
         ("latchwork-latch", "LATCH", "N=16"),
         ("latchwork-value", "VALUE_write", "1 task"),
         ("latchwork-value", "VALUE", "N=16"),
+        ("latchwork-quorum-3", "QUORUM", "1 task"),
+        ("latchwork-quorum-5", "QUORUM", "1 task"),
     ] {
         assert!(of(peer, measure, param).p50 > Some(0.0), "{measure}");
     }

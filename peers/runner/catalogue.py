@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 SERVERS = ("redis", "zookeeper", "etcd")
-MEASURES = ("M1", "M2", "M3", "COUNTER", "LATCH", "VALUE", "ELECTION")
+MEASURES = ("M1", "M2", "M3", "COUNTER", "LATCH", "VALUE", "ELECTION", "QUORUM")
 
 # What is measured of each kind of recipe.
 GROUPS = {
@@ -13,6 +13,7 @@ GROUPS = {
     "latch": ("LATCH",),
     "value": ("VALUE",),
     "election": ("ELECTION",),
+    "quorum": ("QUORUM",),
 }
 
 SAME = ""
@@ -47,11 +48,16 @@ def _locks(server, program, rows):
     return [Peer(name, program, server, "lock", beside, lacks) for name, beside, lacks in rows]
 
 
+QUORUM = "latchwork-quorum-3"
+
+
 def _ours(server):
     locks = [(name, name, SAME) for name in ("latchwork-mutex", "latchwork-rw-write", "latchwork-semaphore")]
     # Three mutexes as one are measured with the mutex.
     newer = [("several locks", "latchwork-multi-3")]
     newer += [(group, f"latchwork-{group}") for group in ("counter", "latch", "value", "election")]
+    if server == "redis":
+        newer.append(("quorum", QUORUM))
     return _locks(server, "ours", locks) + [Peer(name, "ours", server, group, name, SAME) for group, name in newer]
 
 
@@ -95,7 +101,7 @@ PEERS = [
     ]),
     *_locks("etcd", "go", [("go-etcd-concurrency", MUTEX, SAME)]),
     Peer("redisson-multi-3", "java", "redis", "several locks", MULTI, "turn, fence"),
-    Peer("redisson-redlock-3", "java", "redis", "several locks", "latchwork-quorum-3", "turn"),
+    Peer("redisson-redlock-3", "java", "redis", "quorum", QUORUM, "turn"),
     Peer("curator-multi-3", "java", "zookeeper", "several locks", MULTI,
          "fence, order: two that name the same locks in other orders deadlock"),
     Peer("redisson-atomic-long", "java", "redis", "counter", COUNTER, ONCE),

@@ -8,7 +8,7 @@ use crate::line::Line;
 use crate::plan::{Measure, Plan};
 use crate::recipe::Recipe;
 use crate::target::Target;
-use crate::{Result, counting, hearing, held, reentry, throughput, uncontended};
+use crate::{Result, counting, hearing, held, quorum, reentry, throughput, uncontended};
 
 /// How many contend for a read/write lock, for permits and in an election.
 const CONTENDERS: usize = 16;
@@ -40,6 +40,7 @@ enum Task {
     Reentry,
     Counter,
     Hearing(Event),
+    Quorum(usize),
     Held(usize),
 }
 
@@ -86,6 +87,7 @@ impl Bench {
             Measure::Latch => vec![Task::Hearing(Event::Opened)],
             Measure::Value => vec![Task::Hearing(Event::Written)],
             Measure::Election => self.elections(),
+            Measure::Quorum => quorum::MEMBERS.map(Task::Quorum).into(),
             Measure::Held => self.plan.held.iter().copied().map(Task::Held).collect(),
         }
     }
@@ -110,6 +112,7 @@ impl Bench {
             Task::Reentry => reentry::measure(target, plan).await,
             Task::Counter => counting::measure(target, plan).await,
             Task::Hearing(event) => hearing::measure(target, event, plan).await,
+            Task::Quorum(members) => quorum::measure(target, members, plan).await,
             Task::Held(count) => held::measure(target, count, plan).await,
         };
         lines.unwrap_or_else(|error| vec![self.failed(job, &error.to_string())])
@@ -143,6 +146,7 @@ impl fmt::Display for Job {
             Task::Reentry => f.write_str("REENTRY"),
             Task::Counter => f.write_str("COUNTER"),
             Task::Hearing(event) => f.write_str(event.measure()),
+            Task::Quorum(members) => write!(f, "QUORUM of {members}"),
             Task::Held(count) => write!(f, "M5 {count} held"),
         }
     }

@@ -17,6 +17,7 @@ mod job;
 mod line;
 mod picture;
 mod plan;
+mod quorum;
 mod raw;
 mod recipe;
 mod reentry;

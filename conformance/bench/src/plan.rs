@@ -29,13 +29,15 @@ pub enum Measure {
     Value,
     /// Candidates with a client each for one election, which lead and resign.
     Election,
+    /// One lock on a majority of three and of five coordinators.
+    Quorum,
     /// Thousands of locks held by one client.
     Held,
 }
 
 impl Measure {
     /// Every measure.
-    pub const ALL: [Measure; 12] = [
+    pub const ALL: [Measure; 13] = [
         Measure::Uncontended,
         Measure::Throughput,
         Measure::Handoff,
@@ -47,6 +49,7 @@ impl Measure {
         Measure::Latch,
         Measure::Value,
         Measure::Election,
+        Measure::Quorum,
         Measure::Held,
     ];
 
@@ -64,6 +67,7 @@ impl Measure {
             Measure::Latch => "LATCH",
             Measure::Value => "VALUE",
             Measure::Election => "ELECTION",
+            Measure::Quorum => "QUORUM",
             Measure::Held => "M5",
         }
     }

@@ -74,6 +74,14 @@ impl Target {
         Ok(connect(&self.connectors, &self.config).await?)
     }
 
+    /// A client for the member of this number of a quorum: with a name and a namespace of its own.
+    pub(super) async fn open_member(&self, number: usize) -> Result<Coordinator> {
+        let mut config = self.config.clone();
+        config.name = Some(format!("member-{number}"));
+        config.namespace = format!("{NAMESPACE}-member-{number}");
+        Ok(connect(&self.connectors, &config).await?)
+    }
+
     /// The same, on this TTL.
     pub(super) async fn open_with(&self, ttl: Duration) -> Result<Coordinator> {
         let mut config = self.config.clone();

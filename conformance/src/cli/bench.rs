@@ -22,7 +22,8 @@ pub(super) struct BenchArgs {
     backend: Vec<String>,
     /// What is measured, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW,
     /// PERMITS, GIVEUPS (some acquisitions are dropped), REENTRY, COUNTER (adds), LATCH and VALUE
-    /// (until the last of those who wait has heard), ELECTION (hand-over), M5 (held) [default: all;
+    /// (until the last of those who wait has heard), ELECTION (hand-over), QUORUM (of 3
+    /// and 5), M5 (held) [default: all;
     /// with --json M1,M2,M3].
     #[arg(long, value_delimiter = ',', env = "BENCH_MEASURES")]
     measures: Vec<Measure>,

@@ -41,6 +41,9 @@ pub(super) const SAME: &str = "raw-same";
 pub(super) const SAME_OF_THREE: &str = "raw-same-3";
 /// Redis: `SET NX PX`, and a script that compares and deletes; beside a counter, `INCRBY`.
 pub(super) const PLAIN: &str = "raw-plain";
+/// The very requests of a mutex, to so many coordinators at once.
+pub(super) const TO_THREE: &str = "raw-same-to-3";
+pub(super) const TO_FIVE: &str = "raw-same-to-5";
 /// ZooKeeper: the same with the listing that a client needs which was not there a moment ago.
 pub(super) const LISTED: &str = "raw-listed";
 
@@ -59,6 +62,16 @@ impl Pair for AtOnce {
 
     async fn end(&mut self) -> Result<()> {
         try_join_all(self.0.iter_mut().map(|pair| pair.end())).await.map(drop)
+    }
+}
+
+/// What is sent raw beside a quorum, over a connection for each member; nothing but on Redis.
+#[allow(clippy::unused_async, reason = "a build without Redis has nothing to open")]
+pub(super) async fn at_once(target: &Target, members: usize) -> Result<Option<Subject>> {
+    match target.name() {
+        #[cfg(feature = "redis")]
+        "redis" => redis::at_once(target, members).await.map(Some),
+        _ => Ok(None),
     }
 }
 

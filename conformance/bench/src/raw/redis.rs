@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, IntoConnectionInfo};
 
 use super::recording::{TTL, Words, cmd, recorded};
-use super::{AtOnce, PLAIN, Pair, Result, SAME, SAME_OF_THREE, Subject, THREE, Target};
+use super::{AtOnce, PLAIN, Pair, Result, SAME, SAME_OF_THREE, Subject, THREE, TO_FIVE, TO_THREE, Target};
 use crate::target::NAMESPACE;
 
 const COMPARE_AND_DELETE: &str =
@@ -39,6 +39,17 @@ pub(super) async fn subjects(target: &Target) -> Result<Vec<Subject>> {
         Subject { peer: PLAIN, pair: Box::new(plain) },
         Subject { peer: SAME_OF_THREE, pair: Box::new(AtOnce(three)) },
     ])
+}
+
+/// The requests of a mutex to each member of a quorum.
+pub(super) async fn at_once(target: &Target, members: usize) -> Result<Subject> {
+    let mut pairs: Vec<Box<dyn Pair>> = Vec::new();
+    for number in 0..members {
+        let connection = client(target)?.get_multiplexed_async_connection().await?;
+        pairs.push(Box::new(Same::open(target, connection, &format!("raw-member-{number}")).await?));
+    }
+    let peer = if members == 3 { TO_THREE } else { TO_FIVE };
+    Ok(Subject { peer, pair: Box::new(AtOnce(pairs)) })
 }
 
 async fn load(connection: &mut MultiplexedConnection, code: &str) -> Result<String> {

@@ -7,7 +7,8 @@ use super::tables::BESIDE;
 use super::{Key, Summary, handed_on};
 use crate::contest::ELECTION;
 use crate::line::Line;
-use crate::raw::{PLAIN, SAME};
+use crate::quorum::peer;
+use crate::raw::{PLAIN, SAME, TO_FIVE, TO_THREE};
 use crate::recipe::Recipe;
 use crate::stats::Spread;
 
@@ -109,6 +110,32 @@ impl Summary {
                     spread(raw.flatten(), 2),
                 ]);
             }
+        }
+        filled(table)
+    }
+
+    pub(super) fn quorums(&self) -> Option<Table> {
+        const QUORUM: &str = "QUORUM";
+        let mut table = new_table(&[
+            "a majority,\nuncontended",
+            "peer",
+            "p50 µs\n[over rounds]",
+            "p99 µs",
+            "x the same\nsent raw",
+            "server\nrequests",
+        ]);
+        for key in self.keys(QUORUM) {
+            let beside =
+                [(peer(3), TO_THREE), (peer(5), TO_FIVE)].into_iter().find(|(ours, _)| *ours == key.1);
+            let ratio = beside.and_then(|(_, raw)| self.beside(QUORUM, key, raw, |line| line.p50));
+            table.add_row([
+                key.0.to_owned(),
+                key.1.to_owned(),
+                spread(self.spread(QUORUM, key, |line| line.p50), 1),
+                median(self.spread(QUORUM, key, |line| line.p99), 1),
+                spread(ratio, 2),
+                self.requests((key.0, key.1, "majority")),
+            ]);
         }
         filled(table)
     }

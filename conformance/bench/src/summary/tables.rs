@@ -270,6 +270,7 @@ impl fmt::Display for Summary {
             self.adds(),
             self.heard(),
             self.elections(),
+            self.quorums(),
             self.held(),
         ];
         for table in tables.into_iter().flatten() {

@@ -37,7 +37,7 @@ final class Measures {
     void play(String measure) {
         try {
             switch (measure) {
-                case "M1" -> uncontended();
+                case "M1", "QUORUM" -> uncontended(measure);
                 case "M2" -> throughput();
                 case "M3" -> {
                     for (String contenders : setting("BENCH_W", "2,16,128").split(",")) {
@@ -65,7 +65,7 @@ final class Measures {
         }
         try (Peer.Client client = peer.opener().open(false)) {
             Doing once = switch (measure) {
-                case "M1", "M3" -> {
+                case "M1", "M3", "QUORUM" -> {
                     Peer.Lock lock = client.lock(freshKey("warm"));
                     yield () -> {
                         lock.acquire();
@@ -123,14 +123,14 @@ final class Measures {
         return times;
     }
 
-    private void uncontended() throws Exception {
+    private void uncontended(String measure) throws Exception {
         try (Peer.Client client = peer.opener().open(false)) {
             Peer.Lock lock = client.lock(freshKey("m1"));
             Times times = timesOf(() -> {
                 lock.acquire();
                 lock.release();
             });
-            print(peer, "M1", "1 task", "us", timed(times));
+            print(peer, measure, "1 task", "us", timed(times));
         }
     }
 

@@ -1,0 +1,55 @@
+//! QUORUM: one lock on a majority of several coordinators, beside a mutex' requests sent raw to all
+//! of them at once. All are one server here: the figures are of the client and of the wire, not of
+//! servers that are independent.
+
+use async_trait::async_trait;
+use futures_util::future::try_join_all;
+use latchwork_core::Coordinator;
+use latchwork_core::recipes::QuorumLock;
+
+use crate::Result;
+use crate::line::Line;
+use crate::plan::Plan;
+use crate::raw::{self, Pair, Subject};
+use crate::recipe::release;
+use crate::target::Target;
+use crate::turns::{self, Named};
+
+/// How many members there are, one measurement each.
+pub(super) const MEMBERS: [usize; 2] = [3, 5];
+
+/// Its name among the peers.
+pub(super) fn peer(members: usize) -> &'static str {
+    if members == 3 { "latchwork-quorum-3" } else { "latchwork-quorum-5" }
+}
+
+struct Majority(QuorumLock);
+
+#[async_trait]
+impl Pair for Majority {
+    async fn once(&mut self) -> Result<()> {
+        let hold = self.0.acquire().await?;
+        release(&hold).await
+    }
+
+    async fn end(&mut self) -> Result<()> {
+        Ok(self.0.delete().await?)
+    }
+}
+
+pub(super) async fn measure(target: &Target, members: usize, plan: &Plan) -> Result<Vec<Line>> {
+    let clients = try_join_all((0..members).map(|number| target.open_member(number))).await?;
+    let mutexes: Vec<_> =
+        clients.iter().map(|client| client.mutex("quorum")).collect::<latchwork_core::Result<_>>()?;
+    let lock = QuorumLock::new(mutexes, target.config.ttl.max(clients[0].lease().ttl()))?;
+    // Nobody else uses it: the first acquisition need not wait for a TTL.
+    lock.initialize().await?;
+    let mut subjects = vec![Subject { peer: peer(members), pair: Box::new(Majority(lock)) }];
+    if plan.raw {
+        subjects.extend(raw::at_once(target, members).await?);
+    }
+    let named = Named { measure: "QUORUM", asked: "majority", unit: "server requests/acquisition" };
+    let lines = turns::measure(target, subjects, plan, named).await?;
+    try_join_all(clients.iter().map(Coordinator::close)).await?;
+    Ok(lines)
+}
