@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 fn main() -> ExitCode {
     // In a crate of its own this is `tests/conformance.rs`, with `harness = false`.
-    latchwork_conformance::main(vec![Arc::new(backend::TableConnector)], |_runtime| {
+    latchwork_conformance::main(vec![Arc::new(backend::TableConnector::default())], |_runtime| {
         Ok(Box::new(testbed::TableTestbed))
     })
 }
