@@ -11,20 +11,22 @@
 //!
 //! # Who watches the queue
 //!
-//! ... is told by the queue's directory (WATCH-QUEUE): the write of a node of an observed kind also
-//! writes the directory, which holds nothing, in one transaction. A watch of each node would tell as
-//! well, and cost every watcher as many watches as there are nodes.
+//! A watch of the queue is on its directory (WATCH-QUEUE): the write of a node of an observed kind
+//! also writes the directory, which holds nothing, in one transaction. A watch of each node would
+//! tell as well, and cost every watcher as many watches as there are nodes.
 //!
 //! # Elections that are shared with `LeaderLatch`
 //!
-//! ... refuse new data. A participant of Curator watches the node ahead of it, for one event, and
-//! takes any but a deletion for none. So it would not notice when a node leaves whose data were
+//! Such an election refuses new data. A participant of Curator watches the node ahead of it, for one
+//! event, and acts on a deletion only. So it would not notice when a node leaves whose data were
 //! written, and nobody would lead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use latchwork_core::{Error, ErrorKind, LostReason, Result};
+
+use tokio::sync::MutexGuard;
 
 use super::zk_node::ZkNode;
 use crate::driver::{Commit, Step};
@@ -37,6 +39,22 @@ pub(crate) struct Contents {
     pub(crate) data: Arc<[u8]>,
     /// It is marked as admitted, or will be.
     pub(crate) is_marked: bool,
+}
+
+/// New data, until the server has them. Where they were surely not written, the old ones come back,
+/// so that no mark writes the new ones later.
+struct Replacing<'a> {
+    contents: MutexGuard<'a, Contents>,
+    before: Option<Arc<[u8]>>,
+    in_flight: &'a AtomicBool,
+}
+
+impl Drop for Replacing<'_> {
+    fn drop(&mut self) {
+        if let Some(before) = self.before.take().filter(|_| !self.in_flight.load(Ordering::Acquire)) {
+            self.contents.data = before;
+        }
+    }
 }
 
 impl ZkNode {
@@ -70,13 +88,13 @@ impl ZkNode {
         if self.is_leaving() || self.state.lost().is_some() {
             return Ok(false);
         }
-        // From here on a mark writes the new data too: they may be made where this is given up.
-        let before = std::mem::replace(&mut contents.data, Arc::clone(data));
-        let written = self.under_any_path(&contents, in_flight).await;
-        if !matches!(written, Ok(true)) && !in_flight.load(Ordering::Acquire) {
-            contents.data = before;
+        let before = Some(std::mem::replace(&mut contents.data, Arc::clone(data)));
+        let mut replacing = Replacing { contents, before, in_flight };
+        let was_there = self.under_any_path(&replacing.contents, in_flight).await?;
+        if was_there {
+            replacing.before = None;
         }
-        written
+        Ok(was_there)
     }
 
     async fn under_any_path(&self, contents: &Contents, in_flight: &AtomicBool) -> Answer<bool> {

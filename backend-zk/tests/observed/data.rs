@@ -1,12 +1,14 @@
 //! The data of nodes (NODE-DATA).
 
+use std::time::Duration;
+
 use crate::common::{
     address, admitted, backend, config, holds, join, one_proxied, server, soon, still_waits, stranger,
     waiting,
 };
 use crate::{MULTI, data, entries, texts, with_data};
 use latchwork_conformance::proxy::Direction;
-use latchwork_core::contracts::{Close, Join};
+use latchwork_core::contracts::{Close, Join, LeaseState};
 use latchwork_core::decide::Claim::{Exclusive, Permits, Shared};
 use latchwork_core::{Address, ErrorKind, Kind, LostReason};
 use zookeeper_client::Client;
@@ -171,4 +173,44 @@ async fn an_election_at_an_exact_address_holds_data_alone_and_takes_no_others() 
         assert_eq!((&*shown.data, shown.label), (data.as_bytes(), data.replace('\0', "\\u{0}")));
         leader.leave().await.unwrap();
     }
+}
+
+/// A mark that comes later does not write them either.
+#[tokio::test]
+async fn data_that_were_surely_not_written_are_never_written() {
+    let mut config = config(server().await.addr());
+    config.request_timeout = Duration::from_millis(300);
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let queue = address(&config, Kind::Semaphore, "a");
+    let first = admitted(other.join(&with_data(&queue, Permits(2), b"first")).await);
+    let head = waiting(one.join(&with_data(&queue, Permits(1), b"head")).await);
+    let _behind = waiting(other.join(&with_data(&queue, Permits(2), b"behind")).await);
+    proxy.refuse();
+    proxy.cut();
+    let lease = one.lease();
+    soon(async { while lease.changed(LeaseState::Live).await != LeaseState::Suspended {} }).await;
+    let error = head.write_data(&b"never"[..].into()).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    first.leave().await.unwrap();
+    proxy.resume();
+    soon(head.admitted()).await.unwrap();
+    let stranger = stranger(server().await.addr()).await;
+    let directory = format!("/{}/semaphore/a", config.namespace);
+    let marked = async || {
+        let names = stranger.list_children(&directory).await.unwrap();
+        let mut nodes = Vec::new();
+        for name in names {
+            nodes.push(stranger.get_data(&format!("{directory}/{name}")).await.unwrap().0);
+        }
+        nodes.into_iter().find(|node| node.ends_with(b"\0admitted"))
+    };
+    let node = soon(async {
+        loop {
+            if let Some(node) = marked().await {
+                break node;
+            }
+        }
+    })
+    .await;
+    assert_eq!(node, b"tester\0data 4 head\0admitted");
 }
