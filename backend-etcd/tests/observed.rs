@@ -276,6 +276,7 @@ async fn all(server: &Server, client: &Coordinator, prefix: &str, most: usize) -
         assert!(page.queues.len() <= most && (page.next.is_none() || !page.queues.is_empty()), "{page:?}");
         found.extend(page.queues.iter().map(|queue| queue.name().to_owned()));
         pages += 1;
+        assert!(pages <= 100, "no end of pages");
         match page.next {
             Some(next) => after = Some(next),
             None => return (found, pages, metric(server, RANGES).await - before),
