@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_conformance::testbed::{Client, Fault, Fixture, Testbed};
+use latchwork_conformance::testbed::{Client, Fault, Fixture, Link, Testbed};
 use latchwork_conformance::testbeds::MemoryTestbed;
 use latchwork_core::contracts::{Backend, ChangeWatch};
 use latchwork_core::{Address, Capabilities, Config, Connector, Result};
@@ -141,6 +141,10 @@ impl Fixture for PlantFixture {
 
     fn process_config(&self) -> Option<Config> {
         self.memory.process_config()
+    }
+
+    async fn process_link(&self) -> Result<Option<(Config, Arc<dyn Link>)>> {
+        self.memory.process_link().await
     }
 }
 
