@@ -16,7 +16,7 @@ use crate::config::Settings;
 use crate::driver::Driver;
 use crate::layout::QueueKeys;
 use crate::lease::ClientLease;
-use crate::queue::confirm::Confirmations;
+use crate::queue::confirmations::Confirmations;
 use crate::scripts::{self, Call, Flags, Reply};
 use crate::watch::{Attempt, Channels, Inbox};
 

@@ -113,13 +113,18 @@ pub trait Fixture: Send + Sync {
     }
 }
 
-/// The cells that stay in a fixture's `namespace`, and in the second one that a case makes of it:
-/// their layouts. [`Fixture::contents`] leaves them out, and nothing beside them.
+/// The namespaces of one case: its fixture's, and those of cases that need several.
+pub(crate) fn of_a_case(namespace: &str) -> [String; 3] {
+    ["", "-2", "-3"].map(|suffix| format!("{namespace}{suffix}"))
+}
+
+/// The cells that stay in a fixture's `namespace`, and in those that a case makes of it: their
+/// layouts. [`Fixture::contents`] leaves them out, and nothing beside them.
 ///
 /// # Errors
 /// `InvalidArgument` for what is no namespace.
-pub fn stamps(namespace: &str) -> Result<[Address; 2]> {
-    Ok([stamp_address(namespace)?, stamp_address(&format!("{namespace}-2"))?])
+pub fn stamps(namespace: &str) -> Result<Vec<Address>> {
+    of_a_case(namespace).iter().map(|namespace| stamp_address(namespace)).collect()
 }
 
 /// A client of the backend under test, and the link that it talks over.

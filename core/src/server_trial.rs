@@ -1,5 +1,5 @@
-//! Whether a client may count on its server in a quorum: [`decide::trial`](crate::decide::trial),
-//! over the marker on the server.
+//! What a client knows of its server's memory, for quorums: [`decide::trial`](crate::decide::trial)
+//! has the rules, and the recipe asks the server.
 //!
 //! Once the server counts, the client asks no more. An answer that it has later is of the same
 //! memory if the server is of the same incarnation, or, on a server that keeps what it confirms, if
@@ -7,41 +7,26 @@
 //! that lease (QUORUM-SAME-MEMORY).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::time::timeout;
 
-use crate::address::Address;
-use crate::client::Client;
-use crate::contracts::{Backend, Cell, CellLife, CellWrite, Expected, Incarnation, Lease, NodeId, Version};
-use crate::decide::trial::{Marker, Terms, Trial, Verdict};
-use crate::error::{Error, ErrorKind, Result};
-
-/// How often another client may change the marker between a look and a write.
-const ROUNDS: usize = 8;
+use crate::contracts::{Backend, Incarnation, Lease};
+use crate::decide::trial::{Terms, Trial};
 
 /// What a client knows of its server's memory.
 #[derive(Debug, Default)]
 pub(crate) struct ServerTrial {
-    trial: tokio::sync::Mutex<Trial>,
+    /// What it has seen of the marker. One task asks at a time.
+    pub(crate) trial: tokio::sync::Mutex<Trial>,
     proven: Mutex<Option<Proven>>,
 }
 
 /// The server counted, at this incarnation and under this lease.
 #[derive(Debug)]
-struct Proven {
-    terms: Arc<Terms>,
-    server: Incarnation,
-    lease: Lease,
-}
-
-/// Whether a server counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Counted {
-    Now,
-    /// Not before so long from now.
-    After(Duration),
+pub(crate) struct Proven {
+    pub(crate) terms: Arc<Terms>,
+    pub(crate) server: Incarnation,
+    pub(crate) lease: Lease,
 }
 
 impl ServerTrial {
@@ -55,104 +40,8 @@ impl ServerTrial {
         }
     }
 
-    /// Finds out whether the client's server counts now, within the request timeout. Writes the
-    /// marker where none is valid.
-    ///
-    /// # Errors
-    /// `Unavailable` when that takes longer; those of reading and writing a cell; `Conflict` when other clients have other terms;
-    /// `Misconfigured` when the server's incarnation cannot be known.
-    ///
-    /// # Cancel safety
-    /// A marker may be written or not.
-    pub(crate) async fn ask(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<Counted> {
-        // The whole of it: one task asks at a time, and the others would wait one after the other.
-        let asking = timeout(client.request_timeout, Self::ask_now(client, cell, terms)).await;
-        let late = |_| Err(Error::new(ErrorKind::Unavailable, "the server's marker was not read in time"));
-        asking.unwrap_or_else(late)
+    /// The server counts.
+    pub(crate) fn is_proven(&self, proven: Proven) {
+        *self.proven.lock() = Some(proven);
     }
-
-    async fn ask_now(client: &Client, cell: &Address, terms: &Arc<Terms>) -> Result<Counted> {
-        let (backend, clock) = (&*client.backend, client.clock());
-        let mut trial = client.trial.trial.lock().await;
-        for _ in 0..ROUNDS {
-            let (server, lease) = (backend.incarnation(), backend.lease());
-            if client.trial.proves(backend, terms, &lease) {
-                // Found out by another task.
-                return Ok(Counted::Now);
-            }
-            let stored = read(client, cell).await?;
-            if backend.incarnation() != server {
-                continue;
-            }
-            let (id, now) = (NodeId::random().as_u64(), clock.now());
-            let (version, marker) =
-                stored.map_or((None, None), |(version, marker)| (Some(version), Some(marker)));
-            match trial.judge(terms, named(&server)?, marker.as_ref(), now, id) {
-                Verdict::Counts => {
-                    let proven = Proven { terms: Arc::clone(terms), server, lease };
-                    *client.trial.proven.lock() = Some(proven);
-                    return Ok(Counted::Now);
-                }
-                Verdict::NotBefore(ripe_at) => return Ok(Counted::After(ripe_at.since(now))),
-                Verdict::Write(marker) => {
-                    tracing::debug!(cell = %cell, %marker, "a server's memory is on trial");
-                    match write(client, cell, version, &marker).await {
-                        // Read again, whoever has written it. Each marker has a number of its own,
-                        // so that one that lands late does no harm.
-                        Err(error) if *error.kind() != ErrorKind::Unknown => return Err(error),
-                        Ok(()) | Err(_) => {}
-                    }
-                }
-                Verdict::Conflict => {
-                    let stored = marker.map(|marker| marker.terms.to_string()).unwrap_or_default();
-                    let why =
-                        format!("all clients of a quorum need the same terms: here {terms}, stored {stored}");
-                    return Err(Error::new(ErrorKind::Conflict, why));
-                }
-            }
-        }
-        Err(Error::new(ErrorKind::Unavailable, "others change the server's marker all the time"))
-    }
-
-    /// Declares that the server has nothing to forget. Changes no marker that is there.
-    pub(crate) async fn vouch(client: &Client, cell: &Address, terms: &Terms) -> Result<()> {
-        if read(client, cell).await?.is_none() {
-            // Connected by now.
-            let server = client.backend.incarnation();
-            let marker = Marker::new(terms, named(&server)?, NodeId::random().as_u64(), true);
-            write(client, cell, None, &marker).await?;
-        }
-        Ok(())
-    }
-}
-
-/// The incarnation's name in a marker.
-fn named(server: &Incarnation) -> Result<Option<&str>> {
-    match server {
-        Incarnation::Durable => Ok(None),
-        Incarnation::Started(name) => Ok(Some(name)),
-        Incarnation::Unknown => {
-            let why = "it must say which incarnation it is: a quorum cannot count on it otherwise";
-            Err(Error::new(ErrorKind::Misconfigured, why))
-        }
-    }
-}
-
-async fn read(client: &Client, cell: &Address) -> Result<Option<(Version, Marker)>> {
-    let Some(Cell { version, value }) = client.serve(client.backend.read_cell(cell)).await? else {
-        return Ok(None);
-    };
-    let marker = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
-    let foreign = || Error::new(ErrorKind::Conflict, "something else than a quorum's marker is stored");
-    Ok(Some((version, marker.ok_or_else(foreign)?)))
-}
-
-/// Writes over what was read. Whether that still stood shows at the next read.
-async fn write(client: &Client, cell: &Address, over: Option<Version>, marker: &Marker) -> Result<()> {
-    let write = CellWrite {
-        expected: over.map_or(Expected::Absent, Expected::Version),
-        value: Some(marker.to_string().into_bytes().into()),
-        life: CellLife::Stays,
-    };
-    client.serve(client.backend.write_cell(cell, &write)).await.map(drop)
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, Value};
+use redis::{AsyncConnectionConfig, Value};
 use tokio::time::timeout;
 
 use super::command::{by_hash, reply};
 use super::dial::connect;
 use super::handshake::handshake_to_confirm;
+use super::wait_command::{wait_for, wait_forbidden};
 use crate::config::Settings;
 use crate::error::{Failure, from_redis, timed_out};
 use crate::layout::life;
@@ -97,30 +98,6 @@ impl ConfirmingConnection {
         let only_said = |value| said(value).map(reply).map_err(|failure| only_unavailable(failure.error));
         let replies = answers.into_iter().map(only_said).collect();
         Ok(Burst { sent, replies, replicas })
-    }
-}
-
-/// `WAIT`. Its time is in milliseconds, and zero would mean for ever.
-fn wait_for(replicas: u32, wait: Duration) -> Cmd {
-    let mut command = redis::cmd("WAIT");
-    command.arg(replicas).arg(wait.as_millis().max(1));
-    command
-}
-
-/// Whether this user may call `WAIT`: asked for no replica, it answers at once.
-pub(super) async fn may_wait(connection: &mut MultiplexedConnection) -> std::result::Result<(), Failure> {
-    let answer = wait_for(0, Duration::ZERO).exec_async(connection).await;
-    answer.map_err(|error| wait_forbidden(from_redis(error, false)))
-}
-
-fn wait_forbidden(failure: Failure) -> Failure {
-    match failure.error.kind() {
-        ErrorKind::Forbidden { .. } => {
-            let what = "WAIT (needed by min_replicas)".to_owned();
-            let words = failure.error.to_string();
-            Failure { error: Error::new(ErrorKind::Forbidden { what }, words), ..failure }
-        }
-        _ => failure,
     }
 }
 

@@ -6,8 +6,8 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{RedisResult, Value};
 
 use super::command::{by_hash, by_text, reply, sha1};
-use super::confirming::may_wait;
 use super::info;
+use super::wait_command::may_wait;
 use crate::config::Settings;
 use crate::error::{Failure, from_redis};
 use crate::scripts;

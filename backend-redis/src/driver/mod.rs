@@ -16,6 +16,7 @@ mod incarnation;
 mod info;
 mod link;
 mod silence;
+mod wait_command;
 
 pub(crate) use confirming::{Burst, ConfirmingConnection};
 pub(crate) use connection::Driver;

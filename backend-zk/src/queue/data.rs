@@ -28,18 +28,10 @@ use latchwork_core::{Error, ErrorKind, LostReason, Result};
 
 use tokio::sync::MutexGuard;
 
-use super::zk_node::ZkNode;
+use super::zk_node::{Contents, ZkNode};
 use crate::driver::{Commit, Step};
 use crate::error::{Answer, Fault, Unanswered};
 use crate::layout::{DataLayout, admitted, downgraded, plain};
-
-/// What this client has written into its node, beside the label.
-#[derive(Debug)]
-pub(crate) struct Contents {
-    pub(crate) data: Arc<[u8]>,
-    /// It is marked as admitted, or will be.
-    pub(crate) is_marked: bool,
-}
 
 /// New data, until the server has them. Where they were surely not written, the old ones come back,
 /// so that no mark writes the new ones later.

@@ -9,7 +9,6 @@ use latchwork_core::{Kind, LostReason};
 use parking_lot::Mutex;
 
 use super::created::KnownPredecessor;
-use super::data::Contents;
 use super::limit::Limit;
 use super::session::Session;
 use crate::driver::Stat;
@@ -18,6 +17,14 @@ use crate::layout::{
     Contenders, DataLayout, QueuePaths, as_reader, in_directory, released_path, sequence, split,
 };
 use crate::watch::Armed;
+
+/// What this client has written into its node, beside the label.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    pub(crate) data: Arc<[u8]>,
+    /// It is marked as admitted, or will be.
+    pub(crate) is_marked: bool,
+}
 
 /// How far the downgrade of a writer has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::cell::value;
 use super::process::processes;
-use crate::bounds::{LONG_TTL, NOISE};
+use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
 use crate::case::cases;
 use crate::contender::Contender;
 use crate::context::Context;
@@ -91,7 +91,8 @@ async fn add_by_processes(context: &Context, adds: u64, lost: u64) {
 
 /// Four processes take ids, and each is killed so often.
 async fn take_ids_and_die(context: &Context, deaths: usize) {
-    let Some(config) = processes(context, LONG_TTL) else { return };
+    // Who is killed is registered until its lease ends.
+    let Some(config) = processes(context, SHORT_TTL) else { return };
     let seed = context.seed();
     let living = (0..PROCESSES).map(|number| {
         let mut dice = StdRng::seed_from_u64(seed.wrapping_add(number as u64));

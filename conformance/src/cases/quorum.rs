@@ -200,7 +200,7 @@ cases! {
         let next = within(bound, "the next", lock.acquire()).await.expect("acquired");
         in_time(soon("release", next.release()).await.expect("released"));
         drop(guard);
-        one.clear().await;
+        two.clear().await;
     }
 
     "QUORUM-AMNESIA" =>

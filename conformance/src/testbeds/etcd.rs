@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use etcd_client::{Client, GetOptions};
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Kind, Result, encode};
 
-use super::proxied::{Admin, ServerTestbed, of_a_case};
-use crate::testbed::stamps;
+use super::proxied::{Admin, ServerTestbed};
+use crate::testbed::{of_a_case, stamps};
 use latchwork_servers::{Server, ask};
 
 /// The testbed of an etcd server.
@@ -95,7 +95,7 @@ impl Admin for EtcdAdmin {
         }
         // A limit is what a documented call stores, and a namespace keeps its stamp; the foreign
         // entry is the suite's own.
-        let stamps = stamps(namespace)?.map(|stamp| prefix(&stamp));
+        let stamps: Vec<_> = stamps(namespace)?.iter().map(prefix).collect();
         let is_stamp = |key: &str| stamps.iter().any(|stamp| stamp.trim_end_matches('/') == key);
         let stays = |key: &str| key.contains("/limit/") || key.ends_with("/foreign") || is_stamp(key);
         Ok(contents.into_iter().map(|(key, _)| key).filter(|key| !stays(key)).collect())

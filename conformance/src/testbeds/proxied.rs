@@ -245,9 +245,3 @@ impl Fixture for ServerFixture {
         Ok(Some((config, Arc::new(link))))
     }
 }
-
-/// The namespaces of one case: its fixture's, and those of cases that need several.
-#[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
-pub(super) fn of_a_case(namespace: &str) -> [String; 3] {
-    ["", "-2", "-3"].map(|suffix| format!("{namespace}{suffix}"))
-}

@@ -7,8 +7,8 @@ use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, AsyncConnectionConfig};
 
-use super::proxied::{Admin, ServerTestbed, of_a_case};
-use crate::testbed::stamps;
+use super::proxied::{Admin, ServerTestbed};
+use crate::testbed::{of_a_case, stamps};
 use latchwork_servers::Server;
 
 /// What the operator's hands wait for at most.
@@ -93,7 +93,7 @@ impl Admin for RedisAdmin {
         contents
             .retain(|key| ![":meta", ":left", ":limit", ":foreign"].iter().any(|part| key.ends_with(part)));
         // A namespace keeps its stamp.
-        let stamps = stamps(namespace)?.map(|stamp| prefix(&stamp) + "cell");
+        let stamps: Vec<_> = stamps(namespace)?.iter().map(|stamp| prefix(stamp) + "cell").collect();
         contents.retain(|key| !stamps.contains(key));
         // A folded queue without a node goes by itself.
         let mut folded = Vec::new();

@@ -8,7 +8,8 @@ use futures_util::future::{BoxFuture, try_join_all};
 use latchwork_core::{Address, Capabilities, Config, Error, ErrorKind, Eviction, Result};
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use super::proxied::{Admin, ServerTestbed, of_a_case};
+use super::proxied::{Admin, ServerTestbed};
+use crate::testbed::of_a_case;
 use latchwork_servers::{Clocks, Ensemble, Server, ask};
 
 /// The testbed of a ZooKeeper server.

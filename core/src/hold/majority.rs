@@ -8,8 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::ended::Ended;
-use super::tenure::Tenure;
-use super::tenures::{one_changed, until_ended};
+use super::tenure::{Tenure, one_changed, until_ended};
 use crate::contracts::LeaseState;
 use crate::decide::quorum::valid_for;
 use crate::error::LostReason;

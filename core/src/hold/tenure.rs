@@ -123,3 +123,23 @@ impl fmt::Debug for Tenure {
             .finish()
     }
 }
+
+/// Waits until a tenure has ended, lost or released.
+pub(super) async fn until_ended(tenure: &Tenure) {
+    if let Some(node) = tenure.node() {
+        tokio::select! {
+            () = tenure.until_ended() => {}
+            _ = node.state().until_lost() => {}
+        }
+    }
+}
+
+/// Waits until the state is another than `seen`, or the holder has ended it.
+pub(super) async fn one_changed(tenure: &Tenure, seen: Option<LeaseState>) {
+    if let (Some(seen), Some(node)) = (seen, tenure.node()) {
+        tokio::select! {
+            () = tenure.until_ended() => {}
+            _ = node.state().changed(seen) => {}
+        }
+    }
+}

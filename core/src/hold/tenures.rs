@@ -8,7 +8,7 @@ use futures_util::future::select_all;
 
 use super::ended::Ended;
 use super::majority::Majority;
-use super::tenure::{Tenure, is_over};
+use super::tenure::{Tenure, is_over, one_changed, until_ended};
 use crate::contracts::LeaseState;
 use crate::error::Result;
 
@@ -136,15 +136,6 @@ fn state_of_all(tenures: &[Arc<Tenure>]) -> Option<LeaseState> {
     worst
 }
 
-pub(super) async fn until_ended(tenure: &Tenure) {
-    if let Some(node) = tenure.node() {
-        tokio::select! {
-            () = tenure.until_ended() => {}
-            _ = node.state().until_lost() => {}
-        }
-    }
-}
-
 async fn all_changed(tenures: &[Arc<Tenure>], seen: LeaseState) -> Option<LeaseState> {
     loop {
         // Each is read before the whole: else a change in between would be missed.
@@ -155,14 +146,5 @@ async fn all_changed(tenures: &[Arc<Tenure>], seen: LeaseState) -> Option<LeaseS
         }
         let changes = tenures.iter().zip(each).map(|(tenure, seen)| Box::pin(one_changed(tenure, seen)));
         select_all(changes).await;
-    }
-}
-
-pub(super) async fn one_changed(tenure: &Tenure, seen: Option<LeaseState>) {
-    if let (Some(seen), Some(node)) = (seen, tenure.node()) {
-        tokio::select! {
-            () = tenure.until_ended() => {}
-            _ = node.state().changed(seen) => {}
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::acquire::Acquire;
+use super::group_member::GroupMember;
 use super::group_watch::{GroupWatch, members};
 use super::node_data::write_data;
 use super::queue_handle::{Acquired, QueueHandle};
@@ -51,17 +52,6 @@ use crate::reentrancy::Owner;
 #[derive(Clone)]
 pub struct Group {
     handle: QueueHandle,
-}
-
-/// A member, as others see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupMember {
-    /// Its number: members that join later have higher ones, and none comes twice.
-    pub number: u64,
-    /// The label of its client, or of the owner that joined.
-    pub label: String,
-    /// What it says of itself.
-    pub data: Arc<[u8]>,
 }
 
 impl GroupMember {

@@ -1,6 +1,6 @@
 //! What differs between two states of a group.
 
-use super::group::GroupMember;
+use super::group_member::GroupMember;
 
 /// What differs between two states of a group. Each list is in the order of joining.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

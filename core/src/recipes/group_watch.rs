@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::Stream;
 
-use super::group::GroupMember;
 use super::group_changes::GroupChanges;
+use super::group_member::GroupMember;
 use super::queue_handle::QueueHandle;
 use super::watcher::{Watcher, answers};
 use crate::contracts::Entry;

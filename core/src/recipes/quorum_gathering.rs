@@ -1,5 +1,6 @@
 //! One acquisition of a majority.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -7,7 +8,7 @@ use futures_util::StreamExt;
 use super::acquire::Acquire;
 use super::guards::Held;
 use super::quorum_guard::{HoldBounds, QuorumGuard, Tries};
-use super::quorum_lock::{QuorumLock, Taken};
+use super::quorum_members::{QuorumMembers, Taken};
 use super::verb::Ask;
 use crate::clock::{Clock, Moment};
 use crate::contracts::Patience;
@@ -17,7 +18,7 @@ use crate::support::Backoff;
 
 /// One acquisition, of several members.
 pub(super) struct Acquisition<'a> {
-    lock: &'a QuorumLock,
+    lock: &'a Arc<QuorumMembers>,
     operation: &'static str,
     options: Acquire,
     patience: Patience,
@@ -55,7 +56,7 @@ struct Tried {
 }
 
 impl<'a> Acquisition<'a> {
-    pub(super) fn new(lock: &'a QuorumLock, ask: Ask<'_>) -> Self {
+    pub(super) fn new(lock: &'a Arc<QuorumMembers>, ask: Ask<'_>) -> Self {
         let clock = lock.members()[0].handle.client().clock();
         let (begun, members) = (clock.now(), lock.members().len());
         let (operation, patience) = (ask.operation, ask.patience);
@@ -277,7 +278,7 @@ impl<'a> Acquisition<'a> {
             late.extend(again);
         }
         let options = self.call();
-        QuorumGuard::new(self.lock.clone(), held, late, bounds, options, now.since(self.begun))
+        QuorumGuard::new(Arc::clone(self.lock), held, late, bounds, options, now.since(self.begun))
     }
 
     /// The deadline has passed.

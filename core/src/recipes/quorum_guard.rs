@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::acquire::Acquire;
 use super::guards::Held;
-use super::quorum_lock::{QuorumLock, Taken};
+use super::quorum_members::{QuorumMembers, Taken};
 use crate::clock::Moment;
 use crate::contracts::Patience;
 use crate::decide::renewal_period;
@@ -39,7 +39,7 @@ pub struct QuorumGuard {
 
 /// What the guard and its background task share.
 struct Shared {
-    lock: QuorumLock,
+    lock: Arc<QuorumMembers>,
     majority: Arc<Majority>,
     // By the number of the member. Given back as a whole at the end.
     held: Mutex<Vec<Option<Arc<Held>>>>,
@@ -56,7 +56,7 @@ pub(super) struct HoldBounds {
 
 impl QuorumGuard {
     /// Of the only member, which has its own bounds.
-    pub(super) fn of_one(lock: QuorumLock, held: Held) -> Self {
+    pub(super) fn of_one(lock: Arc<QuorumMembers>, held: Held) -> Self {
         let waited = held.waited();
         Self { shared: Shared::new(lock, vec![Some(held)]), waited }
     }
@@ -64,7 +64,7 @@ impl QuorumGuard {
     /// Of a majority. The answers to the tries that are `late` join the hold; `options` are those of
     /// further tries.
     pub(super) fn new(
-        lock: QuorumLock,
+        lock: Arc<QuorumMembers>,
         held: Vec<Option<Held>>,
         late: Tries,
         bounds: HoldBounds,
@@ -97,7 +97,7 @@ impl QuorumGuard {
 }
 
 impl Shared {
-    fn new(lock: QuorumLock, held: Vec<Option<Held>>) -> Arc<Self> {
+    fn new(lock: Arc<QuorumMembers>, held: Vec<Option<Held>>) -> Arc<Self> {
         let tenures = held.iter().map(|held| held.as_ref().map(|held| Arc::clone(held.tenure()))).collect();
         let majority = Majority::new(lock.key(), lock.need(), tenures);
         let held = Mutex::new(held.into_iter().map(|held| held.map(Arc::new)).collect());
@@ -265,7 +265,7 @@ impl Drop for QuorumGuard {
 impl fmt::Debug for QuorumGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QuorumGuard")
-            .field("lock", &self.shared.lock)
+            .field("members", &self.shared.lock.members())
             .field("tokens", &self.tokens())
             .finish()
     }

@@ -4,24 +4,23 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 
 use super::acquire::Acquire;
-use super::guards::Held;
 use super::mutex::Mutex;
 use super::quorum_gathering::Acquisition;
 use super::quorum_guard::QuorumGuard;
+use super::quorum_members::QuorumMembers;
+use super::server_count::vouch;
 use super::under::under;
 use super::verb::{Ask, verb};
 use crate::address::{Address, Kind};
 use crate::client::Client;
 use crate::contracts::{CellLife, CellWrite, Expected, MAX_CELL_BYTES, Patience};
 use crate::decide::gather::canonical_order;
-use crate::decide::quorum::majority;
 use crate::decide::trial::{Marker, Terms};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::reentrancy::Owner;
-use crate::server_trial::{Counted, ServerTrial};
 
 /// The key of a server's marker. There is one in each namespace.
 const MARKER: &str = "members";
@@ -100,27 +99,7 @@ const MARKER: &str = "members";
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
 /// ```
 #[derive(Clone)]
-pub struct QuorumLock(Arc<Inner>);
-
-struct Inner {
-    // In the order in which they were given.
-    members: Vec<Mutex>,
-    // Their places, in canonical order.
-    order: Vec<usize>,
-    // The address of each member's marker.
-    markers: Vec<Address>,
-    terms: Arc<Terms>,
-    // Whether servers that may have forgotten are left out.
-    guarded: bool,
-}
-
-/// What became of one member.
-pub(super) enum Taken {
-    Held(Held),
-    Refused,
-    /// Its server does not count before so long from now.
-    After(Duration),
-}
+pub struct QuorumLock(Arc<QuorumMembers>);
 
 impl QuorumLock {
     /// One lock on a majority of these members. Validates, no I/O.
@@ -184,7 +163,7 @@ impl QuorumLock {
         if Marker::new(&terms, Some(&"x".repeat(255)), u64::MAX, false).to_string().len() > MAX_CELL_BYTES {
             return invalid("members", "their names are too long".to_owned());
         }
-        Ok(Self(Arc::new(Inner { members, order, markers, terms: Arc::new(terms), guarded })))
+        Ok(Self(Arc::new(QuorumMembers { members, order, markers, terms: Arc::new(terms), guarded })))
     }
 
     verb! {
@@ -248,9 +227,8 @@ impl QuorumLock {
     /// # Cancel safety
     /// Some markers may be written; it may be called again.
     pub async fn initialize(&self) -> Result<()> {
-        let vouching = self
-            .members_and_markers()
-            .map(async |(client, cell)| ServerTrial::vouch(client, cell, &self.0.terms).await);
+        let vouching =
+            self.members_and_markers().map(async |(client, cell)| vouch(client, cell, &self.0.terms).await);
         self.of_all("initialize", join_all(vouching).await)
     }
 
@@ -278,12 +256,12 @@ impl QuorumLock {
 
     /// The key, as it was given.
     pub fn key(&self) -> &str {
-        self.0.members[0].key()
+        self.0.key()
     }
 
     /// The longest TTL of any client's lease.
     pub fn longest_ttl(&self) -> Duration {
-        self.0.terms.longest_ttl
+        self.0.longest_ttl()
     }
 
     fn members_and_markers(&self) -> impl Iterator<Item = (&Arc<Client>, &Address)> {
@@ -299,64 +277,9 @@ impl QuorumLock {
         ask.options.check().map_err(|error| error.in_operation(ask.operation).on(self.key()))?;
         if let [only] = self.members() {
             let held = only.take_held(ask).await?;
-            return Ok(held.map(|held| QuorumGuard::of_one(self.clone(), held)));
+            return Ok(held.map(|held| QuorumGuard::of_one(Arc::clone(&self.0), held)));
         }
-        Acquisition::new(self, ask).run().await
-    }
-
-    /// The members' places in canonical order.
-    pub(super) fn order(&self) -> &[usize] {
-        &self.0.order
-    }
-
-    /// How many members a hold needs.
-    pub(super) fn need(&self) -> usize {
-        majority(self.members().len())
-    }
-
-    /// Acquires one member, if its server counts.
-    pub(super) fn take_member(
-        &self,
-        member: usize,
-        operation: &'static str,
-        options: Acquire,
-        patience: Patience,
-    ) -> BoxFuture<'static, (usize, Result<Taken>)> {
-        let lock = self.clone();
-        Box::pin(async move {
-            let taken = lock.counted(member, Ask { operation, owner: None, options, patience }).await;
-            (member, taken.map_err(|error| error.in_operation(operation).on(lock.key())))
-        })
-    }
-
-    async fn counted(&self, member: usize, ask: Ask<'_>) -> Result<Taken> {
-        let Inner { members, markers, terms, guarded, .. } = &*self.0;
-        let (mutex, marker) = (&members[member], &markers[member]);
-        let client = mutex.handle.client();
-        let proves = |lease: &_| !guarded || client.trial.proves(&*client.backend, terms, lease);
-        if !proves(&client.lease())
-            && let Counted::After(time) = ServerTrial::ask(client, marker, terms).await?
-        {
-            return Ok(Taken::After(time));
-        }
-        let Some(held) = mutex.take_held(ask).await? else { return Ok(Taken::Refused) };
-        let Some(node) = held.tenure().node() else { return Ok(Taken::Refused) };
-        let lease = node.state().lease();
-        // The server may have come back between the two answers, or the lease be a new one.
-        if !proves(lease) {
-            if let Counted::After(time) = ServerTrial::ask(client, marker, terms).await? {
-                return Ok(Taken::After(time));
-            }
-            if !proves(lease) {
-                let why = "the server has come back meanwhile, and may have forgotten others";
-                return Err(Error::new(ErrorKind::Unavailable, why));
-            }
-        }
-        if lease.ttl() > terms.longest_ttl {
-            let why = format!("is {:?}, and a lease was granted {:?}", terms.longest_ttl, lease.ttl());
-            return Err(Error::invalid("longest_ttl", why));
-        }
-        Ok(Taken::Held(held))
+        Acquisition::new(&self.0, ask).run().await
     }
 }
 

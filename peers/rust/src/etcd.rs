@@ -11,7 +11,7 @@ use etcd_client::{
 use tokio::sync::{Notify, OnceCell};
 
 use crate::Result;
-use crate::measures::{Held, Peer, Session};
+use crate::peer::{Held, Peer, Session};
 use crate::report::setting;
 
 /// In seconds, of one lease for each client. Not renewed, so that nothing else is sent.

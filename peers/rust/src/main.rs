@@ -7,13 +7,14 @@
 mod etcd;
 mod measures;
 mod on_redis;
+mod peer;
 mod report;
 mod zookeeper;
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use measures::Peer;
+use peer::Peer;
 
 /// An error of a server or a crate, as a sentence.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

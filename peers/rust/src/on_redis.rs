@@ -9,7 +9,7 @@ use distributed_lock_redis::{RedisLockHandle, RedisLockProvider};
 use redis::aio::MultiplexedConnection;
 
 use crate::Result;
-use crate::measures::{Held, Peer, Session};
+use crate::peer::{Held, Peer, Session};
 use crate::report::setting;
 
 const TTL: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::measures::Peer;
+use crate::peer::Peer;
 
 /// A variable of the environment, or a default.
 pub fn setting(name: &str, default: &str) -> String {

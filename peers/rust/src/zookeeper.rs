@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use zookeeper_client::{Acls, Client, CreateMode, LockPrefix, OwnedLockClient};
 
 use crate::Result;
-use crate::measures::{Held, Peer, Session};
+use crate::peer::{Held, Peer, Session};
 use crate::report::setting;
 
 const TTL: Duration = Duration::from_secs(30);

@@ -1,0 +1,104 @@
+//! The acquisitions that replicas are to confirm, and what each hears.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::support::SingleFlight;
+use latchwork_core::{Error, ErrorKind, Moment, Result};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::config::Settings;
+use crate::driver::ConfirmingConnection;
+use crate::scripts::{self, Call};
+use crate::watch::Attempt;
+
+/// The acquisitions of a client that replicas are to confirm, and the connection for that.
+pub(crate) struct Confirmations {
+    pub(super) settings: Settings,
+    pub(super) asked: Mutex<Vec<Ask>>,
+    // While no round is under way.
+    pub(super) connection: Mutex<Option<ConfirmingConnection>>,
+    pub(super) rounds: SingleFlight<()>,
+}
+
+impl Confirmations {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let (asked, connection, rounds) = (Mutex::default(), Mutex::default(), SingleFlight::default());
+        Self { settings, asked, connection, rounds }
+    }
+
+    /// Disconnects. A round that is under way ends by itself when the client closes.
+    pub(super) fn close(&self) {
+        drop(self.connection.lock().take());
+    }
+}
+
+impl fmt::Debug for Confirmations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Confirmations").field("asked", &self.asked.lock().len()).finish_non_exhaustive()
+    }
+}
+
+/// What an acquisition hears of the replicas.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Nothing,
+    /// So many have it, and it asks for more.
+    Fewer(u64),
+    /// The last round failed.
+    Failed(Error),
+    Confirmed,
+    Refused(Error),
+}
+
+impl Heard {
+    /// The answer, if this is one.
+    pub(super) fn answer(&self) -> Option<Result<()>> {
+        match self {
+            Heard::Confirmed => Some(Ok(())),
+            Heard::Refused(error) => Some(Err(error.clone())),
+            Heard::Nothing | Heard::Fewer(_) | Heard::Failed(_) => None,
+        }
+    }
+
+    /// The answer when the time is over.
+    pub(super) fn late(&self, replicas: u32, within: Duration) -> Error {
+        let within = within.as_millis();
+        let (what, why) = match self {
+            Heard::Fewer(have) => (format!("{have} of {replicas} replicas confirmed it within"), None),
+            Heard::Failed(error) => (format!("no answer of {replicas} asked replicas within"), Some(error)),
+            _ => (format!("no answer of {replicas} asked replicas within"), None),
+        };
+        let what = format!("{what} {within} ms; it is being given back");
+        Error::new(ErrorKind::Unavailable, what).because_of(why.cloned())
+    }
+}
+
+/// One acquisition that asks.
+pub(super) struct Ask {
+    pub(super) attempt: Arc<Attempt>,
+    pub(super) replicas: u32,
+    pub(super) until: Moment,
+    // The present connection has renewed its node, as an admitted one.
+    pub(super) written: bool,
+    pub(super) heard: watch::Sender<Heard>,
+}
+
+impl Ask {
+    pub(super) fn renewal(&self, ttl: Duration) -> Option<Call> {
+        let state = self.attempt.state().filter(|state| state.lost().is_none())?;
+        Some(scripts::renew([(&self.attempt.queue, vec![(self.attempt.id, state.sequence())])], ttl, None))
+    }
+
+    pub(super) fn hears(&self, heard: Heard) {
+        self.heard.send_replace(heard);
+    }
+
+    /// Whether nothing more is to come: it has its answer, its time is over (its future need not be
+    /// polled), or it was dropped.
+    pub(super) fn is_over(&self, now: Moment) -> bool {
+        self.until <= now || self.heard.is_closed() || self.heard.borrow().answer().is_some()
+    }
+}

@@ -1,0 +1,108 @@
+//! The members of a quorum, and how one of them is acquired.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use super::acquire::Acquire;
+use super::guards::Held;
+use super::mutex::Mutex;
+use super::server_count::{Counted, ask};
+use super::verb::Ask;
+use crate::address::Address;
+use crate::contracts::Patience;
+use crate::decide::quorum::majority;
+use crate::decide::trial::Terms;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The members of a quorum.
+pub(super) struct QuorumMembers {
+    // In the order in which they were given.
+    pub(super) members: Vec<Mutex>,
+    // Their places, in canonical order.
+    pub(super) order: Vec<usize>,
+    // The address of each member's marker.
+    pub(super) markers: Vec<Address>,
+    pub(super) terms: Arc<Terms>,
+    // Whether servers that may have forgotten are left out.
+    pub(super) guarded: bool,
+}
+
+/// What became of one member.
+pub(super) enum Taken {
+    Held(Held),
+    Refused,
+    /// Its server does not count before so long from now.
+    After(Duration),
+}
+
+impl QuorumMembers {
+    pub(super) fn members(&self) -> &[Mutex] {
+        &self.members
+    }
+
+    pub(super) fn key(&self) -> &str {
+        self.members[0].key()
+    }
+
+    /// The longest TTL of any client's lease.
+    pub(super) fn longest_ttl(&self) -> Duration {
+        self.terms.longest_ttl
+    }
+
+    /// The members' places in canonical order.
+    pub(super) fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// How many members a hold needs.
+    pub(super) fn need(&self) -> usize {
+        majority(self.members.len())
+    }
+
+    /// Acquires one member, if its server counts.
+    pub(super) fn take_member(
+        self: &Arc<Self>,
+        member: usize,
+        operation: &'static str,
+        options: Acquire,
+        patience: Patience,
+    ) -> BoxFuture<'static, (usize, Result<Taken>)> {
+        let lock = Arc::clone(self);
+        Box::pin(async move {
+            let taken = lock.counted(member, Ask { operation, owner: None, options, patience }).await;
+            (member, taken.map_err(|error| error.in_operation(operation).on(lock.key())))
+        })
+    }
+
+    async fn counted(&self, member: usize, wanted: Ask<'_>) -> Result<Taken> {
+        let Self { members, markers, terms, guarded, .. } = self;
+        let (mutex, marker) = (&members[member], &markers[member]);
+        let client = mutex.handle.client();
+        let proves = |lease: &_| !guarded || client.trial.proves(&*client.backend, terms, lease);
+        if !proves(&client.lease())
+            && let Counted::After(time) = ask(client, marker, terms).await?
+        {
+            return Ok(Taken::After(time));
+        }
+        let Some(held) = mutex.take_held(wanted).await? else { return Ok(Taken::Refused) };
+        let Some(node) = held.tenure().node() else { return Ok(Taken::Refused) };
+        let lease = node.state().lease();
+        // The server may have come back between the two answers, or the lease be a new one.
+        if !proves(lease) {
+            if let Counted::After(time) = ask(client, marker, terms).await? {
+                return Ok(Taken::After(time));
+            }
+            if !proves(lease) {
+                let why = "the server has come back meanwhile, and may have forgotten others";
+                return Err(Error::new(ErrorKind::Unavailable, why));
+            }
+        }
+        if lease.ttl() > terms.longest_ttl {
+            let why = format!("is {:?}, and a lease was granted {:?}", terms.longest_ttl, lease.ttl());
+            return Err(Error::invalid("longest_ttl", why));
+        }
+        Ok(Taken::Held(held))
+    }
+}
