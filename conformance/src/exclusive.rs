@@ -122,30 +122,31 @@ impl Lock {
 #[derive(Debug)]
 pub(crate) struct Guard {
     hold: Box<dyn Hold>,
-    token: Token,
+    // A quorum that was lost as it was acquired has none.
+    token: Option<Token>,
 }
 
 impl Guard {
     pub(crate) fn fenced(hold: impl Fenced + 'static) -> Self {
-        Self { token: hold.token(), hold: Box::new(hold) }
+        Self { token: Some(hold.token()), hold: Box::new(hold) }
     }
 
     /// Permits do not fence; the holder of the only one has the tokens of a mutex all the same.
     fn sole(permit: Permit) -> Self {
-        Self { token: permit.token(), hold: Box::new(permit) }
+        Self { token: Some(permit.token()), hold: Box::new(permit) }
     }
 
     fn only_member(hold: MultiGuard) -> Self {
-        Self { token: hold.tokens()[0], hold: Box::new(hold) }
+        Self { token: Some(hold.tokens()[0]), hold: Box::new(hold) }
     }
 
     /// A quorum does not fence; that of one server has its tokens all the same.
     fn whole_quorum(hold: QuorumGuard) -> Self {
-        Self { token: hold.tokens()[0].expect("held"), hold: Box::new(hold) }
+        Self { token: hold.tokens()[0], hold: Box::new(hold) }
     }
 
     pub(crate) fn token(&self) -> Token {
-        self.token
+        self.token.expect("it was held when it was acquired")
     }
 }
 
