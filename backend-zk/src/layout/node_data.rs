@@ -92,7 +92,7 @@ pub(crate) fn downgraded(label: &str, data: &[u8], sequence: u64, joined: i64) -
 
 /// Whether a node that holds these bytes is marked as admitted.
 pub(crate) fn is_admitted(bytes: &[u8]) -> bool {
-    bytes.ends_with(ADMITTED)
+    Parts::of(bytes).end == End::Admitted
 }
 
 /// What stands behind label and data.
