@@ -85,7 +85,7 @@ impl QuorumGuard {
 
     /// The tokens of the members that are held, in the order in which the members were given;
     /// `None` for one that is not held now. They identify the holds on their servers, and are no
-    /// fence: see [`QuorumLock`].
+    /// fence: see [`QuorumLock`](super::QuorumLock).
     pub fn tokens(&self) -> Vec<Option<Token>> {
         let Shared { majority, held, .. } = &*self.shared;
         let held = held.lock();
