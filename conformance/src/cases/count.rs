@@ -120,7 +120,7 @@ async fn take_ids_and_die(context: &Context, deaths: usize) {
     let unique: BTreeSet<_> = ids.iter().collect();
     assert_eq!(unique.len(), ids.len(), "an id came twice");
     eprintln!("{}: {} ids, {} processes killed", context.testbed.name(), ids.len(), deaths * PROCESSES);
-    let ids = context.client().await.coordinator.id_generator("ids").expect("a good key");
+    let ids = context.mortal().await.coordinator.id_generator("ids").expect("a good key");
     ids.delete().await.expect("deleted");
 }
 
