@@ -164,8 +164,11 @@ async fn widen(shared: Arc<Shared>, mut late: Tries, bounds: HoldBounds, options
         }
     };
     tokio::select! {
-        () = widening => {}
+        // A hold that has ended takes no step more: it might write the marker of a member anew that
+        // its owner has deleted since.
+        biased;
         () = shared.majority.until_ended() => {}
+        () = widening => {}
     }
     if let Some(Ended::Lost(_)) = shared.majority.ended() {
         drop(shared.take());
