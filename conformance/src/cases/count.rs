@@ -6,18 +6,20 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use latchwork_core::ErrorKind;
 use latchwork_core::recipes::{CountDownLatch, Counter};
+use latchwork_core::registry::clients_address;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 use super::cell::value;
 use super::process::processes;
+use crate::actions::entries;
 use crate::bounds::{LONG_TTL, NOISE, SHORT_TTL};
 use crate::case::cases;
 use crate::contender::Contender;
 use crate::context::Context;
 use crate::order::{Counts, Event};
 use crate::testbed::{Client, Fault};
-use crate::waits::{after_polls, soon};
+use crate::waits::{after_polls, soon, until};
 
 const PROCESSES: usize = 4;
 
@@ -120,7 +122,10 @@ async fn take_ids_and_die(context: &Context, deaths: usize) {
     let unique: BTreeSet<_> = ids.iter().collect();
     assert_eq!(unique.len(), ids.len(), "an id came twice");
     eprintln!("{}: {} ids, {} processes killed", context.testbed.name(), ids.len(), deaths * PROCESSES);
-    let ids = context.mortal().await.coordinator.id_generator("ids").expect("a good key");
+    let client = context.mortal().await;
+    let clients = clients_address(&context.fixture.config().namespace).expect("a good namespace");
+    until("the killed are listed no more", || async { entries(&client, &clients).await.len() == 1 }).await;
+    let ids = client.coordinator.id_generator("ids").expect("a good key");
     ids.delete().await.expect("deleted");
 }
 
