@@ -175,6 +175,7 @@ impl Backend for EtcdBackend {
             minimum_outlives_close: false,
             survives_failover: true,
             confirms_on_replicas: false,
+            idle_cells: true,
             exact_addresses: true,
             eviction: Eviction::Never,
         }

@@ -96,6 +96,7 @@ impl Backend for RedisBackend {
             minimum_outlives_close: true,
             survives_failover: false,
             confirms_on_replicas: true,
+            idle_cells: true,
             exact_addresses: true,
             eviction: self.eviction,
         }

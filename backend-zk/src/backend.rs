@@ -96,6 +96,7 @@ impl Backend for ZooKeeperBackend {
             minimum_outlives_close: false,
             survives_failover: true,
             confirms_on_replicas: false,
+            idle_cells: false,
             exact_addresses: true,
             eviction: Eviction::Never,
         }

@@ -17,8 +17,8 @@ pub enum Eviction {
 /// What a backend can do; each field is a promise.
 ///
 /// The conformance suite tests `clean_try`, `prompt_revocation`, `minimum_outlives_close`,
-/// `exact_addresses` and `confirms_on_replicas` (where one of these two is false, the refusal must
-/// be typed). The other fields are the author's word: the suite compares them with what the testbed
+/// `exact_addresses`, `confirms_on_replicas` and `idle_cells` (where one of these three is false, the
+/// refusal must be typed). The other fields are the author's word: the suite compares them with what the testbed
 /// expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
@@ -47,6 +47,10 @@ pub struct Capabilities {
     /// is refused with `Unsupported`. It makes no promise about a failover to a replica that did not
     /// confirm: [`survives_failover`](Self::survives_failover) says that.
     pub confirms_on_replicas: bool,
+    /// A cell can go when nobody has used it for a time
+    /// ([`CellLife::Idle`](crate::contracts::CellLife::Idle)). Where it is false, a write of one is
+    /// refused with `Unsupported`.
+    pub idle_cells: bool,
     /// An address of another program can be used ([`Address::exact`](crate::Address::exact)).
     pub exact_addresses: bool,
     /// Whether the server may evict locks under memory pressure.

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::hold::{ClientId, LiveHolds};
 use crate::label::default_label;
 use crate::server_trial::ServerTrial;
-use crate::support::no_replicas;
+use crate::support::{no_idle_cells, no_replicas};
 use crate::watched::{CellReader, QueueReader, Watched, Watches};
 
 /// One client of a coordinator.
@@ -59,6 +59,15 @@ impl Client {
         match replicas == 0 || self.backend.capabilities().confirms_on_replicas {
             true => Ok(()),
             false => no_replicas(),
+        }
+    }
+
+    /// Refuses cells that go when nobody uses them where the backend has none. A lazy client that is
+    /// not connected refuses the write.
+    pub(crate) fn check_idle_cells(&self) -> Result<()> {
+        match !self.is_connected() || self.backend.capabilities().idle_cells {
+            true => Ok(()),
+            false => no_idle_cells(),
         }
     }
 

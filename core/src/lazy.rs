@@ -210,6 +210,7 @@ impl Backend for Lazy {
                 minimum_outlives_close: false,
                 survives_failover: false,
                 confirms_on_replicas: false,
+                idle_cells: false,
                 exact_addresses: false,
                 eviction: Eviction::Unknown,
             },

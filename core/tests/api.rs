@@ -84,7 +84,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Passage NoPassage
         Version Cell Expected CellWrite CellWritten CellStore Count Operation Change Changed Told NotACount
         Acquire Token Release Loss Ended LostReason Error ErrorKind
-        CellLife QueuePage QueuePrefix Unobserved
+        CellLife TimeToIdle QueuePage QueuePrefix Unobserved
         Lease LeaseWriter LeaseState Leave NamePool NodeWriter NodeState NodeId Join Joined Entry Page Patience Close SingleFlight SharedTask
         Throttle Pass LinkLog AskedLimit StoredLimit Backoff CloseOnce
         Gather Next MajorityGather NextStep Marker NoMarker Terms Trial Verdict Incarnation

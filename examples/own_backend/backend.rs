@@ -276,7 +276,7 @@ impl Cells for TableBackend {
         let (cell, write) = (cell.clone(), write.clone());
         let lease = match write.life {
             CellLife::Lease => self.0.lease().await?.lease().clone(),
-            CellLife::Stays => Backend::lease(self),
+            CellLife::Stays | CellLife::Idle(_) => Backend::lease(self),
         };
         self.0.wire.send(move |table, now| table.write_cell(now, &cell, &write, lease)).await
     }
@@ -367,7 +367,8 @@ impl Connector for TableConnector {
 }
 
 /// What this backend promises, and no more. The suite tests `clean_try`, `prompt_revocation`,
-/// `minimum_outlives_close`, `exact_addresses` and `confirms_on_replicas`, and trusts the others.
+/// `minimum_outlives_close`, `exact_addresses`, `confirms_on_replicas` and `idle_cells`, and trusts the
+/// others.
 pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     lease_per_node: false,
     clean_try: true,
@@ -375,6 +376,7 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     minimum_outlives_close: false,
     survives_failover: false,
     confirms_on_replicas: false,
+    idle_cells: true,
     exact_addresses: true,
     eviction: Eviction::Never,
 };

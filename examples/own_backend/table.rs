@@ -62,7 +62,7 @@ impl Table {
     /// Reads a cell.
     pub(crate) fn read_cell(&mut self, now: Micros, cell: &Address) -> Option<Cell> {
         self.prune_cells(now);
-        self.cells.read(cell)
+        self.cells.read(now, cell)
     }
 
     /// Writes a cell, and notifies its watches. An ephemeral one hangs on this lease.
@@ -75,7 +75,7 @@ impl Table {
     ) -> CellWritten {
         self.prune_cells(now);
         let expires = now + micros(lease.ttl());
-        let written = self.cells.write(cell, write, lease, expires);
+        let written = self.cells.write(now, cell, write, (lease, expires));
         if !matches!(written, CellWritten::Refused(_)) {
             self.watches.tell(cell);
         }

@@ -22,6 +22,7 @@ pub fn etcd_testbed(server: Server) -> Result<ServerTestbed> {
         minimum_outlives_close: false,
         survives_failover: true,
         confirms_on_replicas: false,
+        idle_cells: true,
         exact_addresses: true,
         eviction: Eviction::Never,
     };

@@ -68,6 +68,7 @@ impl Testbed for MemoryTestbed {
             minimum_outlives_close: false,
             survives_failover: false,
             confirms_on_replicas: false,
+            idle_cells: true,
             exact_addresses: true,
             eviction: Eviction::Never,
         }

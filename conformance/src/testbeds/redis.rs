@@ -26,6 +26,7 @@ pub fn redis_testbed(server: Server) -> Result<ServerTestbed> {
         minimum_outlives_close: true,
         survives_failover: false,
         confirms_on_replicas: true,
+        idle_cells: true,
         exact_addresses: true,
         eviction: Eviction::Never,
     };

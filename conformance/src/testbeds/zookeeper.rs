@@ -59,6 +59,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     minimum_outlives_close: false,
     survives_failover: true,
     confirms_on_replicas: false,
+    idle_cells: false,
     exact_addresses: true,
     eviction: Eviction::Never,
 };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::idle::TimeToIdle;
 use crate::address::Address;
 use crate::error::Result;
 
@@ -118,6 +119,8 @@ pub enum CellLife {
     Stays,
     /// As long as the lease of the client that wrote it last (CELL-EPHEMERAL).
     Lease,
+    /// Until nobody has used it for this long (CELL-IDLE).
+    Idle(TimeToIdle),
 }
 
 /// One request to change a cell.
@@ -152,32 +155,43 @@ pub enum CellWritten {
 ///   with the write. No version comes twice at one address, also across deletions.
 /// * `CELL-HELD`: [`Node::write_cell`](super::Node::write_cell) writes only while its node stands
 ///   on the server. The server decides that in the same step.
-/// * `CELL-STAY`: a cell stays until it is deleted: no lease, idleness or closed client ends it.
+/// * `CELL-STAY`: a cell that was written with [`CellLife::Stays`] stays until it is deleted: no
+///   lease, idleness or closed client ends it.
 /// * `CELL-EPHEMERAL`: a cell that was written with [`CellLife::Lease`] is there as long as the
 ///   writer's lease, which keeps it alive as it does a node, and goes with it: at once at an orderly
 ///   close, within TTL and the expiry bound after a crash. The next write decides anew: it moves the
 ///   cell to its own client's lease, or lets it stay. A write under a lease that was lost opens the
 ///   next lease, as a join does (LEASE-REOPEN).
+/// * `CELL-IDLE`: a cell that was written with [`CellLife::Idle`] goes when nobody has used it for
+///   that time. A use is a write of it, and a read that finds it, by any client: the time stands on
+///   the server, and readers need not know it. A watch alone is none; a write that is refused may be one.
+///   It goes no earlier than the time after the last use was answered, and no later than a quarter of
+///   the time, one second and the expiry bound after that. Nobody needs to be connected then. No lease
+///   or closed client ends it. The next write decides anew. Its end is a deletion like any other: no
+///   version from before comes again. Where
+///   [`idle_cells`](crate::Capabilities::idle_cells) is false, such a write is refused with
+///   `Unsupported`, and changes nothing.
 /// * `CELL-UNKNOWN`: a write whose reply is lost is `Unknown`, or the backend finds out. It is
 ///   never reported as failed, and never made twice. It may be made late, after other writes, if
 ///   its condition holds then.
 /// * `WATCH-ORDER`, `WATCH-END`: see [`ChangeWatch`].
 #[async_trait]
 pub trait Cells: Send + Sync {
-    /// Reads a cell. It sees every write that was confirmed to anybody before the call.
+    /// Reads a cell. It sees every write that was confirmed to anybody before the call. An idle cell
+    /// counts it as a use (CELL-IDLE).
     ///
     /// # Errors
     /// `Unavailable`; `Conflict` when something else than a cell of this library stands there.
     ///
     /// # Cancel safety
-    /// Reads only.
+    /// Changes no cell. A dropped read may count as a use.
     async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>>;
 
     /// Writes or deletes a cell: one try, bounded by the request timeout.
     ///
     /// # Errors
     /// `Unavailable` when it was surely not made; `Unknown` when it may have been, or may be later;
-    /// `Conflict` as for a read.
+    /// `Conflict` as for a read; `Unsupported` where it is to be an idle cell, and the backend has none.
     ///
     /// # Cancel safety
     /// A dropped write has an unknown outcome.
@@ -193,9 +207,10 @@ pub trait Cells: Send + Sync {
 /// is slow reads the latest state, and nothing queues up for it.
 ///
 /// * `WATCH-ORDER`: each change after an answer of [`changed`](ChangeWatch::changed) is followed by
-///   another answer. A cell changes when it is written, deleted, or ends with its lease. A queue
-///   changes when a node comes, leaves, is admitted, expires, or has new data. What ends with a
-///   lease is told within the expiry bound of that lease. The server or the network may lose news: a
+///   another answer. A cell changes when it is written, deleted, or ends with its lease or by
+///   idleness. A queue changes when a node comes, leaves, is admitted, expires, or has new data. What
+///   ends with a lease is told within the expiry bound of that lease, and what ends by idleness within
+///   the bounds of CELL-IDLE. The server or the network may lose news: a
 ///   watcher of core reads again each TTL by itself. Where the backend knows of a gap (a new
 ///   connection, a compaction), it answers, since something may have changed. It may answer without
 ///   a change.

@@ -7,6 +7,7 @@
 
 mod backend;
 mod cells;
+mod idle;
 mod lease;
 mod limit;
 mod node;
@@ -17,6 +18,7 @@ pub use backend::{Backend, Close, Incarnation};
 pub use cells::{
     Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Expected, MAX_CELL_BYTES, Version,
 };
+pub use idle::TimeToIdle;
 pub use lease::{Lease, LeaseState, LeaseWriter};
 pub use limit::{AskedLimit, StoredLimit};
 pub use node::Node;

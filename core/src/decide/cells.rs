@@ -6,7 +6,8 @@ use super::queue::Micros;
 use crate::address::Address;
 use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Version};
 
-/// Versioned cells, some of which hang on leases of type `L`. Versions are numbers of one row for
+/// Versioned cells, some of which hang on leases of type `L`, and some of which go when nobody uses
+/// them (CELL-IDLE). Versions are numbers of one row for
 /// all of them, so that none comes twice.
 #[derive(Debug)]
 pub struct CellStore<L> {
@@ -17,8 +18,32 @@ pub struct CellStore<L> {
 #[derive(Debug)]
 struct Stored<L> {
     cell: Cell,
-    // The lease of an ephemeral cell, and when it runs out.
-    lease: Option<(L, Micros)>,
+    life: Life<L>,
+}
+
+#[derive(Debug)]
+enum Life<L> {
+    Stays,
+    /// On this lease, which runs out then.
+    Lease(L, Micros),
+    /// For this long after each use, so until then.
+    Idle(Micros, Micros),
+}
+
+impl<L> Life<L> {
+    fn ends(&self) -> Option<Micros> {
+        match self {
+            Life::Stays => None,
+            Life::Lease(_, until) | Life::Idle(_, until) => Some(*until),
+        }
+    }
+
+    /// It was used now.
+    fn used(&mut self, now: Micros) {
+        if let Life::Idle(idle, until) = self {
+            *until = now.saturating_add(*idle);
+        }
+    }
 }
 
 impl<L> Default for CellStore<L> {
@@ -28,48 +53,66 @@ impl<L> Default for CellStore<L> {
 }
 
 impl<L> CellStore<L> {
-    /// The cell at this address. [`prune`](Self::prune) first.
-    pub fn read(&self, address: &Address) -> Option<Cell> {
-        self.cells.get(address).map(|stored| stored.cell.clone())
+    /// The cell at this address, which is used now. [`prune`](Self::prune) first.
+    pub fn read(&mut self, now: Micros, address: &Address) -> Option<Cell> {
+        let stored = self.cells.get_mut(address)?;
+        stored.life.used(now);
+        Some(stored.cell.clone())
     }
 
     /// Makes the change if the cell is as expected. An ephemeral cell hangs on `lease`, which runs
     /// out at `expires`. [`prune`](Self::prune) first.
-    pub fn write(&mut self, address: &Address, write: &CellWrite, lease: L, expires: Micros) -> CellWritten {
-        let now = self.read(address);
-        if !write.expected.is_met_by(now.as_ref().map(|cell| cell.version)) {
-            return CellWritten::Refused(now);
+    pub fn write(
+        &mut self,
+        now: Micros,
+        address: &Address,
+        write: &CellWrite,
+        (lease, expires): (L, Micros),
+    ) -> CellWritten {
+        let found = self.cells.get(address).map(|stored| &stored.cell);
+        if !write.expected.is_met_by(found.map(|cell| cell.version)) {
+            return CellWritten::Refused(found.cloned());
         }
         let Some(value) = write.value.clone() else {
             return CellWritten::Deleted { was_there: self.cells.remove(address).is_some() };
         };
         self.last += 1;
         let version = Version::new(self.last, self.last);
-        let lease = (write.life == CellLife::Lease).then_some((lease, expires));
-        self.cells.insert(address.clone(), Stored { cell: Cell { version, value }, lease });
+        let mut life = match write.life {
+            CellLife::Stays => Life::Stays,
+            CellLife::Lease => Life::Lease(lease, expires),
+            CellLife::Idle(idle) => Life::Idle(u64::try_from(idle.get().as_micros()).unwrap_or(u64::MAX), now),
+        };
+        life.used(now);
+        self.cells.insert(address.clone(), Stored { cell: Cell { version, value }, life });
         CellWritten::Written(version)
     }
 
     /// Renews the cells of a lease: they run out at `expires`.
     pub fn renew(&mut self, is_it: impl Fn(&L) -> bool, expires: Micros) {
-        for (_, until) in self.leased().filter(|(lease, _)| is_it(lease)) {
-            *until = expires;
+        for stored in self.cells.values_mut() {
+            if let Life::Lease(lease, until) = &mut stored.life
+                && is_it(lease)
+            {
+                *until = expires;
+            }
         }
     }
 
     /// Removes the cells of a lease. Answers where they were.
     pub fn end(&mut self, is_it: impl Fn(&L) -> bool) -> Vec<Address> {
-        self.remove(|(lease, _)| is_it(lease))
+        self.remove(|life| matches!(life, Life::Lease(lease, _) if is_it(lease)))
     }
 
-    /// Removes the cells whose lease has run out. Answers where they were.
+    /// Removes the cells whose lease has run out, and those that nobody has used for their time.
+    /// Answers where they were.
     pub fn prune(&mut self, now: Micros) -> Vec<Address> {
-        self.remove(|(_, expires)| *expires <= now)
+        self.remove(|life| life.ends().is_some_and(|ends| ends <= now))
     }
 
-    /// When the lease of the cell at this address runs out.
+    /// When the cell at this address ends unless its lease is renewed, or it is used.
     pub fn expires(&self, address: &Address) -> Option<Micros> {
-        self.cells.get(address)?.lease.as_ref().map(|(_, expires)| *expires)
+        self.cells.get(address)?.life.ends()
     }
 
     /// Without any cell. Versions go on.
@@ -82,14 +125,10 @@ impl<L> CellStore<L> {
         self.cells.keys()
     }
 
-    fn leased(&mut self) -> impl Iterator<Item = &mut (L, Micros)> {
-        self.cells.values_mut().filter_map(|stored| stored.lease.as_mut())
-    }
-
-    fn remove(&mut self, is_over: impl Fn(&(L, Micros)) -> bool) -> Vec<Address> {
+    fn remove(&mut self, is_over: impl Fn(&Life<L>) -> bool) -> Vec<Address> {
         let mut removed = Vec::new();
         self.cells.retain(|address, stored| {
-            let is_over = stored.lease.as_ref().is_some_and(&is_over);
+            let is_over = is_over(&stored.life);
             if is_over {
                 removed.push(address.clone());
             }

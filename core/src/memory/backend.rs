@@ -104,6 +104,7 @@ impl Backend for MemoryBackend {
             minimum_outlives_close: false,
             survives_failover: false,
             confirms_on_replicas: false,
+            idle_cells: true,
             exact_addresses: true,
             eviction: Eviction::Never,
         }

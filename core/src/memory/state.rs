@@ -79,9 +79,15 @@ impl StoreState {
     }
 
     /// Writes a cell under this lease, and tells its watches of a change.
-    pub(super) fn write_cell(&mut self, cell: &Address, write: &CellWrite, lease: LeaseId) -> CellWritten {
+    pub(super) fn write_cell(
+        &mut self,
+        now: Micros,
+        cell: &Address,
+        write: &CellWrite,
+        lease: LeaseId,
+    ) -> CellWritten {
         let expires = self.leases.get(&lease).map_or(0, Granted::expires);
-        let written = self.cells.write(cell, write, lease, expires);
+        let written = self.cells.write(now, cell, write, (lease, expires));
         if matches!(written, CellWritten::Written(_) | CellWritten::Deleted { was_there: true }) {
             self.tell(cell);
         }

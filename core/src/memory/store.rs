@@ -257,7 +257,7 @@ impl Memory {
     pub(super) fn read_cell(&self, cell: &Address) -> Option<Cell> {
         self.with(|state, now| {
             state.prune_cells(now);
-            state.cells.read(cell)
+            state.cells.read(now, cell)
         })
     }
 
@@ -270,8 +270,8 @@ impl Memory {
     ) -> Option<CellWritten> {
         self.with(|state, now| {
             state.prune_cells(now);
-            let is_on = write.life == CellLife::Stays || state.leases.contains_key(&lease);
-            is_on.then(|| state.write_cell(cell, write, lease))
+            let is_on = write.life != CellLife::Lease || state.leases.contains_key(&lease);
+            is_on.then(|| state.write_cell(now, cell, write, lease))
         })
     }
 
@@ -289,7 +289,7 @@ impl Memory {
             let admitted = nodes.prune(now);
             let stands = nodes.holds(id, sequence);
             state.notify(queue, admitted);
-            stands.then(|| state.write_cell(cell, write, lease))
+            stands.then(|| state.write_cell(now, cell, write, lease))
         })
     }
 

@@ -1,10 +1,11 @@
 //! A recipe's cell: its address, and the client that reads and writes it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::address::Address;
 use crate::client::Client;
-use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, MAX_CELL_BYTES, Node};
+use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, MAX_CELL_BYTES, Node, TimeToIdle};
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::watched::Watched;
@@ -14,11 +15,35 @@ use crate::watched::Watched;
 pub(crate) struct CellHandle {
     pub(super) client: Arc<Client>,
     pub(super) cell: Address,
+    // Of what is written from now on.
+    pub(super) life: CellLife,
 }
 
 impl CellHandle {
     pub(crate) fn new(client: &Arc<Client>, cell: Address) -> Self {
-        Self { client: Arc::clone(client), cell }
+        Self { client: Arc::clone(client), cell, life: CellLife::Stays }
+    }
+
+    /// From the next write on, the cell goes when nobody has used it for this long (CELL-IDLE).
+    ///
+    /// Two TTLs at least: who watches it reads it once a TTL, and a change of a count that was
+    /// applied is looked for during one.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `time_to_idle`; `Unsupported` where the backend has no idle cells.
+    pub(super) fn set_time_to_idle(&mut self, time: Duration) -> Result<()> {
+        let checked = || {
+            let idle = TimeToIdle::new(time)?;
+            let shortest = 2 * self.client.lease().ttl();
+            if time < shortest {
+                let why = format!("must be two TTLs at least, which is {shortest:?}, not {time:?}");
+                return Err(Error::invalid("time_to_idle", why));
+            }
+            self.client.check_idle_cells()?;
+            Ok(idle)
+        };
+        self.life = CellLife::Idle(self.in_context("with_time_to_idle", checked())?);
+        Ok(())
     }
 
     /// Names the operation and the key in an error.

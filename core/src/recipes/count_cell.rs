@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 
 use super::cell_handle::CellHandle;
 use crate::clock::Moment;
-use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, NodeId};
+use crate::contracts::{Cell, CellWrite, CellWritten, Expected, NodeId};
 use crate::decide::count::{Change, Changed, Count, NotACount, Operation, Told};
 use crate::error::{Error, ErrorKind, Result};
 use crate::support::Backoff;
@@ -131,7 +131,7 @@ impl<'a> Attempt<'a> {
         let result = next.value();
         let value: Arc<[u8]> = next.to_string().into_bytes().into();
         let expected = seen.map_or(Expected::Absent, |cell| Expected::Version(cell.version));
-        let write = CellWrite { expected, value: Some(Arc::clone(&value)), life: CellLife::Stays };
+        let write = CellWrite { expected, value: Some(Arc::clone(&value)), life: self.count.handle.life };
         match self.count.handle.write(&write).await {
             Ok(CellWritten::Written(version)) => {
                 self.seen = Some(Some(Cell { version, value }));

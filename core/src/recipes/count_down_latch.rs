@@ -21,7 +21,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// count live members instead, which a latch does not do.
 ///
 /// *When the lease is lost*, nothing happens to the count: it hangs on no lease. It stays, open or
-/// not, until it is [deleted](Self::delete).
+/// not, until it is [deleted](Self::delete), or goes when nobody uses it any more, where
+/// [that is asked for](Self::with_time_to_idle).
 ///
 /// *Source.* Java's `CountDownLatch`; Redisson's `RCountDownLatch`.
 ///
@@ -47,6 +48,22 @@ impl CountDownLatch {
             return Err(Error::invalid("count", "must not be zero").on(handle.cell.name()));
         }
         Ok(Self { count: CountCell::new(handle, Some(count)) })
+    }
+
+    /// From the next count-down by this handle on, the latch goes when nobody has used it for `time`:
+    /// no earlier, and a quarter later at most, beside the server's own delays. Validates, no I/O.
+    ///
+    /// Who comes after its end finds a closed latch with its whole count, also where it was open. So
+    /// choose a time in which everybody has come. Whoever [waits](Self::wait) uses it, since that
+    /// reads once a TTL; so `time` is two TTLs at least, and 366 days at most. The last count-down
+    /// decides: one by a handle without this option lets the latch stay.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `time_to_idle`; `Unsupported` where the backend has no
+    /// [`idle_cells`](crate::Capabilities::idle_cells): a lazy client refuses the first write then.
+    pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
+        self.count.handle.set_time_to_idle(time)?;
+        Ok(self)
     }
 
     /// How many count-downs are missing: one round trip.

@@ -1,6 +1,7 @@
 //! A number that all clients share.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::cell_handle::CellHandle;
 use super::count_cell::CountCell;
@@ -23,7 +24,8 @@ use crate::error::Result;
 /// step for any number of writers, and cannot tell.
 ///
 /// *When the lease is lost*, nothing happens to the number: it hangs on no lease. It stays until it
-/// is [deleted](Self::delete).
+/// is [deleted](Self::delete), or goes when nobody uses it any more, where
+/// [that is asked for](Self::with_time_to_idle).
 ///
 /// *Source.* Curator's `DistributedAtomicLong` (a compare-and-set with retries). The records are
 /// those of Redis' and Raft's client sessions: the last operation and its answer, by client.
@@ -48,6 +50,23 @@ pub struct Counter {
 impl Counter {
     pub(crate) fn new(handle: CellHandle) -> Self {
         Self { count: CountCell::new(handle, None) }
+    }
+
+    /// From the next change by this handle on, the number goes when nobody has used it for `time`: it
+    /// is 0 again then. No earlier, and a quarter later at most, beside the server's own delays.
+    /// Validates, no I/O.
+    ///
+    /// A read or a change by any client is a use. `time` is two TTLs at least, since a change whose
+    /// reply was lost is looked for during one, and 366 days at most. The last change decides: one by
+    /// a handle without this option lets the number stay, one with another time sets that. Clones
+    /// that were made before do not have it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `time_to_idle`; `Unsupported` where the backend has no
+    /// [`idle_cells`](crate::Capabilities::idle_cells): a lazy client refuses the first write then.
+    pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
+        self.count.handle.set_time_to_idle(time)?;
+        Ok(self)
     }
 
     /// The number now: one round trip.

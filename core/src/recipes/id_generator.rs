@@ -3,12 +3,15 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Mutex;
 
 use super::cell_handle::CellHandle;
 use super::count_cell::CountCell;
 use crate::address::Address;
+use crate::clock::Moment;
+use crate::contracts::CellLife;
 use crate::decide::count::Change;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -47,7 +50,23 @@ pub struct IdGenerator {
     count: CountCell,
     block: u32,
     // The ids that are reserved and not given out.
-    reserved: Arc<Mutex<Range<u64>>>,
+    reserved: Arc<Mutex<Block>>,
+}
+
+#[derive(Default)]
+struct Block {
+    ids: Range<u64>,
+    // The generator is surely there before.
+    until: Option<Moment>,
+}
+
+impl Block {
+    fn next(&mut self, now: Moment) -> Option<u64> {
+        match self.until {
+            Some(until) if now >= until => None,
+            _ => self.ids.next(),
+        }
+    }
 }
 
 impl IdGenerator {
@@ -69,6 +88,28 @@ impl IdGenerator {
         Ok(self)
     }
 
+    /// From the next block of this handle on, the generator goes when nobody has used it for `time`:
+    /// no earlier, and a quarter later at most, beside the server's own delays. Validates, no I/O.
+    ///
+    /// *Then ids begin with 1 again, and come twice*, as after a [deletion](Self::delete). So this is
+    /// for ids that need to be unique only among those of one time of use: choose a `time` after which
+    /// nobody has an old id any more. To make this safe, a handle gives out no id from a block that it
+    /// has reserved more than `time` ago. So all ids that were given out before the end were given out
+    /// by a generator that still stood, and none of them is given out after it.
+    ///
+    /// Reserving a block is a use; an id from memory is none. `time` is two TTLs at least, and 366 days
+    /// at most. The last block that was reserved decides: one by a handle without this option lets the
+    /// generator stay. All its users are to give the same time: a handle without one, or with a longer
+    /// one, goes on with its block after an end that another handle's time has brought.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `time_to_idle`; `Unsupported` where the backend has no
+    /// [`idle_cells`](crate::Capabilities::idle_cells): a lazy client refuses the first write then.
+    pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
+        self.count.handle.set_time_to_idle(time)?;
+        Ok(self)
+    }
+
     /// The next id: from memory, or after one round trip where a block is used up.
     ///
     /// # Errors
@@ -79,13 +120,18 @@ impl IdGenerator {
     /// Cancel-safe: a dropped call gives nothing out, and may lose a block.
     pub async fn next_id(&self) -> Result<u64> {
         let mut reserved = self.reserved.lock().await;
-        if let Some(id) = reserved.next() {
+        let now = self.count.handle.client.clock().now();
+        if let Some(id) = reserved.next(now) {
             return Ok(id);
         }
+        let until = match self.count.handle.life {
+            CellLife::Idle(idle) => Some(now + idle.get()),
+            CellLife::Stays | CellLife::Lease => None,
+        };
         let added = self.count.change(Change::Add(i64::from(self.block))).await;
         let block = added.and_then(|sum| self.block_up_to(sum.expect("an add always changes the count")));
-        *reserved = self.count.handle.in_context("next_id", block)?;
-        Ok(reserved.next().expect("a block has an id"))
+        *reserved = Block { ids: self.count.handle.in_context("next_id", block)?, until };
+        Ok(reserved.ids.next().expect("a block has an id"))
     }
 
     fn block_up_to(&self, last: i64) -> Result<Range<u64>> {
@@ -106,7 +152,7 @@ impl IdGenerator {
     /// A dropped deletion may or may not be made.
     pub async fn delete(&self) -> Result<bool> {
         let mut reserved = self.reserved.lock().await;
-        *reserved = 0..0;
+        *reserved = Block::default();
         self.count.handle.in_context("delete", self.count.delete().await)
     }
 

@@ -1,18 +1,20 @@
 //! A value that all clients share.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::cell_handle::{CellHandle, checked_value};
 use super::cell_watch::ValueWatch;
 use crate::address::Address;
-use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected, Version};
+use crate::contracts::{Cell, CellWrite, CellWritten, Expected, Version};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hold::Hold;
 
 /// A value that all clients share: read, write, compare and set, watch.
 ///
 /// *Protocol.* The value is one cell on the coordinator, of up to 4,096 bytes, with a version that
-/// rises with every write. It stays until it is [deleted](Self::delete).
+/// rises with every write. It stays until it is [deleted](Self::delete), or goes when nobody uses it
+/// any more, where [that is asked for](Self::with_time_to_idle).
 ///
 /// *Why it is safe.* The server compares the version in the same step as it writes, so that of two
 /// clients that change one version only one succeeds. A version never comes again, also when the
@@ -60,6 +62,33 @@ impl SharedValue {
         Self { handle }
     }
 
+    /// From the next write of this handle on, the value goes when nobody has used it for `time`: no
+    /// earlier, and a quarter later at most, beside the server's own delays. Validates, no I/O.
+    ///
+    /// A read or a write by any client is a use. Who watches it uses it, since a watch reads once a
+    /// TTL; so `time` is two TTLs at least, and 366 days at most. The last write decides: one by a
+    /// handle without this option lets the value stay, one with another time sets that. Whoever
+    /// reads the value afterwards finds none, as after a deletion.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `time_to_idle`; `Unsupported` where the backend has no
+    /// [`idle_cells`](crate::Capabilities::idle_cells): a lazy client refuses the first write then.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use latchwork_core::{connect, Config, memory};
+    /// # async fn example() -> Result<(), latchwork_core::Error> {
+    /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+    /// let cart = coordinator.shared_value("cart:17")?.with_time_to_idle(Duration::from_secs(3600))?;
+    /// cart.write(b"two apples").await?;
+    /// # coordinator.close().await }
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(example()).unwrap();
+    /// ```
+    pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
+        self.handle.set_time_to_idle(time)?;
+        Ok(self)
+    }
+
     /// The value and its version; `None` if there is none. One round trip, which sees every write
     /// that was confirmed before.
     ///
@@ -84,7 +113,7 @@ impl SharedValue {
     /// # Cancel safety
     /// A dropped write may or may not be made.
     pub async fn write(&self, value: impl AsRef<[u8]>) -> Result<Version> {
-        let write = checked_write(Expected::Any, value.as_ref());
+        let write = self.checked_write(Expected::Any, value.as_ref());
         let written = async { stored(self.handle.write(&write?).await?) };
         self.handle.in_context("write", written.await.and_then(unconditional))
     }
@@ -101,7 +130,7 @@ impl SharedValue {
     /// # Cancel safety
     /// A dropped write may or may not be made.
     pub async fn write_while(&self, hold: &impl Hold, value: impl AsRef<[u8]>) -> Result<Version> {
-        let write = checked_write(Expected::Any, value.as_ref());
+        let write = self.checked_write(Expected::Any, value.as_ref());
         let written = async { stored(self.handle.write_while(hold, &write?).await?) };
         self.handle.in_context("write_while", written.await.and_then(unconditional))
     }
@@ -115,7 +144,7 @@ impl SharedValue {
     /// # Cancel safety
     /// A dropped write may or may not be made.
     pub async fn compare_and_set(&self, expected: Expected, value: impl AsRef<[u8]>) -> Result<Stored> {
-        let write = checked_write(expected, value.as_ref());
+        let write = self.checked_write(expected, value.as_ref());
         let written = async { stored(self.handle.write(&write?).await?) };
         self.handle.in_context("compare_and_set", written.await)
     }
@@ -143,6 +172,10 @@ impl SharedValue {
         self.handle.in_context("watch", ValueWatch::open(&self.handle).await)
     }
 
+    fn checked_write(&self, expected: Expected, value: &[u8]) -> Result<CellWrite> {
+        Ok(CellWrite { expected, value: Some(checked_value(value)?), life: self.handle.life })
+    }
+
     /// The key, as it was given.
     pub fn key(&self) -> &str {
         self.handle.cell.name()
@@ -152,10 +185,6 @@ impl SharedValue {
     pub fn address(&self) -> &Address {
         &self.handle.cell
     }
-}
-
-fn checked_write(expected: Expected, value: &[u8]) -> Result<CellWrite> {
-    Ok(CellWrite { expected, value: Some(checked_value(value)?), life: CellLife::Stays })
 }
 
 fn stored(written: CellWritten) -> Result<Stored> {

@@ -3,6 +3,7 @@
 mod backoff;
 mod bounds;
 mod close;
+mod idle_cells;
 mod link_log;
 mod name_pool;
 mod replicas;
@@ -13,6 +14,7 @@ mod unobserved;
 pub use backoff::Backoff;
 pub use bounds::{connect_within, opening_bound};
 pub use close::CloseOnce;
+pub use idle_cells::no_idle_cells;
 pub use link_log::LinkLog;
 pub use name_pool::NamePool;
 pub use replicas::no_replicas;
