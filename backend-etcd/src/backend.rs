@@ -148,7 +148,7 @@ impl SequentialNodes for EtcdBackend {
 impl Cells for EtcdBackend {
     async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
         self.check_open()?;
-        cells::read(self.driver(), &cell_key(cell)).await
+        cells::read(&self.client.nodes, &cell_key(cell)).await
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {

@@ -10,6 +10,7 @@ use latchwork_core::support::{CloseOnce, NamePool};
 use latchwork_core::{LostReason, Result};
 use tokio_util::sync::CancellationToken;
 
+use crate::cell_lease::CellLeases;
 use crate::driver::Driver;
 use crate::layout::Layout;
 use crate::lease::Leases;
@@ -42,10 +43,12 @@ impl Client {
         tokio::spawn(closed.clone().run_until_cancelled_owned(recheck));
         let runtime = leases.runtime.clone();
         let tombstones = Tombstones::new(driver.clone(), layout.clone(), clock, runtime, closed, TOMBSTONE);
+        let cell_leases = CellLeases::new(driver.clone(), leases.clock().clone());
         let nodes = NodeContext {
             driver,
             leases: Arc::new(leases),
             watches,
+            cell_leases,
             names: NamePool::default(),
             tombstones,
             fast_path,

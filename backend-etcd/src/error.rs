@@ -164,6 +164,11 @@ pub(crate) fn is_older_than_the_roles(error: &ClientError) -> bool {
         .any(|text| status.message().contains(text))
 }
 
+/// Whether a grant was refused since there is a lease with this id.
+pub(crate) fn lease_exists(error: &ClientError) -> bool {
+    matches!(error, ClientError::GRpcStatus(status) if status.message().contains("lease already exists"))
+}
+
 /// Why a read of a past revision was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Past {

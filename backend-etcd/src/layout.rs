@@ -9,7 +9,7 @@
 //! | `<ns>/client/<lease hex>/left/<node id>` | a tombstone for ten minutes: this attempt was abandoned (CHAIN-TOMBSTONE-FOR-UNKNOWN-JOIN) |
 //! | `<ns>/client/<lease hex>/next/<node id>` | the inbox of that node, on its lease: a [`ReleaseNotice`](crate::queue::fast_path) of its predecessor |
 //! | `<ns>/limit/<kind>/<key>` | the stored limit of a semaphore, decimal, without a lease |
-//! | `<ns>/<kind>/<key>` | a cell (a value, a counter, …): its bytes, on the lease of its last writer if it is ephemeral |
+//! | `<ns>/<kind>/<key>` | a cell (a value, a counter, …): its bytes, on the lease of its last writer if it is ephemeral, on one of its own if it goes when nobody uses it |
 //!
 //! The name of a node shows its claim, and the version of its key whether it was rewritten: a
 //! rewritten writer is a reader, and rewritten permits are marked as admitted. So admission reads

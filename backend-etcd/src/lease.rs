@@ -104,6 +104,10 @@ impl Leases {
         self.closed.cancel();
     }
 
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// Cancelled when the client is closed or dropped.
     pub(crate) fn closed(&self) -> &CancellationToken {
         &self.closed

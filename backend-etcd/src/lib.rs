@@ -12,7 +12,7 @@
 //! watches the whole queue, and far from it its predecessor notifies it.
 //! `docs/protocol/etcd-fast-path.md` has the argument.
 //!
-//! A cell is one key without a lease; the revision of its last write is its version. A write is one
+//! A cell is one key without a lease, or on one of its own where it goes when nobody uses it; the revision of its last write is its version. A write is one
 //! transaction, which compares that revision, and for a held write the holder's own node. A watch
 //! of a cell is one more on the client's stream.
 //!
@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod cell_lease;
 mod cells;
 mod client;
 mod config;

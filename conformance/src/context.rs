@@ -148,6 +148,11 @@ impl Context {
         client.ttl() + self.fixture.expiry_bound() + NOISE
     }
 
+    /// Within this after its last use an idle cell is gone, and its watches are told (CELL-IDLE).
+    pub(crate) fn idle_bound(&self, idle: Duration) -> Duration {
+        idle + idle / 4 + Duration::from_secs(1) + self.fixture.expiry_bound() + NOISE
+    }
+
     /// The end of a case: nothing may be left on the server.
     pub async fn assert_nothing_left(&self) {
         let deadline = Instant::now() + CLEAN_UP;

@@ -1,13 +1,38 @@
 //! Reading a cell.
 
+use std::time::Duration;
+
 use latchwork_core::contracts::{Cell, MAX_CELL_BYTES, Version};
+use latchwork_core::support::Backoff;
 use latchwork_core::{Error, ErrorKind, Result};
 
-use crate::driver::{Driver, Found, StoredKey};
+use crate::cell_lease::CellLease;
+use crate::driver::{Found, StoredKey};
+use crate::queue::context::NodeContext;
 
-/// Reads a cell: one request.
-pub(crate) async fn read(driver: &Driver, key: &str) -> Result<Option<Cell>> {
-    found(driver.get(key.as_bytes()).await?)
+/// Reads a cell: one request. Where nobody has used an idle cell for a while, another one makes this
+/// count (CELL-IDLE).
+pub(crate) async fn read(context: &NodeContext, key: &str) -> Result<Option<Cell>> {
+    let clock = context.leases.clock();
+    let until = clock.now() + context.driver.request_timeout();
+    let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+    loop {
+        let read = context.driver.get(key.as_bytes()).await?;
+        let on = read.keys.first().and_then(|stored| CellLease::found(key, stored.lease));
+        let cell = found(read)?;
+        match on {
+            Some(lease) if !context.cell_leases.used(lease).await? => {}
+            _ => return Ok(cell),
+        }
+        // Its lease has run out, and the cell goes with it: it is not to be seen any more.
+        if clock.now() >= until {
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                "the lease of the cell has ended, and the cell is there",
+            ));
+        }
+        backoff.wait(clock).await;
+    }
 }
 
 /// The cell that a read of its key has found.

@@ -4,18 +4,30 @@ use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
 use latchwork_core::{Error, ErrorKind, Result};
 
 use super::read::{found, version};
+use crate::cell_lease::CellLease;
 use crate::driver::{Compare, Op, Txn, TxnResult};
 use crate::error::Failure;
 use crate::queue::context::NodeContext;
 use crate::queue::node::EtcdNode;
 
 /// Writes or deletes a cell: one request. An ephemeral cell is put on the client's lease, or on the
-/// next one if that is lost (LEASE-REOPEN).
+/// next one if that is lost (LEASE-REOPEN); an idle one on its own, which is one request more where
+/// this client has not renewed that for a while.
 pub(crate) async fn write(context: &NodeContext, key: &str, write: &CellWrite) -> Result<CellWritten> {
-    if !is_ephemeral(write) {
-        let answer = context.driver.txn(request(key, write, 0)).await;
-        return outcome(write, answer.map_err(Failure::of_write)?);
+    match life(write) {
+        CellLife::Stays => {
+            let answer = context.driver.txn(request(key, write, 0)).await;
+            outcome(write, answer.map_err(Failure::of_write)?)
+        }
+        CellLife::Lease => write_ephemeral(context, key, write).await,
+        CellLife::Idle(time) => {
+            let on = CellLease::of(key, time);
+            outcome(write, context.cell_leases.put(on, |lease| request(key, write, lease)).await?)
+        }
     }
+}
+
+async fn write_ephemeral(context: &NodeContext, key: &str, write: &CellWrite) -> Result<CellWritten> {
     let session = context.leases.alive().await?;
     let answer = context.driver.txn(request(key, write, session.id)).await;
     if let Err(Failure::LeaseGone) = answer {
@@ -35,12 +47,23 @@ pub(crate) async fn write_held(node: &EtcdNode, key: &str, write: &CellWrite) ->
         return Err(Error::closed());
     }
     node.check_lost()?;
-    let mut txn = request(key, write, if is_ephemeral(write) { node.lease } else { 0 });
-    txn.compares.push(node.own.exists());
-    txn.or_else.push(Op::GetKey(node.own.key.to_vec()));
-    let result = match node.context.driver.txn(txn).await {
-        Err(Failure::LeaseGone) => return Err(node.lease_gone().await),
-        answer => answer.map_err(Failure::of_write)?,
+    let held = |lease| {
+        let mut txn = request(key, write, lease);
+        txn.compares.push(node.own.exists());
+        txn.or_else.push(Op::GetKey(node.own.key.to_vec()));
+        txn
+    };
+    let lease = match life(write) {
+        CellLife::Idle(time) => Err(CellLease::of(key, time)),
+        CellLife::Lease => Ok(node.lease),
+        CellLife::Stays => Ok(0),
+    };
+    let result = match lease {
+        Err(own) => node.context.cell_leases.put(own, held).await?,
+        Ok(lease) => match node.context.driver.txn(held(lease)).await {
+            Err(Failure::LeaseGone) => return Err(node.lease_gone().await),
+            answer => answer.map_err(Failure::of_write)?,
+        },
     };
     let stands = result.succeeded || result.reads.get(1).is_some_and(|read| node.own.is_in(read));
     if !stands {
@@ -49,8 +72,9 @@ pub(crate) async fn write_held(node: &EtcdNode, key: &str, write: &CellWrite) ->
     outcome(write, result)
 }
 
-fn is_ephemeral(write: &CellWrite) -> bool {
-    write.value.is_some() && write.life == CellLife::Lease
+/// A deletion puts nothing on a lease.
+fn life(write: &CellWrite) -> CellLife {
+    if write.value.is_some() { write.life } else { CellLife::Stays }
 }
 
 /// The transaction of a write that puts the cell on this lease (zero: on none).

@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use etcd_client::{LeaseKeepAliveStream, LeaseKeeper};
+use etcd_client::{LeaseGrantOptions, LeaseKeepAliveStream, LeaseKeeper};
 
 use super::connection::Driver;
 use super::encode::unsigned;
-use crate::error::Answer;
+use crate::error::{Answer, lease_exists};
 
 impl Driver {
     /// Grants a lease: its id, and the TTL that the server gave.
     pub(crate) async fn grant(&self, ttl: Duration) -> Answer<(i64, Duration)> {
-        // Whole seconds, rounded up.
-        let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
-        let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+        let seconds = seconds(ttl);
         let before = self.incarnations.known();
         let granted = self
             .call("the grant of a lease", |mut client| async move { client.lease_grant(seconds, None).await })
@@ -21,6 +19,25 @@ impl Driver {
         self.answered(before, granted.header());
         self.incarnations.granted();
         Ok((granted.id(), Duration::from_secs(unsigned(granted.ttl()))))
+    }
+
+    /// Grants a lease with this id. Answers whether it did: if not, there is one.
+    pub(crate) async fn grant_as(&self, lease: i64, ttl: Duration) -> Answer<bool> {
+        let seconds = seconds(ttl);
+        let options = || Some(LeaseGrantOptions::new().with_id(lease));
+        let before = self.incarnations.known();
+        let granted = self
+            .call("the grant of a cell's lease", |mut client| async move {
+                match client.lease_grant(seconds, options()).await {
+                    Err(error) if lease_exists(&error) => Ok(None),
+                    answer => answer.map(Some),
+                }
+            })
+            .await?;
+        if let Some(granted) = &granted {
+            self.answered(before, granted.header());
+        }
+        Ok(granted.is_some())
     }
 
     /// Ends a lease, and deletes all keys on it.
@@ -37,6 +54,12 @@ impl Driver {
             .await?;
         Ok(RenewalStream { keeper, stream })
     }
+}
+
+/// Whole seconds, rounded up.
+fn seconds(ttl: Duration) -> i64 {
+    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+    i64::try_from(seconds).unwrap_or(i64::MAX)
 }
 
 /// A stream of renewals of one lease. Its answers come in the order of the sends.

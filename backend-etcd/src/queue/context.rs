@@ -6,6 +6,7 @@ use latchwork_core::support::NamePool;
 use tokio_util::sync::DropGuard;
 
 use super::cleanup::Tombstones;
+use crate::cell_lease::CellLeases;
 use crate::driver::Driver;
 use crate::lease::Leases;
 use crate::watch::Watches;
@@ -17,6 +18,7 @@ pub(crate) struct NodeContext {
     pub(crate) driver: Driver,
     pub(crate) leases: Arc<Leases>,
     pub(crate) watches: Arc<Watches>,
+    pub(crate) cell_leases: CellLeases,
     pub(crate) names: NamePool,
     pub(crate) tombstones: Arc<Tombstones>,
     /// Whether waits and leaves take the [fast path](super::fast_path).

@@ -58,6 +58,7 @@ pub(crate) fn write_cell(
     call = match write.life {
         CellLife::Stays => call.arg(""),
         CellLife::Lease => call.arg(millis(ttl)),
+        CellLife::Idle(idle) => call.arg(format_args!("i{}", millis(idle.get()))),
     };
     match holder {
         Some(Holder { queue, id, sequence }) => call.arg(queue.word()).arg(id).arg(sequence),

@@ -1,7 +1,10 @@
--- Reads a cell.
+-- Reads a cell. That is a use of it.
 --
 -- KEYS  the cell
 -- ->    {} | { version, value }
 -- Cost  constant.
-local value, version = cell(KEYS[1])
+local value, version, _, idle = cell(KEYS[1])
+if idle then
+  call('PEXPIRE', KEYS[1], idle)
+end
 return version and { version, value } or {}

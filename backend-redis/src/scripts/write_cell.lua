@@ -4,12 +4,13 @@
 --
 -- KEYS  the cell, whose name is also its channel [seq exp node meta [one] [extra]: the node's queue]
 -- ARGV  expected (a version | empty: no cell | *: any) | w: write, d: delete | nonce | value
---       how long it lives without a renewal, ms (empty: it stays) [shape | id | sequence: the node] | (life: not used)
+--       how long it lives without a renewal, ms (empty: it stays); with "i" before it: without a use [shape | id | sequence: the node] | (life: not used)
 -- ->    { 0, 0 } the node is gone | { 1, flags, version } written
 --       { 2, flags, 1 when it was there, else 0 } deleted | { 3, 0 [, version, value] } refused
 -- Cost  constant.
 local GONE, WRITTEN, DELETED, REFUSED = 0, 1, 2, 3
-local key, now, lease = KEYS[1], time(''), ARGV[5] ~= '' and ARGV[5]
+local key, now = KEYS[1], time('')
+local kind, life = string.match(ARGV[5], '^(i?)(%d+)$')
 
 -- Whether the node is in its queue and has not expired. It only reads: whoever lets another node in
 -- removes this one first, in the same script.
@@ -26,7 +27,7 @@ local function stands(shape, id, seq)
     and call('HGET', KEYS[4], id)
 end
 
-local value, version, number = cell(key)
+local value, version, number, idle = cell(key)
 if KEYS[2] and not stands(ARGV[6], ARGV[7], ARGV[8]) then
   return { GONE, 0 }
 end
@@ -45,11 +46,18 @@ if number > TOP then
   refuse(key)
 end
 local written = num(number) .. '-' .. ARGV[3]
-call('HSET', key, 'v', ARGV[4], 'n', written)
-if lease then
-  call('PEXPIRE', key, lease)
+if kind == 'i' then
+  call('HSET', key, 'v', ARGV[4], 'n', written, 'i', life)
+else
+  call('HSET', key, 'v', ARGV[4], 'n', written)
+  if idle then
+    call('HDEL', key, 'i')
+  end
+end
+if life then
+  call('PEXPIRE', key, life)
 elseif version then
   -- It may have been another client's, for as long as that lives.
   call('PERSIST', key)
 end
-return { WRITTEN, tell(key, lease), written }
+return { WRITTEN, tell(key, life), written }

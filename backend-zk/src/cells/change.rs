@@ -53,7 +53,9 @@ impl Change {
             // that stays.
             (Some(_), Some(found)) => match (write.life, found.map(life)) {
                 (CellLife::Stays, None | Some(CellLife::Stays)) => Change::Overwrite(condition),
-                (CellLife::Lease, _) | (CellLife::Stays, Some(CellLife::Lease)) => Change::Replace(condition),
+                (CellLife::Lease | CellLife::Idle(_), _) | (CellLife::Stays, Some(_)) => {
+                    Change::Replace(condition)
+                }
             },
             (Some(_), None) => Change::Create,
             (None, Some(_)) => Change::Delete(condition),
@@ -77,7 +79,7 @@ impl Change {
             (Change::Overwrite(_), _) if why == Refusal::ParentOfSession => Change::Replace(None),
             (Change::Overwrite(_) | Change::Replace(_), _) => Change::Create,
             (Change::Create, CellLife::Stays) => Change::Overwrite(None),
-            (Change::Create, CellLife::Lease) => Change::Replace(None),
+            (Change::Create, CellLife::Lease | CellLife::Idle(_)) => Change::Replace(None),
             (Change::Delete(_) | Change::Nothing, _) => Change::Nothing,
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
+use latchwork_core::support::no_idle_cells;
 use latchwork_core::{Address, Error, ErrorKind, Result};
 
 use super::change::Change;
@@ -30,6 +31,9 @@ pub(crate) async fn write(
     write: &CellWrite,
     held: Option<&str>,
 ) -> Result<Option<CellWritten>> {
+    if write.value.is_some() && matches!(write.life, CellLife::Idle(_)) {
+        return no_idle_cells();
+    }
     let paths = CellPaths::of(cell)?;
     // Only a transaction without an answer makes the outcome unknown. All that came before it was
     // refused, so nothing was made.
@@ -150,7 +154,7 @@ impl Writing<'_> {
         if matches!(change, Change::Create | Change::Replace(_)) {
             let mode = match self.write.life {
                 CellLife::Stays => NodeMode::Persistent,
-                CellLife::Lease => NodeMode::Ephemeral,
+                CellLife::Lease | CellLife::Idle(_) => NodeMode::Ephemeral,
             };
             steps.push(Step::Write { path: directory, data: &[], version: None });
             steps.push(Step::Create { path, data, mode });

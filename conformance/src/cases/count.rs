@@ -196,6 +196,26 @@ cases! {
         mine.delete().await.expect("deleted");
     }
 
+    "COUNTER-ADD" =>
+    /// a change that changes nothing is answered by the server, not from what the handle saw last
+    async fn counter_add_answers_nothing_from_memory(context) {
+        let (one, two) = (context.client().await, context.client().await);
+        let (here, there) = (counter(&one, "c"), counter(&two, "c"));
+        assert_eq!((soon("add", here.add(1)).await.expect("added"), get(&there).await), (1, 1));
+        assert_eq!(soon("add", there.add(1)).await.expect("added"), 2);
+        assert!(soon("set", here.compare_and_set(2, i64::MAX)).await.expect("set"), "it is 2");
+        assert!(soon("set", there.compare_and_set(i64::MAX, 5)).await.expect("set"), "another has set it");
+        assert_eq!(soon("add", here.add(1)).await.expect("it fits again"), 6);
+        let (here, there) = (latch(&one, "l", 2), latch(&two, "l", 2));
+        for left in [1, 0, 0] {
+            assert_eq!(soon("down", here.count_down()).await.expect("counted"), left);
+        }
+        assert!(soon("delete", there.delete()).await.expect("deleted"));
+        assert_eq!(soon("down", here.count_down()).await.expect("counted"), 1, "it is another latch");
+        assert!(soon("delete", there.delete()).await.expect("deleted"));
+        assert!(soon("delete", counter(&two, "c").delete()).await.expect("deleted"));
+    }
+
     "COUNTER-ADD" long =>
     /// four clients add 10,000 times each, every hundredth reply is lost: the sum is exact
     async fn soak_forty_thousand_adds(context) {

@@ -18,6 +18,7 @@ pub mod ephemeral;
 pub mod futures;
 pub mod group;
 pub mod held;
+pub mod idle;
 pub mod key;
 pub mod killed_leader;
 pub mod label;
@@ -79,6 +80,7 @@ pub const CLAUSES: &[&str] = &[
     "CELL-HELD",
     "CELL-STAY",
     "CELL-EPHEMERAL",
+    "CELL-IDLE",
     "CELL-UNKNOWN",
     "WATCH-ORDER",
     "WATCH-END",
@@ -183,6 +185,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         clients::CASES,
         cell::CASES,
         ephemeral::CASES,
+        idle::CASES,
         watch::CASES,
         count::CASES,
         election::CASES,

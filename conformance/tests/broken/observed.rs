@@ -1,10 +1,12 @@
-//! NODE-DATA, NODE-QUEUES, WATCH-QUEUE, CELL-EPHEMERAL: what others see, broken.
+//! NODE-DATA, NODE-QUEUES, WATCH-QUEUE, CELL-EPHEMERAL, CELL-IDLE: what others see, broken.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, CellLife, CellWrite, CellWritten, ChangeWatch, Join, Joined, QueuePage,
+    Backend, Cell, CellLife, CellWrite, CellWritten, ChangeWatch, Expected, Join, Joined, QueuePage,
+    TimeToIdle, Version,
 };
 use latchwork_core::{Address, ErrorKind, QueuePrefix, Result};
 
@@ -60,6 +62,54 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "cell_ephemeral_is_decided_by_the_last_write",
         beside: "cell_ephemeral_goes_with_a_dead_client",
         testbed: |name| on_memory(name, Lasting(CellLife::Lease)),
+    },
+    Control {
+        name: "an_idle_cell_stays",
+        case: "cell_idle_goes_when_nobody_uses_it",
+        beside: "cell_idle_stays_while_it_is_used",
+        testbed: |name| on_memory(name, Idling(|_| CellLife::Stays)),
+    },
+    Control {
+        name: "an_idle_cell_goes_too_early",
+        case: "cell_idle_goes_when_nobody_uses_it",
+        beside: "cell_ephemeral_goes_with_a_dead_client",
+        testbed: |name| on_memory(name, Idling(|time| idle(time - Duration::from_millis(100)))),
+    },
+    Control {
+        name: "an_idle_cell_goes_too_late",
+        case: "cell_idle_goes_when_nobody_uses_it",
+        beside: "cell_idle_stays_while_it_is_used",
+        testbed: |name| on_memory(name, Idling(|time| idle(time * 3))),
+    },
+    Control {
+        name: "an_idle_cell_goes_with_its_client",
+        case: "cell_idle_is_decided_by_the_last_write",
+        beside: "cell_idle_stays_while_it_is_used",
+        testbed: |name| on_memory(name, Idling(|_| CellLife::Lease)),
+    },
+    Control {
+        name: "a_read_is_no_use",
+        case: "cell_idle_stays_while_it_is_used",
+        beside: "cell_idle_goes_when_nobody_uses_it",
+        testbed: |name| on_memory(name, ReadIsNoUse),
+    },
+    Control {
+        name: "a_cell_that_is_let_stay_goes_when_nobody_uses_it",
+        case: "cell_idle_is_decided_by_the_last_write",
+        beside: "cell_idle_goes_when_nobody_uses_it",
+        testbed: |name| on_memory(name, StaysIdle),
+    },
+    Control {
+        name: "an_idle_cell_under_a_hold_goes_with_its_client",
+        case: "cell_idle_under_a_hold_outlives_it",
+        beside: "cell_idle_goes_when_nobody_uses_it",
+        testbed: |name| on_memory(name, IdlesWithItsHolder),
+    },
+    Control {
+        name: "who_watches_an_idle_cell_does_not_use_it",
+        case: "cell_idle_is_an_option_of_recipes",
+        beside: "cell_idle_goes_when_nobody_uses_it",
+        testbed: |name| on_memory(name, ReadIsNoUse),
     },
 ];
 
@@ -136,5 +186,81 @@ impl Defect for Lasting {
         write: &CellWrite,
     ) -> Result<CellWritten> {
         honest.write_cell(cell, &CellWrite { life: self.0, ..write.clone() }).await
+    }
+}
+
+fn idle(time: Duration) -> CellLife {
+    CellLife::Idle(TimeToIdle::new(time).expect("within the bounds"))
+}
+
+/// Idle cells have this life, made of their time.
+#[derive(Debug)]
+struct Idling(fn(Duration) -> CellLife);
+
+impl Idling {
+    fn changed(&self, write: &CellWrite) -> CellWrite {
+        let life = match write.life {
+            CellLife::Idle(time) => (self.0)(time.get()),
+            life => life,
+        };
+        CellWrite { life, ..write.clone() }
+    }
+}
+
+#[async_trait]
+impl Defect for Idling {
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        honest.write_cell(cell, &self.changed(write)).await
+    }
+}
+
+/// Idle cells that are written under a hold go with its client.
+#[derive(Debug)]
+struct IdlesWithItsHolder;
+
+#[async_trait]
+impl Defect for IdlesWithItsHolder {
+    async fn write_held(&self, node: &BrokenNode, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        node.honest.write_cell(cell, &Idling(|_| CellLife::Lease).changed(write)).await
+    }
+}
+
+/// Cells that are let stay are idle ones.
+#[derive(Debug)]
+struct StaysIdle;
+
+#[async_trait]
+impl Defect for StaysIdle {
+    async fn write_cell(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        write: &CellWrite,
+    ) -> Result<CellWritten> {
+        let life = match write.life {
+            CellLife::Stays => idle(Duration::from_secs(3)),
+            life => life,
+        };
+        honest.write_cell(cell, &CellWrite { life, ..write.clone() }).await
+    }
+}
+
+/// Cells are read by a write that the store refuses, which is no use there.
+#[derive(Debug)]
+struct ReadIsNoUse;
+
+#[async_trait]
+impl Defect for ReadIsNoUse {
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+        let expected = Expected::Version(Version::new(u64::MAX, u64::MAX));
+        match honest.write_cell(cell, &CellWrite { expected, value: None, life: CellLife::Stays }).await? {
+            CellWritten::Refused(cell) => Ok(cell),
+            other => panic!("no cell has this version: {other:?}"),
+        }
     }
 }

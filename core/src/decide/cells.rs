@@ -81,7 +81,9 @@ impl<L> CellStore<L> {
         let mut life = match write.life {
             CellLife::Stays => Life::Stays,
             CellLife::Lease => Life::Lease(lease, expires),
-            CellLife::Idle(idle) => Life::Idle(u64::try_from(idle.get().as_micros()).unwrap_or(u64::MAX), now),
+            CellLife::Idle(idle) => {
+                Life::Idle(u64::try_from(idle.get().as_micros()).unwrap_or(u64::MAX), now)
+            }
         };
         life.used(now);
         self.cells.insert(address.clone(), Stored { cell: Cell { version, value }, life });

@@ -102,6 +102,8 @@ struct Attempt<'a> {
     operation: Operation,
     // The cell as it was seen last, or that there was none; `None` before it was read.
     seen: Option<Option<Cell>>,
+    // It was seen by an operation before this one: only a write tells whether it is still so.
+    is_old: bool,
     // How often the count had been written when the first request was sent whose reply was lost.
     in_doubt_since: Option<u64>,
     until: Moment,
@@ -118,7 +120,8 @@ impl<'a> Attempt<'a> {
         let lease = count.handle.client.lease();
         let until = lease.clock().now() + lease.ttl();
         let pauses = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
-        Self { count, change, operation, seen: seen.map(Some), in_doubt_since: None, until, pauses }
+        let is_old = seen.is_some();
+        Self { count, change, operation, seen: seen.map(Some), is_old, in_doubt_since: None, until, pauses }
     }
 
     /// Sends one request: a read if nothing was seen yet, else a write on what was seen last.
@@ -126,6 +129,7 @@ impl<'a> Attempt<'a> {
         let Some(seen) = self.seen.clone() else { return self.read().await };
         let (count, next) = match self.next(seen.as_ref()) {
             Ok(next) => next,
+            Err(_) if self.is_old => return self.read().await,
             Err(done) => return Step::Done(done),
         };
         let result = next.value();
@@ -138,7 +142,7 @@ impl<'a> Attempt<'a> {
                 Step::Done(Ok(Some(result)))
             }
             Ok(CellWritten::Refused(cell)) => {
-                self.seen = Some(cell);
+                (self.seen, self.is_old) = (Some(cell), false);
                 // At once: whoever pauses after a collision starves beside one who does not collide.
                 if self.count.handle.client.clock().now() > self.until {
                     let why = "others changed the count before each try";
@@ -157,7 +161,7 @@ impl<'a> Attempt<'a> {
     async fn read(&mut self) -> Step {
         match self.count.handle.read().await {
             Ok(cell) => {
-                self.seen = Some(cell);
+                (self.seen, self.is_old) = (Some(cell), false);
                 Step::Again
             }
             Err(error) if error.is_retryable() => self.pause(|| error).await,

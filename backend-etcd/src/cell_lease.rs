@@ -1,0 +1,196 @@
+//! Cells that go when nobody uses them (CELL-IDLE): the leases that they are on.
+//!
+//! Such a cell is on a lease of its own, whose id is made of the cell's key and of the time that the
+//! lease runs. So every client that reads the key sees which lease to keep alive, and that it is no
+//! client's. The lease runs a quarter longer than the cell's time to idle. A client renews it for a
+//! use unless it has done so within the last fifth of that, and before the use is answered: then what
+//! is left of the lease is the time to idle or more.
+//!
+//! A lease with no cell on it is renewed by nobody, and runs out. It is never revoked: another client
+//! may be putting the cell on it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use latchwork_core::contracts::TimeToIdle;
+use latchwork_core::support::Backoff;
+use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
+use parking_lot::Mutex;
+
+use crate::driver::{Driver, Txn, TxnResult};
+use crate::error::{Failure, as_read};
+
+/// The bits of an id that are the lease's time in seconds: two years.
+const TIME_BITS: u32 = 26;
+/// The most leases that are remembered before those that have run out are forgotten.
+const ROOM: usize = 1024;
+
+/// The lease of an idle cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CellLease(i64);
+
+impl CellLease {
+    /// The lease of the cell with this key and time.
+    pub(crate) fn of(key: &str, time: TimeToIdle) -> Self {
+        let runs = time.get() + time.unreported();
+        let seconds = runs.as_secs() + u64::from(runs.subsec_nanos() > 0);
+        Self((hash(key) << TIME_BITS | seconds).cast_signed())
+    }
+
+    /// The lease that the cell with this key is on, if that is an idle cell's. A client's lease has a
+    /// number of the server's: it is taken for this cell's once in 2^37 times.
+    pub(crate) fn found(key: &str, lease: i64) -> Option<Self> {
+        let is_one = lease > 0
+            && lease.cast_unsigned() >> TIME_BITS == hash(key)
+            && Self(lease).runs() > Duration::ZERO;
+        is_one.then_some(Self(lease))
+    }
+
+    fn runs(self) -> Duration {
+        Duration::from_secs(self.0.cast_unsigned() & ((1 << TIME_BITS) - 1))
+    }
+}
+
+/// FNV-1a, the upper 37 bits: the same for all clients.
+fn hash(key: &str) -> u64 {
+    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    hash >> (TIME_BITS + 1)
+}
+
+/// When this client has last renewed which lease of a cell.
+#[derive(Debug)]
+pub(crate) struct CellLeases {
+    driver: Driver,
+    clock: Clock,
+    renewed: Mutex<HashMap<CellLease, Moment>>,
+}
+
+impl CellLeases {
+    pub(crate) fn new(driver: Driver, clock: Clock) -> Self {
+        Self { driver, clock, renewed: Mutex::default() }
+    }
+
+    /// Makes a use count, now that the server has carried it out. Answers whether the lease stands:
+    /// if not, the cell has gone.
+    ///
+    /// # Errors
+    /// `Unavailable`: it may not count.
+    pub(crate) async fn used(&self, lease: CellLease) -> Result<bool> {
+        if self.is_renewed(lease) {
+            return Ok(true);
+        }
+        let sent = self.clock.now();
+        match self.driver.keep_alive(lease.0).await.map_err(as_read) {
+            Ok(_stream) => {
+                self.note(lease, sent);
+                Ok(true)
+            }
+            Err(Failure::LeaseGone) => {
+                self.forget(lease);
+                Ok(false)
+            }
+            Err(failure) => Err(failure.into()),
+        }
+    }
+
+    /// Puts a cell on its lease by this transaction, and makes that count as a use.
+    ///
+    /// # Errors
+    /// `Unavailable` when it was surely not made, `Unknown` when it may have been.
+    pub(crate) async fn put(&self, lease: CellLease, txn: impl Fn(i64) -> Txn) -> Result<TxnResult> {
+        let until = self.clock.now() + self.driver.request_timeout();
+        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+        loop {
+            self.open(lease).await?;
+            let result = match self.driver.txn(txn(lease.0)).await {
+                // It has run out since. The server has carried out nothing.
+                Err(Failure::LeaseGone) if self.clock.now() < until => {
+                    self.forget(lease);
+                    backoff.wait(&self.clock).await;
+                    continue;
+                }
+                Err(Failure::LeaseGone) => return Err(no_lease()),
+                answer => answer.map_err(Failure::of_write)?,
+            };
+            if !result.succeeded {
+                return Ok(result);
+            }
+            let made = |why: &'static str| Error::new(ErrorKind::Unknown, why);
+            return match self.used(lease).await {
+                Ok(true) => Ok(result),
+                Ok(false) => Err(made("the cell was written, and had gone before the answer")),
+                Err(error) => Err(made("the cell was written, and may go too early").because(error)),
+            };
+        }
+    }
+
+    /// Sees to it that the lease stands.
+    async fn open(&self, lease: CellLease) -> Result<()> {
+        let until = self.clock.now() + self.driver.request_timeout();
+        while !self.is_renewed(lease) {
+            let sent = self.clock.now();
+            // A grant whose answer was lost leaves a lease that runs out.
+            if self
+                .driver
+                .grant_as(lease.0, lease.runs())
+                .await
+                .map_err(|failure| Error::from(as_read(failure)))?
+            {
+                self.note(lease, sent);
+            } else if !self.used(lease).await? && self.clock.now() >= until {
+                return Err(no_lease());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it was renewed so lately that the time to idle is left of it.
+    fn is_renewed(&self, lease: CellLease) -> bool {
+        let sent = self.renewed.lock().get(&lease).copied();
+        sent.is_some_and(|sent| self.clock.now() < sent + lease.runs() / 5)
+    }
+
+    fn note(&self, lease: CellLease, sent: Moment) {
+        let mut renewed = self.renewed.lock();
+        if renewed.len() >= ROOM {
+            let now = self.clock.now();
+            renewed.retain(|lease, sent| now < *sent + lease.runs() / 5);
+        }
+        let last = renewed.entry(lease).or_insert(sent);
+        *last = sent.max(*last);
+    }
+
+    fn forget(&self, lease: CellLease) {
+        self.renewed.lock().remove(&lease);
+    }
+}
+
+fn no_lease() -> Error {
+    Error::new(ErrorKind::Unavailable, "the lease of the cell ended before it was written")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_shows_its_cell_and_its_time() {
+        for (millis, seconds) in [(1_000, 2), (2_000, 3), (4_000, 5), (4_001, 6), (86_400_000, 108_000)] {
+            let time = TimeToIdle::new(Duration::from_millis(millis)).unwrap();
+            let lease = CellLease::of("n/value/a", time);
+            assert_eq!(lease.runs(), Duration::from_secs(seconds), "{millis}");
+            assert!(lease.runs() - lease.runs() / 5 >= time.get(), "{millis}");
+            assert_eq!(CellLease::found("n/value/a", lease.0), Some(lease));
+            assert_eq!(CellLease::found("n/value/b", lease.0), None);
+        }
+        let longest = CellLease::of("n/value/a", TimeToIdle::new(TimeToIdle::LONGEST).unwrap());
+        assert_eq!(CellLease::found("n/value/a", longest.0), Some(longest));
+        assert!(longest.0 > 0 && longest.runs() < TimeToIdle::LONGEST * 2);
+        // As the server numbers them, and none.
+        for other in [0, -1, 0x694d_9be1_0a6d_6c0a, i64::MAX, longest.0 & !((1 << TIME_BITS) - 1)] {
+            assert_eq!(CellLease::found("n/value/a", other), None, "{other:x}");
+        }
+    }
+}

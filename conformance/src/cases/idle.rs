@@ -1,0 +1,261 @@
+//! CELL-IDLE: cells that go when nobody uses them.
+
+use std::time::Duration;
+
+use latchwork_core::contracts::{
+    Cell, CellLife, CellWrite, CellWritten, Expected, Joined, TimeToIdle, Version,
+};
+use latchwork_core::decide::Claim;
+use latchwork_core::{Address, Error, ErrorKind, Kind, Result};
+use tokio::time::Instant;
+
+use crate::actions::join;
+use crate::bounds::{NOISE, SHORT_TTL};
+use crate::case::cases;
+use crate::context::Context;
+use crate::testbed::Client;
+use crate::waits::{soon, within};
+
+/// As short as it may be so that a busy machine uses a cell in time.
+const IDLE: Duration = SHORT_TTL;
+
+fn idle() -> CellLife {
+    CellLife::Idle(TimeToIdle::new(IDLE).expect("within the bounds"))
+}
+
+fn cell(context: &Context, key: &str) -> Address {
+    context.queue_of(Kind::Value, key)
+}
+
+fn put(expected: Expected, text: &str, life: CellLife) -> CellWrite {
+    CellWrite { expected, value: Some(text.as_bytes().into()), life }
+}
+
+async fn ask(client: &Client, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+    soon("write", client.coordinator.backend().write_cell(cell, write)).await
+}
+
+async fn write(client: &Client, cell: &Address, write: CellWrite) -> Version {
+    match ask(client, cell, &write).await.expect("answered") {
+        CellWritten::Written(version) => version,
+        other => panic!("{write:?}: {other:?}"),
+    }
+}
+
+async fn read(client: &Client, cell: &Address) -> Option<Cell> {
+    soon("read", client.coordinator.backend().read_cell(cell)).await.expect("read")
+}
+
+async fn text(client: &Client, cell: &Address) -> Option<String> {
+    read(client, cell).await.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
+}
+
+async fn delete(client: &Client, cell: &Address) -> bool {
+    let deletion = CellWrite { expected: Expected::Any, value: None, life: idle() };
+    match ask(client, cell, &deletion).await.expect("answered") {
+        CellWritten::Deleted { was_there } => was_there,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Answers whether the backend has idle cells. Where it has none, checks that it refuses them by
+/// name, and writes nothing.
+async fn has_idle_cells(context: &Context, client: &Client) -> bool {
+    if context.testbed.capabilities().idle_cells {
+        return true;
+    }
+    let is_refused = |error: &Error| *error.kind() == ErrorKind::Unsupported { capability: "idle_cells" };
+    let here = cell(context, "refused");
+    for expected in [Expected::Any, Expected::Absent] {
+        let error = ask(client, &here, &put(expected, "no", idle())).await.expect_err("refused");
+        assert!(is_refused(&error), "{error}");
+    }
+    let value = client.coordinator.shared_value("refused").expect("a good key");
+    let error = value.with_time_to_idle(10 * client.ttl()).map(drop).expect_err("refused at once");
+    assert!(is_refused(&error) && error.key() == Some("refused"), "{error}");
+    assert_eq!(read(client, &here).await, None);
+    assert!(!delete(client, &here).await, "a deletion is none");
+    false
+}
+
+cases! {
+    "CELL-IDLE" =>
+    /// a cell goes when nobody has used it for its time, no earlier and no later, though its writer
+    /// has died: its watches are told, and no version of before comes again
+    async fn cell_idle_goes_when_nobody_uses_it(context) {
+        let (dies, other, cell) = (context.client().await, context.client().await, cell(context, "a"));
+        if !has_idle_cells(context, &other).await {
+            return;
+        }
+        let begun = Instant::now();
+        let first = write(&dies, &cell, put(Expected::Absent, "here", idle())).await;
+        let written = Instant::now();
+        dies.coordinator.crash().await;
+        let mut watch = other.coordinator.backend().watch_cell(&cell);
+        soon("watch", watch.changed()).await.expect("watched");
+        let late = written + context.idle_bound(IDLE);
+        let again = within(late - Instant::now(), "the news of its end", async {
+            loop {
+                watch.changed().await.expect("watched");
+                // A watch may answer without a change. A read would be a use.
+                if begun.elapsed() < IDLE {
+                    continue;
+                }
+                match ask(&other, &cell, &put(Expected::Absent, "again", CellLife::Stays)).await {
+                    Ok(CellWritten::Written(version)) => return version,
+                    other => assert!(matches!(other, Ok(CellWritten::Refused(Some(_)))), "{other:?}"),
+                }
+            }
+        })
+        .await;
+        assert!(first < again, "{first} {again}");
+        let late = put(Expected::Version(first), "late", idle());
+        let refused = ask(&other, &cell, &late).await.expect("answered");
+        assert!(matches!(refused, CellWritten::Refused(Some(_))), "{refused:?}");
+        assert!(delete(&other, &cell).await);
+    }
+
+    "CELL-IDLE" =>
+    /// a cell stays as long as any client reads it or writes it, with the version of its last write
+    async fn cell_idle_stays_while_it_is_used(context) {
+        let (one, two, cell) = (context.client().await, context.client().await, cell(context, "a"));
+        if !has_idle_cells(context, &one).await {
+            return;
+        }
+        let first = write(&one, &cell, put(Expected::Any, "0", idle())).await;
+        let until = Instant::now() + context.idle_bound(IDLE);
+        while Instant::now() < until {
+            tokio::time::sleep(IDLE / 3).await;
+            let read = read(&two, &cell).await.expect("it is read now and then");
+            assert_eq!(read.version, first, "a use is no write");
+        }
+        let mut last = first;
+        let until = Instant::now() + context.idle_bound(IDLE);
+        let mut number = 0;
+        while Instant::now() < until {
+            number += 1;
+            let client = if number % 2 == 0 { &one } else { &two };
+            let next = write(client, &cell, put(Expected::Version(last), &number.to_string(), idle())).await;
+            assert!(last < next);
+            last = next;
+            tokio::time::sleep(IDLE / 3).await;
+        }
+        assert_eq!(text(&one, &cell).await, Some(number.to_string()));
+        assert!(delete(&two, &cell).await);
+        assert_eq!(read(&one, &cell).await, None);
+    }
+
+    "CELL-IDLE" =>
+    /// the last write decides: a cell that was let stay stays, one that is to go goes, and the close
+    /// of a client ends only what hangs on its lease
+    async fn cell_idle_is_decided_by_the_last_write(context) {
+        let (closes, other) = (context.client().await, context.client().await);
+        if !has_idle_cells(context, &other).await {
+            return;
+        }
+        let lives = [idle(), CellLife::Stays, CellLife::Lease];
+        let mut cells = Vec::new();
+        for (from, before) in lives.into_iter().enumerate() {
+            for (to, after) in lives.into_iter().enumerate() {
+                for is_any in [true, false] {
+                    let cell = cell(context, &format!("{from}-{to}-{is_any}"));
+                    let first = write(&closes, &cell, put(Expected::Any, "before", before)).await;
+                    let expected = if is_any { Expected::Any } else { Expected::Version(first) };
+                    let second = write(&closes, &cell, put(expected, "after", after)).await;
+                    assert!(first < second, "{before:?} {after:?}");
+                    cells.push((cell, after));
+                }
+            }
+        }
+        soon("close", closes.coordinator.close()).await.expect("closed");
+        for (cell, life) in &cells {
+            let there = (*life != CellLife::Lease).then(|| "after".to_owned());
+            assert_eq!(text(&other, cell).await, there, "{cell} {life:?}");
+        }
+        tokio::time::sleep(context.idle_bound(IDLE)).await;
+        for (cell, life) in &cells {
+            assert_eq!(delete(&other, cell).await, *life == CellLife::Stays, "{cell} {life:?}");
+        }
+    }
+
+    "CELL-IDLE" =>
+    /// a write under a hold may set a time too: the cell outlives the hold, and goes when nobody uses
+    /// it
+    async fn cell_idle_under_a_hold_outlives_it(context) {
+        let (one, two, cell) = (context.client().await, context.client().await, cell(context, "a"));
+        let queue = context.queue_of(Kind::Mutex, "m");
+        let Joined::Admitted(node) = join(&one, &queue, Claim::Exclusive).await else { panic!("it is free") };
+        let held = soon("write", node.write_cell(&cell, &put(Expected::Absent, "held", idle()))).await;
+        let left = soon("leave", node.leave()).await;
+        left.expect("left");
+        if !has_idle_cells(context, &one).await {
+            let error = held.expect_err("refused");
+            assert_eq!(error.kind(), &ErrorKind::Unsupported { capability: "idle_cells" });
+            return;
+        }
+        assert!(matches!(held, Ok(CellWritten::Written(_))), "{held:?}");
+        assert_eq!(text(&two, &cell).await.as_deref(), Some("held"));
+        soon("close", one.coordinator.close()).await.expect("closed");
+        assert_eq!(text(&two, &cell).await.as_deref(), Some("held"));
+        tokio::time::sleep(context.idle_bound(IDLE)).await;
+        assert_eq!(read(&two, &cell).await, None);
+    }
+
+    "CELL-IDLE" =>
+    /// values, counters, latches and generators go when nobody uses them; what is watched is used, and
+    /// no id of a block is given out after its generator has gone
+    async fn cell_idle_is_an_option_of_recipes(context) {
+        let client = context.mortal().await;
+        let of = &client.coordinator;
+        let time = 2 * client.ttl();
+        let value = |key| of.shared_value(key).expect("a good key");
+        if !has_idle_cells(context, &client).await {
+            return;
+        }
+        for bad in [Duration::ZERO, 2 * client.ttl() - Duration::from_millis(1), Duration::MAX] {
+            let errors = [
+                value("v").with_time_to_idle(bad).map(drop),
+                of.counter("c").and_then(|it| it.with_time_to_idle(bad)).map(drop),
+                of.id_generator("i").and_then(|it| it.with_time_to_idle(bad)).map(drop),
+                of.count_down_latch("l", 2).and_then(|it| it.with_time_to_idle(bad)).map(drop),
+            ];
+            for error in errors.map(|answer| answer.expect_err("out of bounds")) {
+                assert_eq!(error.argument(), Some("time_to_idle"), "{error}");
+            }
+        }
+        let good = "a good key and time";
+        let goes = value("v").with_time_to_idle(time).expect(good);
+        let counter = of.counter("c").and_then(|it| it.with_time_to_idle(time)).expect(good);
+        let ids = of.id_generator("i").and_then(|it| it.with_time_to_idle(time)).expect(good);
+        let latch = of.count_down_latch("l", 2).and_then(|it| it.with_time_to_idle(time)).expect(good);
+        let watched = value("w").with_time_to_idle(time).expect(good);
+        let stays = value("s");
+        let all = async {
+            goes.write("goes").await?;
+            watched.write("watched").await?;
+            stays.clone().with_time_to_idle(time)?.write("goes").await?;
+            stays.write("stays").await?;
+            assert_eq!((counter.add(3).await?, ids.next_id().await?, ids.next_id().await?), (3, 1, 2));
+            assert_eq!((latch.count_down().await?, latch.count_down().await?), (1, 0));
+            let mut watch = watched.watch().await?;
+            assert!(watch.changed().await?.is_some());
+            Result::Ok(watch)
+        };
+        let watch = soon("all are written", all).await.expect("written");
+        tokio::time::sleep(context.idle_bound(time)).await;
+        let all = async {
+            assert!(watch.latest()?.is_some(), "who watches it reads it");
+            assert_eq!(goes.read().await?, None);
+            assert!(stays.read().await?.is_some());
+            assert_eq!((counter.get().await?, latch.count().await?), (0, 2));
+            assert_eq!((counter.add(4).await?, latch.count_down().await?), (4, 1));
+            assert_eq!(ids.next_id().await?, 1, "its block is of before the end");
+            drop(watch);
+            let deleted = (watched.delete().await?, stays.delete().await?, counter.delete().await?);
+            assert_eq!(deleted, (true, true, true));
+            assert!(latch.delete().await? && ids.delete().await?);
+            Result::Ok(())
+        };
+        soon("all are asked", all).await.expect("answered");
+    }
+}
