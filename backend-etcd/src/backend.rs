@@ -15,6 +15,7 @@ use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result
 
 use crate::cells;
 use crate::client::Client;
+use crate::config::NAME;
 use crate::driver::{Compare, Driver, Op, Order, Range, StoredKey, Txn};
 use crate::error::Failure;
 use crate::layout::{DataPlace, Queue, beside, cell_key};
@@ -164,7 +165,7 @@ impl Cells for EtcdBackend {
 #[async_trait]
 impl Backend for EtcdBackend {
     fn name(&self) -> &'static str {
-        "etcd"
+        NAME
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use latchwork_core::{Config, ENDLESS, Error, Result, Secret};
 
+/// The scheme of this backend's URLs, and its name in logs, metrics and reports.
+pub(crate) const NAME: &str = "etcd";
+
 const DEFAULT_PORT: u16 = 2379;
 
 /// The delays before a failed request is sent again, as

@@ -9,7 +9,7 @@ use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Result
 
 use crate::backend::EtcdBackend;
 use crate::client::Client;
-use crate::config::{FIRST_RETRY, LONGEST_RETRY, Settings};
+use crate::config::{FIRST_RETRY, LONGEST_RETRY, NAME, Settings};
 use crate::driver::{Compare, Driver, Op, Order, Range, Txn};
 use crate::layout::Layout;
 use crate::probe;
@@ -34,7 +34,7 @@ pub fn connector() -> Arc<dyn Connector> {
 #[async_trait]
 impl Connector for EtcdConnector {
     fn name(&self) -> &'static str {
-        "etcd"
+        NAME
     }
 
     fn validate(&self, config: &Config) -> Result<()> {

@@ -13,7 +13,10 @@
 //! keepalives and watches do not count, since a member that lags behind fills in its own revision.
 //! The result decides a reason, and admits nobody.
 
+use latchwork_core::seen;
 use parking_lot::Mutex;
+
+use crate::config::NAME;
 
 /// What the answers so far have shown.
 #[derive(Debug, Default)]
@@ -41,7 +44,7 @@ impl Incarnations {
     }
 
     /// Records the answer to a request that was sent when `before` was known.
-    pub(crate) fn answered(&self, before: Known, cluster: u64, revision: u64) {
+    pub(crate) fn answered(&self, before: Known, hosts: &str, cluster: u64, revision: u64) {
         let mut state = self.0.lock();
         if before.incarnation != state.present.incarnation {
             // A faster answer has shown the new incarnation; this one may be of either.
@@ -49,11 +52,7 @@ impl Incarnations {
         }
         let is_first = state.cluster == 0;
         if !is_first && (cluster != state.cluster || revision < before.revision) {
-            tracing::warn!(
-                revision,
-                before = before.revision,
-                "etcd has forgotten what it knew: it was started without its data, or from a backup"
-            );
+            seen::forgot(NAME, hosts, before.revision, Some(revision));
             state.present = Known { incarnation: before.incarnation + 1, revision };
         }
         state.cluster = cluster;

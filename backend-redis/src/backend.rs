@@ -13,6 +13,7 @@ use latchwork_core::{Address, Capabilities, Eviction, QueuePrefix, Result};
 
 use crate::cells::access;
 use crate::client::Client;
+use crate::config::NAME;
 use crate::layout::{CellKey, QueueKeys};
 use crate::queue::{cleanup, join, limit, list};
 use crate::watch::{RedisWatch, Subject};
@@ -85,7 +86,7 @@ impl Cells for RedisBackend {
 #[async_trait]
 impl Backend for RedisBackend {
     fn name(&self) -> &'static str {
-        "redis"
+        NAME
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use latchwork_core::contracts::Lease;
 use latchwork_core::decide::renewal_period;
+use latchwork_core::seen::Rechecks;
 use latchwork_core::support::{CloseOnce, SingleFlight, Throttle};
-use latchwork_core::{Clock, Error, LostReason, Moment, Result};
+use latchwork_core::{Clock, Error, LostReason, Moment, Result, seen};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cells::leased::LeasedCells;
-use crate::config::Settings;
+use crate::config::{NAME, Settings};
 use crate::driver::Driver;
 use crate::layout::QueueKeys;
 use crate::lease::ClientLease;
@@ -39,6 +40,7 @@ pub(crate) struct Client {
     /// The cleanup that is under way.
     pub(crate) cleanup: SingleFlight<()>,
     pub(crate) confirmations: Confirmations,
+    pub(crate) rechecks: Rechecks,
     /// Cancelled when the client is closed or dropped.
     pub(crate) closing: CancellationToken,
     pub(crate) closed: CloseOnce,
@@ -68,6 +70,7 @@ impl Client {
             runtime: Handle::current(),
             cleanup: SingleFlight::default(),
             confirmations: Confirmations::new(settings.clone()),
+            rechecks: Rechecks::new(NAME),
             closing: CancellationToken::new(),
             closed: CloseOnce::default(),
             throttle: Throttle::default(),
@@ -128,9 +131,7 @@ impl Client {
     /// Says once that messages do not arrive.
     pub(crate) fn warn_of(&self, flags: Flags) {
         if flags.publish_refused() && !self.warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                "the server refused to publish to another client's inbox, or the channel of a cell or queue: hand-offs and watches wait for the re-check (see its ACL)"
-            );
+            seen::publish_refused(NAME);
         }
     }
 

@@ -6,6 +6,9 @@ use std::time::Duration;
 use latchwork_core::contracts::NodeId;
 use latchwork_core::{Config, ENDLESS, Error, Result, Secret, encode};
 
+/// The scheme of this backend's URLs, and its name in logs, metrics and reports.
+pub(crate) const NAME: &str = "redis";
+
 /// Redis' own port.
 const PORT: u16 = 6379;
 /// How long a queue's last token outlives the queue's last use by default: a clock set to the wrong

@@ -6,13 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
 use latchwork_core::support::{Backoff, connect_within};
-use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Eviction, Result};
+use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Eviction, Result, seen};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::backend::RedisBackend;
 use crate::client::Client;
-use crate::config::Settings;
+use crate::config::{NAME, Settings};
 use crate::driver::Driver;
 use crate::error::Failure;
 use crate::layout::QueueKeys;
@@ -36,7 +36,7 @@ pub fn connector() -> Arc<dyn Connector> {
 #[async_trait]
 impl Connector for RedisConnector {
     fn name(&self) -> &'static str {
-        "redis"
+        NAME
     }
 
     fn validate(&self, config: &Config) -> Result<()> {
@@ -60,7 +60,7 @@ async fn open(settings: Settings) -> Result<RedisBackend> {
     let reconnected = Arc::new(Notify::new());
     let channels = Arc::new(Channels::default());
     let (driver, eviction) = connected(&settings, &clock, &inbox, &channels, &reconnected).await?;
-    warn_of(eviction);
+    warn_of(eviction, &settings.address());
     let sent = match driver.ping(settings.request_timeout).await {
         Ok(sent) => sent,
         Err(error) => return Err(explain(&settings, Failure::said(error)).await),
@@ -106,16 +106,15 @@ async fn connected(
     }
 }
 
-fn warn_of(eviction: Eviction) {
-    match eviction {
-        Eviction::Never => {}
-        Eviction::Possible => tracing::warn!(
+fn warn_of(eviction: Eviction, at: &str) {
+    let what = match eviction {
+        Eviction::Never => return,
+        Eviction::Possible => {
             "this server may evict locks when its memory is full; set maxmemory-policy noeviction"
-        ),
-        Eviction::Unknown => {
-            tracing::warn!("INFO is forbidden: unknown whether this server evicts locks, or is a replica");
         }
-    }
+        Eviction::Unknown => "INFO is forbidden: unknown whether this server evicts locks, or is a replica",
+    };
+    seen::advice(NAME, at, &what);
 }
 
 /// The error of a failed connect, which names another kind of server at the address.

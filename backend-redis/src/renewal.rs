@@ -197,7 +197,11 @@ pub(crate) fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment
         return cleanup::later(client, attempt);
     }
     match answer {
-        RenewAnswer::Held => attempt.admit(client.clock.now()),
+        RenewAnswer::Held => {
+            if attempt.admit(client.clock.now()) {
+                client.rechecks.found_admission();
+            }
+        }
         // Admitted before this was sent, and not any more: something else has changed the queue.
         RenewAnswer::Waiting { .. } | RenewAnswer::Unfit { .. }
             if attempt.admitted_at().is_some_and(|admitted| admitted < sent) =>

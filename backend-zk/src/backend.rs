@@ -13,10 +13,8 @@ use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result
 
 use crate::change_watch::{Watched, ZkChangeWatch};
 use crate::client::Client;
+use crate::config::NAME;
 use crate::{cells, queue};
-
-/// The scheme of this backend's URLs, and its name in logs and reports.
-pub(crate) const NAME: &str = "zookeeper";
 
 /// A client of a ZooKeeper ensemble. Its nodes hang on one session at a time. Where it waits in
 /// hundreds of queues at once, it has further sessions that only watch.

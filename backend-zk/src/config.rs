@@ -9,6 +9,9 @@ use latchwork_core::{Clock, Config, Error, ErrorKind, Result, encode};
 
 use crate::layout::{SERVERS_OWN, check_path};
 
+/// The scheme of this backend's URLs, and its name in logs, metrics and reports.
+pub(crate) const NAME: &str = "zookeeper";
+
 /// ZooKeeper's client port.
 const PORT: u16 = 2181;
 
@@ -81,7 +84,7 @@ impl Settings {
         };
         Ok(Self {
             clock: Clock::system(),
-            link: Arc::new(LinkLog::new(hosts.join(","))),
+            link: Arc::new(LinkLog::new(NAME, hosts.join(","))),
             hosts,
             chroot,
             namespace,

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
 use latchwork_core::{Address, Config, Connector, Result};
 
-use crate::backend::{NAME, ZooKeeperBackend};
+use crate::backend::ZooKeeperBackend;
 use crate::client::Client;
-use crate::config::Settings;
+use crate::config::{NAME, Settings};
 use crate::layout::QueuePaths;
 
 /// Connects to ZooKeeper: `zookeeper://[user:password@]host[:port],…[/chroot]`.

@@ -16,8 +16,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use latchwork_core::seen;
 use latchwork_core::support::Backoff;
 
+use crate::config::NAME;
 use crate::lease::SessionLease;
 use crate::probe::{ServerRole, ask};
 
@@ -35,11 +37,9 @@ pub(crate) async fn forgotten(lease: &SessionLease) {
             let answers = join_all(settings.hosts.iter().map(|host| ask(host))).await;
             let seen = lease.seen();
             if !driver.is_connected() && is_another(&answers, seen) {
-                tracing::warn!(
-                    hosts = ?settings.hosts,
-                    seen = format_args!("{seen:#x}"),
-                    "the servers have forgotten this client: their last transaction is an older one"
-                );
+                let now = answers.iter().flatten().map(|(_, last)| *last).max();
+                let unsigned = |zxid: i64| u64::try_from(zxid).unwrap_or(0);
+                seen::forgot(NAME, &settings.hosts.join(","), unsigned(seen), now.map(unsigned));
                 return;
             }
             tokio::time::sleep(PAUSE).await;

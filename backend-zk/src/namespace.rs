@@ -1,9 +1,9 @@
 //! The plain directories of a namespace: made where they are missing, with their access control
 //! lists checked.
 
-use latchwork_core::{Error, ErrorKind, Kind, Result};
+use latchwork_core::{Error, ErrorKind, Kind, Result, seen};
 
-use crate::config::Settings;
+use crate::config::{NAME, Settings};
 use crate::driver::{Driver, Grant, NodeMode, Stat};
 use crate::error::{Fault, Unanswered};
 use crate::layout::{RELEASED, cell_directories, directories, split};
@@ -20,10 +20,9 @@ pub(crate) async fn make_member(driver: &Driver, settings: &Settings, member: &s
     for (path, _) in paths.iter().zip(found).filter(|(_, found)| found.is_none()) {
         let made = driver.make_path(path, NodeMode::Persistent).await;
         if split(path).1 == RELEASED && matches!(made, Err(Fault::Forbidden(_))) {
-            tracing::warn!(
-                path,
-                "it may not be made: releases are not announced, and a waiter behind several others lists"
-            );
+            let what =
+                "it may not be made: releases are not announced, and a waiter behind several others lists";
+            seen::advice(NAME, path, &what);
             continue;
         }
         made.map_err(|fault| fault.error_without_trace(&format!("create {}", shown(settings, path))))?;
@@ -46,13 +45,13 @@ pub(crate) async fn trusted(driver: &Driver, settings: &Settings) -> Result<Trus
     let unguarded: Vec<_> =
         paths.iter().zip(&found).filter(|(_, found)| open(found)).map(|(path, _)| path.as_str()).collect();
     if settings.login.is_some() && !unguarded.is_empty() {
-        tracing::warn!(
-            namespace = %format_args!("{root}/{}", settings.namespace),
-            open_to_everybody = %unguarded.join(" "),
-            "the login does not protect this namespace: these directories were made without it, and everybody may delete what is in \
-             them. Set their ACLs (zkCli: addauth digest user:password, then setAcl -R {root}/{} auth::cdrwa)",
-            settings.namespace,
+        let namespace = format!("{root}/{}", settings.namespace);
+        let what = format!(
+            "the login does not protect this namespace: these directories were made without it, and everybody may delete \
+             what is in them: {}. Set their ACLs (zkCli: addauth digest user:password, then setAcl -R {namespace} auth::cdrwa)",
+            unguarded.join(" "),
         );
+        seen::advice(NAME, &namespace, &what);
     }
     let grants = |name: &str| {
         let at = paths.iter().position(|path| split(path).1 == name)?;

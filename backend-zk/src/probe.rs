@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use latchwork_core::{Error, ErrorKind, Result};
+use latchwork_core::{Error, ErrorKind, Result, seen};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::config::NAME;
 
 /// The one four-letter word that a server allows by default.
 const WORD: &[u8] = b"srvr";
@@ -135,10 +137,8 @@ pub(crate) fn judge(host: &str, answer: &str) -> Result<()> {
     let unavailable = |what: &str| Err(Error::new(ErrorKind::Unavailable, format!("{host}: {what}")));
     if answer.starts_with("srvr is not executed") {
         // Its version is unknown, but no other server answers so.
-        tracing::warn!(
-            host,
-            "the version of this server is not checked: 4lw.commands.whitelist does not allow srvr"
-        );
+        let what = "the version of this server is not checked: 4lw.commands.whitelist does not allow srvr";
+        seen::advice(NAME, host, &what);
         return Ok(());
     }
     if answer.starts_with("This ZooKeeper instance") {

@@ -11,6 +11,7 @@ use crate::contracts::{Backend, Cell, Entry, Lease};
 use crate::error::Result;
 use crate::hold::{ClientId, LiveHolds};
 use crate::label::default_label;
+use crate::seen::{Rechecks, Recipes};
 use crate::server_trial::ServerTrial;
 use crate::support::{no_idle_cells, no_replicas};
 use crate::watched::{CellReader, QueueReader, Watched, Watches};
@@ -24,6 +25,8 @@ pub(crate) struct Client {
     pub(crate) name: Option<String>,
     pub(crate) cleanup: Cleanup,
     pub(crate) live: LiveHolds,
+    /// What its acquisitions and holds count.
+    pub(crate) meters: Recipes,
     /// Whether its server counts in a quorum.
     pub(crate) trial: ServerTrial,
     cells: Watches<CellReader>,
@@ -42,9 +45,25 @@ impl Client {
         let label = config.label.as_deref().map_or_else(default_label, Arc::from);
         let (live, request_timeout) = (LiveHolds::default(), config.request_timeout);
         let (id, name) = (ClientId::next(), config.name.clone());
-        let (cells, queues) = (Watches::default(), Watches::default());
+        let rechecks = Arc::new(Rechecks::new(backend.name()));
+        let (cells, queues) = (Watches::new(&rechecks), Watches::new(&rechecks));
+        let meters = Recipes::new(backend.name());
+        cleanup.beside(live.report_losses(Arc::downgrade(&backend)));
         let (min_replicas, trial) = (config.min_replicas, ServerTrial::default());
-        Self { backend, id, name, cleanup, live, trial, cells, queues, label, request_timeout, min_replicas }
+        Self {
+            backend,
+            id,
+            name,
+            cleanup,
+            live,
+            meters,
+            trial,
+            cells,
+            queues,
+            label,
+            request_timeout,
+            min_replicas,
+        }
     }
 
     /// False for a lazy client before its first use: its stand-in lease has no deadline yet, and it

@@ -20,6 +20,7 @@ use crate::recipes::{
 };
 use crate::reentrancy::Owners;
 use crate::registry::{self, Clients, Place, Queues};
+use crate::seen;
 
 /// A client of one coordinator: one set of connections, one lease, one inbox. Cloning is cheap, and
 /// recipes are cheap handles made from it without I/O.
@@ -360,7 +361,7 @@ impl Coordinator {
             Ok(Ok(done)) => closed.map(|()| done).map_err(E::from),
             failed => {
                 if let Err(error) = closed {
-                    tracing::warn!(%error, "not everything was given back behind work that failed");
+                    seen::not_given_back(&error);
                 }
                 failed.unwrap_or_else(|panic| resume_unwind(panic))
             }

@@ -4,9 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use tracing::Span;
-
 use crate::address::Address;
 use crate::cleanup::{Task, leave, settle};
 use crate::client::Client;
@@ -16,6 +13,7 @@ use crate::decide::given_back_at;
 use crate::decide::life::{AfterTry, By, Life, Outcome, TakeBack};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::hold::{Release, Tenure};
+use crate::seen::{self, SeenHold};
 use crate::token::Token;
 
 /// One held node. The guard of one hold has one, or all guards of one owner share one.
@@ -23,8 +21,7 @@ pub(crate) struct HeldNode {
     client: Arc<Client>,
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) node: Arc<dyn Node>,
-    // Set while a subscriber listens, until the end.
-    span: Mutex<Option<Box<Span>>>,
+    seen: Arc<SeenHold>,
 }
 
 impl HeldNode {
@@ -34,10 +31,13 @@ impl HeldNode {
         queue: Address,
         node: Arc<dyn Node>,
         at_least: Option<Duration>,
+        seen: SeenHold,
     ) -> Self {
         let tenure = Tenure::new(client.id, queue, Arc::clone(&node));
+        let seen = Arc::new(seen);
+        node.state().report_to(Arc::clone(&seen));
         client.live.add(&tenure);
-        let held = Self { client, tenure, node, span: Mutex::default() };
+        let held = Self { client, tenure, node, seen };
         held.keep(at_least);
         held.leave_at_fixed_end();
         held
@@ -58,11 +58,6 @@ impl HeldNode {
             self.node.state().change(|life, seen| life.keep_until(seen.now + length));
             self.client.cleanup.keep(&self.node);
         }
-    }
-
-    /// Shows the hold in traces, from now to its end.
-    pub(crate) fn trace(&self, span: Span) {
-        *self.span.lock() = (!span.is_disabled()).then(|| Box::new(span));
     }
 
     /// Another guard's tenure on the same node.
@@ -135,28 +130,14 @@ impl HeldNode {
         };
         let (state, clock) = (self.node.state(), self.node.state().lease().clock());
         let take_back = state.look(|life| life.end(by, lost, clock.now(), state.lease().ttl()));
-        self.trace_end(lost);
+        match lost {
+            Some(reason) => self.seen.lost(reason, clock.now()),
+            None => self.seen.released(clock.now()),
+        }
         if take_back != TakeBack::Lingers {
             self.client.live.remove(&self.tenure);
         }
         Some(take_back)
-    }
-
-    fn trace_end(&self, lost: Option<LostReason>) {
-        let span = self.span.lock().take();
-        let (key, token) = (self.queue().name(), self.token());
-        let Some(reason) = lost else {
-            tracing::debug!(key, %token, "released");
-            return;
-        };
-        let report = || match reason {
-            LostReason::Closed => tracing::debug!(key, %token, %reason, "a hold was lost by a close"),
-            _ => tracing::warn!(key, %token, %reason, "a hold was lost before it was given back"),
-        };
-        match &span {
-            Some(span) => span.record("lost", tracing::field::display(reason)).in_scope(report),
-            None => report(),
-        }
     }
 
     /// Releases in the background. Does nothing after a release.
@@ -208,15 +189,10 @@ impl HeldNode {
         let state = self.node.state();
         if let Some(in_background) = first {
             let (next, answer) = leave(&*self.node).await;
-            let (key, token) = (self.queue().name(), self.token());
-            match answer.map_err(|error| (error.lost_reason(), error)) {
-                Ok(()) => {}
-                Err((Some(reason), _)) => {
-                    tracing::warn!(key, %token, %reason, "a hold was lost before it was given back");
-                }
-                Err((None, error)) => {
-                    tracing::debug!(%error, key, %token, "a release was not confirmed at once");
-                }
+            if let Err(error) = answer
+                && error.lost_reason().is_none()
+            {
+                seen::release_unconfirmed(self.queue().name(), self.token(), &error);
             }
             if next == AfterTry::Done {
                 in_background.disarm();

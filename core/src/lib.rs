@@ -16,6 +16,7 @@
 //! connector                      how a backend is opened
 //! support, config, label         what the clients of all backends share; a client's settings
 //! contracts, decide              a backend's traits and their state; protocol decisions without I/O
+//! seen                           every event, span and metric, by name
 //! address, token, clock, error, capabilities, shown, runtime
 //! ```
 //!
@@ -50,6 +51,7 @@ pub mod recipes;
 mod reentrancy;
 pub mod registry;
 mod runtime;
+pub mod seen;
 mod server_trial;
 mod shown;
 pub mod support;

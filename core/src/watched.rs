@@ -30,6 +30,7 @@ use crate::address::Address;
 use crate::cleanup::Cleanup;
 use crate::contracts::{Backend, ChangeWatch};
 use crate::error::{Error, Result};
+use crate::seen::Rechecks;
 use crate::support::Backoff;
 
 /// How something is watched and read. It keeps what shows whether the server went back.
@@ -53,7 +54,10 @@ pub(crate) trait Reader: Default + Send + Sync + 'static {
 
 /// What a client watches by one kind of reader.
 #[derive(Debug)]
-pub(crate) struct Watches<R: Reader>(Mutex<HashMap<Address, Weak<Watched<R::State>>>>);
+pub(crate) struct Watches<R: Reader> {
+    watched: Mutex<HashMap<Address, Weak<Watched<R::State>>>>,
+    rechecks: Arc<Rechecks>,
+}
 
 /// One cell or queue, as the task sees it.
 #[derive(Debug)]
@@ -74,13 +78,11 @@ pub(crate) enum View<S> {
     Ended(Error),
 }
 
-impl<R: Reader> Default for Watches<R> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
 impl<R: Reader> Watches<R> {
+    pub(crate) fn new(rechecks: &Arc<Rechecks>) -> Self {
+        Self { watched: Mutex::default(), rechecks: Arc::clone(rechecks) }
+    }
+
     /// Watches what is at an address, together with all who watch it now.
     pub(crate) fn watch(
         &self,
@@ -88,14 +90,14 @@ impl<R: Reader> Watches<R> {
         cleanup: &Cleanup,
         address: &Address,
     ) -> Arc<Watched<R::State>> {
-        let mut watches = self.0.lock();
+        let mut watches = self.watched.lock();
         if let Some(watched) = watches.get(address).and_then(Weak::upgrade)
             && !watched.has_ended()
         {
             return watched;
         }
         watches.retain(|_, watched| watched.strong_count() > 0);
-        let (task, end) = Task::<R>::new(Arc::clone(backend), address.clone());
+        let (task, end) = Task::<R>::new(Arc::clone(backend), address.clone(), Arc::clone(&self.rechecks));
         let fresh = Arc::new(Watched { views: task.views.subscribe(), _task: end.clone().drop_guard() });
         cleanup.beside(async move {
             end.run_until_cancelled(task.work()).await;
@@ -121,12 +123,17 @@ struct Task<R: Reader> {
     address: Address,
     views: watch::Sender<View<R::State>>,
     reader: R,
+    rechecks: Arc<Rechecks>,
 }
 
 impl<R: Reader> Task<R> {
-    fn new(backend: Arc<dyn Backend>, address: Address) -> (Self, CancellationToken) {
-        let views = watch::Sender::new(View::Unread);
-        (Self { backend, address, views, reader: R::default() }, CancellationToken::new())
+    fn new(
+        backend: Arc<dyn Backend>,
+        address: Address,
+        rechecks: Arc<Rechecks>,
+    ) -> (Self, CancellationToken) {
+        let (views, reader) = (watch::Sender::new(View::Unread), R::default());
+        (Self { backend, address, views, reader, rechecks }, CancellationToken::new())
     }
 
     async fn work(mut self) {
@@ -153,32 +160,35 @@ impl<R: Reader> Task<R> {
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<Infallible> {
         let mut watch = R::watch(&*self.backend, &self.address);
         watch.changed().await?;
+        let mut told = true;
         loop {
-            self.read().await?;
+            if self.read().await? && !told {
+                self.rechecks.found_change();
+            }
             backoff.reset();
-            self.news(&mut *watch).await?;
+            told = self.news(&mut *watch).await?;
         }
     }
 
-    /// Waits for news, for one TTL.
-    async fn news(&self, watch: &mut dyn ChangeWatch) -> Result<()> {
+    /// Waits for news, for one TTL. Answers whether there was any.
+    async fn news(&self, watch: &mut dyn ChangeWatch) -> Result<bool> {
         let lease = self.backend.lease();
         let again = lease.clock().now() + lease.ttl();
         tokio::select! {
-            news = watch.changed() => news,
-            () = lease.clock().sleep_until(again) => Ok(()),
+            news = watch.changed() => news.map(|()| true),
+            () = lease.clock().sleep_until(again) => Ok(false),
         }
     }
 
-    async fn read(&mut self) -> Result<()> {
+    /// Answers whether it is another state than before.
+    async fn read(&mut self) -> Result<bool> {
         let state = self.reader.read(&*self.backend, &self.address).await?;
-        self.views.send_if_modified(|view| match view {
+        Ok(self.views.send_if_modified(|view| match view {
             View::Read(seen, true) if *seen == state => false,
             view => {
                 *view = View::Read(state, true);
                 true
             }
-        });
-        Ok(())
+        }))
     }
 }

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use etcd_client::{Client, ConnectOptions, KvClient, ResponseHeader};
+use latchwork_core::seen::{Rechecks, Requests};
 use latchwork_core::support::{LinkLog, Throttle};
 
 use super::encode::unsigned;
-use crate::config::Settings;
+use crate::config::{NAME, Settings};
 use crate::error::{Answer, Failure, as_read, is_older_than_the_roles, late};
 use crate::incarnation::{Incarnations, Known};
 
@@ -22,6 +23,25 @@ const PING_ANSWER: Duration = Duration::from_secs(2);
 /// Room for a whole queue of 1,000 nodes with the longest labels.
 const LARGEST_ANSWER: usize = 64 << 20;
 
+/// The kinds of requests that are counted, each behind the words that errors have for it.
+const KINDS: [(&str, &str); 9] = [
+    ("a transaction", "txn"),
+    ("a deletion", "delete"),
+    ("a read", "range"),
+    ("a look at the past of a key", "history"),
+    ("a look at its state", "status"),
+    ("the grant of a lease", "grant"),
+    ("the end of a lease", "revoke"),
+    ("the renewal of a lease", "renew"),
+    ("a stream of watches", "watch"),
+];
+
+fn kind(what: &str) -> &'static str {
+    let known = KINDS.iter().find(|(words, _)| *words == what);
+    debug_assert!(known.is_some(), "{what} has no kind");
+    known.map_or("", |(_, kind)| kind)
+}
+
 /// A connection to the servers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Driver {
@@ -33,6 +53,8 @@ pub(crate) struct Driver {
     // Bounds requests about keys, so that renewals do not queue behind them.
     throttle: Arc<Throttle>,
     link: Arc<LinkLog>,
+    pub(super) requests: Arc<Requests>,
+    pub(crate) rechecks: Arc<Rechecks>,
     // Held by the one task that logs in anew; beside it the number of log-ins.
     log_ins: Arc<tokio::sync::Mutex<()>>,
     logged_in: Arc<AtomicU64>,
@@ -83,7 +105,9 @@ impl Driver {
             request_timeout: settings.request_timeout,
             spare_servers,
             throttle: Arc::default(),
-            link: Arc::new(LinkLog::new(settings.endpoints.join(","))),
+            link: Arc::new(LinkLog::new(NAME, settings.endpoints.join(","))),
+            requests: Arc::new(Requests::new(NAME, KINDS.map(|(_, kind)| kind))),
+            rechecks: Arc::new(Rechecks::new(NAME)),
             log_ins: Arc::default(),
             logged_in: Arc::default(),
             incarnations: Arc::default(),
@@ -112,7 +136,12 @@ impl Driver {
     /// Records the answer to a request that was sent when `before` was known.
     pub(super) fn answered(&self, before: Known, header: Option<&ResponseHeader>) {
         if let Some(header) = header {
-            self.incarnations.answered(before, header.cluster_id(), unsigned(header.revision()));
+            self.incarnations.answered(
+                before,
+                self.link.host(),
+                header.cluster_id(),
+                unsigned(header.revision()),
+            );
         }
     }
 
@@ -146,6 +175,7 @@ impl Driver {
         let all = async {
             let (mut failed, mut anew) = (0, false);
             loop {
+                self.requests.sent(kind(what));
                 let logged_in = self.logged_in.load(Ordering::Acquire);
                 match request().await {
                     Err(error) if is_older_than_the_roles(&error) && !anew => {

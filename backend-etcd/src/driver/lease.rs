@@ -1,8 +1,10 @@
 //! Requests about leases.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{LeaseGrantOptions, LeaseKeepAliveStream, LeaseKeeper};
+use latchwork_core::seen::Requests;
 
 use super::connection::Driver;
 use super::encode::unsigned;
@@ -52,7 +54,7 @@ impl Driver {
         let (keeper, stream) = self
             .call("the renewal of a lease", |mut client| async move { client.lease_keep_alive(lease).await })
             .await?;
-        Ok(RenewalStream { keeper, stream })
+        Ok(RenewalStream { keeper, stream, requests: Arc::clone(&self.requests) })
     }
 }
 
@@ -66,10 +68,12 @@ fn seconds(ttl: Duration) -> i64 {
 pub(crate) struct RenewalStream {
     keeper: LeaseKeeper,
     stream: LeaseKeepAliveStream,
+    requests: Arc<Requests>,
 }
 
 impl RenewalStream {
     pub(crate) async fn send(&mut self) -> Answer<()> {
+        self.requests.sent("renew");
         Ok(self.keeper.keep_alive().await?)
     }
 

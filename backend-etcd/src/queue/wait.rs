@@ -153,7 +153,11 @@ async fn still_behind(node: &EtcdNode, target: &Member) -> bool {
     };
     let [own, other] = &*read.reads else { return false };
     let is_target = |other: &StoredKey| (other.created, other.modified) == (target.created, target.modified);
-    node.own.is_in(own) && other.keys.first().is_some_and(is_target)
+    let unchanged = node.own.is_in(own) && other.keys.first().is_some_and(is_target);
+    if !unchanged {
+        node.context.driver.rechecks.found_admission();
+    }
+    unchanged
 }
 
 /// Lists the queue, until there is an answer or the lease is lost.

@@ -68,6 +68,7 @@ async fn check(driver: &Driver, watches: &Watches, held: &[Arc<OwnNode>]) -> Res
             Some(why) => why,
             None => *why.insert(driver.why_gone(&own.key, own.state.sequence()).await),
         };
+        driver.rechecks.found_loss();
         watches.removed(own, why);
     }
     Ok(())

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::decide::renewal_period;
+use latchwork_core::seen::Requests;
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Moment, Result};
 use redis::{Cmd, Value};
 use tokio::sync::{Notify, watch};
@@ -16,10 +17,13 @@ use super::dial::{Dialler, OnMessage};
 use super::incarnation::Incarnation;
 use super::link::{Link, Losses, Standing, Wire, take_down};
 use super::silence::Silence;
-use crate::config::Settings;
+use crate::config::{NAME, Settings};
 use crate::error::{Failure, closed, from_redis, given_up, only_read, timed_out};
 use crate::layout::life;
-use crate::scripts::{Call, Reply};
+use crate::scripts::{self, Call, Reply};
+
+/// The requests that are no scripts.
+const OWN: [&str; 4] = ["PING", "SCAN", "SUBSCRIBE", "UNSUBSCRIBE"];
 
 /// A connection that is replaced as long as the driver lives.
 pub(crate) struct Driver {
@@ -32,6 +36,7 @@ pub(crate) struct Driver {
     life: String,
     silence: Silence,
     incarnation: Arc<Incarnation>,
+    requests: Requests,
 }
 
 impl Driver {
@@ -60,7 +65,9 @@ impl Driver {
         link.send_replace(Link::Up(wire));
         tokio::spawn(dialler.keep_dialling(link.subscribe(), reconnected));
         let silence = Silence::new(patience, clock.now());
-        Ok((Self { clock, link, address, inbox, life, silence, incarnation }, eviction))
+        let requests =
+            Requests::new(NAME, OWN.into_iter().chain(scripts::ALL.iter().map(|script| script.name)));
+        Ok((Self { clock, link, address, inbox, life, silence, incarnation, requests }, eviction))
     }
 
     /// Runs a script, and answers when it was sent: what the reply proves counts from there.
@@ -152,6 +159,7 @@ impl Driver {
         };
         wire.connection.set_response_timeout(within);
         let (sent, mut ending) = (self.clock.now(), on.clone());
+        self.requests.sent(if listen { "SUBSCRIBE" } else { "UNSUBSCRIBE" });
         let asked = async {
             match listen {
                 true => wire.connection.subscribe(channel).await,
@@ -213,6 +221,7 @@ impl Driver {
                 wire?
             }
         };
+        self.requests.sent(name);
         let mut answer = self.answer(&mut wire, command, until).await;
         if let (Err(failure), Some(call)) = (&answer, call)
             && failure.noscript
@@ -223,6 +232,7 @@ impl Driver {
             command.arg(&self.life);
             sent = self.clock.now();
             self.silence.end(sent);
+            self.requests.sent(name);
             answer = self.answer(&mut wire, &command, until).await;
         }
         match answer {

@@ -18,7 +18,7 @@ use super::bounded::BoundedStream;
 use super::handshake::handshake;
 use super::incarnation::Incarnation;
 use super::link::{Link, Wire, take_down};
-use crate::config::Settings;
+use crate::config::{NAME, Settings};
 use crate::error::{Failure, closed, from_redis};
 
 /// The shortest and the longest pause before an attempt, without jitter.
@@ -43,7 +43,7 @@ pub(super) struct Dialler {
 impl Dialler {
     /// The task: dials whenever the connection is down, until the driver is closed or dropped.
     pub(super) async fn keep_dialling(self, mut link: watch::Receiver<Link>, reconnected: Arc<Notify>) {
-        let (mut generation, log) = (0, LinkLog::new(self.settings.address()));
+        let (mut generation, log) = (0, LinkLog::new(NAME, self.settings.address()));
         loop {
             let down = link.wait_for(|link| !matches!(link, Link::Up(_))).await;
             let Some(cause) = down.ok().and_then(|link| link.why()) else { return };
@@ -118,7 +118,7 @@ impl Dialler {
         let mut connection = connecting.map_err(unsent)?;
         let (run_id, eviction) = handshake(&mut connection, settings, generation == 0).await?;
         // Before the connection is used: earlier requests went to the server that was there before.
-        self.incarnation.met(run_id, self.clock.now());
+        self.incarnation.met(&settings.address(), run_id, self.clock.now());
         Ok((Wire { generation, connection }, eviction))
     }
 

@@ -3,8 +3,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use latchwork_core::Moment;
+use latchwork_core::{Moment, seen};
 use parking_lot::Mutex;
+
+use crate::config::NAME;
 
 #[derive(Debug)]
 pub(super) struct Incarnation {
@@ -42,14 +44,12 @@ impl Incarnation {
 
     /// Called before the first request on a new connection. Without a run id the server counts as
     /// the same.
-    pub(super) fn met(&self, run_id: Option<String>, now: Moment) {
+    pub(super) fn met(&self, host: &str, run_id: Option<String>, now: Moment) {
         let mut known = self.run_id.lock();
         self.said.store(run_id.is_some(), Ordering::Release);
         if run_id.is_some() && *known != run_id {
             if known.is_some() {
-                tracing::info!(
-                    "the server is another one, or was restarted: it may have forgotten what was held"
-                );
+                seen::replaced(NAME, host);
                 self.since.store(now.as_nanos(), Ordering::Release);
             }
             *known = run_id;
@@ -66,7 +66,7 @@ mod tests {
         let incarnation = Incarnation::new();
         assert_eq!(incarnation.run_id(), None);
         for id in [Some("one"), None, Some("one"), Some("two")].map(|id| id.map(str::to_owned)) {
-            incarnation.met(id.clone(), Moment::from_nanos(7));
+            incarnation.met("a", id.clone(), Moment::from_nanos(7));
             assert_eq!(incarnation.run_id(), id);
         }
         assert_eq!(incarnation.since(), Moment::from_nanos(7));

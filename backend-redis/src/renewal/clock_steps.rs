@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use latchwork_core::Moment;
 use latchwork_core::decide::margin;
+use latchwork_core::{Moment, seen};
 
+use crate::config::NAME;
 use crate::scripts::ServerTime;
 
 /// Compares the server's clock, a wall clock that may be set, with our monotonic one.
@@ -18,10 +19,7 @@ pub(super) struct ClockSteps {
 impl ClockSteps {
     pub(super) fn observe(&mut self, sent: Moment, received: Moment, time: ServerTime, ttl: Duration) {
         if let Some(step) = self.step(sent, received, time, margin(ttl)) {
-            tracing::warn!(
-                step_ms = step / 1000,
-                "the server's clock was set: leases may have expired early, and their holders learn it late"
-            );
+            seen::clock_set(NAME, step / 1000);
         }
     }
 

@@ -114,16 +114,18 @@ impl Attempt {
         self.standing.lock().recheck_due = false;
     }
 
-    /// A renewal answered that the node is admitted.
-    pub(crate) fn admit(&self, now: Moment) {
-        self.set_admitted(&mut self.standing.lock(), now);
+    /// A renewal answered that the node is admitted. Answers whether that is news.
+    pub(crate) fn admit(&self, now: Moment) -> bool {
+        self.set_admitted(&mut self.standing.lock(), now)
     }
 
-    fn set_admitted(&self, standing: &mut Standing, now: Moment) {
-        if standing.admitted.is_none() {
+    fn set_admitted(&self, standing: &mut Standing, now: Moment) -> bool {
+        let is_new = standing.admitted.is_none();
+        if is_new {
             standing.admitted = Some(now);
             self.changed.notify_waiters();
         }
+        is_new
     }
 
     /// When this client learned of the admission.

@@ -34,7 +34,7 @@ impl Driver {
     /// The lists of these nodes, in one trip. `None` for a node that is not there, or whose list
     /// may not be read.
     pub(crate) async fn grants(&self, paths: &[String]) -> Answer<Vec<Option<Vec<Grant>>>> {
-        self.request(|client| async move {
+        self.request("acl", |client| async move {
             let reads: Vec<_> = paths.iter().map(|path| client.get_acl(path)).collect();
             let mut found = Vec::with_capacity(reads.len());
             for read in reads {

@@ -18,7 +18,7 @@ impl Driver {
     /// Lists a queue, and reads its stored limit before, in one trip. Behind a `sync` the reply
     /// shows all that the leader had committed when the `sync` reached it.
     pub(crate) async fn look(&self, queue: &str, limit: Option<&str>, sync: bool) -> Answer<QueueReply> {
-        self.request(|client| async move {
+        self.request("list", |client| async move {
             // All are called, and so queued, before the first is awaited.
             let synced = sync.then(|| client.sync(queue));
             let limit = limit.map(|limit| client.get_data(limit));
@@ -33,13 +33,13 @@ impl Driver {
     }
 
     pub(crate) async fn children(&self, path: &str) -> Answer<Vec<String>> {
-        self.request(|client| async move { client.list_children(path).await }).await
+        self.request("list", |client| async move { client.list_children(path).await }).await
     }
 
     /// Lists, with a watch for the next change that the listing itself arms.
     pub(crate) async fn children_watched(&self, path: &str) -> Answer<(Vec<String>, Watch)> {
         let (children, watcher) = self
-            .request(|client| async move {
+            .request("list", |client| async move {
                 let list = || client.list_and_watch_children(path);
                 behind_sync(&client, path, self.sync_first, list).await
             })
@@ -50,25 +50,25 @@ impl Driver {
     /// Lists behind a `sync`: shows all that the leader had committed when it came there
     /// (CHAIN-SYNC-AFTER-UNKNOWN-CREATE).
     pub(crate) async fn sync_children(&self, path: &str) -> Answer<Vec<String>> {
-        self.request(
-            |client| async move { behind_sync(&client, path, true, || client.list_children(path)).await },
-        )
+        self.request("list", |client| async move {
+            behind_sync(&client, path, true, || client.list_children(path)).await
+        })
         .await
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Answer<Option<Stat>> {
-        let stat = self.request_first(|client| async move { client.check_stat(path).await }).await?;
+        let stat = self.request_first("stat", |client| async move { client.check_stat(path).await }).await?;
         Ok(stat.map(Stat::from))
     }
 
     pub(crate) async fn read(&self, path: &str) -> Answer<(Vec<u8>, Stat)> {
-        let (data, stat) = self.request(|client| async move { client.get_data(path).await }).await?;
+        let (data, stat) = self.request("read", |client| async move { client.get_data(path).await }).await?;
         Ok((data, stat.into()))
     }
 
     /// Reads behind a `sync`.
     pub(crate) async fn sync_read(&self, path: &str) -> Answer<Vec<u8>> {
-        self.request(|client| async move {
+        self.request("read", |client| async move {
             Ok(behind_sync(&client, path, true, || client.get_data(path)).await?.0)
         })
         .await
@@ -76,7 +76,7 @@ impl Driver {
 
     /// Reads several nodes in one trip. `None` for one that is not there.
     pub(crate) async fn read_all(&self, paths: &[String]) -> Answer<Vec<Option<(Vec<u8>, Stat)>>> {
-        self.request(|client| async move {
+        self.request("read", |client| async move {
             let reads: Vec<_> = paths.iter().map(|path| client.get_data(path)).collect();
             let mut found = Vec::with_capacity(reads.len());
             for read in reads {
@@ -93,7 +93,7 @@ impl Driver {
 
     /// How many children several nodes have, in one trip. 0 for one that is not there.
     pub(crate) async fn child_counts(&self, paths: &[&str]) -> Answer<Vec<i32>> {
-        self.request(|client| async move {
+        self.request("stat", |client| async move {
             let reads: Vec<_> = paths.iter().map(|path| client.check_stat(path)).collect();
             let mut counts = Vec::with_capacity(reads.len());
             for read in reads {
@@ -108,7 +108,7 @@ impl Driver {
     /// node that is gone leaves a watch for its creation.
     pub(crate) async fn watch(&self, path: &str) -> Answer<(Vec<u8>, Stat, Watch)> {
         let (data, stat, watcher) = self
-            .request(|client| async move {
+            .request("watch", |client| async move {
                 let read = || client.get_and_watch_data(path);
                 behind_sync(&client, path, self.sync_first, read).await
             })
@@ -119,14 +119,14 @@ impl Driver {
     /// Arms a watch for the creation of a node. `None` where it is there already.
     pub(crate) async fn watch_for(&self, path: &str) -> Answer<Option<Watch>> {
         let (stat, watcher) =
-            self.request(|client| async move { client.check_and_watch_stat(path).await }).await?;
+            self.request("watch", |client| async move { client.check_and_watch_stat(path).await }).await?;
         Ok(stat.is_none().then(|| self.armed(path, watcher)))
     }
 
     /// Arms a watch for the next change of a node: its creation, a write, its end.
     pub(crate) async fn watch_changes(&self, path: &str) -> Answer<Watch> {
         let (_, watcher) = self
-            .request(|client| async move {
+            .request("watch", |client| async move {
                 let look = || client.check_and_watch_stat(path);
                 behind_sync(&client, path, self.sync_first, look).await
             })
@@ -139,7 +139,7 @@ impl Driver {
     /// change of the first.
     pub(crate) async fn watch_directory(&self, path: &str) -> Answer<(Watch, Option<Watch>)> {
         let (own, children) = self
-            .request(|client| async move {
+            .request("watch", |client| async move {
                 // All are called, and so queued, before the first is awaited.
                 let synced = self.sync_first.then(|| client.sync(path));
                 let own = client.check_and_watch_stat(path);
@@ -166,7 +166,7 @@ impl Driver {
         directory: &str,
         path: &str,
     ) -> Answer<(Option<CellStat>, Option<(Vec<u8>, CellStat)>)> {
-        self.request(|client| async move {
+        self.request("read", |client| async move {
             // All are called, and so queued, before the first is awaited.
             let synced = client.sync(path);
             let directory = client.check_stat(directory);

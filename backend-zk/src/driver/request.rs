@@ -9,29 +9,46 @@ use zookeeper_client::{Client, Error};
 use super::Driver;
 use crate::error::{Answer, Fault, Tried, Unanswered};
 
+/// The kinds of requests that are counted.
+pub(super) const KINDS: [&str; 9] =
+    ["acl", "create", "delete", "list", "multi", "read", "stat", "watch", "write"];
+
 impl Driver {
     /// One request, behind those of this client that came before. The crate queues a request when
     /// its method is called, not when its future is polled, so several calls in `send` are one
     /// round trip, carried out in that order.
-    pub(super) async fn request<T, F>(&self, send: impl FnOnce(Arc<Client>) -> F) -> Answer<T>
+    pub(super) async fn request<T, F>(
+        &self,
+        kind: &'static str,
+        send: impl FnOnce(Arc<Client>) -> F,
+    ) -> Answer<T>
     where
         F: Future<Output = Result<T, Error>>,
     {
         let Ok((_pass, left)) = self.throttle.take(self.request_timeout).await else {
             return Err(Fault::Throttled);
         };
-        self.request_within(left, send).await
+        self.request_within(kind, left, send).await
     }
 
     /// One request, before those that wait for their turn. The proof of contact needs it.
-    pub(super) async fn request_first<T, F>(&self, send: impl FnOnce(Arc<Client>) -> F) -> Answer<T>
+    pub(super) async fn request_first<T, F>(
+        &self,
+        kind: &'static str,
+        send: impl FnOnce(Arc<Client>) -> F,
+    ) -> Answer<T>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        self.request_within(self.request_timeout, send).await
+        self.request_within(kind, self.request_timeout, send).await
     }
 
-    async fn request_within<T, F>(&self, time: Duration, send: impl FnOnce(Arc<Client>) -> F) -> Answer<T>
+    async fn request_within<T, F>(
+        &self,
+        kind: &'static str,
+        time: Duration,
+        send: impl FnOnce(Arc<Client>) -> F,
+    ) -> Answer<T>
     where
         F: Future<Output = Result<T, Error>>,
     {
@@ -46,6 +63,7 @@ impl Driver {
             }
         }
         let client = self.client()?;
+        self.requests.sent(kind);
         tokio::select! {
             biased;
             answer = send(client) => answer.map_err(|error| Fault::from(error).after(tried())),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use latchwork_core::Moment;
 use latchwork_core::contracts::LeaseWriter;
+use latchwork_core::seen::{Rechecks, Requests};
 use latchwork_core::support::{LinkLog, Throttle};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -13,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 use zookeeper_client::{Acls, Client, Error, SessionState, StateWatcher};
 
 use super::NodeMode;
+use super::request::KINDS;
 use super::tasks::Tasks;
 use super::watch_budget::WatchedBytes;
-use crate::config::Settings;
+use crate::config::{NAME, Settings};
 use crate::error::{Answer, Fault};
 
 /// The shortest pause before a request that failed is sent again.
@@ -33,6 +35,8 @@ pub(crate) struct Driver {
     // Bounds the requests that a proof of contact may stand behind.
     pub(super) throttle: Throttle,
     pub(super) link: Arc<LinkLog>,
+    pub(super) requests: Requests,
+    pub(crate) rechecks: Rechecks,
     pub(super) acls: Acls<'static>,
     pub(super) watched: Arc<WatchedBytes>,
     // Set for a watch session. Its server may lag behind the one that answered the nodes' session,
@@ -86,6 +90,8 @@ impl Driver {
             request_timeout: settings.request_timeout,
             throttle: Throttle::default(),
             link: Arc::clone(&settings.link),
+            requests: Requests::new(NAME, KINDS),
+            rechecks: Rechecks::new(NAME),
             acls,
             watched: Arc::default(),
             sync_first: beside.is_some(),

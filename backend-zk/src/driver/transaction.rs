@@ -74,7 +74,7 @@ impl Driver {
         in_flight: &AtomicBool,
     ) -> Answer<Commit> {
         let committed = self
-            .request(|client| async move {
+            .request("multi", |client| async move {
                 let mut all = client.new_multi_writer();
                 for step in steps {
                     self.add(&mut all, step)?;

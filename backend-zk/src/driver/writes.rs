@@ -47,8 +47,9 @@ impl Driver {
 
     pub(crate) async fn create(&self, path: &str, data: &[u8], mode: NodeMode) -> Answer<Stat> {
         let options = CreateMode::from(mode).with_acls(self.acls);
-        let (stat, _) =
-            self.request_first(|client| async move { client.create(path, data, &options).await }).await?;
+        let (stat, _) = self
+            .request_first("create", |client| async move { client.create(path, data, &options).await })
+            .await?;
         Ok(stat.into())
     }
 
@@ -59,7 +60,7 @@ impl Driver {
         let directory = CreateMode::Container.with_acls(self.acls);
         let node = CreateMode::EphemeralSequential.with_acls(self.acls);
         let path = &path;
-        self.request(|client| async move {
+        self.request("create", |client| async move {
             // All are called, and so queued, before the first is awaited.
             let directory = cold.then(|| client.create(queue, b"", &directory));
             let created = client.create(path, data, &node);
@@ -96,7 +97,7 @@ impl Driver {
     ) -> Answer<(String, Stat, Option<Answer<Watch>>)> {
         let options = CreateMode::EphemeralSequential.with_acls(self.acls);
         let (created, watch) = self
-            .request(|client| async move {
+            .request("create", |client| async move {
                 // Both are called, and so queued, before the first is awaited.
                 let created = client.create(path, data, &options);
                 let watch = watched.map(|watched| (watched, client.get_and_watch_data(watched)));
@@ -115,7 +116,10 @@ impl Driver {
     }
 
     pub(crate) async fn write(&self, path: &str, data: &[u8]) -> Answer<Stat> {
-        Ok(self.request(|client| async move { client.set_data(path, data, None).await }).await?.into())
+        Ok(self
+            .request("write", |client| async move { client.set_data(path, data, None).await })
+            .await?
+            .into())
     }
 
     /// A write that waits for its answer as long as the lease lives. A proof of contact counts from
@@ -130,12 +134,12 @@ impl Driver {
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Answer<()> {
-        self.request(|client| async move { client.delete(path, None).await }).await
+        self.request("delete", |client| async move { client.delete(path, None).await }).await
     }
 
     /// Deletes in this order, in one trip. Answers whether any of them was there.
     pub(crate) async fn delete_all(&self, paths: &[String]) -> Answer<bool> {
-        self.request(|client| async move {
+        self.request("delete", |client| async move {
             let deletions: Vec<_> = paths.iter().map(|path| client.delete(path, None)).collect();
             let mut was_there = false;
             for deletion in deletions {
@@ -154,7 +158,7 @@ impl Driver {
     /// client that watches for both sees the announcement first. Answers whether it could be done.
     pub(crate) async fn announce_and_delete(&self, announcement: &str, path: &str) -> Answer<bool> {
         let options = CreateMode::Persistent.with_acls(self.acls);
-        self.request(|client| async move {
+        self.request("delete", |client| async move {
             let mut all = client.new_multi_writer();
             all.add_create(announcement, b"", &options)?;
             all.add_delete(announcement, None)?;
@@ -171,7 +175,7 @@ impl Driver {
     /// Makes an ephemeral node and deletes another: both, or neither.
     pub(crate) async fn replace(&self, old: &str, new: &str, data: &[u8]) -> Answer<()> {
         let options = CreateMode::Ephemeral.with_acls(self.acls);
-        self.request(|client| async move {
+        self.request("multi", |client| async move {
             let mut both = client.new_multi_writer();
             both.add_create(new, data, &options)?;
             both.add_delete(old, None)?;

@@ -267,6 +267,7 @@ impl<'a> Wait<'a> {
                 return Ok(Woken::Look);
             }
             if watched?.is_none() {
+                driver.rechecks.found_admission();
                 return Ok(Woken::Look);
             }
             again = next_look();

@@ -198,6 +198,11 @@ impl Lease {
         self.inner().deadline()
     }
 
+    /// Whether a renewal is due that has no answer.
+    pub(crate) fn is_late(&self, now: Moment) -> bool {
+        self.inner().unanswered.lock().due() <= now
+    }
+
     /// The state by the clock at this call.
     pub fn state(&self) -> LeaseState {
         self.inner().state()

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -12,6 +12,7 @@ use crate::clock::Moment;
 use crate::decide::life::{AfterTry, Failure, Life, Outcome, Phase, Seen};
 use crate::decide::node_obsolete_at;
 use crate::error::{Error, LostReason, Result};
+use crate::seen::SeenHold;
 use crate::until::until;
 
 /// What this client knows of one of its nodes. The hold and all its `lost()` handles read it; only
@@ -22,14 +23,16 @@ pub struct NodeState {
     life: Mutex<Life>,
     // Why the removal failed.
     why: OnceLock<Error>,
+    // Reports the loss of the hold, whoever finds it.
+    seen: OnceLock<Arc<SeenHold>>,
     // One notification for every change, since a client holds thousands of nodes.
     changed: Notify,
 }
 
 impl NodeState {
     fn new(lease: LeaseWriter, sequence: u64) -> Self {
-        let (life, why, changed) = (Mutex::default(), OnceLock::new(), Notify::new());
-        Self { lease, sequence, life, why, changed }
+        let (life, why, seen, changed) = (Mutex::default(), OnceLock::new(), OnceLock::new(), Notify::new());
+        Self { lease, sequence, life, why, seen, changed }
     }
 
     /// The lease that keeps the node.
@@ -46,9 +49,26 @@ impl NodeState {
     /// Applies an event to its life, and notifies the waiters.
     pub(crate) fn change<T>(&self, event: impl FnOnce(&mut Life, Seen) -> T) -> T {
         let seen = self.lease.seen();
-        let answer = event(&mut self.life.lock(), seen);
+        let (answer, lost) = {
+            let mut life = self.life.lock();
+            (event(&mut life, seen), life.was_lost())
+        };
+        self.report(lost, seen);
         self.notify();
         answer
+    }
+
+    /// Core: the node is a hold, whose loss is reported.
+    pub(crate) fn report_to(&self, hold: Arc<SeenHold>) {
+        let _ = self.seen.set(hold);
+        // It may be lost already.
+        self.lost();
+    }
+
+    fn report(&self, lost: Option<LostReason>, seen: Seen) {
+        if let (Some(reason), Some(hold)) = (lost, self.seen.get()) {
+            hold.lost(reason, seen.now);
+        }
     }
 
     /// Reads its life.
@@ -90,13 +110,20 @@ impl NodeState {
             Err(error) => (Err(Failure::from(&error)), Some(error)),
         };
         let obsolete_at = node_obsolete_at(self.lease.deadline(), self.lease.ttl());
-        self.change(|life, seen| {
+        let next = self.change(|life, seen| {
             let next = life.left(answered, seen.now >= obsolete_at);
             if let (true, Some(error)) = (next != AfterTry::Again, why) {
                 let _ = self.why.set(error);
             }
             next
-        })
+        });
+        // The server's word. After the deadline, the node may be absent because our own lease ended.
+        if let (Some(Outcome::Absent(reason)), Some(hold)) = (self.look(Life::outcome), self.seen.get())
+            && self.lease.clock().now() < self.lease.deadline()
+        {
+            hold.was_lost(reason);
+        }
+        next
     }
 
     /// Core: how its removal ended, once it has, with the error that explains it.
@@ -120,7 +147,9 @@ impl NodeState {
     /// first reason stays.
     pub fn lost(&self) -> Option<LostReason> {
         let seen = self.lease.seen();
-        self.life.lock().lost(seen)
+        let lost = self.life.lock().lost(seen);
+        self.report(lost, seen);
+        lost
     }
 
     /// Whether this client itself has ended the hold, by a fixed end or a close, within the last
@@ -128,9 +157,8 @@ impl NodeState {
     /// a margin later; a backend that removes lost nodes by itself must leave it alone.
     pub fn lingers(&self) -> bool {
         let seen = self.lease.seen();
-        let mut life = self.life.lock();
-        life.lost(seen);
-        life.lingers(seen.now, self.lease.ttl())
+        self.lost();
+        self.look(|life| life.lingers(seen.now, self.lease.ttl()))
     }
 
     /// The state that a holder sees now.

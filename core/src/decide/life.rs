@@ -352,6 +352,11 @@ impl Life {
         self.lost
     }
 
+    /// Why it was lost, as far as that was seen.
+    pub fn was_lost(&self) -> Option<LostReason> {
+        self.lost
+    }
+
     /// Whether its own client has ended it, by a fixed end or a close, within the last margin: work
     /// under it may still run (`LEASE-FIXED`, `LEASE-CLOSE`).
     pub fn lingers(&self, now: Moment, ttl: Duration) -> bool {

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use super::tenure::Tenure;
 use crate::clock::Moment;
+use crate::contracts::Backend;
 use crate::error::LostReason;
 
 /// The holds that are alive, or were dropped just now after their fixed end. A close notifies them
@@ -21,6 +23,14 @@ struct Holds {
     all: HashMap<usize, Weak<Tenure>>,
     // When the close notified them.
     closing: Option<Moment>,
+    // A hold was added, on whichever lease.
+    added: Arc<Notify>,
+}
+
+impl Drop for Holds {
+    fn drop(&mut self) {
+        self.added.notify_one();
+    }
 }
 
 impl LiveHolds {
@@ -28,6 +38,7 @@ impl LiveHolds {
     pub(crate) fn add(&self, tenure: &Arc<Tenure>) {
         let mut holds = self.0.lock();
         holds.all.insert(Arc::as_ptr(tenure).addr(), Arc::downgrade(tenure));
+        holds.added.notify_one();
         if holds.closing.is_some() {
             lose(tenure);
         }
@@ -37,6 +48,32 @@ impl LiveHolds {
     /// for it.
     pub(crate) fn remove(&self, tenure: &Arc<Tenure>) {
         self.0.lock().all.remove(&Arc::as_ptr(tenure).addr());
+    }
+
+    /// The task: when a lease is lost, looks at all holds, so that each loss is reported at once and
+    /// not when its holder looks. (Where nodes have leases of their own, their renewal looks.) It
+    /// ends with the client.
+    pub(crate) fn report_losses(
+        &self,
+        backend: Weak<dyn Backend>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let (added, holds) = (Arc::clone(&self.0.lock().added), Arc::downgrade(&self.0));
+        async move {
+            loop {
+                added.notified().await;
+                let Some(lease) = backend.upgrade().map(|backend| backend.lease()) else { return };
+                let reason = lease.until_lost().await;
+                let Some(holds) = holds.upgrade() else { return };
+                let alive: Vec<_> = holds.lock().all.values().filter_map(Weak::upgrade).collect();
+                for node in alive.iter().filter_map(|tenure| tenure.node()) {
+                    // The first look that sees a loss reports it.
+                    node.state().lost();
+                }
+                if reason == LostReason::Closed {
+                    return;
+                }
+            }
+        }
     }
 
     /// Whether the client is being closed.

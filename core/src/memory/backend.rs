@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::NAME;
 use super::cells::{self, MemoryWatch};
 use super::client::MemoryClient;
 use super::queue::join;
@@ -37,18 +38,18 @@ impl SequentialNodes for MemoryBackend {
 
     async fn abandon(&self, join: &Join) -> Result<()> {
         let (store, queue, id) = (self.client.store.clone(), join.queue.clone(), join.id);
-        self.client.link.request(move || store.abandon(&queue, id)).await.map(drop)
+        self.client.link.request("leave", move || store.abandon(&queue, id)).await.map(drop)
     }
 
     async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
         let (store, queue) = (self.client.store.clone(), queue.clone());
-        self.client.link.request(move || store.list(&queue, page)).await
+        self.client.link.request("list", move || store.list(&queue, page)).await
     }
 
     async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
         let (store, of, after) =
             (self.client.store.clone(), of.clone(), after.unwrap_or_default().to_owned());
-        self.client.link.request(move || store.queues(&of, &after, most)).await
+        self.client.link.request("list", move || store.queues(&of, &after, most)).await
     }
 
     fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
@@ -60,17 +61,17 @@ impl SequentialNodes for MemoryBackend {
 
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
         let (store, queue) = (self.client.store.clone(), queue.clone());
-        self.client.link.request(move || store.remove(&queue, sequence)).await
+        self.client.link.request("leave", move || store.remove(&queue, sequence)).await
     }
 
     async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
         let (store, queue) = (self.client.store.clone(), queue.clone());
-        self.client.link.request(move || store.limit(&queue)).await
+        self.client.link.request("limit", move || store.limit(&queue)).await
     }
 
     async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
         let (store, queue) = (self.client.store.clone(), queue.clone());
-        self.client.link.request(move || store.set_limit(&queue, limit)).await
+        self.client.link.request("limit", move || store.set_limit(&queue, limit)).await
     }
 }
 
@@ -78,7 +79,7 @@ impl SequentialNodes for MemoryBackend {
 impl Cells for MemoryBackend {
     async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
         let (store, cell) = (self.client.store.clone(), cell.clone());
-        self.client.link.request(move || store.read_cell(&cell)).await
+        self.client.link.request("read", move || store.read_cell(&cell)).await
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
@@ -93,7 +94,7 @@ impl Cells for MemoryBackend {
 #[async_trait]
 impl Backend for MemoryBackend {
     fn name(&self) -> &'static str {
-        "memory"
+        NAME
     }
 
     fn capabilities(&self) -> Capabilities {

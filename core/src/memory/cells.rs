@@ -21,11 +21,11 @@ pub(super) async fn write(
         if write.life == CellLife::Lease && client.lease().lost().is_some() {
             // Through the link: an unreachable store grants no lease.
             let reopening = Arc::clone(client);
-            client.link.request(move || renewal::reopen(&reopening)).await??;
+            client.link.request("renew", move || renewal::reopen(&reopening)).await??;
         }
         let (id, lease) = client.current.lock().clone();
         let (store, cell, write) = (client.store.clone(), cell.clone(), write.clone());
-        match client.link.request(move || store.write_cell(id, &cell, &write)).await? {
+        match client.link.request("write", move || store.write_cell(id, &cell, &write)).await? {
             Some(written) => return Ok(written),
             // The store does not know our lease: it was ended from outside.
             None => lease.end(LostReason::Revoked),
@@ -59,7 +59,7 @@ impl ChangeWatch for MemoryWatch {
         if !self.registered {
             let (watched, address, changed) =
                 (store.clone(), self.address.clone(), Arc::clone(&self.changed));
-            link.request(move || watched.watch(&address, &changed)).await?;
+            link.request("watch", move || watched.watch(&address, &changed)).await?;
             self.registered = true;
             return Ok(());
         }
@@ -71,7 +71,7 @@ impl ChangeWatch for MemoryWatch {
                 () = link.until_closed() => return Err(Error::closed()),
                 () = store.clock().sleep_until(look_at) => {
                     let pruned = store.clone();
-                    link.request(move || pruned.prune()).await?;
+                    link.request("watch", move || pruned.prune()).await?;
                 }
             }
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::NAME;
 use super::backend::MemoryBackend;
 use super::client::MemoryClient;
 use super::link::Link;
@@ -28,7 +29,7 @@ pub fn connector() -> Arc<dyn Connector> {
 #[async_trait]
 impl Connector for MemoryConnector {
     fn name(&self) -> &'static str {
-        "memory"
+        NAME
     }
 
     fn validate(&self, config: &Config) -> Result<()> {

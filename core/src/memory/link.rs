@@ -9,12 +9,17 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
+use super::NAME;
 use super::store::Memory;
 use super::stored_node::LeaseId;
 use crate::address::Address;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::seen::Requests;
 use crate::until::until;
+
+/// The kinds of requests that are counted.
+const KINDS: [&str; 9] = ["join", "look", "leave", "list", "limit", "renew", "read", "write", "watch"];
 
 /// The link between one client and its store: cut it, hold or delay its requests, lose a reply, end
 /// the lease from outside. For tests.
@@ -22,6 +27,7 @@ use crate::until::until;
 pub struct Link(Arc<LinkInner>);
 
 struct LinkInner {
+    sent: Requests,
     store: Memory,
     timeout: Duration,
     faults: Mutex<Faults>,
@@ -48,7 +54,8 @@ struct Faults {
 
 impl Link {
     pub(super) fn new(store: Memory, timeout: Duration) -> Self {
-        Self(Arc::new(LinkInner { store, timeout, faults: Mutex::default(), caught: Notify::new() }))
+        let sent = Requests::new(NAME, KINDS);
+        Self(Arc::new(LinkInner { sent, store, timeout, faults: Mutex::default(), caught: Notify::new() }))
     }
 
     /// Requests fail from now on, until [`heal`](Link::heal).
@@ -192,10 +199,11 @@ impl Link {
     /// `Unavailable` when it was not sent, `Unknown` when its reply was lost, `Closed`.
     pub(super) async fn request<T: Send + 'static>(
         &self,
+        kind: &'static str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
         let clock = self.0.store.clock();
-        match self.route(work)? {
+        match self.route(kind, work)? {
             Route::Held(answer) => self.await_held(clock, answer).await,
             Route::Through(work, delay) => {
                 clock.sleep_until(clock.now() + delay / 2).await;
@@ -213,7 +221,11 @@ impl Link {
         }
     }
 
-    fn route<T: Send + 'static, W: FnOnce() -> T + Send + 'static>(&self, work: W) -> Result<Route<T, W>> {
+    fn route<T: Send + 'static, W: FnOnce() -> T + Send + 'static>(
+        &self,
+        kind: &'static str,
+        work: W,
+    ) -> Result<Route<T, W>> {
         let mut faults = self.0.faults.lock();
         if faults.closed {
             return Err(Error::closed());
@@ -222,6 +234,7 @@ impl Link {
             return Err(Error::new(ErrorKind::Unavailable, "the link is cut"));
         }
         faults.requests += 1;
+        self.0.sent.sent(kind);
         if let Some(parked @ None) = &mut faults.parked {
             *parked = Some(Box::new(move || drop(work())));
             drop(faults);

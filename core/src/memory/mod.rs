@@ -35,6 +35,9 @@ mod state;
 mod store;
 mod stored_node;
 
+/// The name of this backend in logs, metrics and reports.
+const NAME: &str = "memory";
+
 pub use connector::connector;
 pub use link::Link;
 pub use store::Memory;

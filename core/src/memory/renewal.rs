@@ -49,7 +49,7 @@ async fn renew(client: Weak<MemoryClient>, id: LeaseId, lease: LeaseWriter) {
         next = sent + period;
         lease.awaiting(sent, next);
         let store = client.store.clone();
-        match client.link.request(move || store.renew(id)).await {
+        match client.link.request("renew", move || store.renew(id)).await {
             Ok(Some(())) => {
                 lease.proven(sent);
             }

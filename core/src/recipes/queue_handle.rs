@@ -10,7 +10,7 @@ use super::node_data::checked_data;
 use super::verb::Ask;
 use super::watcher::Watcher;
 use crate::address::Address;
-use crate::attempt::{self, Request};
+use crate::attempt::{self, Admitted, Request};
 use crate::client::Client;
 use crate::clock::Moment;
 use crate::contracts::{AskedLimit, Entry, Page, Patience};
@@ -18,6 +18,8 @@ use crate::decide::Claim;
 use crate::error::Result;
 use crate::held_node::HeldNode;
 use crate::reentrancy::{Bounds, Mode, Owner, Owners, Share};
+use crate::seen::{RecipeMeter, SeenAcquisition};
+use crate::token::Token;
 use crate::watched::list_all;
 
 impl Ask<'_> {
@@ -36,8 +38,7 @@ impl Ask<'_> {
 pub(crate) struct QueueHandle {
     pub(super) owners: Arc<Owners>,
     pub(super) queue: Address,
-    /// The recipe's name in traces.
-    recipe: &'static str,
+    meter: Arc<RecipeMeter>,
 }
 
 /// An acquired hold.
@@ -47,8 +48,10 @@ pub(super) struct Acquired {
 }
 
 impl QueueHandle {
+    /// `recipe` is its name in traces and metrics.
     pub(crate) fn new(owners: &Arc<Owners>, queue: Address, recipe: &'static str) -> Self {
-        Self { owners: Arc::clone(owners), queue, recipe }
+        let meter = owners.client().meters.of(recipe);
+        Self { owners: Arc::clone(owners), queue, meter }
     }
 
     pub(super) fn client(&self) -> &Arc<Client> {
@@ -138,23 +141,24 @@ impl QueueHandle {
     }
 
     async fn carry_out(&self, request: &Request, at_least: Option<Duration>) -> Result<Option<Acquired>> {
-        let (recipe, key) = (self.recipe, self.queue.name());
-        let begun = self.client().clock().now();
-        let admitted = attempt::acquire(self.client(), request)
-            .instrument(tracing::debug_span!("latchwork.wait", recipe, key))
-            .await
-            .inspect_err(|error| {
-                let waited = self.client().clock().now().since(begun);
-                tracing::debug!(recipe, key, ?waited, %error, "not acquired");
-            })?;
-        Ok(admitted.map(|admitted| {
-            let held = HeldNode::new(Arc::clone(self.client()), self.queue.clone(), admitted.node, at_least);
-            let (token, waited) = (held.token(), admitted.waited);
-            tracing::debug!(recipe, key, %token, ?waited, "acquired");
-            let lost = tracing::field::Empty;
-            held.trace(tracing::debug_span!("latchwork.hold", recipe, key, %token, ?waited, lost));
-            Acquired { held, waited: admitted.waited }
-        }))
+        let client = self.client();
+        let seen = SeenAcquisition::begin(&self.meter, self.queue.name(), client.clock());
+        match attempt::acquire(client, request).instrument(seen.span()).await {
+            Ok(Some(Admitted { node, waited })) => {
+                let token = Token::new(0, node.state().sequence()).expect("checked at admission");
+                let seen = seen.acquired(token, waited);
+                let held = HeldNode::new(Arc::clone(client), self.queue.clone(), node, at_least, seen);
+                Ok(Some(Acquired { held, waited }))
+            }
+            Ok(None) => {
+                seen.refused();
+                Ok(None)
+            }
+            Err(error) => {
+                seen.failed(&error);
+                Err(error)
+            }
+        }
     }
 
     /// Enters again if `owner` holds, else joins as [`alone`](QueueHandle::alone). `None` if a try

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
+use super::lease_report::LeaseReport;
 use super::place::Place;
 use super::record::ClientRecord;
 use super::stamp::{Kept, check};
@@ -17,6 +18,7 @@ use crate::decide::life::Residue;
 use crate::decide::{Claim, join_obsolete_at};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::label::default_label;
+use crate::seen;
 use crate::shown::in_millis;
 use crate::support::{Backoff, connect_within};
 
@@ -31,7 +33,9 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
         dropped.disarm();
         match entered {
             Ok(node) => {
-                tokio::spawn(entrance.keep(Arc::downgrade(&backend), node));
+                seen::describe();
+                let report = LeaseReport::of(backend.name());
+                tokio::spawn(entrance.keep(Arc::downgrade(&backend), node, report));
                 Ok(backend)
             }
             Err(Kept::Out(error) | Kept::Unread(error)) => {
@@ -45,7 +49,7 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
     let connected = connect_within(config.connect_timeout, &config.backend, &config.hosts, connecting).await;
     let backend = connected.map_err(|error| error.in_operation("connect"))?;
     let took = in_millis(begun.elapsed());
-    tracing::info!(backend = connector.name(), hosts = config.hosts.join(","), ?took, "connected");
+    seen::connected(connector.name(), &config.hosts.join(","), took);
     Ok(backend)
 }
 
@@ -159,14 +163,15 @@ impl Entrance {
         });
     }
 
-    /// Enters anew whenever the node is lost, until the client is closed.
-    async fn keep(self, backend: Weak<dyn Backend>, mut node: Arc<dyn Node>) {
+    /// Enters anew whenever the node is lost, until the client is closed. Reports meanwhile how its
+    /// lease fares, which is as those of all its nodes.
+    async fn keep(self, backend: Weak<dyn Backend>, mut node: Arc<dyn Node>, mut report: LeaseReport) {
         loop {
-            let reason = node.state().until_lost().await;
+            let reason = report.until_lost(&*node).await;
             if reason == LostReason::Closed {
                 return;
             }
-            tracing::debug!(%reason, "this client is not registered any more; it registers anew");
+            seen::registered_anew(report.backend(), reason);
             match self.enter_anew(&backend, &node).await {
                 Some(anew) => node = anew,
                 None => return,
@@ -185,7 +190,7 @@ impl Entrance {
             match self.enter(&client).await {
                 Ok(node) => return Some(node),
                 Err(Kept::Out(error)) => {
-                    tracing::error!(%error, "the layout was raised while this client was away: it ends");
+                    seen::layout_ended(client.name(), &error);
                     // Its holds run out, so that the work under them ends before another is admitted.
                     // An abrupt close sends nothing, so it cannot fail.
                     let _ = client.close(Close::Abrupt).await;

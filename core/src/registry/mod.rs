@@ -34,6 +34,7 @@
 
 mod fields;
 mod keeper;
+mod lease_report;
 mod listing;
 mod place;
 mod raise;

@@ -11,6 +11,7 @@ use super::stamp::{Stamped, newer};
 use crate::contracts::Backend;
 use crate::decide::layout::{Raise, Stamp};
 use crate::error::{Error, ErrorKind, Result};
+use crate::seen;
 
 /// An error names so many clients.
 const NAMED: usize = 5;
@@ -32,8 +33,11 @@ pub(crate) async fn raise(backend: &dyn Backend, place: &Place, clients: &Client
         let clients: Vec<_> = clients.clone().into_stream().try_collect().await?;
         let settled = announced.settled(clients.iter().map(|client| client.layout));
         // Else somebody else has settled it, or announced it anew, since it was read.
-        if Stamped::write(backend, place, read.as_ref(), settled).await? && settled.layout < own {
-            return Err(older(&clients, own));
+        if Stamped::write(backend, place, read.as_ref(), settled).await? {
+            if settled.layout < own {
+                return Err(older(&clients, own));
+            }
+            seen::layout_raised(backend.name(), own);
         }
     }
 }

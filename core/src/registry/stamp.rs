@@ -7,6 +7,7 @@ use super::record::OWN_VERSION;
 use crate::contracts::{Backend, Cell, CellLife, CellWrite, CellWritten, Expected, Version};
 use crate::decide::layout::{Admission, Stamp};
 use crate::error::{Error, ErrorKind, Result};
+use crate::seen;
 use crate::shown::shown;
 
 use super::place::Place;
@@ -83,7 +84,10 @@ pub(super) async fn check(backend: &dyn Backend, place: &Place, own: u32) -> std
             Admission::Enter => return Ok(()),
             Admission::Refused(needed) => return Err(Kept::Out(newer(place, needed, own))),
             Admission::Write(stamp) => match Stamped::write(backend, place, None, stamp).await {
-                Ok(true) => return Ok(()),
+                Ok(true) => {
+                    seen::layout_stamped(backend.name(), stamp.layout);
+                    return Ok(());
+                }
                 // Another client was first, or was it this one, whose reply is lost?
                 Ok(false) => {}
                 Err(error) if *error.kind() == ErrorKind::Unknown => {}

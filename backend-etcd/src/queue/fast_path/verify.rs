@@ -8,10 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::Error;
 use latchwork_core::support::Backoff;
+use latchwork_core::{Error, seen};
 
-use crate::config::{FIRST_RETRY, LONGEST_RETRY};
+use crate::config::{FIRST_RETRY, LONGEST_RETRY, NAME};
 use crate::driver::{Driver, Order, Range, StoredKey};
 use crate::error::Answer;
 use crate::layout::Queue;
@@ -35,7 +35,7 @@ pub(crate) fn verify_in_background(context: &Arc<NodeContext>, own: &Arc<OwnNode
             match is_first(&context.driver, &own, &queue).await.map_err(Error::from) {
                 Ok(true) => return,
                 Ok(false) => {
-                    tracing::warn!(queue = queue.prefix, "a hold that was not its turn is given up");
+                    seen::intruder(NAME, &queue.prefix);
                     let why = context.driver.why_gone(&own.key, own.state.sequence()).await;
                     return context.watches.removed(&own, why);
                 }

@@ -2,8 +2,9 @@
 
 use std::sync::Weak;
 
-use latchwork_core::LostReason;
+use latchwork_core::{LostReason, seen};
 
+use crate::config::NAME;
 use crate::queue::zk_node::ZkNode;
 
 /// Checks that the node is the first in its queue. Otherwise the release was forged by another
@@ -15,12 +16,8 @@ pub(crate) async fn verify_admission(node: Weak<ZkNode>) {
             Ok(children) => match held.contenders(children).position(held.name()) {
                 // Where it is gone, its watch reports that.
                 Some(0) | None => return,
-                Some(ahead) => {
-                    tracing::warn!(
-                        path = %held.path,
-                        ahead,
-                        "a release was announced that did not happen: the hold is given up. Another program writes into this namespace"
-                    );
+                Some(_) => {
+                    seen::intruder(NAME, &held.path);
                     held.state.gone(LostReason::Revoked);
                     return remove(&held).await;
                 }

@@ -18,14 +18,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::Moment;
 use latchwork_core::contracts::LeaseWriter;
 use latchwork_core::support::{SharedTask, SingleFlight};
+use latchwork_core::{Moment, seen};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Settings;
+use crate::config::{NAME, Settings};
 use crate::driver::{Connection, Driver, Stat, Watch, WatchBudget};
 use crate::error::{Answer, Fault, Unanswered};
 
@@ -205,11 +205,15 @@ impl WatchSessions {
                 wanted
             }
             failed => {
-                tracing::warn!(
-                    failed = ?failed.map(Result::err),
-                    "no further session to watch from: this client waits in so many queues at once that a broken connection \
-                     would cost it its session"
+                let failed = match failed {
+                    Ok(answer) => format!("{:?}", answer.err()),
+                    Err(_) => "no answer in time".to_owned(),
+                };
+                let what = format!(
+                    "no further session to watch from ({failed}): this client waits in so many queues at once that a broken \
+                     connection would cost it its session"
                 );
+                seen::advice(NAME, &self.settings.hosts.join(","), &what);
                 *self.not_before.lock() = Some(self.lease.clock().now() + self.lease.ttl());
                 false
             }

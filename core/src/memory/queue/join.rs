@@ -15,7 +15,7 @@ pub(in crate::memory) async fn join(client: &Arc<MemoryClient>, join: &Join) -> 
     if client.lease().lost().is_some() {
         // Through the link: an unreachable store grants no lease.
         let reopening = Arc::clone(client);
-        client.link.request(move || renewal::reopen(&reopening)).await??;
+        client.link.request("renew", move || renewal::reopen(&reopening)).await??;
     }
     let (id, lease) = client.current.lock().clone();
     let ask = Ask {
@@ -32,7 +32,7 @@ pub(in crate::memory) async fn join(client: &Arc<MemoryClient>, join: &Join) -> 
             Arc::new(StoredNode::new(&asked, id, state))
         })
     };
-    let answered = client.link.request(request).await?;
+    let answered = client.link.request("join", request).await?;
     if let Some((_, Some(stored))) = &answered {
         stored.repeated.fetch_or(join.repeated, Ordering::AcqRel);
     }

@@ -58,7 +58,7 @@ impl Node for MemoryNode {
             true => store.abandon(&node.queue, node.id),
             false => store.leave(&node.queue, node.id, node.sequence()),
         };
-        let was_there = client.link.request(leave).await?;
+        let was_there = client.link.request("leave", leave).await?;
         Ok(Leave::of(was_there || self.stored.removed.load(Ordering::Acquire)))
     }
 
@@ -66,7 +66,7 @@ impl Node for MemoryNode {
         let client = self.client()?;
         let (store, node) = (client.store.clone(), Arc::clone(&self.stored));
         let downgrade = move || store.downgrade(&node.queue, node.id, node.sequence());
-        match client.link.request(downgrade).await? {
+        match client.link.request("write", downgrade).await? {
             true => Ok(()),
             false => Err(self.revoked()),
         }
@@ -75,7 +75,7 @@ impl Node for MemoryNode {
     async fn write_data(&self, data: &Arc<[u8]>) -> Result<()> {
         let client = self.client()?;
         let (store, node, data) = (client.store.clone(), Arc::clone(&self.stored), Arc::clone(data));
-        match client.link.request(move || store.write_data(&node, &data)).await? {
+        match client.link.request("write", move || store.write_data(&node, &data)).await? {
             true => Ok(()),
             false => Err(self.revoked()),
         }
@@ -87,7 +87,7 @@ impl Node for MemoryNode {
         let (cell, write) = (cell.clone(), write.clone());
         let held =
             move || store.write_cell_held((&node.queue, node.id, node.sequence()), node.lease, &cell, &write);
-        client.link.request(held).await?.ok_or_else(|| self.revoked())
+        client.link.request("look", held).await?.ok_or_else(|| self.revoked())
     }
 
     async fn confirm(&self, _replicas: u32, _within: Duration) -> Result<()> {

@@ -26,7 +26,7 @@ pub(super) async fn admitted(
         let client = client.upgrade().ok_or_else(Error::closed)?;
         let (store, asked) = (client.store.clone(), Arc::clone(node));
         let look = move || store.look(&asked.queue, asked.id, asked.sequence());
-        let looked = client.link.request(look).await;
+        let looked = client.link.request("look", look).await;
         let period = renewal_period(state.lease().ttl());
         let next = match looked {
             Ok(Answer::Admitted { .. }) => return Ok(()),

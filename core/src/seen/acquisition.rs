@@ -1,0 +1,88 @@
+//! One acquisition, as its span, its event and the metrics show it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Span;
+use tracing::field::{debug, display};
+
+use super::event;
+use super::hold::SeenHold;
+use super::meter::{Outcome, RecipeMeter};
+use crate::clock::{Clock, Moment};
+use crate::error::Error;
+use crate::token::Token;
+
+/// An acquisition under way. Dropped before it has an outcome, it counts as dropped.
+pub(crate) struct SeenAcquisition<'a> {
+    meter: &'a Arc<RecipeMeter>,
+    key: &'a str,
+    clock: Clock,
+    begun: Moment,
+    span: Span,
+    // None once it has an outcome.
+    open: Option<()>,
+}
+
+impl<'a> SeenAcquisition<'a> {
+    /// It begins now.
+    pub(crate) fn begin(meter: &'a Arc<RecipeMeter>, key: &'a str, clock: Clock) -> Self {
+        meter.waiters(1);
+        let (span, begun) = (event::acquiring(meter.recipe(), key), clock.now());
+        Self { meter, key, clock, begun, span, open: Some(()) }
+    }
+
+    /// The span to run it in.
+    pub(crate) fn span(&self) -> Span {
+        self.span.clone()
+    }
+
+    /// It has its hold.
+    pub(crate) fn acquired(mut self, token: Token, waited: Duration) -> SeenHold {
+        self.end(Outcome::Acquired, waited);
+        self.meter.waited(waited);
+        event::acquired(self.meter.recipe(), self.key, token, waited);
+        SeenHold::begin(Arc::clone(self.meter), self.key, token, waited, self.clock.now())
+    }
+
+    /// A try found it held.
+    pub(crate) fn refused(mut self) {
+        self.end(Outcome::Refused, self.waited());
+    }
+
+    /// It failed.
+    pub(crate) fn failed(mut self, error: &Error) {
+        let (outcome, waited) = (Outcome::of(error), self.waited());
+        self.end(outcome, waited);
+        event::not_acquired(self.meter.recipe(), self.key, waited, outcome.as_str(), error);
+    }
+
+    fn waited(&self) -> Duration {
+        self.clock.now().since(self.begun)
+    }
+
+    fn end(&mut self, outcome: Outcome, waited: Duration) {
+        if self.open.take().is_some() {
+            self.meter.waiters(-1);
+            self.meter.acquisition(outcome);
+            if !self.span.is_disabled() {
+                self.span.record("waited", debug(waited)).record("outcome", display(outcome.as_str()));
+            }
+        }
+    }
+}
+
+impl Drop for SeenAcquisition<'_> {
+    fn drop(&mut self) {
+        if self.open.is_some() {
+            self.end(Outcome::Dropped, self.waited());
+        }
+    }
+}
+
+impl fmt::Debug for SeenAcquisition<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SeenAcquisition").field("key", &self.key).finish_non_exhaustive()
+    }
+}

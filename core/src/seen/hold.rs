@@ -1,0 +1,93 @@
+//! One hold, as its span, its events and the metrics show it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tracing::Span;
+use tracing::field::display;
+
+use super::event;
+use super::meter::RecipeMeter;
+use crate::clock::Moment;
+use crate::error::LostReason;
+use crate::token::Token;
+
+/// A hold from its admission until it is lost or given back, whichever is first.
+#[derive(Debug)]
+pub(crate) struct SeenHold {
+    meter: Arc<RecipeMeter>,
+    key: Box<str>,
+    token: Token,
+    begun: Moment,
+    phase: Mutex<Phase>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// With its span, while a subscriber listens. Boxed: a client holds thousands.
+    Held(Option<Box<Span>>),
+    Released,
+    Lost,
+}
+
+impl SeenHold {
+    pub(super) fn begin(
+        meter: Arc<RecipeMeter>,
+        key: &str,
+        token: Token,
+        waited: Duration,
+        begun: Moment,
+    ) -> Self {
+        meter.holders(1);
+        let span = event::holding(meter.recipe(), key, token, waited);
+        let phase = Mutex::new(Phase::Held((!span.is_disabled()).then(|| Box::new(span))));
+        Self { meter, key: key.into(), token, begun, phase }
+    }
+
+    /// It is lost. Only the first call counts; one after the release is for
+    /// [`was_lost`](Self::was_lost).
+    pub(crate) fn lost(&self, reason: LostReason, now: Moment) {
+        let Some(span) = self.end(Phase::Lost, now) else { return };
+        self.meter.lost(reason);
+        match span {
+            Some(span) => span.record("lost", display(reason)).in_scope(|| self.report(reason)),
+            None => self.report(reason),
+        }
+    }
+
+    /// Its owner gave it back in time.
+    pub(crate) fn released(&self, now: Moment) {
+        if self.end(Phase::Released, now).is_some() {
+            event::released(self.meter.recipe(), &self.key, self.token, now.since(self.begun));
+        }
+    }
+
+    /// The server answers the release that the hold was lost before.
+    pub(crate) fn was_lost(&self, reason: LostReason) {
+        let before = std::mem::replace(&mut *self.phase.lock(), Phase::Lost);
+        if !matches!(before, Phase::Lost) {
+            self.meter.lost(reason);
+            self.report(reason);
+        }
+    }
+
+    /// The span of the hold, if it was held until now.
+    fn end(&self, end: Phase, now: Moment) -> Option<Option<Box<Span>>> {
+        let mut phase = self.phase.lock();
+        let Phase::Held(span) = &mut *phase else { return None };
+        let span = span.take();
+        *phase = end;
+        self.meter.holders(-1);
+        self.meter.held(now.since(self.begun));
+        Some(span)
+    }
+
+    fn report(&self, reason: LostReason) {
+        let (recipe, key) = (self.meter.recipe(), &*self.key);
+        match reason {
+            LostReason::Closed => event::hold_closed(recipe, key, self.token, reason),
+            _ => event::hold_lost(recipe, key, self.token, reason),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What one client's lease, connection and requests count.
+
+use super::instrument::{Counter, Gauge};
+use super::table::{CLIENTS, DISCONNECTED, RECHECKS_FOUND, RECONNECTS, RENEWALS_LATE, REQUESTS, SUSPENDED};
+use crate::seen::event;
+
+/// A connected client and its lease.
+#[derive(Debug)]
+pub(crate) struct ClientMeter {
+    clients: Gauge,
+    suspended: Gauge,
+    late: Counter,
+}
+
+impl ClientMeter {
+    pub(crate) fn new(backend: &'static str) -> Self {
+        let labels = [backend];
+        let clients = Gauge::new(&CLIENTS, &labels);
+        clients.add(1);
+        let (suspended, late) = (Gauge::new(&SUSPENDED, &labels), Counter::new(&RENEWALS_LATE, &labels));
+        Self { clients, suspended, late }
+    }
+
+    pub(crate) fn suspended(&self, difference: i8) {
+        self.suspended.add(difference);
+    }
+
+    pub(crate) fn late(&self) {
+        self.late.count();
+    }
+}
+
+impl Drop for ClientMeter {
+    fn drop(&mut self) {
+        self.clients.add(-1);
+    }
+}
+
+/// The connections of a backend's clients.
+#[derive(Debug)]
+pub(crate) struct Links {
+    disconnected: Gauge,
+    reconnects: Counter,
+}
+
+impl Links {
+    pub(crate) fn new(backend: &'static str) -> Self {
+        let labels = [backend];
+        Self {
+            disconnected: Gauge::new(&DISCONNECTED, &labels),
+            reconnects: Counter::new(&RECONNECTS, &labels),
+        }
+    }
+
+    pub(crate) fn broken(&self) {
+        self.disconnected.add(1);
+    }
+
+    pub(crate) fn mended(&self) {
+        self.disconnected.add(-1);
+        self.reconnects.count();
+    }
+
+    /// It was closed while it was broken.
+    pub(crate) fn given_up(&self) {
+        self.disconnected.add(-1);
+    }
+}
+
+/// Counts the requests of one client by their kind. A backend's driver has one.
+#[derive(Debug)]
+pub struct Requests(Vec<(&'static str, Counter)>);
+
+impl Requests {
+    /// For the requests of these kinds, as the server's documentation calls them.
+    pub fn new(backend: &'static str, kinds: impl IntoIterator<Item = &'static str>) -> Self {
+        let counter = |kind| (kind, Counter::new(&REQUESTS, &[backend, kind]));
+        Self(kinds.into_iter().map(counter).collect())
+    }
+
+    /// A request of this kind is sent.
+    pub fn sent(&self, kind: &'static str) {
+        if cfg!(feature = "metrics") {
+            let known = self.0.iter().find(|(known, _)| *known == kind);
+            debug_assert!(known.is_some(), "{kind} is not among the kinds of requests");
+            if let Some((_, counter)) = known {
+                counter.count();
+            }
+        }
+    }
+}
+
+/// What a client's re-checks find that no event has told.
+#[derive(Debug)]
+pub struct Rechecks {
+    backend: &'static str,
+    admission: Counter,
+    hold: Counter,
+    watch: Counter,
+}
+
+impl Rechecks {
+    /// For a client of this backend.
+    pub fn new(backend: &'static str) -> Self {
+        let found = |what| Counter::new(&RECHECKS_FOUND, &[backend, what]);
+        Self { backend, admission: found("admission"), hold: found("hold"), watch: found("watch") }
+    }
+
+    /// A waiter's look found that what it waits for has changed.
+    pub fn found_admission(&self) {
+        self.admission.count();
+        event::recheck_found(self.backend, "admission");
+    }
+
+    /// A look at what is held found that it is gone.
+    pub fn found_loss(&self) {
+        self.hold.count();
+        event::recheck_found(self.backend, "hold");
+    }
+
+    /// A look at a cell or a queue that is watched found a change.
+    pub fn found_change(&self) {
+        self.watch.count();
+        event::recheck_found(self.backend, "watch");
+    }
+}

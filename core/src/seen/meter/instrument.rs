@@ -1,0 +1,115 @@
+//! Counters, gauges and histograms of the `metrics` crate; nothing where the feature is off.
+
+use std::time::Duration;
+
+use super::table::Metric;
+#[cfg(feature = "metrics")]
+use super::table::{METRICS, MetricKind};
+
+/// The labels of one series, in the order of the metric's names.
+type Values<'a> = &'a [&'static str];
+
+#[derive(Clone, Debug)]
+pub(super) struct Counter(#[cfg(feature = "metrics")] metrics::Counter);
+
+#[derive(Clone, Debug)]
+pub(super) struct Gauge(#[cfg(feature = "metrics")] metrics::Gauge);
+
+#[derive(Clone, Debug)]
+pub(super) struct Histogram(#[cfg(feature = "metrics")] metrics::Histogram);
+
+/// Describes all metrics to the recorder that is installed: name, unit and help. A connect does it
+/// too; a program calls it to have the texts before.
+pub fn describe() {
+    #[cfg(feature = "metrics")]
+    metrics::with_recorder(|recorder| {
+        for metric in METRICS {
+            let (name, help) = (metric.name.into(), metric.help.into());
+            match metric.kind {
+                MetricKind::Counter => recorder.describe_counter(name, Some(metrics::Unit::Count), help),
+                MetricKind::Gauge => recorder.describe_gauge(name, Some(metrics::Unit::Count), help),
+                MetricKind::Histogram => {
+                    recorder.describe_histogram(name, Some(metrics::Unit::Seconds), help)
+                }
+            }
+        }
+    });
+}
+
+#[cfg(feature = "metrics")]
+fn key(metric: &'static Metric, values: Values<'_>) -> metrics::Key {
+    assert_eq!(metric.labels.len(), values.len(), "the labels of {}", metric.name);
+    let labels = metric.labels.iter().zip(values);
+    let labels: Vec<_> = labels.map(|(name, value)| metrics::Label::from_static_parts(name, value)).collect();
+    metrics::Key::from_parts(metric.name, labels)
+}
+
+#[cfg(feature = "metrics")]
+fn metadata() -> metrics::Metadata<'static> {
+    metrics::Metadata::new(crate::seen::TARGET, metrics::Level::INFO, None)
+}
+
+#[cfg(feature = "metrics")]
+impl Counter {
+    pub(super) fn new(metric: &'static Metric, values: Values<'_>) -> Self {
+        let counter = metrics::with_recorder(|to| to.register_counter(&key(metric, values), &metadata()));
+        // It is shown from now on: of a counter that begins at one, no rate shows the first.
+        counter.increment(0);
+        Self(counter)
+    }
+
+    pub(super) fn count(&self) {
+        self.0.increment(1);
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Gauge {
+    pub(super) fn new(metric: &'static Metric, values: Values<'_>) -> Self {
+        let gauge = metrics::with_recorder(|to| to.register_gauge(&key(metric, values), &metadata()));
+        gauge.increment(0.0);
+        Self(gauge)
+    }
+
+    pub(super) fn add(&self, difference: i8) {
+        self.0.increment(f64::from(difference));
+    }
+}
+
+#[cfg(feature = "metrics")]
+impl Histogram {
+    pub(super) fn new(metric: &'static Metric, values: Values<'_>) -> Self {
+        Self(metrics::with_recorder(|to| to.register_histogram(&key(metric, values), &metadata())))
+    }
+
+    pub(super) fn record(&self, length: Duration) {
+        self.0.record(length.as_secs_f64());
+    }
+}
+
+#[cfg(not(feature = "metrics"))]
+impl Counter {
+    pub(super) fn new(_: &'static Metric, _: Values<'_>) -> Self {
+        Self()
+    }
+
+    pub(super) fn count(&self) {}
+}
+
+#[cfg(not(feature = "metrics"))]
+impl Gauge {
+    pub(super) fn new(_: &'static Metric, _: Values<'_>) -> Self {
+        Self()
+    }
+
+    pub(super) fn add(&self, _: i8) {}
+}
+
+#[cfg(not(feature = "metrics"))]
+impl Histogram {
+    pub(super) fn new(_: &'static Metric, _: Values<'_>) -> Self {
+        Self()
+    }
+
+    pub(super) fn record(&self, _: Duration) {}
+}

@@ -1,0 +1,14 @@
+//! The metrics: what there is, and the handles through which it is counted.
+
+mod client;
+mod instrument;
+mod outcome;
+mod recipe;
+mod table;
+
+pub(crate) use client::{ClientMeter, Links};
+pub use client::{Rechecks, Requests};
+pub use instrument::describe;
+pub(super) use outcome::Outcome;
+pub(crate) use recipe::{RecipeMeter, Recipes};
+pub use table::{METRICS, Metric, MetricKind, SECONDS};

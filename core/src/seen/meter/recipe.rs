@@ -1,0 +1,90 @@
+//! What one client's acquisitions and holds by one recipe count.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::instrument::{Counter, Gauge, Histogram};
+use super::outcome::{Outcome, REASONS};
+use super::table::{ACQUISITIONS, HOLD, HOLDERS, LOSSES, WAIT, WAITERS};
+use crate::error::LostReason;
+
+/// The meters of one client's recipes.
+#[derive(Debug)]
+pub(crate) struct Recipes {
+    backend: &'static str,
+    meters: Mutex<BTreeMap<&'static str, Arc<RecipeMeter>>>,
+}
+
+impl Recipes {
+    pub(crate) fn new(backend: &'static str) -> Self {
+        Self { backend, meters: Mutex::default() }
+    }
+
+    /// The meter of a recipe, made at its first use.
+    pub(crate) fn of(&self, recipe: &'static str) -> Arc<RecipeMeter> {
+        let mut meters = self.meters.lock();
+        let meter = meters.entry(recipe).or_insert_with(|| Arc::new(RecipeMeter::new(self.backend, recipe)));
+        Arc::clone(meter)
+    }
+}
+
+/// The meter of one recipe. All its series exist from the beginning.
+#[derive(Debug)]
+pub(crate) struct RecipeMeter {
+    recipe: &'static str,
+    outcomes: [Counter; Outcome::ALL.len()],
+    wait: Histogram,
+    hold: Histogram,
+    holders: Gauge,
+    waiters: Gauge,
+    losses: [Counter; REASONS.len()],
+}
+
+impl RecipeMeter {
+    fn new(backend: &'static str, recipe: &'static str) -> Self {
+        let labels = [backend, recipe];
+        Self {
+            recipe,
+            outcomes: Outcome::ALL
+                .map(|outcome| Counter::new(&ACQUISITIONS, &[backend, recipe, outcome.as_str()])),
+            wait: Histogram::new(&WAIT, &labels),
+            hold: Histogram::new(&HOLD, &labels),
+            holders: Gauge::new(&HOLDERS, &labels),
+            waiters: Gauge::new(&WAITERS, &labels),
+            losses: REASONS.map(|(_, reason)| Counter::new(&LOSSES, &[backend, recipe, reason])),
+        }
+    }
+
+    pub(crate) fn recipe(&self) -> &'static str {
+        self.recipe
+    }
+
+    pub(crate) fn waiters(&self, difference: i8) {
+        self.waiters.add(difference);
+    }
+
+    pub(crate) fn holders(&self, difference: i8) {
+        self.holders.add(difference);
+    }
+
+    pub(crate) fn acquisition(&self, outcome: Outcome) {
+        self.outcomes[outcome as usize].count();
+    }
+
+    pub(crate) fn waited(&self, length: Duration) {
+        self.wait.record(length);
+    }
+
+    pub(crate) fn held(&self, length: Duration) {
+        self.hold.record(length);
+    }
+
+    pub(crate) fn lost(&self, reason: LostReason) {
+        if let Some(at) = REASONS.iter().position(|(known, _)| *known == reason) {
+            self.losses[at].count();
+        }
+    }
+}

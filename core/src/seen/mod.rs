@@ -1,0 +1,32 @@
+//! What one sees of the library from outside: its events and spans in [`tracing`], and its metrics.
+//!
+//! This is the only place that names them. [`EVENTS`], [`SPANS`] and [`METRICS`] list them all, and
+//! the guide's page for those who are called at night shows the same tables. Recipes and backends
+//! report what happens by calling a function of this module. A `tracing::debug!` elsewhere is a
+//! detail for developers: its text may change with any release.
+//!
+//! Events and spans have the target [`TARGET`]. A healthy client writes one line at info, when it
+//! connects, and nothing for an acquisition; what an operator should look at is a warning.
+//!
+//! The metrics go to the recorder of the [`metrics`](https://docs.rs/metrics) crate, with the cargo
+//! feature `metrics`. Without it they cost nothing. Install the recorder before the first connect: a
+//! client keeps the counters that it was given when it first needed them. Labels are bounded: the
+//! backend, the recipe, and an outcome, a reason or a kind. A key is never a label; the events have
+//! it.
+
+mod acquisition;
+mod event;
+mod hold;
+mod meter;
+
+pub(crate) use acquisition::SeenAcquisition;
+pub use event::{
+    EVENTS, Event, SPANS, Span, TARGET, advice, clock_set, forgot, intruder, publish_refused, replaced,
+};
+pub(crate) use event::{
+    broken, connected, layout_ended, layout_raised, layout_stamped, lease_lost, mended, not_given_back,
+    registered_anew, release_unconfirmed, renewal_late, resumed, suspended,
+};
+pub(crate) use hold::SeenHold;
+pub(crate) use meter::{ClientMeter, Links, RecipeMeter, Recipes};
+pub use meter::{METRICS, Metric, MetricKind, Rechecks, Requests, SECONDS, describe};
