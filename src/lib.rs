@@ -45,6 +45,9 @@
 #[cfg(any(doc, doctest))]
 pub mod guide;
 
+#[cfg(feature = "blocking")]
+pub mod blocking;
+
 use std::sync::Arc;
 
 pub use latchwork_core::recipes::{
