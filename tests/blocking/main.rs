@@ -23,3 +23,22 @@ fn store() -> String {
 fn connect(url: &str) -> Coordinator {
     blocking::connect(url).unwrap_or_else(|error| panic!("{url}: {error}"))
 }
+
+/// Threads share handles and guards, and hand them over.
+#[test]
+fn every_type_can_be_shared_between_threads() {
+    use latchwork::blocking::*;
+    fn shared<T: Send + Sync + Unpin + std::fmt::Debug + 'static>() {}
+    fn handed_over<T: Send + Unpin + std::fmt::Debug + 'static>() {}
+    fn cloned<T: Clone>() {}
+    macro_rules! each {
+        ($check:ident: $($kind:ty),+ $(,)?) => {{ $($check::<$kind>();)+ }};
+    }
+    each!(shared: Coordinator, Mutex, ReentrantMutex, RwLock, Semaphore, Member, MultiLock, QuorumLock, Election, Group);
+    each!(shared: Barrier, DoubleBarrier, CountDownLatch, Counter, IdGenerator, SharedValue, Clients, Queues, Loss);
+    each!(shared: MutexGuard, ReentrantGuard, ReadGuard, WriteGuard, Permit, MultiGuard, QuorumGuard, Leader);
+    each!(shared: Membership, Inside, Observer, GroupWatch, ValueWatch);
+    each!(handed_over: Answers<()>);
+    each!(cloned: Coordinator, Mutex, ReentrantMutex, RwLock, Semaphore, Member, MultiLock, QuorumLock, Election, Group);
+    each!(cloned: Barrier, DoubleBarrier, CountDownLatch, Counter, IdGenerator, SharedValue, Clients, Queues, Loss);
+}
