@@ -19,7 +19,8 @@
 //! [`with`] connects and closes; by hand it is [`connect`] and [`Coordinator::close`].
 //!
 //! The cargo features `redis`, `zookeeper` and `etcd` (which needs `protoc` to build) choose the
-//! backends; the URL chooses among them. Latchwork runs on tokio only.
+//! backends; the URL chooses among them. Latchwork runs on tokio only. The feature `blocking` adds the
+//! module `blocking`: all of it for threads without a runtime of their own.
 //!
 //! # The guide
 //! * [Choosing a backend](guide::choosing): what each promises, and its limits.
@@ -44,6 +45,9 @@
 // Only builds of the documentation and its tests include the guide.
 #[cfg(any(doc, doctest))]
 pub mod guide;
+
+#[cfg(feature = "blocking")]
+pub mod blocking;
 
 use std::sync::Arc;
 

@@ -11,7 +11,8 @@ use latchwork_servers::Kind;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tokio::process::Command;
 
-const EXAMPLES: [&str; 10] = [
+const EXAMPLES: [&str; 11] = [
+    "blocking",
     "choose_backend",
     "cron_on_many_hosts",
     "double_barrier_batch",

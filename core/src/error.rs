@@ -180,6 +180,7 @@ impl fmt::Display for Error {
             }
             ErrorKind::Closed => f.write_str("closed")?,
             ErrorKind::RuntimeGone => f.write_str("the coordinator's runtime is gone")?,
+            ErrorKind::InAsyncCode => f.write_str("a blocking call in async code")?,
         }
         if !self.0.context.is_empty() {
             write!(f, ": {}", sentence(&self.0.context))?;

@@ -99,4 +99,7 @@ pub enum ErrorKind {
     /// The coordinator's runtime has ended, and with it the tasks that renew its lease and clean
     /// up. Final: connect again, on a runtime that lives as long as the coordinator.
     RuntimeGone,
+    /// Fix the call: a blocking call was made in async code of a tokio runtime, whose thread it
+    /// would stop. Use the async API there, or make the call on a thread that may block.
+    InAsyncCode,
 }

@@ -48,6 +48,18 @@ impl Owner {
         CURRENT.scope(self.clone(), work).await
     }
 
+    /// As [`scope`](Self::scope), for code without a runtime: the blocking calls in `work` that this
+    /// thread makes have this owner.
+    ///
+    /// ```
+    /// use latchwork_core::Owner;
+    /// let owner = Owner::new("invoice-run");
+    /// assert_eq!(owner.sync_scope(Owner::current), Some(owner));
+    /// ```
+    pub fn sync_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(self.clone(), work)
+    }
+
     /// The owner whose scope the current task is in.
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Clone::clone).ok()

@@ -1,0 +1,39 @@
+//! Unique, rising ids.
+
+use super::forward::{forward, keyed, recipe};
+use crate::Result;
+
+recipe! {
+    /// Unique ids. As [`latchwork::IdGenerator`](crate::IdGenerator).
+    ///
+    /// ```
+    /// use latchwork::blocking;
+    ///
+    /// # fn main() -> latchwork::Result<()> {
+    /// # let coordinator = blocking::connect("memory://")?;
+    /// let orders = coordinator.id_generator("orders")?.with_block(10)?;
+    /// let (first, second) = (orders.next_id()?, orders.next_id()?);
+    /// assert!(first < second);
+    /// # coordinator.close() }
+    /// ```
+    IdGenerator
+}
+
+impl IdGenerator {
+    /// Reserves so many ids at a time. As [`IdGenerator::with_block`](crate::IdGenerator::with_block).
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `size`.
+    pub fn with_block(self, size: u32) -> Result<Self> {
+        Ok(Self { recipe: self.recipe.with_block(size)?, home: self.home })
+    }
+
+    forward! { IdGenerator:
+        /// The next id.
+        fn next_id() -> u64;
+        /// Deletes it. Answers whether it was there.
+        fn delete() -> bool;
+    }
+
+    keyed!();
+}
