@@ -94,7 +94,7 @@ impl Backend for ZooKeeperBackend {
             minimum_outlives_close: false,
             survives_failover: true,
             confirms_on_replicas: false,
-            idle_cells: false,
+            idle_cells: self.client.current().lease.cell_uses.is_some(),
             exact_addresses: true,
             eviction: Eviction::Never,
         }

@@ -18,6 +18,7 @@ use latchwork_core::contracts::LeaseWriter;
 use latchwork_core::{LostReason, Moment};
 use parking_lot::Mutex;
 
+use crate::cell_uses::CellUses;
 use crate::config::Settings;
 use crate::driver::{Driver, Stat};
 
@@ -26,6 +27,8 @@ use crate::driver::{Driver, Stat};
 pub(crate) struct SessionLease {
     pub(crate) driver: Arc<Driver>,
     pub(crate) settings: Arc<Settings>,
+    /// On a server that has nodes with a time to live, and so idle cells.
+    pub(crate) cell_uses: Option<CellUses>,
     // The server's wall clock at a moment of ours.
     server_time: Mutex<(i64, Moment)>,
     seen: AtomicI64,
@@ -33,8 +36,9 @@ pub(crate) struct SessionLease {
 
 impl SessionLease {
     /// The lease of a session that has made its own node, of this stat.
-    pub(crate) fn new(driver: Driver, settings: &Arc<Settings>, made: &Stat) -> Self {
+    pub(crate) fn new(driver: Driver, settings: &Arc<Settings>, made: &Stat, has_idle_cells: bool) -> Self {
         Self {
+            cell_uses: has_idle_cells.then(|| CellUses::new(settings.clock.clone())),
             driver: Arc::new(driver),
             settings: Arc::clone(settings),
             server_time: Mutex::new((made.ctime, settings.clock.now())),

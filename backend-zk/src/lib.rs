@@ -77,6 +77,7 @@
 //! * No SASL, and no TLS yet.
 
 mod backend;
+mod cell_uses;
 mod cells;
 mod change_watch;
 mod client;

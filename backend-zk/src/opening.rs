@@ -37,7 +37,7 @@ pub(crate) async fn open_session(
             continue;
         }
         let member = member_path(&settings.namespace);
-        let (made, trust) = match prepare(&driver, settings, &member).await {
+        let (made, trust, has_idle_cells) = match prepare(&driver, settings, &member).await {
             // A short session can end while a busy server makes the directories. Another, then.
             Err(_) if is_lost(driver.lease()) => {
                 driver.close();
@@ -46,7 +46,7 @@ pub(crate) async fn open_session(
             prepared => prepared?,
         };
         let watch_sessions = WatchSessions::beside(&driver, settings, runtime);
-        let lease = Arc::new(SessionLease::new(driver, settings, &made));
+        let lease = Arc::new(SessionLease::new(driver, settings, &made, has_idle_cells));
         let session = Arc::new(Session {
             driver: Arc::clone(&lease.driver),
             lease: Arc::clone(&lease),
@@ -63,8 +63,15 @@ pub(crate) async fn open_session(
     }
 }
 
-async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(Stat, Trust)> {
-    Ok((make_member(driver, settings, member).await?, trusted(driver, settings).await?))
+async fn prepare(driver: &Driver, settings: &Settings, member: &str) -> Result<(Stat, Trust, bool)> {
+    // Below a node that is not there.
+    let nowhere = format!("{member}-nowhere/node");
+    let asked = async {
+        let answer = driver.has_nodes_that_live(&nowhere).await;
+        answer.map_err(|fault| connect_error(fault, settings))
+    };
+    let (made, has_idle_cells) = tokio::join!(make_member(driver, settings, member), asked);
+    Ok((made?, trusted(driver, settings).await?, has_idle_cells?))
 }
 
 fn is_lost(lease: &LeaseWriter) -> bool {

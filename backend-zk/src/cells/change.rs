@@ -1,8 +1,9 @@
 //! What a write tries next: decided from what it demands and what was found.
 
-use latchwork_core::contracts::{Cell, CellLife, CellWrite, Expected, Version};
+use latchwork_core::contracts::{Cell, CellWrite, Expected, Version};
 
-use super::condition::{Condition, life};
+use super::condition::{Condition, kept};
+use super::kept::Kept;
 use crate::driver::Refusal;
 
 /// One transaction on a cell. `None` as a condition: the server compares nothing.
@@ -51,11 +52,9 @@ impl Change {
         Some(match (&write.value, found) {
             // A server never changes what a node hangs on. A cell of unknown life is tried as one
             // that stays.
-            (Some(_), Some(found)) => match (write.life, found.map(life)) {
-                (CellLife::Stays, None | Some(CellLife::Stays)) => Change::Overwrite(condition),
-                (CellLife::Lease | CellLife::Idle(_), _) | (CellLife::Stays, Some(_)) => {
-                    Change::Replace(condition)
-                }
+            (Some(_), Some(found)) => match (Kept::of(write.life), found.map(kept)) {
+                (Kept::Stays, None | Some(Kept::Stays)) => Change::Overwrite(condition),
+                (Kept::ByLease | Kept::ByUse, _) | (Kept::Stays, Some(_)) => Change::Replace(condition),
             },
             (Some(_), None) => Change::Create,
             (None, Some(_)) => Change::Delete(condition),
@@ -74,12 +73,12 @@ impl Change {
 
     /// The change to try where this one, without a condition, was refused: the refusal says all
     /// that a read would.
-    pub(super) fn instead(self, why: Refusal, life: CellLife) -> Self {
+    pub(super) fn instead(self, why: Refusal, life: Kept) -> Self {
         match (self, life) {
             (Change::Overwrite(_), _) if why == Refusal::ParentOfSession => Change::Replace(None),
             (Change::Overwrite(_) | Change::Replace(_), _) => Change::Create,
-            (Change::Create, CellLife::Stays) => Change::Overwrite(None),
-            (Change::Create, CellLife::Lease | CellLife::Idle(_)) => Change::Replace(None),
+            (Change::Create, Kept::Stays) => Change::Overwrite(None),
+            (Change::Create, Kept::ByLease | Kept::ByUse) => Change::Replace(None),
             (Change::Delete(_) | Change::Nothing, _) => Change::Nothing,
         }
     }
@@ -87,9 +86,11 @@ impl Change {
 
 #[cfg(test)]
 mod tests {
+    use latchwork_core::contracts::CellLife;
+
     use super::*;
 
-    fn cell(mzxid: i64, generation: i32, life: CellLife) -> Cell {
+    fn cell(mzxid: i64, generation: i32, life: Kept) -> Cell {
         let condition = Condition { generation, data_version: 3 };
         Cell { version: condition.version(mzxid, life), value: [].into() }
     }
@@ -98,9 +99,10 @@ mod tests {
     fn the_cell_that_was_read_decides_the_change() {
         use CellLife::{Lease, Stays};
         let version = |of: &Cell| Expected::Version(of.version);
-        let (seven, other, fleeting) = (cell(7, 3, Stays), cell(8, 3, Stays), cell(7, 3, Lease));
+        let (seven, other, fleeting) =
+            (cell(7, 3, Kept::Stays), cell(8, 3, Kept::Stays), cell(7, 3, Kept::ByLease));
         // Its generation is another one by now.
-        let later = cell(7, 9, Stays);
+        let later = cell(7, 9, Kept::Stays);
         let checked = Some(Condition::of(seven.version));
         let over = |condition| Some(Change::Overwrite(condition));
         let anew = |condition| Some(Change::Replace(condition));
@@ -131,15 +133,15 @@ mod tests {
 
     #[test]
     fn a_refusal_without_a_condition_says_what_to_try_next() {
-        use CellLife::{Lease, Stays};
+        use Kept::{ByLease, Stays};
         use Refusal::{Exists, Missing, ParentOfSession};
         for (change, why, life, next) in [
             (Change::Overwrite(None), Missing, Stays, Change::Create),
             (Change::Overwrite(None), ParentOfSession, Stays, Change::Replace(None)),
             (Change::Replace(None), Missing, Stays, Change::Create),
-            (Change::Replace(None), Missing, Lease, Change::Create),
+            (Change::Replace(None), Missing, ByLease, Change::Create),
             (Change::Create, Exists, Stays, Change::Overwrite(None)),
-            (Change::Create, Exists, Lease, Change::Replace(None)),
+            (Change::Create, Exists, ByLease, Change::Replace(None)),
             (Change::Delete(None), Missing, Stays, Change::Nothing),
         ] {
             assert_eq!(change.instead(why, life), next, "{change:?} {why:?} {life:?}");

@@ -1,7 +1,8 @@
 //! What the server compares of a version.
 
-use latchwork_core::contracts::{CellLife, Version};
+use latchwork_core::contracts::Version;
 
+use super::kept::Kept;
 use crate::driver::CellStat;
 
 /// The directory's generation and the cell's data version. See the [module](super) for why both.
@@ -25,25 +26,25 @@ impl Condition {
     }
 
     /// The version of a cell with this condition that this transaction has written. A transaction's
-    /// number has 63 bits, so there is room for the cell's life.
-    pub(super) fn version(self, mzxid: i64, life: CellLife) -> Version {
+    /// number has 63 bits, and the upper of them count the elections of the ensemble: after 2^29 of
+    /// these there is no room for what keeps the cell.
+    pub(super) fn version(self, mzxid: i64, kept: Kept) -> Version {
         let half = |number: i32| u64::from(number.cast_unsigned());
-        let number = mzxid.cast_unsigned() << 1 | u64::from(life == CellLife::Lease);
+        let number = mzxid.cast_unsigned() << 2 | kept.bits();
         Version::new(number, half(self.generation) << 32 | half(self.data_version))
     }
 }
 
-/// The life of the cell that had this version.
-pub(super) fn life(version: Version) -> CellLife {
-    if version.number() & 1 == 1 { CellLife::Lease } else { CellLife::Stays }
+/// What kept the cell that had this version.
+pub(super) fn kept(version: Version) -> Kept {
+    Kept::from_bits(version.number())
 }
 
 /// The version of a cell as it was read, behind its directory. A directory that was not there had
 /// made no cell.
 pub(super) fn version(directory: Option<CellStat>, cell: &CellStat) -> Version {
     let generation = directory.map_or(0, |directory| directory.version);
-    let life = if cell.owner == 0 { CellLife::Stays } else { CellLife::Lease };
-    Condition { generation, data_version: cell.version }.version(cell.mzxid, life)
+    Condition { generation, data_version: cell.version }.version(cell.mzxid, Kept::by(cell.owner))
 }
 
 #[cfg(test)]
@@ -55,12 +56,12 @@ mod tests {
         for (generation, data_version) in [(0, 0), (1, 2), (-2, 7), (7, -2), (i32::MIN, i32::MAX), (-1, 5)] {
             let condition = Condition { generation, data_version };
             assert_eq!(condition.is_compared(), generation != -1);
-            for number in [0, 77, i64::MAX] {
-                let [stays, of_lease] =
-                    [CellLife::Stays, CellLife::Lease].map(|life| condition.version(number, life));
-                assert_eq!((Condition::of(stays), life(stays)), (condition, CellLife::Stays));
-                assert_eq!((Condition::of(of_lease), life(of_lease)), (condition, CellLife::Lease));
-                assert!(stays < of_lease && number.cast_unsigned() == of_lease.number() >> 1);
+            for number in [0, 77, i64::MAX >> 2] {
+                for how in [Kept::Stays, Kept::ByLease, Kept::ByUse] {
+                    let version = condition.version(number, how);
+                    assert_eq!((Condition::of(version), kept(version)), (condition, how));
+                    assert_eq!(number.cast_unsigned(), version.number() >> 2);
+                }
             }
         }
         assert!(!Condition { generation: 3, data_version: -1 }.is_compared());

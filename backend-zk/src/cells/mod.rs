@@ -1,8 +1,11 @@
 //! Cells: versioned values (CELL-CAS).
 //!
-//! A cell is a node; its data is the value. The number of its version is its `mzxid`, the transaction
-//! that wrote it, doubled, and one more for a cell that goes with a lease: those rise, also over a
-//! deletion.
+//! A cell is a node; its data is the value. The number of its version is four times its `mzxid`, the
+//! transaction that wrote it, and one more for a cell that goes with a lease, two more for one that goes
+//! when nobody uses it: those rise, also over a deletion.
+//!
+//! What follows is how it is on every server. On one that has nodes with a time to live, cells have
+//! children, and may go when nobody uses them: [`idle`].
 //!
 //! # Why a write under a version is safe
 //!
@@ -62,7 +65,10 @@
 
 mod change;
 mod condition;
+mod idle;
+mod kept;
 mod read;
+mod trouble;
 mod write;
 
 pub(crate) use read::read;

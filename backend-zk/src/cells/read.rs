@@ -1,32 +1,27 @@
 //! Reading a cell.
 
 use latchwork_core::contracts::Cell;
-use latchwork_core::{Address, Error, Result};
+use latchwork_core::{Address, Result};
 
 use super::condition::version;
-use crate::error::{Answer, Fault};
+use super::idle;
+use super::trouble::{Attempt, Trouble};
+use crate::error::{Answer, Fault, Unanswered};
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
 
-pub(super) type Attempt<T> = std::result::Result<T, Trouble>;
-
-/// What failed: a request, or a cell that cannot be changed so.
-#[derive(Debug)]
-pub(super) enum Trouble {
-    Fault(Fault),
-    Refused(Error),
-}
-
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Self {
-        Trouble::Fault(fault)
-    }
-}
-
-/// Reads a cell, in one trip.
+/// Reads a cell, in one trip; in two where it is a use that is to be reported.
 pub(crate) async fn read(lease: &SessionLease, cell: &Address) -> Result<Option<Cell>> {
     let paths = CellPaths::of(cell)?;
-    look(lease, &paths).await.map_err(|trouble| match trouble {
+    let found = async {
+        match &lease.cell_uses {
+            Some(uses) => idle::read(lease, uses, &paths).await,
+            None => look(lease, &paths).await,
+        }
+    };
+    let late = || Err(Trouble::Fault(Fault::Unknown(Unanswered::default())));
+    let read = tokio::time::timeout(lease.settings.request_timeout, found).await;
+    read.unwrap_or_else(|_elapsed| late()).map_err(|trouble| match trouble {
         Trouble::Refused(error) => error,
         Trouble::Fault(fault) => fault.error_without_trace("read a cell"),
     })

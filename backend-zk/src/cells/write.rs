@@ -2,13 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
+use latchwork_core::contracts::{CellWrite, CellWritten, Expected};
 use latchwork_core::support::no_idle_cells;
 use latchwork_core::{Address, Error, ErrorKind, Result};
 
 use super::change::Change;
 use super::condition::Condition;
-use super::read::{Attempt, Trouble, look};
+use super::idle;
+use super::kept::Kept;
+use super::read::look;
+use super::trouble::{Attempt, Trouble, has_children, used_up};
 use crate::driver::{CellStat, Commit, NodeMode, Refusal, Step};
 use crate::error::{Fault, Unanswered};
 use crate::layout::{CellPaths, in_directory};
@@ -31,17 +34,22 @@ pub(crate) async fn write(
     write: &CellWrite,
     held: Option<&str>,
 ) -> Result<Option<CellWritten>> {
-    if write.value.is_some() && matches!(write.life, CellLife::Idle(_)) {
+    if lease.cell_uses.is_none() && write.value.is_some() && Kept::of(write.life) == Kept::ByUse {
         return no_idle_cells();
     }
     let paths = CellPaths::of(cell)?;
     // Only a transaction without an answer makes the outcome unknown. All that came before it was
     // refused, so nothing was made.
     let in_flight = AtomicBool::new(false);
-    let child = in_directory(&paths.cell, CHILD);
-    let writing = Writing { lease, paths: &paths, child: &child, write, held, in_flight: &in_flight };
-    let request_timeout = lease.settings.request_timeout;
-    let trouble = match tokio::time::timeout(request_timeout, writing.until_decided()).await {
+    let (paths, in_flight) = (&paths, &in_flight);
+    let decided = async {
+        if let Some(uses) = &lease.cell_uses {
+            return idle::write(&idle::Writing { lease, uses, paths, write, held, in_flight }).await;
+        }
+        let child = in_directory(&paths.cell, CHILD);
+        Writing { lease, paths, child: &child, write, held, in_flight }.until_decided().await
+    };
+    let trouble = match tokio::time::timeout(lease.settings.request_timeout, decided).await {
         Ok(Ok(written)) => return Ok(written),
         Ok(Err(trouble)) => trouble,
         Err(_elapsed) => Trouble::Fault(Fault::Unknown(Unanswered::default())),
@@ -101,7 +109,7 @@ impl Writing<'_> {
                 }
                 // Without a condition the refusal says all that a read would.
                 Tried::Otherwise(why) if self.write.expected == Expected::Any => {
-                    next = Some(change.instead(why, self.write.life));
+                    next = Some(change.instead(why, Kept::of(self.write.life)));
                 }
                 Tried::Otherwise(_) => {}
             }
@@ -111,7 +119,7 @@ impl Writing<'_> {
     async fn attempt(&self, change: Change) -> Attempt<Tried> {
         let condition = change.condition();
         if condition.is_some_and(|condition| !condition.is_compared()) {
-            return Err(Trouble::Refused(self.used_up()));
+            return Err(Trouble::Refused(used_up(self.paths)));
         }
         let steps = self.steps(change);
         if steps.is_empty() {
@@ -122,7 +130,9 @@ impl Writing<'_> {
         let before = (change == Change::Overwrite(None)).then_some(self.paths.directory.as_str());
         match self.lease.driver.commit(&steps, before, self.in_flight).await? {
             Commit::Refused { at: 0, why: Refusal::Missing } if self.held.is_some() => Ok(Tried::NotHeld),
-            Commit::Refused { why: Refusal::HasChildren, .. } => Err(Trouble::Refused(self.has_children())),
+            Commit::Refused { why: Refusal::HasChildren, .. } => {
+                Err(Trouble::Refused(has_children(self.paths)))
+            }
             Commit::Refused { why: Refusal::Missing, .. } if change == Change::Create => {
                 Ok(Tried::NoDirectory)
             }
@@ -152,9 +162,9 @@ impl Writing<'_> {
             Change::Create | Change::Nothing => {}
         }
         if matches!(change, Change::Create | Change::Replace(_)) {
-            let mode = match self.write.life {
-                CellLife::Stays => NodeMode::Persistent,
-                CellLife::Lease | CellLife::Idle(_) => NodeMode::Ephemeral,
+            let mode = match Kept::of(self.write.life) {
+                Kept::Stays => NodeMode::Persistent,
+                Kept::ByLease | Kept::ByUse => NodeMode::Ephemeral,
             };
             steps.push(Step::Write { path: directory, data: &[], version: None });
             steps.push(Step::Create { path, data, mode });
@@ -190,21 +200,6 @@ impl Writing<'_> {
                 Condition { generation, data_version: stat.version }
             }
         };
-        Ok(CellWritten::Written(condition.version(stat.mzxid, self.write.life)))
-    }
-
-    fn used_up(&self) -> Error {
-        let why = format!(
-            "the server's count of writes to {} or {} has come around to -1, which it does not compare: write the cell once without a \
-             condition, or make another one",
-            self.paths.cell, self.paths.directory
-        );
-        Error::new(ErrorKind::Misconfigured, why)
-    }
-
-    fn has_children(&self) -> Error {
-        let why =
-            format!("{} has children of another program: it cannot be deleted or made anew", self.paths.cell);
-        Error::new(ErrorKind::Conflict, why)
+        Ok(CellWritten::Written(condition.version(stat.mzxid, Kept::of(self.write.life))))
     }
 }

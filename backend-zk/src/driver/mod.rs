@@ -17,7 +17,7 @@ mod watch_budget;
 mod writes;
 
 pub(crate) use acls::Grant;
-pub(crate) use reads::QueueReply;
+pub(crate) use reads::{CellReply, QueueReply};
 pub(crate) use session::{Connected, Driver};
 pub(crate) use transaction::{Commit, Refusal, Step};
 pub(crate) use values::{CellStat, NodeMode, Stat};

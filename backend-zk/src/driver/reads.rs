@@ -14,6 +14,20 @@ pub(crate) struct QueueReply {
     pub(crate) limit: Option<Answer<(Vec<u8>, Stat)>>,
 }
 
+/// The reply to [`Driver::sync_read_cell`].
+#[derive(Debug)]
+pub(crate) enum CellReply {
+    NoNode,
+    Node {
+        directory: Option<CellStat>,
+        value: Vec<u8>,
+        stat: CellStat,
+        children: Vec<String>,
+    },
+    /// It was written, made anew or removed between the requests.
+    Changing,
+}
+
 impl Driver {
     /// Lists a queue, and reads its stored limit before, in one trip. Behind a `sync` the reply
     /// shows all that the leader had committed when the `sync` reached it.
@@ -176,6 +190,32 @@ impl Driver {
             match node.await {
                 Ok((data, stat)) => Ok((directory, Some((data, stat.into())))),
                 Err(Error::NoNode) => Ok((directory, None)),
+                Err(error) => Err(error),
+            }
+        })
+        .await
+    }
+
+    /// As [`sync_read_in`](Self::sync_read_in), with the names of the node's children, and its stat as
+    /// it was with them.
+    pub(crate) async fn sync_read_cell(&self, directory: &str, path: &str) -> Answer<CellReply> {
+        self.request(|client| async move {
+            // All are called, and so queued, before the first is awaited.
+            let synced = client.sync(path);
+            let directory = client.check_stat(directory);
+            let (node, children) = (client.get_data(path), client.get_children(path));
+            synced.await?;
+            let directory = directory.await?.map(CellStat::from);
+            let (value, read) = match node.await {
+                Ok(node) => node,
+                Err(Error::NoNode) => return Ok(CellReply::NoNode),
+                Err(error) => return Err(error),
+            };
+            match children.await {
+                Ok((children, stat)) if (stat.czxid, stat.mzxid) == (read.czxid, read.mzxid) => {
+                    Ok(CellReply::Node { directory, value, stat: stat.into(), children })
+                }
+                Ok(_) | Err(Error::NoNode) => Ok(CellReply::Changing),
                 Err(error) => Err(error),
             }
         })

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use zookeeper_client::{CreateMode, Error, MultiWriteError, MultiWriteResult, MultiWriter};
+use zookeeper_client::{Error, MultiWriteError, MultiWriteResult, MultiWriter};
 
 use super::{CellStat, Driver, NodeMode};
 use crate::error::{Answer, Fault};
@@ -104,9 +104,7 @@ impl Driver {
     fn add(&self, all: &mut MultiWriter<'_>, step: &Step<'_>) -> Result<(), Error> {
         match *step {
             Step::Check { path, version } => all.add_check_version(path, version.unwrap_or(-1)),
-            Step::Create { path, data, mode } => {
-                all.add_create(path, data, &CreateMode::from(mode).with_acls(self.acls))
-            }
+            Step::Create { path, data, mode } => all.add_create(path, data, &mode.options(self.acls)),
             Step::Write { path, data, version } => all.add_set_data(path, data, version),
             Step::Delete { path, version } => all.add_delete(path, version),
         }

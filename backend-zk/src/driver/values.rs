@@ -1,6 +1,8 @@
 //! Values of requests and replies.
 
-use zookeeper_client::CreateMode;
+use std::time::Duration;
+
+use zookeeper_client::{Acls, CreateMode, CreateOptions};
 
 /// The part of a node's stat that is used.
 #[derive(Clone, Copy, Debug)]
@@ -37,11 +39,14 @@ pub(crate) struct CellStat {
     pub(crate) version: i32,
     /// The session it hangs on.
     pub(crate) owner: i64,
+    /// The transaction that last made or removed a child of it, or made it.
+    pub(crate) pzxid: i64,
 }
 
 impl From<zookeeper_client::Stat> for CellStat {
     fn from(stat: zookeeper_client::Stat) -> Self {
-        Self { mzxid: stat.mzxid, version: stat.version, owner: stat.ephemeral_owner }
+        let zookeeper_client::Stat { mzxid, pzxid, version, ephemeral_owner: owner, .. } = stat;
+        Self { mzxid, version, owner, pzxid }
     }
 }
 
@@ -53,14 +58,18 @@ pub(crate) enum NodeMode {
     Container,
     /// Removed with the session.
     Ephemeral,
+    /// Removed by the server when it is so old. For servers that have such nodes.
+    Lives(Duration),
 }
 
-impl From<NodeMode> for CreateMode {
-    fn from(mode: NodeMode) -> Self {
-        match mode {
-            NodeMode::Persistent => CreateMode::Persistent,
-            NodeMode::Container => CreateMode::Container,
-            NodeMode::Ephemeral => CreateMode::Ephemeral,
+impl NodeMode {
+    /// The options of a creation, with these access rights.
+    pub(super) fn options(self, acls: Acls<'_>) -> CreateOptions<'_> {
+        match self {
+            NodeMode::Persistent => CreateMode::Persistent.with_acls(acls),
+            NodeMode::Container => CreateMode::Container.with_acls(acls),
+            NodeMode::Ephemeral => CreateMode::Ephemeral.with_acls(acls),
+            NodeMode::Lives(time) => CreateMode::Persistent.with_acls(acls).with_ttl(time),
         }
     }
 }

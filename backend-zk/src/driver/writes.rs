@@ -1,5 +1,7 @@
 //! Requests that write.
 
+use std::time::Duration;
+
 use zookeeper_client::{CreateMode, Error};
 
 use super::request::found;
@@ -46,11 +48,20 @@ impl Driver {
     }
 
     pub(crate) async fn create(&self, path: &str, data: &[u8], mode: NodeMode) -> Answer<Stat> {
-        let options = CreateMode::from(mode).with_acls(self.acls);
+        let options = mode.options(self.acls);
         let (stat, _) = self
             .request_first("create", |client| async move { client.create(path, data, &options).await })
             .await?;
         Ok(stat.into())
+    }
+
+    /// Whether the server has nodes with a time to live, by asking for one where none can be made.
+    pub(crate) async fn has_nodes_that_live(&self, nowhere: &str) -> Answer<bool> {
+        match self.create(nowhere, b"", NodeMode::Lives(Duration::from_secs(1))).await {
+            Err(Fault::NoNode) | Ok(_) => Ok(true),
+            Err(Fault::Refused(_) | Fault::Forbidden(_)) => Ok(false),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// Makes a sequential ephemeral node and lists its queue, in one trip.

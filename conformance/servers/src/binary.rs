@@ -47,11 +47,13 @@ impl Binary {
             Kind::Etcd => etcd_args(folder.path(), port, peer_port, options),
             Kind::Zookeeper => {
                 let mut config = zookeeper_config(folder.path(), port, options.clocks);
-                for line in &options.args {
-                    config.push_str(line);
+                let (of_java, lines): (Vec<_>, Vec<_>) =
+                    options.args.iter().cloned().partition(|arg| arg.starts_with("-D"));
+                for line in lines {
+                    config.push_str(&line);
                     config.push('\n');
                 }
-                zookeeper_args(&program, folder.path(), &config)?
+                zookeeper_args(&program, folder.path(), &config, &of_java)?
             }
         };
         Ok(Binary { kind, program, args, port, folder })
@@ -72,7 +74,7 @@ impl Binary {
             .and_then(|()| std::fs::write(folder.path().join("data/myid"), id.to_string()))
             .map_err(ServerError::io("writing myid"))?;
         let config = zookeeper_config(folder.path(), port, clocks) + members;
-        let args = zookeeper_args(&program, folder.path(), &config)?;
+        let args = zookeeper_args(&program, folder.path(), &config, &[])?;
         Ok(Binary { kind, program, args, port, folder })
     }
 
@@ -195,7 +197,12 @@ fn zookeeper_config(folder: &Path, port: u16, clocks: Clocks) -> String {
     config
 }
 
-fn zookeeper_args(program: &Program, folder: &Path, config: &str) -> Result<Vec<String>, ServerError> {
+fn zookeeper_args(
+    program: &Program,
+    folder: &Path,
+    config: &str,
+    properties: &[String],
+) -> Result<Vec<String>, ServerError> {
     let file = folder.join("zoo.cfg");
     std::fs::write(&file, config).map_err(ServerError::io("writing zoo.cfg"))?;
     let fixed = [
@@ -210,7 +217,8 @@ fn zookeeper_args(program: &Program, folder: &Path, config: &str) -> Result<Vec<
         program.class_path.as_deref().unwrap_or_default(),
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
     ];
-    Ok(fixed.into_iter().map(str::to_owned).chain([file.to_string_lossy().into_owned()]).collect())
+    let fixed = fixed.into_iter().map(str::to_owned).chain([file.to_string_lossy().into_owned()]);
+    Ok(properties.iter().cloned().chain(fixed).collect())
 }
 
 fn tail(log: &Path) -> std::io::Result<String> {

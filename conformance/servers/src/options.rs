@@ -78,7 +78,7 @@ impl Options {
     }
 
     /// With more arguments: of the command line for Redis and etcd, lines of `zoo.cfg`
-    /// (`key=value`) for ZooKeeper. A server named in the environment is not used then, since
+    /// (`key=value`) or properties of Java (`-Dkey=value`) for ZooKeeper. A server named in the environment is not used then, since
     /// nobody knows how it was started.
     pub fn args<I: IntoIterator<Item = S>, S: Into<String>>(mut self, args: I) -> Self {
         self.args.extend(args.into_iter().map(Into::into));

@@ -10,7 +10,7 @@ use latchwork_core::{Address, Error, ErrorKind, Kind, Result};
 use tokio::time::Instant;
 
 use crate::actions::join;
-use crate::bounds::{NOISE, SHORT_TTL};
+use crate::bounds::SHORT_TTL;
 use crate::case::cases;
 use crate::context::Context;
 use crate::testbed::Client;
@@ -83,7 +83,7 @@ cases! {
     /// a cell goes when nobody has used it for its time, no earlier and no later, though its writer
     /// has died: its watches are told, and no version of before comes again
     async fn cell_idle_goes_when_nobody_uses_it(context) {
-        let (dies, other, cell) = (context.client().await, context.client().await, cell(context, "a"));
+        let (dies, other, cell) = (context.mortal().await, context.client().await, cell(context, "a"));
         if !has_idle_cells(context, &other).await {
             return;
         }

@@ -9,7 +9,7 @@ use latchwork_core::{Address, Capabilities, Config, Error, ErrorKind, Eviction, 
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use super::proxied::{Admin, ServerTestbed};
-use crate::testbed::of_a_case;
+use crate::testbed::{of_a_case, stamps};
 use latchwork_servers::{Clocks, Ensemble, Server, ask};
 
 /// The testbed of a ZooKeeper server.
@@ -123,8 +123,12 @@ impl Admin for ZooKeeperAdmin {
             let nodes = self.children(&queue).await?;
             contents.extend(nodes.into_iter().map(|node| format!("{queue}/{node}")));
         }
-        // The foreign entry is the suite's own.
-        contents.retain(|path| !path.ends_with("/foreign"));
+        // A namespace keeps its stamp, which has a child where cells have some; the foreign entry is
+        // the suite's own.
+        let stamps: Vec<_> = stamps(namespace)?.iter().map(|stamp| format!("{}/", path(stamp))).collect();
+        contents.retain(|path| {
+            !path.ends_with("/foreign") && !stamps.iter().any(|stamp| path.starts_with(stamp.as_str()))
+        });
         Ok(contents)
     }
 

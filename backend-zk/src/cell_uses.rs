@@ -1,0 +1,116 @@
+//! The uses of idle cells that this client has reported (CELL-IDLE).
+//!
+//! A use is reported by a node with a time to live, below the cell. Its name has the cell's time to
+//! idle and a random number: no other node ever has this name. It lives a quarter longer than that
+//! time, so uses within a quarter after it need none of their own.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use latchwork_core::contracts::{NodeId, TimeToIdle};
+use latchwork_core::{Clock, Moment};
+use parking_lot::Mutex;
+
+/// What the name of a use begins with.
+const PREFIX: &str = "used-";
+/// The most cells that are remembered before those whose uses are old are forgotten.
+const ROOM: usize = 1024;
+
+/// The node of a use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Use {
+    /// Its name below the cell.
+    pub(crate) name: String,
+    pub(crate) time: TimeToIdle,
+}
+
+impl Use {
+    pub(crate) fn new(time: TimeToIdle) -> Self {
+        let millis = time.get().as_nanos().div_ceil(1_000_000);
+        Self { name: format!("{PREFIX}{millis}-{}", NodeId::random()), time }
+    }
+
+    /// What a child of a cell is.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let (millis, id) = name.strip_prefix(PREFIX)?.split_once('-')?;
+        NodeId::parse(id)?;
+        let time = TimeToIdle::new(Duration::from_millis(millis.parse().ok()?)).ok()?;
+        Some(Self { name: name.to_owned(), time })
+    }
+
+    /// How long its node lives.
+    pub(crate) fn lives(&self) -> Duration {
+        let millis = (self.time.get() + self.time.unreported()).as_nanos().div_ceil(1_000_000);
+        Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+    }
+}
+
+/// The last use of each cell that this session has reported, by the cell's path.
+#[derive(Debug)]
+pub(crate) struct CellUses {
+    clock: Clock,
+    reported: Mutex<HashMap<String, (Use, Moment)>>,
+}
+
+impl CellUses {
+    pub(crate) fn new(clock: Clock) -> Self {
+        Self { clock, reported: Mutex::default() }
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// The last one of a cell, which may have run out.
+    pub(crate) fn last(&self, cell: &str) -> Option<Use> {
+        self.reported.lock().get(cell).map(|(last, _)| last.clone())
+    }
+
+    /// The last one of a cell, if a use now need not be reported beside it.
+    pub(crate) fn counting(&self, cell: &str) -> Option<Use> {
+        let reported = self.reported.lock();
+        let (last, sent) = reported.get(cell)?;
+        (self.clock.now() < *sent + last.time.unreported()).then(|| last.clone())
+    }
+
+    /// This one was reported, by a request that was sent then.
+    pub(crate) fn note(&self, cell: &str, reported: Use, sent: Moment) {
+        let mut all = self.reported.lock();
+        if all.len() >= ROOM {
+            let now = self.clock.now();
+            all.retain(|_, (last, sent)| now < *sent + last.time.unreported());
+        }
+        all.insert(cell.to_owned(), (reported, sent));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_the_time_and_nothing_else_is_one() {
+        let time = TimeToIdle::new(Duration::from_micros(2_500_100)).unwrap();
+        let made = Use::new(time);
+        assert!(made.name.starts_with("used-2501-") && made.lives() >= time.get() * 5 / 4);
+        let read = Use::parse(&made.name).expect("it is one");
+        assert_eq!((read.name, read.time.get()), (made.name, Duration::from_millis(2501)));
+        for other in
+            ["latchwork", "used-", "used-3000-x", "used-0-00000000000000000000000000000000", "used--1"]
+        {
+            assert_eq!(Use::parse(other), None, "{other}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_use_counts_for_those_of_the_next_quarter() {
+        let uses = CellUses::new(Clock::tokio());
+        let made = Use::new(TimeToIdle::new(Duration::from_secs(4)).unwrap());
+        assert_eq!((uses.last("/c"), uses.counting("/c")), (None, None));
+        uses.note("/c", made.clone(), uses.now());
+        tokio::time::advance(Duration::from_millis(999)).await;
+        assert_eq!(uses.counting("/c"), Some(made.clone()));
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!((uses.last("/c"), uses.counting("/c")), (Some(made), None));
+    }
+}

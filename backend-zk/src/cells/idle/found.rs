@@ -1,0 +1,92 @@
+//! What stands at the path of a cell.
+
+use latchwork_core::contracts::{Cell, Version};
+
+use crate::cell_uses::Use;
+use crate::cells::condition::Condition;
+use crate::cells::kept::Kept;
+use crate::cells::trouble::Attempt;
+use crate::driver::{CellReply, CellStat};
+use crate::error::Answer;
+use crate::layout::CellPaths;
+use crate::lease::SessionLease;
+
+/// The child of a cell that stays.
+pub(super) const STAYS: &str = "stays";
+
+/// A node at the path of a cell.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// The cell; `None` where the node is a container without children, which is one no more.
+    pub(super) cell: Option<Cell>,
+    pub(super) condition: Condition,
+    pub(super) kept: Kept,
+    /// Whether it has the child of a cell that stays.
+    pub(super) stays: bool,
+    pub(super) uses: Vec<Use>,
+    /// Whether it has other children.
+    pub(super) is_foreign: bool,
+    /// Nothing was read: its children are to show that it is so.
+    pub(super) is_guess: bool,
+}
+
+impl Found {
+    /// What a version says, without a read: all that a write under this version needs to know, where
+    /// a use is reported already.
+    pub(super) fn by(version: Version, uses: Vec<Use>) -> Self {
+        Self {
+            cell: Some(Cell { version, value: [].into() }),
+            condition: Condition::of(version),
+            kept: Kept::from_bits(version.number()),
+            stays: false,
+            uses,
+            is_foreign: false,
+            is_guess: false,
+        }
+    }
+
+    /// A cell that stays, or with a use that is one of it.
+    pub(super) fn guess(used: Option<Use>) -> Self {
+        let kept = if used.is_some() { Kept::ByUse } else { Kept::Stays };
+        let condition = Condition { generation: 0, data_version: 0 };
+        let (stays, uses) = (used.is_none(), used.into_iter().collect());
+        Self { stays, is_guess: true, kept, ..Self::by(condition.version(0, kept), uses) }
+    }
+}
+
+/// Reads the directory, then the cell, then its children, in one trip.
+pub(super) async fn look(lease: &SessionLease, paths: &CellPaths) -> Attempt<Option<Found>> {
+    loop {
+        let answer: Answer<_> = lease.driver.sync_read_cell(&paths.directory, &paths.cell).await;
+        match answer? {
+            CellReply::NoNode => return Ok(None),
+            CellReply::Node { directory, value, stat, children } => {
+                return Ok(Some(found(directory, value, stat, &children)));
+            }
+            CellReply::Changing => {}
+        }
+    }
+}
+
+fn found(directory: Option<CellStat>, value: Vec<u8>, stat: CellStat, children: &[String]) -> Found {
+    let generation = directory.map_or(0, |directory| directory.version);
+    let condition = Condition { generation, data_version: stat.version };
+    let uses: Vec<_> = children.iter().filter_map(|name| Use::parse(name)).collect();
+    let stays = children.iter().any(|name| name == STAYS);
+    // Its last child has gone after it was written: no other cell has that.
+    let was_used = children.is_empty() && stat.pzxid > stat.mzxid;
+    let kept = match Kept::by(stat.owner) {
+        Kept::Stays if was_used || !stays && !uses.is_empty() => Kept::ByUse,
+        kept => kept,
+    };
+    let version = condition.version(stat.mzxid, kept);
+    Found {
+        cell: (!was_used).then(|| Cell { version, value: value.into() }),
+        condition,
+        kept,
+        stays,
+        is_foreign: children.len() > uses.len() + usize::from(stays),
+        uses,
+        is_guess: false,
+    }
+}

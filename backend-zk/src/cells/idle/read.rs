@@ -1,0 +1,65 @@
+//! Reading a cell, which is a use of it.
+
+use std::sync::atomic::AtomicBool;
+
+use latchwork_core::contracts::{Cell, TimeToIdle};
+
+use super::found::look;
+use crate::cell_uses::{CellUses, Use};
+use crate::cells::kept::Kept;
+use crate::cells::trouble::Attempt;
+use crate::driver::{Commit, NodeMode, Step};
+use crate::layout::{CellPaths, in_directory};
+use crate::lease::SessionLease;
+
+/// Reads a cell: one trip, and another where its use is to be reported.
+pub(in crate::cells) async fn read(
+    lease: &SessionLease,
+    uses: &CellUses,
+    paths: &CellPaths,
+) -> Attempt<Option<Cell>> {
+    loop {
+        let Some(found) = look(lease, paths).await? else { return Ok(None) };
+        let Some(cell) = found.cell else { return Ok(None) };
+        let Some(there) = found.uses.first().filter(|_| found.kept == Kept::ByUse) else {
+            return Ok(Some(cell));
+        };
+        let counts = |one: Use| found.uses.iter().any(|it| it.name == one.name);
+        if uses.counting(&paths.cell).is_some_and(counts) {
+            return Ok(Some(cell));
+        }
+        let last = uses.last(&paths.cell).filter(|last| found.uses.iter().any(|it| it.name == last.name));
+        if report(lease, uses, paths, there.time, (&there.name, last.as_ref())).await? {
+            return Ok(Some(cell));
+        }
+        // It has ended since, or was written with another time.
+    }
+}
+
+/// Makes a use of this time, in the place of this session's last one, if `there`, which is any use of
+/// the cell, still is. Answers whether it was.
+pub(super) async fn report(
+    lease: &SessionLease,
+    uses: &CellUses,
+    paths: &CellPaths,
+    time: TimeToIdle,
+    (there, last): (&str, Option<&Use>),
+) -> Attempt<bool> {
+    let made = Use::new(time);
+    let path = |name: &str| in_directory(&paths.cell, name);
+    let (fresh, there, last) = (path(&made.name), path(there), last.map(|last| path(&last.name)));
+    let mode = NodeMode::Lives(made.lives());
+    let first = match &last {
+        Some(path) => Step::Delete { path, version: None },
+        None => Step::Check { path: &there, version: None },
+    };
+    let sent = uses.now();
+    let steps = [first, Step::Create { path: &fresh, data: &[], mode }];
+    match lease.driver.commit(&steps, None, &AtomicBool::new(false)).await? {
+        Commit::Made { .. } => {
+            uses.note(&paths.cell, made, sent);
+            Ok(true)
+        }
+        Commit::Refused { .. } => Ok(false),
+    }
+}

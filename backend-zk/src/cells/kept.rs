@@ -1,0 +1,46 @@
+//! What keeps a cell on the server.
+
+use latchwork_core::contracts::CellLife;
+
+/// What keeps a cell: a life without its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// It is a plain node.
+    Stays,
+    /// It is an ephemeral node.
+    ByLease,
+    /// It is a container, and there as long as it has children.
+    ByUse,
+}
+
+impl Kept {
+    pub(super) fn of(life: CellLife) -> Self {
+        match life {
+            CellLife::Stays => Kept::Stays,
+            CellLife::Lease => Kept::ByLease,
+            CellLife::Idle(_) => Kept::ByUse,
+        }
+    }
+
+    /// By the session that a node hangs on. A server shows a container as a plain node.
+    pub(super) fn by(owner: i64) -> Self {
+        if owner == 0 { Kept::Stays } else { Kept::ByLease }
+    }
+
+    /// As the last two bits of a version's number.
+    pub(super) fn bits(self) -> u64 {
+        match self {
+            Kept::Stays => 0,
+            Kept::ByLease => 1,
+            Kept::ByUse => 2,
+        }
+    }
+
+    pub(super) fn from_bits(number: u64) -> Self {
+        match number & 3 {
+            1 => Kept::ByLease,
+            2 => Kept::ByUse,
+            _ => Kept::Stays,
+        }
+    }
+}
