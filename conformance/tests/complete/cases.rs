@@ -41,6 +41,7 @@ const OF_ITS_OWN: &[&str] = &[
     "BARRIER-",
     "CLIENT-",
     "LAYOUT-",
+    "SEEN-",
     "CAPABILITIES",
 ];
 
