@@ -99,24 +99,24 @@ mod tests {
         let answers = at_ten();
         let (early, late) = (answers.known(), answers.known());
         answers.answered(late, "a", 7, 15);
-        answers.answered(early, 7, 12);
+        answers.answered(early, "a", 7, 12);
         assert!(!answers.has_changed());
         // Nor does an answer of the incarnation before.
         let before = answers.known();
-        answers.answered(answers.known(), 7, 2);
+        answers.answered(answers.known(), "a", 7, 2);
         answers.granted();
-        answers.answered(before, 7, 16);
-        answers.answered(answers.known(), 7, 3);
+        answers.answered(before, "a", 7, 16);
+        answers.answered(answers.known(), "a", 7, 3);
         assert!(!answers.has_changed());
     }
 
     #[test]
     fn a_lease_that_was_granted_since_is_of_the_new_incarnation() {
         let answers = at_ten();
-        answers.answered(answers.known(), 7, 2);
+        answers.answered(answers.known(), "a", 7, 2);
         assert!(answers.has_changed());
         answers.granted();
-        answers.answered(answers.known(), 7, 3);
+        answers.answered(answers.known(), "a", 7, 3);
         assert!(!answers.has_changed());
     }
 }

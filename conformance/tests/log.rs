@@ -70,6 +70,24 @@ fn the_guide_has_the_metrics_as_they_are() {
     assert!(missing.is_empty() && stale.is_empty(), "not in the guide: {missing:#?}\nonly there: {stale:#?}");
 }
 
+/// What the page for those who are called at night tells them to look at.
+#[test]
+fn the_page_on_call_names_what_there_is() {
+    let page = root().join("src/guide/on_call.md");
+    let text = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+    let names = text
+        .split(['`', ' ', '|'])
+        .filter(|word| word.starts_with("latchwork_") || word.starts_with("latchwork."));
+    let names: BTreeSet<_> = names.map(|word| word.trim_end_matches([';', ',', '.'])).collect();
+    assert!(names.len() > 8, "{names:?}");
+    for name in names {
+        let known = METRICS.iter().any(|metric| metric.name == name)
+            || EVENTS.iter().any(|event| event.name == name)
+            || SPANS.iter().any(|span| span.name == name);
+        assert!(known, "there is no {name}");
+    }
+}
+
 /// Each event of a hold's life is emitted as the vocabulary has it: name, level, words and fields.
 #[tokio::test]
 async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
