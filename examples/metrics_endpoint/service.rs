@@ -36,7 +36,7 @@ async fn main() -> std::result::Result<(), Box<dyn Error>> {
 
     latchwork::with(url.as_str(), async |coordinator| {
         for number in 0..WORKERS {
-            for kind in [Work::Invoice, Work::Read, Work::Write, Work::Export, Work::Lead] {
+            for kind in [Work::Invoice, Work::Read, Work::Write, Work::Export, Work::Lead, Work::Report] {
                 tokio::spawn(work(coordinator.clone(), kind, number));
             }
         }
@@ -52,6 +52,7 @@ enum Work {
     Write,
     Export,
     Lead,
+    Report,
 }
 
 /// Works for ever. What fails in an outage is tried again, as the metrics show.
@@ -84,7 +85,12 @@ async fn once(coordinator: &Coordinator, kind: Work, round: u64) -> Result<()> {
             };
             held(permit, length).await
         }
-        Work::Lead => held(coordinator.election("billing")?.campaign().await?, 50 * length).await,
+        // Longer than a TTL: an outage of that length costs it its hold.
+        Work::Report => {
+            let report = coordinator.mutex(format!("reports/{}", round % WORKERS))?;
+            held(report.acquire().await?, 1500 * length).await
+        }
+        Work::Lead => held(coordinator.election("billing")?.campaign(b"").await?, 50 * length).await,
     }
 }
 

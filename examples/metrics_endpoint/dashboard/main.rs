@@ -43,8 +43,9 @@ fn each_alert_has_a_test() {
     let alerts = rules();
     assert!(alerts.len() > 8, "{alerts:?}");
     for (alert, _) in alerts {
-        let fires = tests.split(&format!("alertname: {alert}\n")).skip(1);
-        let fires = fires.filter(|test| test.trim_start().starts_with("exp_alerts:")).count();
+        let named = format!("alertname: {alert}\n");
+        let fires =
+            tests.split(&named).skip(1).filter(|test| test.trim_start().starts_with("exp_alerts:")).count();
         assert!(fires > 0, "no test in which {alert} fires");
     }
 }
