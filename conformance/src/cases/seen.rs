@@ -36,9 +36,10 @@ cases! {
             assert!(matches!(late.kind(), ErrorKind::Timeout | ErrorKind::Unavailable), "{late}");
             let late = if *late.kind() == ErrorKind::Timeout { "timeout" } else { "unavailable" };
             let waiter = queue_up(&mutex, 2).await;
+            // What stood there may have been the node of the one that was late.
+            until("it waits", async || of_a_mutex(&recorder, "latchwork_waiters", &[]) == 1.0).await;
             let one = |metric, value| assert_eq!(of_a_mutex(&recorder, metric, &[]), value, "{metric}: {recorder:?}");
             one("latchwork_holders", 1.0);
-            one("latchwork_waiters", 1.0);
             waiter.cancel().await;
             one("latchwork_waiters", 0.0);
             drop(held);
