@@ -44,6 +44,7 @@ have_program() {
         [[ -n ${ZOOKEEPER_HOME:-} ]] || command -v zkServer.sh || command -v zkServer; } &&
         { command -v java || [[ -x ${JAVA_HOME:-/nowhere}/bin/java ]]; }
       ;;
+    prometheus) { command -v prometheus || [[ -x $unpacked/root/usr/bin/prometheus ]]; } && { command -v promtool || [[ -x $unpacked/root/usr/bin/promtool ]]; } ;;
     curator) [[ -e /usr/share/java/curator-recipes.jar || -e $unpacked/root/usr/share/java/curator-recipes.jar ]] ;;
   esac >/dev/null
 }
@@ -56,10 +57,11 @@ packages_of() {
     zookeeper) echo libzookeeper-java default-jre-headless ;;
     curator) echo libcurator-recipes-java default-jre-headless ;;
     protoc) echo protobuf-compiler libprotobuf-dev ;;
+    prometheus) echo prometheus ;;
   esac
 }
 
-# get_missing NAME…: gets what of protoc, redis, zookeeper, curator and etcd is missing, and says how. Fails where it cannot.
+# get_missing NAME…: gets what of protoc, redis, zookeeper, curator, etcd and prometheus is missing, and says how. Fails where it cannot.
 get_missing() {
   local name packages=() missing=()
   use_unpacked
@@ -94,7 +96,7 @@ get_missing() {
 services() {
   local service
   [[ -d /run/systemd/system ]] || return 0
-  for service in redis-server etcd; do
+  for service in redis-server etcd prometheus; do
     if systemctl is-active --quiet "$service" || systemctl is-enabled --quiet "$service" 2>/dev/null; then echo "$service"; fi
   done
 }

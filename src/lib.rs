@@ -36,7 +36,8 @@
 //! * [Coming from](guide::coming_from) Redisson, Curator, kazoo, etcd or Redlock: their words, and
 //!   ours.
 //! * [Testing your service](guide::testing) on memory, with simulated time and planned faults.
-//! * [Every error, and what to do](guide::errors); [on call](guide::on_call).
+//! * [Every error, and what to do](guide::errors); [on call](guide::on_call);
+//!   [events and metrics](guide::observing).
 //! * [Trust between clients](guide::trust), and the access control that enforces it.
 //! * [Sharing locks](guide::sharing) with Curator and `etcdctl`.
 //! * [What may stay on a server](guide::left_on_servers), and what idle keys cost.
@@ -60,7 +61,7 @@ pub use latchwork_core::recipes::{
 pub use latchwork_core::{
     Address, Capabilities, ClientRecord, Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind,
     Eviction, Fenced, Hold, Kind, Loss, LostReason, Moment, Name, Owner, Release, Result, Run, Secret, Token,
-    contracts, decide, memory, registry, support,
+    contracts, decide, memory, registry, seen, support,
 };
 
 /// Connects to the coordinator that a URL (or a [`Config`]) names.

@@ -80,7 +80,7 @@ mod tests {
     /// A lease of a cluster that has come to revision 10.
     fn at_ten() -> Incarnations {
         let seen = Incarnations::default();
-        seen.answered(seen.known(), 7, 10);
+        seen.answered(seen.known(), "a", 7, 10);
         seen.granted();
         seen
     }
@@ -89,7 +89,7 @@ mod tests {
     fn a_revision_that_went_back_and_another_cluster_are_another_incarnation() {
         for (cluster, revision, changed) in [(7, 10, false), (7, 11, false), (7, 9, true), (8, 11, true)] {
             let answers = at_ten();
-            answers.answered(answers.known(), cluster, revision);
+            answers.answered(answers.known(), "a", cluster, revision);
             assert_eq!(answers.has_changed(), changed, "{cluster} at {revision}");
         }
     }
@@ -98,25 +98,25 @@ mod tests {
     fn an_answer_that_a_later_one_overtook_shows_nothing() {
         let answers = at_ten();
         let (early, late) = (answers.known(), answers.known());
-        answers.answered(late, 7, 15);
-        answers.answered(early, 7, 12);
+        answers.answered(late, "a", 7, 15);
+        answers.answered(early, "a", 7, 12);
         assert!(!answers.has_changed());
         // Nor does an answer of the incarnation before.
         let before = answers.known();
-        answers.answered(answers.known(), 7, 2);
+        answers.answered(answers.known(), "a", 7, 2);
         answers.granted();
-        answers.answered(before, 7, 16);
-        answers.answered(answers.known(), 7, 3);
+        answers.answered(before, "a", 7, 16);
+        answers.answered(answers.known(), "a", 7, 3);
         assert!(!answers.has_changed());
     }
 
     #[test]
     fn a_lease_that_was_granted_since_is_of_the_new_incarnation() {
         let answers = at_ten();
-        answers.answered(answers.known(), 7, 2);
+        answers.answered(answers.known(), "a", 7, 2);
         assert!(answers.has_changed());
         answers.granted();
-        answers.answered(answers.known(), 7, 3);
+        answers.answered(answers.known(), "a", 7, 3);
         assert!(!answers.has_changed());
     }
 }

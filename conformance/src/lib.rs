@@ -21,6 +21,7 @@ pub mod log;
 pub mod order;
 pub mod outages;
 mod played;
+pub mod recorder;
 pub mod report;
 pub mod selection;
 pub mod server_faults;

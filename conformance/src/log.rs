@@ -1,11 +1,11 @@
-//! What the library writes to the log, read by a test, and held against the guide's table of it.
+//! What the library writes to the log, read by a test, and held against its vocabulary.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::time::Duration;
 
+use latchwork_core::seen::{EVENTS, SPANS};
 use tokio::sync::watch;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -20,6 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Line {
     /// How loud it is.
     pub level: Level,
+    /// The name of the event, or of the span that begins; of a detail that is in no vocabulary, its
+    /// place in the sources.
+    pub name: &'static str,
     /// What it says.
     pub message: String,
     /// Its fields, as a reader sees them.
@@ -27,9 +30,25 @@ pub struct Line {
 }
 
 impl Line {
+    fn of(metadata: &Metadata<'static>) -> Self {
+        let fields = BTreeMap::new();
+        Self { level: *metadata.level(), name: metadata.name(), message: String::new(), fields }
+    }
+
     /// The text of a field; empty where there is none.
     pub fn field(&self, name: &str) -> &str {
         self.fields.get(name).map_or("", String::as_str)
+    }
+
+    /// Whether the vocabulary has this line as it was written.
+    pub fn is_known(&self) -> bool {
+        let as_event = EVENTS.iter().any(|event| {
+            let mut fields: Vec<_> = event.fields().collect();
+            fields.sort_unstable();
+            (event.name, event.level, event.message) == (self.name, self.level, self.message.as_str())
+                && self.fields.keys().eq(fields.iter())
+        });
+        as_event || SPANS.iter().any(|span| span.name == self.name)
     }
 }
 
@@ -46,20 +65,40 @@ impl Visit for Line {
     }
 }
 
-/// The lines of this library from now on, of what runs on the current thread.
+type Lines = Arc<watch::Sender<Vec<Line>>>;
+
+/// The lines of this library from now on.
 #[derive(Debug)]
 pub struct Log {
-    lines: Arc<watch::Sender<Vec<Line>>>,
-    _listening: DefaultGuard,
+    lines: Lines,
+    // Until this is dropped, a thread listens.
+    _listening: Option<DefaultGuard>,
 }
 
 impl Log {
     /// Listens on this thread until it is dropped: a test on a current-thread runtime hears all of
     /// its clients.
     pub fn listen() -> Self {
-        let lines = Arc::new(watch::Sender::default());
-        let _listening = tracing::subscriber::set_default(Ear(Arc::clone(&lines)));
-        Self { lines, _listening }
+        let lines = Lines::default();
+        let listening = tracing::subscriber::set_default(Ear(Arc::new(Mutex::new(Some(Arc::clone(&lines))))));
+        Self { lines, _listening: Some(listening) }
+    }
+
+    /// Listens on all threads of this process until it is dropped, or another listens so: for a
+    /// case that is alone.
+    ///
+    /// # Panics
+    /// Where the process has another subscriber.
+    pub fn everywhere() -> Self {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            let ear = Ear(Arc::clone(everywhere()));
+            tracing::subscriber::set_global_default(ear).expect("no other subscriber in a test program");
+        });
+        let lines = Lines::default();
+        *everywhere().lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&lines));
+        tracing::callsite::rebuild_interest_cache();
+        Self { lines, _listening: None }
     }
 
     /// All lines up to now.
@@ -67,39 +106,62 @@ impl Log {
         self.lines.borrow().clone()
     }
 
-    /// Waits until so many lines have said this, and answers the last of them.
+    /// Waits until the event of this name has come so often, and answers the last of them.
     ///
     /// # Panics
     /// When it never comes.
-    pub async fn nth(&self, message: &str, count: usize) -> Line {
+    pub async fn nth(&self, name: &str, count: usize) -> Line {
         let mut lines = self.lines.subscribe();
-        let said = |lines: &Vec<Line>| lines.iter().filter(|line| line.message == message).count() >= count;
+        let said = |lines: &Vec<Line>| lines.iter().filter(|line| line.name == name).count() >= count;
         let heard = tokio::time::timeout(PATIENCE, lines.wait_for(said)).await;
-        assert!(matches!(heard, Ok(Ok(_))), "{message:?} was not said {count} times: {:#?}", self.lines());
+        assert!(matches!(heard, Ok(Ok(_))), "{name:?} did not come {count} times: {:#?}", self.lines());
         drop(heard);
-        self.lines().into_iter().filter(|line| line.message == message).nth(count - 1).expect("waited for")
+        self.lines().into_iter().filter(|line| line.name == name).nth(count - 1).expect("waited for")
     }
 
-    /// The lines at info and above that are not in the guide's table as they were written.
+    /// The lines at info and above that the vocabulary does not have as they were written.
     pub fn undocumented(&self) -> Vec<Line> {
-        let table = table();
-        let known = |line: &Line| {
-            table.iter().any(|row| {
-                row.level == line.level && row.says(&line.message) && line.fields.keys().eq(row.fields.iter())
-            })
-        };
-        self.lines().into_iter().filter(|line| line.level <= Level::INFO && !known(line)).collect()
+        self.lines().into_iter().filter(|line| line.level <= Level::INFO && !line.is_known()).collect()
     }
 }
 
-struct Ear(Arc<watch::Sender<Vec<Line>>>);
+impl Drop for Log {
+    fn drop(&mut self) {
+        if self._listening.is_none() {
+            *everywhere().lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+}
+
+/// Who listens everywhere.
+fn everywhere() -> &'static Arc<Mutex<Option<Lines>>> {
+    static EVERYWHERE: std::sync::LazyLock<Arc<Mutex<Option<Lines>>>> =
+        std::sync::LazyLock::new(Arc::default);
+    &EVERYWHERE
+}
+
+/// Hears events, and the beginnings of spans.
+struct Ear(Arc<Mutex<Option<Lines>>>);
+
+impl Ear {
+    fn hear(&self, line: impl FnOnce() -> Line) {
+        if let Some(lines) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            lines.send_modify(|lines| lines.push(line()));
+        }
+    }
+}
 
 impl Subscriber for Ear {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("latchwork")
+        metadata.target().starts_with("latchwork") && *metadata.level() <= Level::DEBUG
     }
 
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.hear(|| {
+            let mut line = Line::of(span.metadata());
+            span.record(&mut line);
+            line
+        });
         // Spans are not distinguished here.
         Id::from_u64(1)
     }
@@ -109,56 +171,14 @@ impl Subscriber for Ear {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut line =
-            Line { level: *event.metadata().level(), message: String::new(), fields: BTreeMap::new() };
-        event.record(&mut line);
-        self.0.send_modify(|lines| lines.push(line));
+        self.hear(|| {
+            let mut line = Line::of(event.metadata());
+            event.record(&mut line);
+            line
+        });
     }
 
     fn enter(&self, _: &Id) {}
 
     fn exit(&self, _: &Id) {}
-}
-
-/// A row of the guide's table of events.
-#[derive(Clone, Debug)]
-pub struct Row {
-    /// How loud it is.
-    pub level: Level,
-    /// What it says; one that ends in `…` goes on.
-    pub message: String,
-    /// Its fields, sorted.
-    pub fields: Vec<String>,
-}
-
-impl Row {
-    /// Whether this row describes a line.
-    pub fn says(&self, message: &str) -> bool {
-        match self.message.strip_suffix('…') {
-            Some(start) => message.starts_with(start.trim_end()),
-            None => message == self.message,
-        }
-    }
-}
-
-/// The events of the guide's page for those who are called at night; spans have a table row too,
-/// and are left out.
-///
-/// # Panics
-/// When the page cannot be read.
-pub fn table() -> Vec<Row> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/guide/on_call.md");
-    let text = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
-    let rows = text.lines().filter_map(|line| {
-        let cells: Vec<_> = line.trim_matches('|').split('|').map(str::trim).collect();
-        let &[level, event, fields, _] = cells.as_slice() else { return None };
-        let level = level.parse::<Level>().ok()?;
-        let quoted =
-            |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
-        let message = quoted(event).into_iter().next().filter(|_| !event.starts_with("span"))?;
-        let mut fields = quoted(fields);
-        fields.sort();
-        Some(Row { level, message, fields })
-    });
-    rows.collect()
 }

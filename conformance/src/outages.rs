@@ -39,28 +39,28 @@ pub async fn are_reported(kind: Kind, connector: Arc<dyn Connector>, says: Outag
     config.hosts = vec![host.clone()];
     config.request_timeout = Duration::from_secs(1);
     let client = latchwork_core::connect(&[connector], &config).await.expect("connected");
-    let connected = log.nth("connected", 1).await;
+    let connected = log.nth("latchwork.connected", 1).await;
     assert_eq!((connected.field("backend"), connected.field("hosts")), (kind.name(), host.as_str()));
 
     proxy.cut();
-    let line = log.nth("disconnected", 1).await;
+    let line = log.nth("latchwork.disconnected", 1).await;
     assert!(line.field("host") == host && !line.field("cause").is_empty(), "{line:?}");
     named(&outage(&client).await, &host, says.closed);
     proxy.resume();
-    let line = log.nth("reconnected", 1).await;
+    let line = log.nth("latchwork.reconnected", 1).await;
     assert!(line.field("host") == host && line.field("after").ends_with('s'), "{line:?}");
     serves(&client).await;
 
     proxy.hold(Direction::ToServer);
     proxy.hold(Direction::ToClient);
     named(&outage(&client).await, &host, says.silent);
-    log.nth("disconnected", 2).await;
+    log.nth("latchwork.disconnected", 2).await;
     proxy.resume();
-    log.nth("reconnected", 2).await;
+    log.nth("latchwork.reconnected", 2).await;
     serves(&client).await;
 
     drop(proxy);
-    log.nth("disconnected", 3).await;
+    log.nth("latchwork.disconnected", 3).await;
     named(&outage(&client).await, &host, says.refused);
     // The server cannot be reached: the lease takes what there is.
     client.crash().await;

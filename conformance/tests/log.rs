@@ -1,111 +1,207 @@
-//! The guide's table of events, held against what is logged and against the sources.
+//! The guide's tables of events, spans and metrics, held against the vocabulary, what is emitted,
+//! and the sources.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use latchwork_conformance::log::{Log, table};
+use latchwork_conformance::log::Log;
+use latchwork_conformance::recorder::Recorder;
 use latchwork_core::recipes::Acquire;
+use latchwork_core::seen::{EVENTS, METRICS, MetricKind, SPANS};
 use latchwork_core::{Config, Release, connect, memory};
 
-/// Each event of a hold's life is logged as the table has it: level, words and fields.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// The cells of each row of the tables in the guide's page whose first cell has such a name.
+fn rows(prefix: &str) -> Vec<Vec<String>> {
+    let page = root().join("src/guide/observing.md");
+    let text = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+    let rows = text.lines().filter(|line| line.starts_with(&format!("| `{prefix}")));
+    rows.map(|line| line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+}
+
+/// Names as the guide writes them.
+fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[test]
+fn the_guide_has_the_events_and_spans_as_they_are() {
+    let mut expected: Vec<Vec<String>> = Vec::new();
+    for event in EVENTS {
+        let level = event.level.as_str().to_lowercase();
+        expected.push(vec![quoted([event.name]), level, event.message.to_owned(), quoted(event.fields())]);
+    }
+    for span in SPANS {
+        expected.push(vec![
+            quoted([span.name]),
+            "debug".to_owned(),
+            "span".to_owned(),
+            quoted(span.fields()),
+        ]);
+    }
+    let mut found = rows("latchwork.");
+    for row in &mut found {
+        let when = row.pop().expect("a last cell");
+        assert!(!when.is_empty(), "{row:?} says when");
+    }
+    let (expected, found): (BTreeSet<_>, BTreeSet<_>) =
+        (expected.into_iter().collect(), found.into_iter().collect());
+    let missing: Vec<_> = expected.difference(&found).collect();
+    let stale: Vec<_> = found.difference(&expected).collect();
+    assert!(missing.is_empty() && stale.is_empty(), "not in the guide: {missing:#?}\nonly there: {stale:#?}");
+}
+
+#[test]
+fn the_guide_has_the_metrics_as_they_are() {
+    let expected: BTreeSet<_> = METRICS
+        .iter()
+        .map(|metric| {
+            let kind = metric.kind.as_str().to_owned();
+            vec![quoted([metric.name]), kind, quoted(metric.labels.iter().copied()), metric.help.to_owned()]
+        })
+        .collect();
+    let found: BTreeSet<_> = rows("latchwork_").into_iter().collect();
+    let missing: Vec<_> = expected.difference(&found).collect();
+    let stale: Vec<_> = found.difference(&expected).collect();
+    assert!(missing.is_empty() && stale.is_empty(), "not in the guide: {missing:#?}\nonly there: {stale:#?}");
+}
+
+/// What the page for those who are called at night tells them to look at.
+#[test]
+fn the_page_on_call_names_what_there_is() {
+    let page = root().join("src/guide/on_call.md");
+    let text = std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+    let names = text
+        .split(['`', ' ', '|'])
+        .filter(|word| word.starts_with("latchwork_") || word.starts_with("latchwork."));
+    let names: BTreeSet<_> = names.map(|word| word.trim_end_matches([';', ',', '.'])).collect();
+    assert!(names.len() > 8, "{names:?}");
+    for name in names {
+        let known = METRICS.iter().any(|metric| metric.name == name)
+            || EVENTS.iter().any(|event| event.name == name)
+            || SPANS.iter().any(|span| span.name == name);
+        assert!(known, "there is no {name}");
+    }
+}
+
+/// Each event of a hold's life is emitted as the vocabulary has it: name, level, words and fields.
 #[tokio::test]
-async fn the_life_of_a_hold_is_logged_as_the_guide_has_it() {
+async fn the_life_of_a_hold_is_logged_as_the_vocabulary_has_it() {
     let log = Log::listen();
     let config: Config = "memory://".parse().expect("a good URL");
     let client = connect(&[memory::connector()], &config).await.expect("connected");
     let mutex = client.mutex("a").expect("a good key");
     let hold = mutex.acquire().await.expect("free");
     let error = mutex.acquire_within(Duration::from_millis(1)).await.expect_err("held");
-    let late = log.nth("not acquired", 1).await;
+    let late = log.nth("latchwork.not_acquired", 1).await;
     assert!(
-        late.field("key") == "a" && late.field("error").contains("the deadline passed"),
+        late.field("key") == "a" && late.field("outcome") == "timeout" && !late.field("error").is_empty(),
         "{late:?} {error}"
     );
     assert_eq!(hold.release().await.expect("released"), Release::Released);
     let short = mutex.acquire_with(Acquire::new().max_hold(Duration::from_millis(1))).await.expect("free");
-    short.lost().await;
+    // Said when it happens: the guard is there, and nobody looks at it.
+    let lost = log.nth("latchwork.hold.lost", 1).await;
+    assert_eq!(
+        (lost.field("key"), lost.field("token")),
+        ("a", short.token().to_string().as_str()),
+        "{lost:?}"
+    );
     drop(short);
     let last = mutex.acquire().await.expect("free");
     client.close().await.expect("closed");
     drop(last);
 
     let seen = log.lines();
-    for message in [
-        "connected",
-        "acquired",
-        "not acquired",
-        "released",
-        "a hold was lost before it was given back",
-        "a hold was lost by a close",
+    for name in [
+        "latchwork.connected",
+        "latchwork.acquire",
+        "latchwork.acquired",
+        "latchwork.not_acquired",
+        "latchwork.hold",
+        "latchwork.released",
+        "latchwork.hold.lost",
+        "latchwork.hold.closed",
+        "latchwork.layout.stamped",
     ] {
-        let line = seen
-            .iter()
-            .find(|line| line.message == message)
-            .unwrap_or_else(|| panic!("{message}: {seen:#?}"));
-        let told = table().into_iter().find(|row| row.message == message).expect(message);
-        assert_eq!(
-            (line.level, line.fields.keys().cloned().collect::<Vec<_>>()),
-            (told.level, told.fields),
-            "{message}"
-        );
+        assert!(seen.iter().any(|line| line.name == name), "{name}: {seen:#?}");
     }
+    let strange: Vec<_> =
+        seen.iter().filter(|line| line.name.starts_with("latchwork.") && !line.is_known()).collect();
+    assert!(strange.is_empty(), "{strange:#?}");
+    assert_eq!(seen.iter().filter(|line| line.name == "latchwork.hold.lost").count(), 1, "said once");
     assert!(log.undocumented().is_empty(), "{:#?}", log.undocumented());
 }
 
-/// What the sources log at info and above stands in the table, and the table has nothing that no
-/// source logs.
+/// What a client registers is in the table: names, kinds, labels, units and texts.
+#[tokio::test]
+async fn what_a_client_counts_is_described_as_the_table_has_it() {
+    let recorder = Recorder::new();
+    let used = async {
+        let config: Config = "memory://".parse().expect("a good URL");
+        let client = connect(&[memory::connector()], &config).await.expect("connected");
+        drop(client.mutex("a").expect("a good key").acquire().await.expect("free"));
+        client.close().await.expect("closed");
+    };
+    recorder.scope(used).await;
+    let described = recorder.described();
+    let names: Vec<_> = METRICS.iter().map(|metric| metric.name.to_owned()).collect();
+    assert!(names.iter().all(|name| described.contains_key(name)) && described.len() == names.len());
+    for metric in METRICS {
+        let (kind, unit, help) = &described[metric.name];
+        let seconds = metric.kind == MetricKind::Histogram;
+        let expected = if seconds { metrics::Unit::Seconds } else { metrics::Unit::Count };
+        assert_eq!((*kind, unit.as_ref(), help.as_str()), (metric.kind, Some(&expected), metric.help));
+    }
+    let series = recorder.series();
+    for found in &series {
+        let metric = METRICS.iter().find(|metric| metric.name == found.name);
+        let metric = metric.unwrap_or_else(|| panic!("{found:?} is in no table"));
+        let labels: Vec<_> = found.labels.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!((metric.kind, metric.labels), (found.kind, labels.as_slice()), "{found:?}");
+    }
+    // Memory has no connection that breaks.
+    let counted: BTreeSet<_> = series.iter().map(|found| found.name.as_str()).collect();
+    let without: Vec<_> =
+        METRICS.iter().map(|metric| metric.name).filter(|name| !counted.contains(name)).collect();
+    assert_eq!(without, ["latchwork_clients_disconnected", "latchwork_reconnects_total"]);
+}
+
+/// Only the vocabulary writes at info or above, and what it has for backends, some backend uses.
 #[test]
-fn the_table_and_the_sources_have_the_same_events() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut logged = Vec::new();
+fn the_sources_write_nothing_loud_beside_the_vocabulary() {
+    let mut sources = Vec::new();
     for folder in ["core/src", "backend-redis/src", "backend-zk/src", "backend-etcd/src"] {
-        collect(&root.join(folder), &mut logged);
+        collect(&root().join(folder), &mut sources);
     }
-    assert!(
-        logged.iter().any(|(level, message)| *level == "warn" && message == "disconnected"),
-        "{logged:?}"
-    );
-    let table = table();
-    for (level, message) in logged.iter().filter(|(level, _)| *level != "debug") {
-        let told =
-            table.iter().any(|row| row.level.as_str().eq_ignore_ascii_case(level) && row.says(message));
-        assert!(told, "{level}: {message:?} is not in src/guide/on_call.md");
+    assert!(sources.len() > 100, "{} sources", sources.len());
+    let vocabulary = Path::new("core").join("src").join("seen");
+    for (path, text) in
+        sources.iter().filter(|(path, _)| !path.to_string_lossy().contains(&*vocabulary.to_string_lossy()))
+    {
+        for loud in ["tracing::info!", "tracing::warn!", "tracing::error!", "tracing::event!", "_span!("] {
+            assert!(!text.contains(loud), "{}: {loud}: name it in core/src/seen/event.rs", path.display());
+        }
     }
-    for row in &table {
-        let known = logged
-            .iter()
-            .any(|(level, message)| row.level.as_str().eq_ignore_ascii_case(level) && row.says(message));
-        assert!(known, "no source logs {row:?}");
+    for function in ["advice", "clock_set", "forgot", "intruder", "publish_refused", "replaced"] {
+        let call = format!("seen::{function}(");
+        assert!(sources.iter().any(|(_, text)| text.contains(&call)), "no source calls {call}");
     }
 }
 
-/// The events of all sources in a folder: level, and the first text without a `=` before it.
-fn collect(folder: &Path, into: &mut Vec<(&'static str, String)>) {
-    for entry in std::fs::read_dir(folder).expect("the sources stand beside the suite") {
+/// The texts of all sources in a folder.
+fn collect(folder: &Path, into: &mut Vec<(PathBuf, String)>) {
+    for entry in std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
         let path = entry.expect("read").path();
         if path.is_dir() {
             collect(&path, into);
-            continue;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read_to_string(&path).expect("read");
+            into.push((path, text));
         }
-        let text = std::fs::read_to_string(&path).expect("read");
-        for level in ["debug", "info", "warn", "error"] {
-            for event in text.split(&format!("tracing::{level}!(")).skip(1) {
-                into.push((level, message(event).unwrap_or_else(|| panic!("{}: {event}", path.display()))));
-            }
-        }
-    }
-}
-
-/// The text that an event says: the first that is no field's, which stand behind a `=` or in a
-/// call.
-fn message(event: &str) -> Option<String> {
-    let mut texts = event.split('"');
-    let mut before = texts.next()?;
-    loop {
-        let text = texts.next()?;
-        if !before.trim_end().ends_with(['=', '(']) || before.trim().is_empty() {
-            return Some(text.to_owned());
-        }
-        before = texts.next()?;
     }
 }

@@ -13,7 +13,8 @@
 //! | [`errors`] | every error and every reason of loss, and what to do |
 //! | [`sharing`] | locks shared with Curator and `etcdctl`, and programs that cannot share them |
 //! | [`trust`] | what clients must trust each other with, and the access control that enforces it |
-//! | [`on_call`] | how to find the holder, how to force a release, what the traces show |
+//! | [`observing`] | every event, span and metric |
+//! | [`on_call`] | symptoms and what to do, how to find the holder, how to force a release |
 //! | [`left_on_servers`] | what may stay on a server, and what idle keys cost |
 //! | [`own_backend`] | a backend of your own, and the one call that tests it |
 //!
@@ -50,6 +51,9 @@ pub mod sharing {}
 
 #[doc = include_str!("trust.md")]
 pub mod trust {}
+
+#[doc = include_str!("observing.md")]
+pub mod observing {}
 
 #[doc = include_str!("on_call.md")]
 pub mod on_call {}

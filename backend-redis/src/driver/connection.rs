@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use latchwork_core::decide::renewal_period;
 use latchwork_core::seen::Requests;
+use latchwork_core::support::LinkLog;
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Moment, Result};
 use redis::{Cmd, Value};
 use tokio::sync::{Notify, watch};
@@ -63,7 +64,8 @@ impl Driver {
         };
         let (wire, eviction) = dialler.dial(0, Duration::MAX).await?;
         link.send_replace(Link::Up(wire));
-        tokio::spawn(dialler.keep_dialling(link.subscribe(), reconnected));
+        let log = LinkLog::new(NAME, &address);
+        tokio::spawn(dialler.keep_dialling(link.subscribe(), log, reconnected));
         let silence = Silence::new(patience, clock.now());
         let requests =
             Requests::new(NAME, OWN.into_iter().chain(scripts::ALL.iter().map(|script| script.name)));

@@ -18,7 +18,7 @@ use super::bounded::BoundedStream;
 use super::handshake::handshake;
 use super::incarnation::Incarnation;
 use super::link::{Link, Wire, take_down};
-use crate::config::{NAME, Settings};
+use crate::config::Settings;
 use crate::error::{Failure, closed, from_redis};
 
 /// The shortest and the longest pause before an attempt, without jitter.
@@ -42,8 +42,13 @@ pub(super) struct Dialler {
 
 impl Dialler {
     /// The task: dials whenever the connection is down, until the driver is closed or dropped.
-    pub(super) async fn keep_dialling(self, mut link: watch::Receiver<Link>, reconnected: Arc<Notify>) {
-        let (mut generation, log) = (0, LinkLog::new(NAME, self.settings.address()));
+    pub(super) async fn keep_dialling(
+        self,
+        mut link: watch::Receiver<Link>,
+        log: LinkLog,
+        reconnected: Arc<Notify>,
+    ) {
+        let mut generation = 0;
         loop {
             let down = link.wait_for(|link| !matches!(link, Link::Up(_))).await;
             let Some(cause) = down.ok().and_then(|link| link.why()) else { return };

@@ -17,6 +17,7 @@ use crate::adapter::Adapter;
 use crate::bounds::QUIET_TTL;
 use crate::case::cases;
 use crate::context::{Context, SEED};
+use crate::recorder::Recorder;
 use crate::waits::{after_polls, after_polls_and_a_wake, soon, until, within};
 
 /// So many acquisitions are dropped before they were over.
@@ -133,15 +134,19 @@ async fn every_future(context: &Context, adapter: Adapter) {
     let (mut points, mut futures) = (0, 0);
     for (number, future) in table().enumerate().filter(|(_, future)| future.adapter == adapter) {
         let key = format!("future-{number}");
-        let site = Site::open(context, future.adapter, key).await;
+        let recorder = Recorder::new();
+        let site = recorder.scope(Site::open(context, future.adapter, key)).await;
         if context.testbed.is_paused() {
             site.client.link.delay(Duration::from_millis(20));
         }
         for (contended, woken) in [(false, false), (true, false), (false, true), (true, true)] {
             // A real server is asked often enough by half of them.
             if (future.waits || !contended) && (context.testbed.is_paused() || !woken) {
-                points += at_every_await_point(&site, future, Way { contended, woken }).await;
+                points += recorder.scope(at_every_await_point(&site, future, Way { contended, woken })).await;
             }
+        }
+        for gauge in ["latchwork_waiters", "latchwork_holders"] {
+            assert_eq!(recorder.sum(gauge, &[]), 0.0, "{}: {recorder:?}", future.name);
         }
         site.client.link.heal();
         soon("the end of a site", site.clear()).await;

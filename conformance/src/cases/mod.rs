@@ -39,6 +39,7 @@ pub mod process;
 pub mod quorum;
 pub mod reentry;
 pub mod rwlock;
+pub mod seen;
 pub mod semaphore;
 pub mod soak;
 pub mod watch;
@@ -137,6 +138,11 @@ pub const PROPERTIES: &[&str] = &[
     "CLIENT-AGAIN",
     "LAYOUT-STAMP",
     "LAYOUT-RAISE",
+    "SEEN-ACQUISITIONS",
+    "SEEN-LOSSES",
+    "SEEN-OUTAGE",
+    "SEEN-REQUESTS",
+    "SEEN-LEVELS",
     "CAPABILITIES",
 ];
 
@@ -194,6 +200,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         killed_leader::CASES,
         group::CASES,
         barrier::CASES,
+        seen::CASES,
         load::CASES,
         outlived::CASES,
         held::CASES,

@@ -14,6 +14,7 @@ mod node;
 mod observed;
 mod order;
 mod recipes;
+mod seen;
 mod states;
 mod terms;
 mod waits;
@@ -50,6 +51,7 @@ pub(crate) fn controls() -> Vec<Control> {
         observed::CONTROLS,
         clients::CONTROLS,
         terms::CONTROLS,
+        seen::CONTROLS,
     ]
     .into_iter()
     .flatten()

@@ -15,6 +15,11 @@ const WITHOUT_CONTROL: &[(&str, &str)] = &[
     ("REENTRY-RACE", OWNERS),
     ("RWLOCK-OWNER", OWNERS),
     ("VALUE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
+    ("SEEN-ACQUISITIONS", "core counts them above every backend"),
+    (
+        "SEEN-REQUESTS",
+        "memory's testbed has its figure from where they are counted; elsewhere it is the server's own",
+    ),
     ("SEMAPHORE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
 ];
 
@@ -41,6 +46,7 @@ const OF_ITS_OWN: &[&str] = &[
     "BARRIER-",
     "CLIENT-",
     "LAYOUT-",
+    "SEEN-",
     "CAPABILITIES",
 ];
 

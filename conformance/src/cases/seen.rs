@@ -1,0 +1,213 @@
+//! What one sees of a client: its metrics, and how loud its events are.
+
+use std::time::Duration;
+
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{ErrorKind, Hold, LostReason};
+use tracing::Level;
+
+use super::node::counts;
+use super::rwlock::rwlock;
+use super::semaphore::semaphore;
+use crate::actions::{acquire, in_time, mutex, queue_up, try_acquire};
+use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
+use crate::case::cases;
+use crate::context::Context;
+use crate::log::Log;
+use crate::recorder::Recorder;
+use crate::testbed::{Client, Fault};
+use crate::waits::{soon, until, within};
+
+cases! {
+    "SEEN-ACQUISITIONS" =>
+    /// each acquisition counts once, by its outcome; the gauges show who holds and who waits, and
+    /// return to zero
+    async fn seen_acquisitions_are_counted_by_their_outcome(context) {
+        let (recorder, client) = recorded(context, LONG_TTL).await;
+        recorder.scope(async {
+            let mutex = mutex(&client, "a");
+            for _ in 0..3 {
+                in_time(acquire(&mutex).await.release().await.expect("released"));
+            }
+            let held = acquire(&mutex).await;
+            assert!(try_acquire(&mutex).await.is_none());
+            let brief = Acquire::new().within(Duration::from_millis(20));
+            let late = soon("the deadline", mutex.acquire_with(brief)).await.expect_err("held");
+            assert!(matches!(late.kind(), ErrorKind::Timeout | ErrorKind::Unavailable), "{late}");
+            let late = if *late.kind() == ErrorKind::Timeout { "timeout" } else { "unavailable" };
+            let waiter = queue_up(&mutex, 2).await;
+            // What stood there may have been the node of the one that was late.
+            until("it waits", async || of_a_mutex(&recorder, "latchwork_waiters", &[]) == 1.0).await;
+            let one = |metric, value| assert_eq!(of_a_mutex(&recorder, metric, &[]), value, "{metric}: {recorder:?}");
+            one("latchwork_holders", 1.0);
+            waiter.cancel().await;
+            one("latchwork_waiters", 0.0);
+            drop(held);
+            for (outcome, count) in [("acquired", 4.0), ("refused", 1.0), (late, 1.0), ("dropped", 1.0)] {
+                let counted = of_a_mutex(&recorder, "latchwork_acquisitions_total", &[("outcome", outcome)]);
+                assert_eq!(counted, count, "{outcome}: {recorder:?}");
+            }
+            one("latchwork_acquisitions_total", 7.0);
+            one("latchwork_wait_seconds", 4.0);
+            one("latchwork_hold_seconds", 4.0);
+            one("latchwork_holders", 0.0);
+            one("latchwork_losses_total", 0.0);
+
+            // Others do not count for it.
+            in_time(soon("write", rwlock(&client, "a").write()).await.expect("free").release().await.expect("released"));
+            in_time(soon("permits", semaphore(&client, "a", 2).acquire(2)).await.expect("free").release().await.expect("released"));
+            one("latchwork_acquisitions_total", 7.0);
+            for recipe in ["rwlock", "semaphore"] {
+                let acquired = [("recipe", recipe), ("outcome", "acquired")];
+                assert_eq!(recorder.sum("latchwork_acquisitions_total", &acquired), 1.0, "{recorder:?}");
+            }
+        }).await;
+    }
+
+    "SEEN-LOSSES" =>
+    /// each loss counts once, when it happens and by its reason, though nobody looks at the guard
+    async fn seen_losses_are_counted_by_their_reason(context) {
+        let (recorder, client) = recorded(context, SHORT_TTL).await;
+        let operator = context.client().await;
+        let lost = |reason| of_a_mutex(&recorder, "latchwork_losses_total", &[("reason", reason)]);
+        recorder.scope(async {
+            let revoked = acquire(&mutex(&client, "revoked")).await;
+            let sequence = revoked.token().sequence();
+            assert!(soon("force", mutex(&operator, "revoked").force_release(sequence)).await.expect("answered"));
+            until("the revocation counts", async || lost("revoked") == 1.0).await;
+            let brief = Acquire::new().max_hold(Duration::from_millis(100));
+            let ended = soon("acquire", mutex(&client, "ended").acquire_with(brief)).await.expect("free");
+            until("the fixed end counts", async || lost("max_hold") == 1.0).await;
+            assert_eq!(of_a_mutex(&recorder, "latchwork_holders", &[]), 0.0, "{recorder:?}");
+            // Each has counted when it happened, and not again.
+            for (guard, reason) in [(revoked, LostReason::Revoked), (ended, LostReason::MaxHold)] {
+                assert_eq!(soon("lost", guard.lost()).await.reason(), reason);
+                drop(guard);
+            }
+            let closed = acquire(&mutex(&client, "closed")).await;
+            soon("close", client.coordinator.close()).await.expect("closed");
+            assert_eq!(lost("closed"), 1.0, "{recorder:?}");
+            drop(closed);
+            for (reason, count) in [("revoked", 1.0), ("max_hold", 1.0), ("closed", 1.0), ("expired", 0.0)] {
+                assert_eq!(lost(reason), count, "{reason}: {recorder:?}");
+            }
+            assert_eq!(of_a_mutex(&recorder, "latchwork_holders", &[]), 0.0, "{recorder:?}");
+        }).await;
+    }
+
+    "SEEN-OUTAGE" =>
+    /// an outage shows while it lasts: suspended, then lost as expired, though nobody looks at the
+    /// guard; and at its end connected again
+    async fn seen_outage_is_counted(context) {
+        if !context.can(Fault::Cut) {
+            return context.leave_out("its link cannot be cut");
+        }
+        let (recorder, client) = recorded(context, SHORT_TTL).await;
+        let backend = client.coordinator.backend().name();
+        let is = |metric: &str, value: f64| recorder.sum(metric, &[("backend", backend)]) == value;
+        let guard = recorder.scope(async { acquire(&mutex(&client, "a")).await }).await;
+        assert!(is("latchwork_clients", 1.0) && is("latchwork_clients_suspended", 0.0), "{recorder:?}");
+        client.link.cut();
+        within(client.ttl(), "the suspension shows", shows(|| is("latchwork_clients_suspended", 1.0))).await;
+        let expired = || of_a_mutex(&recorder, "latchwork_losses_total", &[("reason", "expired")]);
+        within(client.ttl() + NOISE, "the loss shows", shows(|| expired() == 1.0)).await;
+        assert!(is("latchwork_holders", 0.0), "{recorder:?}");
+        // A store of memory has no connection.
+        let connected = !context.testbed.is_paused();
+        assert!(!connected || is("latchwork_clients_disconnected", 1.0), "{recorder:?}");
+        client.link.heal();
+        drop(guard);
+        let ended = within(context.recovery(&client), "it serves again", mutex(&client, "a").acquire()).await;
+        in_time(ended.expect("acquired").release().await.expect("released"));
+        until("its end shows", async || is("latchwork_clients_suspended", 0.0)).await;
+        if connected {
+            until("the connection shows", async || is("latchwork_clients_disconnected", 0.0)).await;
+            assert!(recorder.sum("latchwork_reconnects_total", &[]) >= 1.0, "{recorder:?}");
+        }
+        assert_eq!(expired(), 1.0, "{recorder:?}");
+        soon("close", client.coordinator.close()).await.expect("closed");
+        until("no client stays", async || is("latchwork_clients", 0.0)).await;
+    }
+
+    "SEEN-REQUESTS" alone =>
+    /// the requests that count are those that the server gets
+    async fn seen_requests_are_those_of_the_server(context) {
+        let (recorder, client) = recorded(context, QUIET_TTL).await;
+        if !counts(context).await {
+            return;
+        }
+        let mutex = recorder.scope(async { mutex(&client, "a") }).await;
+        // The first pair makes what the key needs, once.
+        in_time(acquire(&mutex).await.release().await.expect("released"));
+        let sent = || recorder.sum("latchwork_requests_total", &[]);
+        let (before, counted) = (context.fixture.requests().await.expect("counted"), sent());
+        let pairs = 50.0;
+        for _ in 0..50 {
+            in_time(acquire(&mutex).await.release().await.expect("released"));
+        }
+        let served = (context.fixture.requests().await.expect("counted") - before) as f64;
+        let sent = sent() - counted;
+        // ZooKeeper counts the packets of one pipelined request one by one.
+        let packets = if client.coordinator.backend().name() == "zookeeper" { 2.0 } else { 1.0 };
+        // A renewal may fall between the two looks.
+        assert!(
+            (served / packets - 2.0..=served + 2.0).contains(&sent) && sent >= 2.0 * pairs,
+            "{sent} requests count, and the server got {served}: {recorder:?}"
+        );
+    }
+
+    "SEEN-LEVELS" alone =>
+    /// a client that holds, renews and contends in peace says that it is connected, and nothing more
+    /// at info or above; its acquisitions are at debug
+    async fn seen_levels_of_a_healthy_client(context) {
+        let log = Log::everywhere();
+        let (one, other) = (context.mortal().await, context.mortal().await);
+        let held = acquire(&mutex(&one, "held")).await;
+        let both = [(mutex(&one, "a"), ROUNDS), (mutex(&other, "a"), ROUNDS)].map(|(mutex, rounds)| {
+            tokio::spawn(async move {
+                for _ in 0..rounds {
+                    in_time(acquire(&mutex).await.release().await.expect("released"));
+                }
+            })
+        });
+        for contender in both {
+            contender.await.expect("no panic");
+        }
+        // Renewed at least twice.
+        tokio::time::sleep(one.ttl()).await;
+        in_time(held.release().await.expect("held until now"));
+        let lines = log.lines();
+        // That the test's server should be set up otherwise is not about the client.
+        let loud: Vec<_> = lines
+            .iter()
+            .filter(|line| line.level <= Level::INFO)
+            .filter(|line| !["latchwork.connected", "latchwork.server.advice"].contains(&line.name))
+            .collect();
+        assert!(loud.is_empty(), "{loud:#?}");
+        let acquired = lines.iter().filter(|line| line.name == "latchwork.acquired").count();
+        assert!(acquired > 2 * ROUNDS, "{acquired} acquisitions were heard of");
+        let connected = lines.iter().filter(|line| line.name == "latchwork.connected").count();
+        assert!(connected >= 2, "{connected} clients were heard of");
+    }
+}
+
+/// The acquisitions of one contender.
+const ROUNDS: usize = 30;
+
+/// A client whose metrics are recorded.
+async fn recorded(context: &Context, ttl: Duration) -> (Recorder, Client) {
+    let recorder = Recorder::new();
+    let client = recorder.scope(context.client_with(&context.config(ttl))).await;
+    (recorder, client)
+}
+
+fn of_a_mutex(recorder: &Recorder, metric: &str, labels: &[(&str, &str)]) -> f64 {
+    recorder.sum(metric, &[labels, &[("recipe", "mutex")]].concat())
+}
+
+/// Waits for what a metric shows, which has no event.
+async fn shows(is: impl Fn() -> bool) {
+    while !is() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
