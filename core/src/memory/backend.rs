@@ -15,6 +15,7 @@ use crate::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
     Lease, Page, QueuePage, SequentialNodes,
 };
+use crate::decide::count::request::{Decided, Request};
 use crate::error::{LostReason, Result};
 use crate::support::Unobserved;
 
@@ -83,6 +84,11 @@ impl Cells for MemoryBackend {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         cells::write(&self.client, cell, write).await
+    }
+
+    async fn change_count(&self, cell: &Address, request: &Request) -> Result<Option<Decided>> {
+        let (store, cell, request) = (self.client.store.clone(), cell.clone(), *request);
+        self.client.link.request(move || store.change_count(&cell, &request)).await?.map(Some)
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

@@ -10,10 +10,12 @@ use tokio::sync::Notify;
 use super::stored_node::{LeaseId, StoredNode};
 use crate::address::Address;
 use crate::clock::Moment;
-use crate::contracts::{CellWrite, CellWritten, NodeId};
+use crate::contracts::{CellLife, CellWrite, CellWritten, Expected, NodeId};
 use crate::decide::CellStore;
+use crate::decide::count::Count;
+use crate::decide::count::request::{Decided, Request};
 use crate::decide::queue::{Admissions, Micros, Queue};
-use crate::error::LostReason;
+use crate::error::{LostReason, Result};
 
 #[derive(Default)]
 pub(super) struct StoreState {
@@ -86,6 +88,19 @@ impl StoreState {
             self.tell(cell);
         }
         written
+    }
+
+    /// Changes a count in one step (CELL-COUNT).
+    pub(super) fn change_count(&mut self, cell: &Address, request: &Request) -> Result<Decided> {
+        let now = self.cells.read(cell);
+        let count = Count::in_cell(now.as_ref().map(|cell| &*cell.value), request.initial)?;
+        let (decided, next) = count.decide(request);
+        if let Some(next) = next {
+            let value = Some(next.to_string().into_bytes().into());
+            let write = CellWrite { expected: Expected::Any, value, life: CellLife::Stays };
+            self.write_cell(cell, &write, LeaseId::default());
+        }
+        Ok(decided)
     }
 
     /// Drops the cells that have expired, and tells their watches.

@@ -13,6 +13,7 @@ use super::stored_node::{LeaseId, StoredNode};
 use crate::address::{Address, QueuePrefix};
 use crate::clock::{Clock, Moment};
 use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Entry, NodeId, Page, QueuePage};
+use crate::decide::count::request::{Decided, Request};
 use crate::decide::queue::{Answer, Ask, Micros, Queue};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
@@ -272,6 +273,14 @@ impl Memory {
             state.prune_cells(now);
             let is_on = write.life == CellLife::Stays || state.leases.contains_key(&lease);
             is_on.then(|| state.write_cell(cell, write, lease))
+        })
+    }
+
+    /// Changes the count in a cell (CELL-COUNT).
+    pub(super) fn change_count(&self, cell: &Address, request: &Request) -> Result<Decided> {
+        self.with(|state, now| {
+            state.prune_cells(now);
+            state.change_count(cell, request)
         })
     }
 
