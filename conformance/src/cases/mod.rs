@@ -10,6 +10,7 @@ pub mod confirm;
 pub mod contended;
 mod contender;
 pub mod count;
+pub mod counted;
 pub mod downgrade;
 pub mod election;
 pub mod election_data;
@@ -80,6 +81,7 @@ pub const CLAUSES: &[&str] = &[
     "CELL-STAY",
     "CELL-EPHEMERAL",
     "CELL-UNKNOWN",
+    "CELL-COUNT",
     "WATCH-ORDER",
     "WATCH-END",
     "WATCH-QUEUE",
@@ -185,6 +187,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         ephemeral::CASES,
         watch::CASES,
         count::CASES,
+        counted::CASES,
         election::CASES,
         election_data::CASES,
         election_seen::CASES,
