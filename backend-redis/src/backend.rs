@@ -8,10 +8,11 @@ use latchwork_core::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
     Lease, Page, QueuePage, SequentialNodes,
 };
+use latchwork_core::decide::count::request::{Decided, Request};
 use latchwork_core::support::Unobserved;
 use latchwork_core::{Address, Capabilities, Eviction, QueuePrefix, Result};
 
-use crate::cells::access;
+use crate::cells::{access, count};
 use crate::client::Client;
 use crate::layout::{CellKey, QueueKeys};
 use crate::queue::{cleanup, join, limit, list};
@@ -75,6 +76,10 @@ impl Cells for RedisBackend {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         access::write(&self.client, cell, write).await
+    }
+
+    async fn change_count(&self, cell: &Address, request: &Request) -> Result<Option<Decided>> {
+        count::change(&self.client, cell, request).await.map(Some)
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
