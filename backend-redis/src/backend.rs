@@ -6,12 +6,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use latchwork_core::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, Page, QueuePage, SequentialNodes,
+    Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
+use latchwork_core::decide::count::request::{Decided, Request};
 use latchwork_core::support::Unobserved;
 use latchwork_core::{Address, Capabilities, Eviction, QueuePrefix, Result};
 
-use crate::cells::access;
+use crate::cells::{access, count};
 use crate::client::Client;
 use crate::config::NAME;
 use crate::layout::{CellKey, QueueKeys};
@@ -76,6 +77,15 @@ impl Cells for RedisBackend {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         access::write(&self.client, cell, write).await
+    }
+
+    async fn change_count(
+        &self,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        count::change(&self.client, cell, request, idle).await.map(Some)
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

@@ -12,8 +12,9 @@ use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, LeaseWriter, Page, QueuePage, SequentialNodes,
+    Lease, LeaseWriter, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
+use crate::decide::count::request::{Decided, Request};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::registry::connect_in_time;
 use crate::support::{SingleFlight, opening_bound};
@@ -152,6 +153,15 @@ impl Cells for Lazy {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         self.backend().await?.write_cell(cell, write).await
+    }
+
+    async fn change_count(
+        &self,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        self.backend().await?.change_count(cell, request, idle).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

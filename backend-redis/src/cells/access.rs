@@ -45,8 +45,7 @@ async fn answer(
     holder: Option<Holder<'_>>,
 ) -> Result<WriteAnswer> {
     let cell = CellKey::of(cell)?;
-    // The random half of the version: whatever the server's clock does, none comes twice.
-    let nonce = RandomState::new().hash_one(NodeId::random());
+    let nonce = nonce();
     let call = scripts::write_cell(&cell, write, nonce, client.ttl, holder);
     let asked = match write.life {
         CellLife::Lease if write.value.is_some() => {
@@ -78,8 +77,13 @@ async fn made(client: &Client, call: &Call) -> Result<(Moment, WriteAnswer)> {
     Ok((sent, answer))
 }
 
+/// The random half of a version: whatever the server's clock does, none comes twice.
+pub(super) fn nonce() -> u64 {
+    RandomState::new().hash_one(NodeId::random())
+}
+
 /// A close ends a request that is under way, which may have been carried out.
-async fn run(client: &Client, call: &Call) -> Result<(Moment, Reply)> {
+pub(super) async fn run(client: &Client, call: &Call) -> Result<(Moment, Reply)> {
     if client.closing.is_cancelled() {
         return Err(Error::closed());
     }

@@ -6,6 +6,9 @@
 //! connection that the client has anyway; another connection means that messages may be lost, so it
 //! answers.
 //!
+//! *Counts* are changed by the server itself ([`count`]): the script decides as core's
+//! `decide/count/request.rs`, and a test holds them equal.
+//!
 //! *Ephemeral cells* are keys that expire: the write sets the TTL, and each round of renewals sets it
 //! anew, for the cells whose last write was this client's ([`leased`]). What the nonce of the version
 //! shows, so neither a late renewal nor a late deletion touches what another client has written since.
@@ -14,4 +17,5 @@
 //! one slot: the same key, and so the same hash tag.
 
 pub(crate) mod access;
+pub(crate) mod count;
 pub(crate) mod leased;

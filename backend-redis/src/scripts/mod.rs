@@ -2,6 +2,7 @@
 
 mod call;
 mod cell;
+mod count;
 mod data;
 mod join;
 mod leased_cells;
@@ -17,6 +18,7 @@ mod selftest;
 
 pub(crate) use call::Call;
 pub(crate) use cell::{Holder, WriteAnswer, cell_read, cell_written, read_cell, write_cell};
+pub(crate) use count::{change_count, count_changed};
 pub(crate) use data::write_data;
 pub(crate) use join::{JoinAnswer, join, joined};
 pub(crate) use leased_cells::{cells_ended, cells_renewed, end_cells, renew_cells};

@@ -60,12 +60,13 @@ pub(crate) static POPULATED: Script = script!("populated", include_str!("one.lua
 pub(crate) static LIMIT: Script = script!("limit", include_str!("one.lua"));
 pub(crate) static READ_CELL: Script = script!("read_cell", cell);
 pub(crate) static WRITE_CELL: Script = script!("write_cell", cell);
+pub(crate) static COUNT: Script = script!("count", cell);
 pub(crate) static LOOK_CELL: Script = script!("look_cell", cell);
 pub(crate) static RENEW_CELLS: Script = script!("renew_cells", cell);
 pub(crate) static END_CELLS: Script = script!("end_cells", cell);
 pub(crate) static SELFTEST: Script = script!("selftest", "");
 
-pub(crate) static ALL: [&Script; 18] = [
+pub(crate) static ALL: [&Script; 19] = [
     &JOIN,
     &RENEW,
     &LEAVE,
@@ -77,6 +78,7 @@ pub(crate) static ALL: [&Script; 18] = [
     &LIMIT,
     &READ_CELL,
     &WRITE_CELL,
+    &COUNT,
     &SELFTEST,
     &WRITE_DATA,
     &LOOK,

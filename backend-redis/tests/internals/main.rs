@@ -22,6 +22,7 @@ mod layout;
 mod scripts;
 
 mod agree;
+mod counts;
 mod deleted;
 mod dice;
 mod fixture;

@@ -5,6 +5,7 @@ mod common;
 
 mod bad_limits;
 mod closing;
+mod counts;
 mod downgrade;
 mod foreign_keys;
 mod foreign_numbers;

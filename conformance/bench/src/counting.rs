@@ -43,23 +43,47 @@ pub(super) async fn measure(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     let named = Named { measure: "COUNTER", asked: "add", unit: "server requests/add" };
     let mut lines = turns::measure(target, subjects, plan, named).await?;
     client.close().await?;
-    lines.push(shared(target, plan).await?);
+    lines.extend(together(target, plan).await?);
     Ok(lines)
 }
 
-/// Many clients add to one counter, and the sum must be right.
-async fn shared(target: &Target, plan: &Plan) -> Result<Line> {
+/// Many clients add to one counter, in turns with as many that send the requests raw.
+async fn together(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
     let clients = try_join_all((0..CLIENTS).map(|_| target.open())).await?;
     let counters: Vec<_> =
         clients.iter().map(|client| client.counter("shared")).collect::<latchwork_core::Result<_>>()?;
     let sum = counters[0].get().await?;
+    let ours = counters.iter().map(|counter| Box::new(Adds(counter.clone())) as Box<dyn Pair>).collect();
+    let (line, all) = shared(target, PEER, ours, plan).await?;
+    let counted = counters[0].get().await? - sum;
+    try_join_all(clients.iter().map(Coordinator::close)).await?;
+    let error =
+        (i64::try_from(all)? != counted).then(|| format!("the counter rose by {counted} after {all} adds"));
+    let mut lines = vec![Line { error, ..line }];
+    if plan.raw && target.name() == "redis" {
+        for peer in [SAME, PLAIN] {
+            let mut raw = Vec::new();
+            for _ in 0..CLIENTS {
+                raw.extend(match peer {
+                    SAME => cells::writing(target, "shared-raw", Write::OnVersion).await?,
+                    _ => cells::incrementing(target).await?,
+                });
+            }
+            lines.push(shared(target, peer, raw, plan).await?.0);
+        }
+    }
+    Ok(lines)
+}
+
+/// Adds of all these at once. Answers the line, and how many adds there were with the warm-up's.
+async fn shared(target: &Target, peer: &str, adders: Vec<Box<dyn Pair>>, plan: &Plan) -> Result<(Line, u64)> {
     let begin = Instant::now() + plan.warm;
     let end = begin + plan.time;
-    let tasks = counters.iter().cloned().map(|counter| {
+    let tasks = adders.into_iter().map(|mut adder| {
         tokio::spawn(async move {
             let (mut all, mut recorded) = (0_u64, 0_u64);
             loop {
-                counter.add(1).await?;
+                adder.once().await?;
                 all += 1;
                 let now = Instant::now();
                 if now >= end {
@@ -70,16 +94,8 @@ async fn shared(target: &Target, plan: &Plan) -> Result<Line> {
         })
     });
     let added: Vec<(u64, u64)> = try_join_all(tasks).await?.into_iter().collect::<Result<_>>()?;
-    let all: u64 = added.iter().map(|(all, _)| all).sum();
+    let all = added.iter().map(|(all, _)| all).sum();
     let recorded = added.iter().map(|(_, recorded)| recorded).sum();
-    let counted = counters[0].get().await? - sum;
-    try_join_all(clients.iter().map(Coordinator::close)).await?;
-    let line = Line::new(target.name(), PEER, "COUNTER_adds", &format!("W={CLIENTS}"), "adds/s");
-    Ok(Line {
-        value: Some(per_second(recorded, plan.time)),
-        n: Some(recorded),
-        error: (i64::try_from(all)? != counted)
-            .then(|| format!("the counter rose by {counted} after {all} adds")),
-        ..line
-    })
+    let line = Line::new(target.name(), peer, "COUNTER_adds", &format!("W={CLIENTS}"), "adds/s");
+    Ok((Line { value: Some(per_second(recorded, plan.time)), n: Some(recorded), ..line }, all))
 }

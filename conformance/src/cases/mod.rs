@@ -10,6 +10,7 @@ pub mod confirm;
 pub mod contended;
 mod contender;
 pub mod count;
+pub mod counted;
 pub mod downgrade;
 pub mod election;
 pub mod election_data;
@@ -83,6 +84,7 @@ pub const CLAUSES: &[&str] = &[
     "CELL-EPHEMERAL",
     "CELL-IDLE",
     "CELL-UNKNOWN",
+    "CELL-COUNT",
     "WATCH-ORDER",
     "WATCH-END",
     "WATCH-QUEUE",
@@ -194,6 +196,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         idle::CASES,
         watch::CASES,
         count::CASES,
+        counted::CASES,
         election::CASES,
         election_data::CASES,
         election_seen::CASES,

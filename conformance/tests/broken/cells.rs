@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{
-    Backend, Cell, CellLife, CellWrite, CellWritten, ChangeWatch, Close, Entry, Expected, Page, Version,
+    Backend, Cell, CellLife, CellWrite, CellWritten, ChangeWatch, Close, Entry, Expected, Page, TimeToIdle,
+    Version,
 };
+use latchwork_core::decide::count::request::{Decided, Request};
 use latchwork_core::{Address, ErrorKind, Result};
 
 use super::wrapper::{BrokenNode, Defect};
@@ -191,6 +193,17 @@ impl Defect for ComparesByItself {
         tokio::task::yield_now().await;
         honest.write_cell(cell, &any(write)).await
     }
+
+    /// Counts too are changed so.
+    async fn change_count(
+        &self,
+        _: &dyn Backend,
+        _: &Address,
+        _: &Request,
+        _: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        Ok(None)
+    }
 }
 
 #[derive(Debug)]
@@ -285,6 +298,17 @@ impl Defect for TellsFailure {
             }
             answer => answer,
         }
+    }
+
+    /// Counts too are changed so.
+    async fn change_count(
+        &self,
+        _: &dyn Backend,
+        _: &Address,
+        _: &Request,
+        _: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        Ok(None)
     }
 }
 

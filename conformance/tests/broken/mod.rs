@@ -3,6 +3,7 @@
 
 mod cells;
 mod clients;
+mod counts;
 mod elections;
 mod endings;
 mod foreign;
@@ -47,6 +48,7 @@ pub(crate) fn controls() -> Vec<Control> {
         mutex::CONTROLS,
         recipes::CONTROLS,
         cells::CONTROLS,
+        counts::CONTROLS,
         elections::CONTROLS,
         observed::CONTROLS,
         clients::CONTROLS,

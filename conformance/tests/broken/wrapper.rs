@@ -8,8 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use latchwork_core::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, Leave, Node, NodeState, NodeWriter, Page, QueuePage, SequentialNodes,
+    Lease, Leave, Node, NodeState, NodeWriter, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
+use latchwork_core::decide::count::request::{Decided, Request};
 use latchwork_core::{Address, Capabilities, Kind, QueuePrefix, Result};
 
 /// What a broken backend does otherwise. What is not said is honest.
@@ -90,6 +91,17 @@ pub(crate) trait Defect: fmt::Debug + Send + Sync + 'static {
         write: &CellWrite,
     ) -> Result<CellWritten> {
         honest.write_cell(cell, write).await
+    }
+
+    /// The honest backend changes counts by itself. One whose writes are broken may leave it to core.
+    async fn change_count(
+        &self,
+        honest: &dyn Backend,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        honest.change_count(cell, request, idle).await
     }
 
     async fn write_held(&self, node: &BrokenNode, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
@@ -239,6 +251,18 @@ impl Cells for BrokenBackend {
             return self.honest.write_cell(cell, write).await;
         }
         self.defect.write_cell(&*self.honest, &self.defect.address(cell, self.client), write).await
+    }
+
+    async fn change_count(
+        &self,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        if self.spares(cell) {
+            return self.honest.change_count(cell, request, idle).await;
+        }
+        self.defect.change_count(&*self.honest, &self.defect.address(cell, self.client), request, idle).await
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

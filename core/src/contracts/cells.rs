@@ -9,6 +9,7 @@ use async_trait::async_trait;
 
 use super::idle::TimeToIdle;
 use crate::address::Address;
+use crate::decide::count::request::{Decided, Request};
 use crate::error::Result;
 
 /// The longest value of a cell, in bytes.
@@ -174,6 +175,10 @@ pub enum CellWritten {
 /// * `CELL-UNKNOWN`: a write whose reply is lost is `Unknown`, or the backend finds out. It is
 ///   never reported as failed, and never made twice. It may be made late, after other writes, if
 ///   its condition holds then.
+/// * `CELL-COUNT`: [`change_count`](Cells::change_count) is for a server that can change a count by
+///   itself, and it saves the round trips of reads and of collisions. What it makes of the cell is
+///   what [`Count::decide`](crate::decide::count::Count::decide) says, in one step, so that clients
+///   which change the same count by compare-and-set agree with it.
 /// * `WATCH-ORDER`, `WATCH-END`: see [`ChangeWatch`].
 #[async_trait]
 pub trait Cells: Send + Sync {
@@ -196,6 +201,27 @@ pub trait Cells: Send + Sync {
     /// # Cancel safety
     /// A dropped write has an unknown outcome.
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten>;
+
+    /// Changes the count in a cell: one try, bounded by the request timeout. A cell that is written
+    /// goes when nobody uses it for this long (CELL-IDLE), or stays. A request that writes nothing
+    /// uses the cell as a read does. `None` where the server cannot do that in one step: core then reads, and writes under the
+    /// version that it read. A backend answers `None` always or never, and without a request.
+    ///
+    /// # Errors
+    /// As for a write, and `Conflict` as
+    /// [`NotThisCount`](crate::decide::count::NotThisCount) says it.
+    ///
+    /// # Cancel safety
+    /// A dropped change has an unknown outcome.
+    async fn change_count(
+        &self,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        let _ = (cell, request, idle);
+        Ok(None)
+    }
 
     /// A watch of a cell. It does nothing until it is asked.
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch>;

@@ -1,7 +1,8 @@
 //! A number in a cell that each request changes at most once.
 //!
 //! *Protocol.* A change is a compare-and-set of the whole cell: it reads the count, changes it, and
-//! writes it on the version that it read. The count also remembers, for each of the last
+//! writes it on the version that it read; or the server makes it by itself, in one step
+//! ([`request`]). The count also remembers, for each of the last
 //! [`WRITERS`] writers, the number and the result of the writer's last operation.
 //!
 //! *Why it is applied at most once.* A request whose reply was lost has one version on which it can
@@ -16,8 +17,10 @@
 //! A cell that was deleted takes all that was applied to it along: an operation that finds no trace
 //! of itself in the new count is applied there.
 
-use std::fmt::{self, Write};
-use std::str::FromStr;
+pub mod request;
+mod text;
+
+pub use text::{NotACount, NotThisCount};
 
 /// How many writers a count remembers.
 pub const WRITERS: usize = 48;
@@ -119,10 +122,15 @@ impl Count {
             Change::Down if self.value > 0 => self.value - 1,
             Change::Swap { .. } | Change::Down => return Changed::Not,
         };
+        Changed::To(self.written(value, operation))
+    }
+
+    /// The count with this value and the record of this operation.
+    fn written(&self, value: i64, operation: Operation) -> Self {
         let others = self.last.iter().filter(|record| record.operation.writer != operation.writer);
         let own = Record { operation, result: value };
         let last = std::iter::once(own).chain(others.copied()).take(WRITERS).collect();
-        Changed::To(Self { value, writes: self.writes.saturating_add(1), initial: self.initial, last })
+        Self { value, writes: self.writes.saturating_add(1), initial: self.initial, last }
     }
 
     /// What it tells of an operation that was first sent when the count had been written `since`
@@ -139,65 +147,11 @@ impl Count {
     }
 }
 
-/// As it stands in a cell: one line of text, so that people can read it there. The value, the
-/// number of writes, `of` and the initial value where there is one, then the records.
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.value, self.writes)?;
-        if let Some(initial) = self.initial {
-            write!(f, " of {initial}")?;
-        }
-        self.last.iter().try_for_each(|Record { operation: Operation { writer, number }, result }| {
-            f.write_char(' ')?;
-            write!(f, "{writer:016x}:{number}:{result}")
-        })
-    }
-}
-
-/// Something else than a count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotACount;
-
-impl FromStr for Count {
-    type Err = NotACount;
-
-    fn from_str(text: &str) -> Result<Self, NotACount> {
-        let mut words = text.split(' ').peekable();
-        let mut word = || words.next().ok_or(NotACount);
-        let (value, writes) = (parsed(word()?)?, parsed(word()?)?);
-        let initial = match words.next_if_eq(&"of") {
-            Some(_) => Some(parsed(words.next().ok_or(NotACount)?)?),
-            None => None,
-        };
-        let last: Vec<_> = words.map(str::parse).collect::<Result<_, _>>()?;
-        if last.len() > WRITERS {
-            return Err(NotACount);
-        }
-        Ok(Self { value, writes, initial, last })
-    }
-}
-
-impl FromStr for Record {
-    type Err = NotACount;
-
-    fn from_str(text: &str) -> Result<Self, NotACount> {
-        let (writer, rest) = text.split_once(':').ok_or(NotACount)?;
-        let (number, result) = rest.split_once(':').ok_or(NotACount)?;
-        let writer = u64::from_str_radix(writer, 16).map_err(|_| NotACount)?;
-        Ok(Self { operation: Operation { writer, number: parsed(number)? }, result: parsed(result)? })
-    }
-}
-
-fn parsed<T: FromStr>(text: &str) -> Result<T, NotACount> {
-    text.parse().map_err(|_| NotACount)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::contracts::MAX_CELL_BYTES;
 
     fn operation(writer: u64, number: u64) -> Operation {
         Operation { writer, number }
@@ -242,22 +196,6 @@ mod tests {
         let zero = after(&Count::beginning_with(1), Change::Down, operation(1, 1));
         assert_eq!((zero.value(), zero.initial()), (0, Some(1)));
         assert_eq!(zero.changed(Change::Down, operation(1, 2)), Changed::Not);
-    }
-
-    #[test]
-    fn the_longest_count_fits_into_a_cell() {
-        let most = |number| Record { operation: operation(u64::MAX - number, u64::MAX), result: i64::MIN };
-        let last = (0..WRITERS as u64).map(most).collect();
-        let count = Count { value: i64::MIN, writes: u64::MAX, initial: Some(u32::MAX), last };
-        assert!(count.to_string().len() <= MAX_CELL_BYTES, "{} bytes", count.to_string().len());
-        assert_eq!(count.to_string().parse(), Ok(count));
-    }
-
-    #[test]
-    fn something_else_is_no_count() {
-        for text in ["", "5", "5 x", "5 1 ", "5 1 of", "5 1 of x", "5 1 1:2", "5 1 1:2:3:4", "x 1", "5  1"] {
-            assert_eq!(text.parse::<Count>(), Err(NotACount), "{text:?}");
-        }
     }
 
     proptest! {

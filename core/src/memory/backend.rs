@@ -14,8 +14,9 @@ use crate::address::{Address, QueuePrefix};
 use crate::capabilities::{Capabilities, Eviction};
 use crate::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
-    Lease, Page, QueuePage, SequentialNodes,
+    Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
+use crate::decide::count::request::{Decided, Request};
 use crate::error::{LostReason, Result};
 use crate::support::Unobserved;
 
@@ -84,6 +85,16 @@ impl Cells for MemoryBackend {
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         cells::write(&self.client, cell, write).await
+    }
+
+    async fn change_count(
+        &self,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        let (store, cell, request) = (self.client.store.clone(), cell.clone(), *request);
+        self.client.link.request("count", move || store.change_count(&cell, &request, idle)).await?.map(Some)
     }
 
     fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {

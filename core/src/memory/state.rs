@@ -10,10 +10,12 @@ use tokio::sync::Notify;
 use super::stored_node::{LeaseId, StoredNode};
 use crate::address::Address;
 use crate::clock::Moment;
-use crate::contracts::{CellWrite, CellWritten, NodeId};
+use crate::contracts::{CellLife, CellWrite, CellWritten, Expected, NodeId, TimeToIdle};
 use crate::decide::CellStore;
+use crate::decide::count::Count;
+use crate::decide::count::request::{Decided, Request};
 use crate::decide::queue::{Admissions, Micros, Queue};
-use crate::error::LostReason;
+use crate::error::{LostReason, Result};
 
 #[derive(Default)]
 pub(super) struct StoreState {
@@ -92,6 +94,26 @@ impl StoreState {
             self.tell(cell);
         }
         written
+    }
+
+    /// Changes a count in one step (CELL-COUNT).
+    pub(super) fn change_count(
+        &mut self,
+        now: Micros,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Decided> {
+        let found = self.cells.read(now, cell);
+        let count = Count::in_cell(found.as_ref().map(|cell| &*cell.value), request.initial)?;
+        let (decided, next) = count.decide(request);
+        if let Some(next) = next {
+            let value = Some(next.to_string().into_bytes().into());
+            let life = idle.map_or(CellLife::Stays, CellLife::Idle);
+            let write = CellWrite { expected: Expected::Any, value, life };
+            self.write_cell(now, cell, &write, LeaseId::default());
+        }
+        Ok(decided)
     }
 
     /// Drops the cells that have expired, and tells their watches.

@@ -12,7 +12,8 @@ use super::state::{Granted, StoreState, micros, moment};
 use super::stored_node::{LeaseId, StoredNode};
 use crate::address::{Address, QueuePrefix};
 use crate::clock::{Clock, Moment};
-use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Entry, NodeId, Page, QueuePage};
+use crate::contracts::{Cell, CellLife, CellWrite, CellWritten, Entry, NodeId, Page, QueuePage, TimeToIdle};
+use crate::decide::count::request::{Decided, Request};
 use crate::decide::queue::{Answer, Ask, Micros, Queue};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 
@@ -272,6 +273,19 @@ impl Memory {
             state.prune_cells(now);
             let is_on = write.life != CellLife::Lease || state.leases.contains_key(&lease);
             is_on.then(|| state.write_cell(now, cell, write, lease))
+        })
+    }
+
+    /// Changes the count in a cell (CELL-COUNT).
+    pub(super) fn change_count(
+        &self,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Decided> {
+        self.with(|state, now| {
+            state.prune_cells(now);
+            state.change_count(now, cell, request, idle)
         })
     }
 

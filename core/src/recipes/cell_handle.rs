@@ -46,6 +46,14 @@ impl CellHandle {
         Ok(())
     }
 
+    /// The time to idle of what is written from now on, if it has one.
+    pub(super) fn time_to_idle(&self) -> Option<TimeToIdle> {
+        match self.life {
+            CellLife::Idle(idle) => Some(idle),
+            CellLife::Stays | CellLife::Lease => None,
+        }
+    }
+
     /// Names the operation and the key in an error.
     pub(super) fn in_context<T>(&self, operation: &'static str, answer: Result<T>) -> Result<T> {
         answer.map_err(|error| error.in_operation(operation).on(self.cell.name()))

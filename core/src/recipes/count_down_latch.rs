@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// A latch that opens when it was counted down from `count` to 0, and stays open.
 ///
-/// *Protocol.* The count stands in one cell on the coordinator, changed as a
+/// *Protocol.* The count stands in one cell on the coordinator, changed as that of a
 /// [`Counter`](super::Counter) is: each count-down is applied at most once. Waiting is a watch of
 /// the cell. All clients give the same count; one that gives another gets `Conflict`.
 ///
@@ -137,7 +137,9 @@ impl CountDownLatch {
     }
 
     /// Deletes it: it is closed again, with its whole count. Answers whether it was there. One try.
-    /// Who waits goes on waiting, for the new count.
+    /// Who waits goes on waiting, for the new count. A count-down that is under way may be applied
+    /// after it, and so may on Redis a request whose reply was lost, though its count-down was made by
+    /// another one: where that matters, use another key for the next round.
     ///
     /// # Errors
     /// `Unavailable` when it was surely not deleted; `Unknown` when it may have been. Others as

@@ -12,16 +12,17 @@ use crate::error::Result;
 /// A number that all clients share; it begins with 0.
 ///
 /// *Protocol.* The number stands in one cell, with the record of the last operation of each of the
-/// last 48 writers. A change is a compare-and-set of the whole cell: one round trip where nobody
-/// else has changed it since this handle did, and one more for each change that came between. A
-/// handle and its clones are one writer, whose changes follow one another: clone a handle rather
-/// than making one for each change.
+/// last 48 writers. On Redis the server makes a change by itself: one round trip among any number of
+/// clients, and one more where 48 others have changed the number since this handle did. On ZooKeeper
+/// and etcd it is a compare-and-set of the whole cell: one round trip where nobody else has changed it
+/// since this handle did, and one more for each change that came between. A handle and its clones are
+/// one writer, whose changes follow one another: clone a handle rather than making one for each change.
 ///
-/// *Why a change is applied at most once.* A request whose reply was lost can be made on one version
-/// of the cell only. It is sent again until the cell has another version, and then the records tell
-/// whether it was made. They tell it unless 48 other writers have changed the number since; then the
-/// answer is `Unknown`. Redis' `INCRBY`, and so Redisson's `RAtomicLong`, is one
-/// step for any number of writers, and cannot tell.
+/// *Why a change is applied at most once.* The server finds the record of an operation that arrives
+/// again, and answers from it. A compare-and-set can be made on one version of the cell only: it is
+/// sent again until the cell has another version, and then the records tell whether it was made. They
+/// tell it unless 48 other writers have changed the number since; then the answer is `Unknown`. Redis'
+/// `INCRBY`, and so Redisson's `RAtomicLong`, cannot tell.
 ///
 /// *When the lease is lost*, nothing happens to the number: it hangs on no lease. It stays until it
 /// is [deleted](Self::delete), or goes when nobody uses it any more, where
@@ -109,8 +110,9 @@ impl Counter {
         self.count.handle.in_context("compare_and_set", set.map(|set| set.is_some()))
     }
 
-    /// Deletes it: it is 0 again. Answers whether it was there. One try. A change of another client
-    /// that is under way may be applied before or after.
+    /// Deletes it: it is 0 again, and knows nothing of any change. Answers whether it was there. One
+    /// try. A change of another client that is under way may be applied before or after, and so may on
+    /// Redis a request whose reply was lost, though its change was made by another one.
     ///
     /// # Errors
     /// `Unavailable` when it was surely not deleted; `Unknown` when it may have been. Others as

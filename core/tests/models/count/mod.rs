@@ -7,6 +7,7 @@
 //! applied twice to one incarnation of the cell, if its writer was told something else than what
 //! happened, or if the value is not the sum of what was applied.
 
+mod asked;
 mod rules;
 
 use latchwork_core::decide::count::{Change, Changed, Count, Operation, Told};

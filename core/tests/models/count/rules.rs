@@ -1,15 +1,28 @@
 //! Runs the model of a count: it is sound without a fault, and finds every planted one.
 
+use super::asked::{self, Asking};
 use super::{Counting, Fault};
-use crate::explore::{Broken, assert_sound, exhaustively};
+use crate::explore::{Broken, Protocol, assert_sound, exhaustively};
 
 fn bounds() -> Counting {
     Counting { unknown: 2, given_up: 1, deletions: 0, fault: None }
 }
 
 fn planted(name: &str, fault: Fault) {
-    let found = exhaustively(name, Counting { fault: Some(fault), ..bounds() })
-        .unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
+    finds(name, Counting { fault: Some(fault), ..bounds() });
+}
+
+fn asking() -> Asking {
+    Asking { unknown: 2, given_up: 1, fault: None }
+}
+
+fn planted_in_asking(name: &str, fault: asked::Fault) {
+    finds(name, Asking { fault: Some(fault), ..asking() });
+}
+
+fn finds<P: Protocol>(name: &str, planted: P) {
+    let found =
+        exhaustively(name, planted).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
     println!("  {}", found.trace.join("\n  "));
     assert_eq!(found.broken, Broken::Miscounted, "{name}");
 }
@@ -38,4 +51,24 @@ fn cell_cas() {
 #[test]
 fn count_keeps_records() {
     planted("count: records", Fault::KeepsOwnRecord);
+}
+
+#[test]
+fn every_operation_is_applied_once_at_most_by_the_server() {
+    assert_sound("count: asked", asking());
+}
+
+#[test]
+fn count_one_number_for_the_server() {
+    planted_in_asking("count: asked, number", asked::Fault::CountsAgain);
+}
+
+#[test]
+fn count_ended_stays_ended() {
+    planted_in_asking("count: asked, ended", asked::Fault::TakesTheEnded);
+}
+
+#[test]
+fn count_refused_for_good() {
+    planted_in_asking("count: asked, refused", asked::Fault::RefusesForNow);
 }

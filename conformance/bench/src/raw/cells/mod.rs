@@ -14,7 +14,7 @@ use super::{Pair, Result, Target};
 /// Which write of a cell is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Write {
-    /// Under the version that it has: an add, a count-down.
+    /// Under the version that it has, or as the server changes a count: an add, a count-down.
     OnVersion,
     /// Whatever it is: a value.
     Anyhow,

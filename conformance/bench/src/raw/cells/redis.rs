@@ -11,13 +11,18 @@ use super::super::redis::client;
 use super::{Hear, Pair, Result, Target, Write};
 use crate::target::NAMESPACE;
 
-/// Where `EVALSHA` has the cell, and the version that the cell must have.
+/// Where `EVALSHA` has the cell.
 const CELL: usize = 3;
-const EXPECTED: usize = 4;
-/// Any version.
-const ANY: &[u8] = b"*";
 /// Where a write has its value. A read has fewer words.
 const VALUE: usize = 7;
+/// Where a change of a count has the number of its operation, the one that follows, and the most writes
+/// at which a missing record proves something.
+const NUMBER: usize = 8;
+const FENCE: usize = 9;
+const UNTIL: usize = 10;
+const NONCE: usize = 13;
+/// How many others may write before a record is pushed out.
+const WRITERS: u64 = 48;
 
 pub(super) async fn writing(target: &Target, key: &str, write: Write) -> Result<Box<dyn Pair>> {
     let mut sent = recorded(target, key, async |coordinator| {
@@ -30,30 +35,49 @@ pub(super) async fn writing(target: &Target, key: &str, write: Write) -> Result<
     .await?;
     let last = sent.pop().filter(|words| words.len() > VALUE).ok_or("a cell was written without a script")?;
     let connection = client(target)?.get_multiplexed_async_connection().await?;
-    let mut writing = Writing { connection, write: last, follows: write == Write::OnVersion };
-    writing.write[EXPECTED] = ANY.to_vec();
-    writing.once().await?;
-    Ok(Box::new(writing))
+    Ok(match write {
+        Write::OnVersion if last.len() <= NONCE => return Err("a count was changed otherwise".into()),
+        Write::OnVersion => Box::new(Counting { connection, change: last, number: 2 }),
+        Write::Anyhow => Box::new(Writing { connection, write: cmd(&last) }),
+    })
 }
 
 struct Writing {
     connection: MultiplexedConnection,
-    write: Words,
-    /// Whether each write names the version that the last one made.
-    follows: bool,
+    write: Cmd,
 }
 
 #[async_trait]
 impl Pair for Writing {
     async fn once(&mut self) -> Result<()> {
-        let (answer, _, version): (i64, i64, String) =
-            cmd(&self.write).query_async(&mut self.connection).await?;
+        let (answer, _, _): (i64, i64, String) = self.write.query_async(&mut self.connection).await?;
         if answer != 1 {
             return Err(format!("the raw write of a cell answered {answer}").into());
         }
-        if self.follows {
-            self.write[EXPECTED] = version.into_bytes();
+        Ok(())
+    }
+}
+
+/// Changes of one count by one writer, each another operation.
+struct Counting {
+    connection: MultiplexedConnection,
+    change: Words,
+    number: u64,
+}
+
+#[async_trait]
+impl Pair for Counting {
+    async fn once(&mut self) -> Result<()> {
+        self.number += 2;
+        self.change[NUMBER] = self.number.to_string().into_bytes();
+        self.change[FENCE] = (self.number + 1).to_string().into_bytes();
+        self.change[NONCE] = format!("{:x}", self.number).into_bytes();
+        let (answer, _, writes, _): (i64, i64, u64, i64) =
+            cmd(&self.change).query_async(&mut self.connection).await?;
+        if answer != 1 {
+            return Err(format!("the raw change of a count answered {answer}").into());
         }
+        self.change[UNTIL] = (writes + WRITERS).to_string().into_bytes();
         Ok(())
     }
 }

@@ -1,0 +1,169 @@
+//! CELL-COUNT: changes of counts that a server makes by itself, below the recipes.
+
+use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
+use latchwork_core::decide::count::request::{Decided, Outcome, Request};
+use latchwork_core::decide::count::{Change, Changed, Count, Operation, WRITERS};
+use latchwork_core::{Address, ErrorKind, Result};
+
+use super::cell::{delete, value, write};
+use crate::case::cases;
+use crate::context::Context;
+use crate::testbed::Client;
+use crate::waits::soon;
+
+const WRITER: u64 = 0xf00d;
+
+fn request(writer: u64, number: u64, change: Change) -> Request {
+    let operation = Operation { writer, number };
+    Request { change, operation, initial: None, since: Some(0), in_doubt: false }
+}
+
+async fn send(client: &Client, cell: &Address, request: Request) -> Result<Option<Decided>> {
+    soon("change_count", client.coordinator.backend().change_count(cell, &request, None)).await
+}
+
+async fn decided(client: &Client, cell: &Address, request: Request) -> Decided {
+    send(client, cell, request).await.expect("answered").expect("always or never")
+}
+
+async fn outcome(client: &Client, cell: &Address, request: Request) -> Outcome {
+    decided(client, cell, request).await.outcome
+}
+
+async fn text(client: &Client, cell: &Address) -> Option<String> {
+    let read = soon("read", client.coordinator.backend().read_cell(cell)).await.expect("read");
+    read.map(|cell| String::from_utf8(cell.value.to_vec()).expect("text"))
+}
+
+async fn count(client: &Client, cell: &Address) -> Count {
+    text(client, cell).await.map_or_else(Count::default, |text| text.parse().expect("a count"))
+}
+
+/// Whether the server of this client changes counts by itself. One that does not says so without a
+/// request, and leaves the cell alone.
+async fn changes_counts(client: &Client, cell: &Address) -> bool {
+    let asked = client.link.asked();
+    let answer = send(client, cell, request(1, 2, Change::Add(0))).await.expect("answered");
+    if answer.is_none() {
+        // The renewals of the lease are requests too.
+        assert!(client.link.asked() - asked <= 2 && text(client, cell).await.is_none());
+    }
+    answer.is_some()
+}
+
+/// Its client, and the cell of a counter.
+async fn fixture(context: &Context) -> Option<(Client, Address)> {
+    let client = context.client().await;
+    let cell = client.coordinator.counter("a").expect("a good key").address().clone();
+    changes_counts(&client, &cell).await.then_some((client, cell))
+}
+
+async fn delete_count(client: &Client) {
+    client.coordinator.counter("a").expect("a good key").delete().await.expect("deleted");
+}
+
+cases! {
+    "CELL-COUNT" =>
+    /// a request that arrives again is answered from the record, and one of an operation that has
+    /// ended is refused
+    async fn cell_count_repeated_request_is_applied_once(context) {
+        let Some((client, cell)) = fixture(&context).await else { return };
+        let other = context.client().await;
+        let add = request(WRITER, 2, Change::Add(5));
+        assert_eq!(outcome(&client, &cell, add).await, Outcome::Applied(5));
+        assert_eq!(outcome(&other, &cell, request(7, 2, Change::Add(-7))).await, Outcome::Applied(-2));
+        assert_eq!(outcome(&client, &cell, Request { in_doubt: true, ..add }).await, Outcome::Applied(5));
+        let next = request(WRITER, 4, Change::Swap { from: -2, to: i64::MAX });
+        assert_eq!(outcome(&client, &cell, next).await, Outcome::Applied(i64::MAX));
+        assert_eq!(outcome(&client, &cell, add).await, Outcome::Refused, "its writer has gone on");
+        assert_eq!(outcome(&client, &cell, request(7, 4, Change::Add(1))).await, Outcome::Refused, "no room");
+        assert_eq!(count(&other, &cell).await.value(), i64::MAX);
+        delete_count(&client).await;
+    }
+
+    "CELL-COUNT" =>
+    /// after a refusal, a request of the same operation that arrives late is refused too
+    async fn cell_count_refused_is_not_made_late(context) {
+        let Some((client, cell)) = fixture(&context).await else { return };
+        let other = context.client().await;
+        let swap = request(WRITER, 2, Change::Swap { from: 3, to: 9 });
+        let mut parked = client.link.park("a");
+        let error = send(&client, &cell, swap).await.expect_err("its reply is lost");
+        assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}");
+        soon("it is parked", parked.caught()).await.expect("parked");
+        let again = Request { in_doubt: true, ..swap };
+        assert_eq!(outcome(&client, &cell, again).await, Outcome::Refused, "it is 0");
+        assert_eq!(outcome(&other, &cell, request(7, 2, Change::Add(3))).await, Outcome::Applied(3));
+        soon("it arrives", parked.deliver()).await;
+        assert_eq!(count(&other, &cell).await.value(), 3, "it would fit by now");
+        delete_count(&client).await;
+    }
+
+    "CELL-COUNT" =>
+    /// an operation whose record may have been pushed out is not applied
+    async fn cell_count_forgotten_is_not_applied_again(context) {
+        let Some((client, cell)) = fixture(&context).await else { return };
+        let add = request(WRITER, 2, Change::Add(1));
+        let first = decided(&client, &cell, add).await;
+        assert_eq!(first.outcome, Outcome::Applied(1));
+        for writer in 0..WRITERS as u64 {
+            let other = Request { since: None, ..request(1000 + writer, 2, Change::Add(1)) };
+            // The list is full before the last of those who know nothing.
+            if let Decided { outcome: Outcome::Untold, writes } = decided(&client, &cell, other).await {
+                let since = Some(writes);
+                let sum = outcome(&client, &cell, Request { since, ..other }).await;
+                assert!(matches!(sum, Outcome::Applied(_)), "{sum:?}");
+            }
+        }
+        let sum = count(&client, &cell).await.value();
+        assert_eq!(sum, 1 + i64::try_from(WRITERS).expect("few"));
+        for since in [Some(0), None] {
+            assert_eq!(outcome(&client, &cell, Request { since, ..add }).await, Outcome::Untold);
+        }
+        assert_eq!(count(&client, &cell).await.value(), sum);
+        delete_count(&client).await;
+    }
+
+    "CELL-COUNT" =>
+    /// what it leaves in the cell is what a compare-and-set would, and each goes on from the other's
+    async fn cell_count_agrees_with_compare_and_set(context) {
+        let Some((client, cell)) = fixture(&context).await else { return };
+        let other = context.client().await;
+        for number in 1..20 {
+            let operation = Operation { writer: number % 3, number: 2 * number };
+            let change = Change::Add(i64::MAX / 19);
+            let before = count(&client, &cell).await;
+            let Changed::To(next) = before.changed(change, operation) else { panic!("it fits") };
+            if number % 2 == 0 {
+                let asked = request(operation.writer, operation.number, change);
+                assert_eq!(outcome(&client, &cell, asked).await, Outcome::Applied(next.value()));
+            } else {
+                let backend = other.coordinator.backend();
+                let seen = soon("read", backend.read_cell(&cell)).await.expect("read");
+                let expected = seen.map_or(Expected::Absent, |seen| Expected::Version(seen.version));
+                let value = Some(next.to_string().into_bytes().into());
+                let write = CellWrite { expected, value, life: CellLife::Stays };
+                let written = soon("write", backend.write_cell(&cell, &write)).await.expect("answered");
+                assert!(matches!(written, CellWritten::Written(_)), "{written:?}");
+            }
+            assert_eq!(text(&other, &cell).await, Some(next.to_string()));
+        }
+        delete_count(&client).await;
+    }
+
+    "CELL-COUNT" =>
+    /// what is no count, or began with another number, is a conflict, and stays
+    async fn cell_count_of_another_thing_is_a_conflict(context) {
+        let Some((client, _)) = fixture(&context).await else { return };
+        delete_count(&client).await;
+        let it = value(&client, "a");
+        for (stands, initial) in [("5 1 of 3", Some(4)), ("5 1 of 3", None), ("5 1", Some(5)), ("five", None), ("05 1", None)] {
+            write(&it, stands).await;
+            let asked = Request { initial, ..request(WRITER, 2, Change::Down) };
+            let error = send(&client, it.address(), asked).await.expect_err(stands);
+            assert_eq!(error.kind(), &ErrorKind::Conflict, "{stands}: {error}");
+            assert_eq!(text(&client, it.address()).await.as_deref(), Some(stands));
+        }
+        delete(&it).await;
+    }
+}

@@ -1,0 +1,243 @@
+//! A change that the server decides by itself, in one step.
+//!
+//! *Protocol.* The writer sends the operation, and the server decides as [`Count::decide`] does.
+//! There is no version that the request expects, so it is made beside any number of other writers'.
+//! The record of the operation keeps it from being applied again, whenever and however often it
+//! arrives.
+//!
+//! *Why it is applied at most once.* A request that arrives after another one of its operation finds
+//! the record of that, or a record of its writer's next operation, and changes nothing. If the record
+//! was pushed out, then [`WRITERS`] others have written since, so that the list is full and there
+//! were more than [`WRITERS`] writes since the operation was first sent: the request says how often
+//! the count had been written then. A request that does not know it is refused as soon as the list
+//! is full.
+//!
+//! *A refusal is final.* A request of an operation that may be under way elsewhere
+//! ([`in_doubt`](Request::in_doubt)), and that changes nothing, leaves a record of the number that
+//! follows the operation's: the other request finds that. So who is told that a swap was not made
+//! is not surprised by it.
+
+use super::{Change, Changed, Count, Operation, Record, WRITERS};
+
+/// One request to change a count. All requests of one operation have the same first three fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is to be changed.
+    pub change: Change,
+    /// The operation. Its writer never gives the next number to another one.
+    pub operation: Operation,
+    /// What the count begins with, where its users agree on that.
+    pub initial: Option<u32>,
+    /// How often the count had been written at least when the operation was first sent; `None` if
+    /// its writer did not know.
+    pub since: Option<u64>,
+    /// Whether another request of this operation may still arrive.
+    pub in_doubt: bool,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// The answer.
+    pub outcome: Outcome,
+    /// How often the count has been written now.
+    pub writes: u64,
+}
+
+/// The answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was applied, by this request or an earlier one, with this result.
+    Applied(i64),
+    /// It was not applied and never will be: the sum does not fit, or the value is not what the
+    /// change asks for.
+    Refused,
+    /// Its record may have been pushed out: nothing was changed.
+    Untold,
+}
+
+impl Request {
+    /// The highest number of writes at which a missing record proves that it was not applied.
+    pub fn until(&self) -> Option<u64> {
+        self.since.map(|since| since.saturating_add(WRITERS as u64))
+    }
+
+    /// Of the record that keeps other requests of the operation from being applied.
+    pub fn fence(&self) -> Operation {
+        Operation { number: self.operation.number.saturating_add(1), ..self.operation }
+    }
+}
+
+impl Count {
+    /// What becomes of a request, and the count that is to be written for it.
+    pub fn decide(&self, request: &Request) -> (Decided, Option<Count>) {
+        let kept = |outcome| (Decided { outcome, writes: self.writes }, None);
+        let written = |outcome, count: Count| (Decided { outcome, writes: count.writes }, Some(count));
+        let asked = request.operation;
+        match self.last.iter().find(|record| record.operation.writer == asked.writer) {
+            Some(Record { operation, result }) if operation.number == asked.number => {
+                return kept(Outcome::Applied(*result));
+            }
+            Some(Record { operation, .. }) if operation.number > asked.number => {
+                return kept(Outcome::Refused);
+            }
+            Some(_) => {}
+            None if self.last.len() < WRITERS => {}
+            None if request.until().is_some_and(|until| self.writes <= until) => {}
+            None => return kept(Outcome::Untold),
+        }
+        match self.changed(request.change, asked) {
+            Changed::To(next) => written(Outcome::Applied(next.value), next),
+            Changed::Not | Changed::Overflow if request.in_doubt => {
+                written(Outcome::Refused, self.written(self.value, request.fence()))
+            }
+            Changed::Not | Changed::Overflow => kept(Outcome::Refused),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request(writer: u64, number: u64, change: Change) -> Request {
+        let operation = Operation { writer, number };
+        Request { change, operation, initial: None, since: Some(0), in_doubt: false }
+    }
+
+    /// What the server answers, and the count then.
+    fn sent(count: &mut Count, request: Request) -> Outcome {
+        let (decided, next) = count.decide(&request);
+        *count = next.unwrap_or_else(|| count.clone());
+        assert_eq!(decided.writes, count.writes());
+        decided.outcome
+    }
+
+    #[test]
+    fn a_request_that_comes_again_changes_nothing() {
+        let mut count = Count::default();
+        let add = request(1, 2, Change::Add(5));
+        assert_eq!(sent(&mut count, add), Outcome::Applied(5));
+        assert_eq!(sent(&mut count, request(2, 2, Change::Add(1))), Outcome::Applied(6));
+        assert_eq!(sent(&mut count, add), Outcome::Applied(5), "with the result of then");
+        assert_eq!(sent(&mut count, request(1, 4, Change::Add(1))), Outcome::Applied(7));
+        assert_eq!(sent(&mut count, add), Outcome::Refused, "its writer has begun another");
+        assert_eq!(count.value(), 7);
+    }
+
+    #[test]
+    fn a_refusal_beside_a_request_under_way_is_final() {
+        let mut count = Count::default();
+        let late = request(1, 2, Change::Swap { from: 3, to: 9 });
+        assert_eq!(sent(&mut count, Request { in_doubt: true, ..late }), Outcome::Refused);
+        assert_eq!((count.value(), count.writes()), (0, 1), "the record is written");
+        assert_eq!(sent(&mut count, request(2, 2, Change::Add(3))), Outcome::Applied(3));
+        assert_eq!(sent(&mut count, late), Outcome::Refused, "though the value is what it asks for");
+        let writes = count.writes();
+        assert_eq!(sent(&mut count, request(3, 2, Change::Add(i64::MAX))), Outcome::Refused);
+        assert_eq!(count.writes(), writes, "the only request leaves no trace of a refusal");
+    }
+
+    #[test]
+    fn a_request_whose_record_may_have_been_pushed_out_is_not_applied() {
+        let mut count = Count::default();
+        let first = request(0, 2, Change::Add(1));
+        for writer in 0..WRITERS as u64 {
+            sent(&mut count, request(writer, 2, Change::Add(1)));
+        }
+        let knows_nothing = Request { since: None, ..request(99, 2, Change::Add(1)) };
+        assert_eq!(sent(&mut count, knows_nothing), Outcome::Untold);
+        let knows = Request { since: Some(count.writes()), ..knows_nothing };
+        assert_eq!(sent(&mut count, knows), Outcome::Applied(49));
+        assert_eq!(sent(&mut count, first), Outcome::Untold, "it was applied and pushed out");
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        /// A writer sends its operation, or sends it again.
+        Sends { writer: usize, heard: bool },
+        /// One of the requests that were sent arrives once more.
+        Late { which: usize },
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let sends =
+            (0_usize..60, 0_u8..10).prop_map(|(writer, lost)| Step::Sends { writer, heard: lost > 1 });
+        let late = any::<usize>().prop_map(|which| Step::Late { which });
+        proptest::collection::vec(prop_oneof![4 => sends, 1 => late], 0..400)
+    }
+
+    #[derive(Clone, Debug, Default)]
+    struct Writer {
+        number: u64,
+        since: Option<u64>,
+        doing: Option<Request>,
+    }
+
+    impl Writer {
+        fn sends(&mut self, writer: u64) -> Request {
+            let since = self.since;
+            *self.doing.get_or_insert_with(|| {
+                self.number += 2;
+                let change = match self.number % 6 {
+                    0 => Change::Down,
+                    2 => Change::Swap { from: 0, to: 1 },
+                    _ => Change::Add(1),
+                };
+                Request { since, ..request(writer, self.number, change) }
+            })
+        }
+    }
+
+    proptest! {
+        /// Sixty writers send their operations, and any request may arrive once more at any later
+        /// time. No operation is applied twice. One that was told as applied was; one that was told
+        /// as refused was not, and never is.
+        #[test]
+        fn an_operation_is_applied_once_however_often_its_requests_arrive(steps in steps()) {
+            let (mut count, mut writers) = (Count::default(), vec![Writer::default(); 60]);
+            let mut requests: Vec<Request> = Vec::new();
+            let (mut applied, mut refused) = (BTreeSet::new(), BTreeSet::new());
+            for step in steps {
+                let (request, heard) = match step {
+                    Step::Late { .. } if requests.is_empty() => continue,
+                    Step::Late { which } => (requests[which % requests.len()], false),
+                    Step::Sends { writer, heard } => (writers[writer].sends(writer as u64), heard),
+                };
+                requests.push(request);
+                let its = (request.operation.writer, request.operation.number);
+                let (decided, next) = count.decide(&request);
+                if next.is_some() && matches!(decided.outcome, Outcome::Applied(_)) {
+                    prop_assert!(applied.insert(its) && !refused.contains(&its), "{request:?}");
+                }
+                count = next.unwrap_or(count);
+                let writer = &mut writers[usize::try_from(its.0).expect("few")];
+                match decided.outcome {
+                    _ if matches!(step, Step::Late { .. }) => continue,
+                    _ if !heard => writer.doing = Some(Request { in_doubt: true, ..request }),
+                    Outcome::Untold if !request.in_doubt => {
+                        writer.doing = Some(Request { since: Some(decided.writes), ..request });
+                    }
+                    // Its user is told that nobody can tell.
+                    Outcome::Untold => writer.doing = None,
+                    Outcome::Applied(_) => {
+                        prop_assert!(applied.contains(&its), "{request:?}");
+                        writer.doing = None;
+                    }
+                    Outcome::Refused => {
+                        prop_assert!(!applied.contains(&its), "{request:?}");
+                        refused.insert(its);
+                        writer.doing = None;
+                    }
+                }
+                if heard {
+                    writer.since = Some(decided.writes);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A change of a count by compare-and-set of its cell.
+
+use std::sync::Arc;
+
+use super::count_cell::CountCell;
+use super::count_tries::{Tries, does_not_fit, untold};
+use crate::contracts::{Cell, CellWrite, CellWritten, Expected};
+use crate::decide::count::{Change, Changed, Count, Operation, Told};
+use crate::error::{Error, ErrorKind, Result};
+
+/// One operation, until its outcome is known.
+pub(super) struct Attempt<'a> {
+    count: &'a CountCell,
+    change: Change,
+    operation: Operation,
+    // The cell as it was seen last, or that there was none; `None` before it was read.
+    seen: Option<Option<Cell>>,
+    // It was seen by an operation before this one: only a write tells whether it is still so.
+    is_old: bool,
+    // How often the count had been written when the first request was sent whose reply was lost.
+    in_doubt_since: Option<u64>,
+    tries: Tries<'a>,
+}
+
+enum Step {
+    Done(Result<Option<i64>>),
+    Again,
+}
+
+impl<'a> Attempt<'a> {
+    pub(super) fn new(
+        count: &'a CountCell,
+        change: Change,
+        operation: Operation,
+        seen: Option<Cell>,
+    ) -> Self {
+        let tries = Tries::new(&count.handle);
+        let is_old = seen.is_some();
+        Self { count, change, operation, seen: seen.map(Some), is_old, in_doubt_since: None, tries }
+    }
+
+    /// Sends requests until the outcome is known. Answers it, and the cell as it was seen last.
+    pub(super) async fn finish(mut self) -> (Result<Option<i64>>, Option<Cell>) {
+        loop {
+            match self.once().await {
+                Step::Done(answer) => return (answer, self.seen.flatten()),
+                Step::Again => {}
+            }
+        }
+    }
+
+    /// Sends one request: a read if nothing was seen yet, else a write on what was seen last.
+    async fn once(&mut self) -> Step {
+        let Some(seen) = self.seen.clone() else { return self.read().await };
+        let (count, next) = match self.next(seen.as_ref()) {
+            Ok(next) => next,
+            Err(_) if self.is_old => return self.read().await,
+            Err(done) => return Step::Done(done),
+        };
+        let result = next.value();
+        let value: Arc<[u8]> = next.to_string().into_bytes().into();
+        let expected = seen.map_or(Expected::Absent, |cell| Expected::Version(cell.version));
+        let write = CellWrite { expected, value: Some(Arc::clone(&value)), life: self.count.handle.life };
+        match self.count.handle.write(&write).await {
+            Ok(CellWritten::Written(version)) => {
+                self.seen = Some(Some(Cell { version, value }));
+                Step::Done(Ok(Some(result)))
+            }
+            Ok(CellWritten::Refused(cell)) => {
+                (self.seen, self.is_old) = (Some(cell), false);
+                // At once: whoever pauses after a collision starves beside one who does not collide.
+                self.tries.again_at_once().map_or_else(|error| Step::Done(Err(error)), |()| Step::Again)
+            }
+            Ok(CellWritten::Deleted { .. }) => {
+                let why = "the backend answered what was not asked";
+                Step::Done(Err(Error::new(ErrorKind::Misconfigured, why)))
+            }
+            Err(error) => self.failed(&count, error).await,
+        }
+    }
+
+    async fn read(&mut self) -> Step {
+        match self.count.handle.read().await {
+            Ok(cell) => {
+                (self.seen, self.is_old) = (Some(cell), false);
+                Step::Again
+            }
+            Err(error) if error.is_retryable() => self.pause(error).await,
+            Err(error) => Step::Done(Err(error)),
+        }
+    }
+
+    /// The count in this cell, and as it is to be; or the answer.
+    fn next(&self, seen: Option<&Cell>) -> std::result::Result<(Count, Count), Result<Option<i64>>> {
+        let count = self.count.count(seen).map_err(|error| Err(self.tries.or_unknown(error)))?;
+        if let Some(since) = self.in_doubt_since {
+            match count.told(self.operation, since) {
+                Told::Applied(result) => return Err(Ok(Some(result))),
+                Told::NotApplied => {}
+                Told::Nothing => return Err(Err(untold())),
+            }
+        }
+        match count.changed(self.change, self.operation) {
+            Changed::To(next) => Ok((count, next)),
+            Changed::Not => Err(Ok(None)),
+            Changed::Overflow => Err(Err(does_not_fit())),
+        }
+    }
+
+    async fn failed(&mut self, count: &Count, error: Error) -> Step {
+        if *error.kind() == ErrorKind::Unknown {
+            self.in_doubt_since.get_or_insert(count.writes());
+        }
+        self.pause(error).await
+    }
+
+    async fn pause(&mut self, error: Error) -> Step {
+        self.tries.again_after(error).await.map_or_else(|error| Step::Done(Err(error)), |()| Step::Again)
+    }
+}

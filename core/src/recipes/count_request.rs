@@ -1,0 +1,49 @@
+//! A change of a count that the server makes by itself.
+//! [`decide::count::request`](crate::decide::count::request) has the protocol and the argument.
+
+use super::cell_handle::CellHandle;
+use super::count_tries::{Tries, does_not_fit, untold};
+use crate::decide::count::Change;
+use crate::decide::count::request::{Outcome, Request};
+use crate::error::Result;
+
+/// Sends a request until its outcome is known: one round trip where its reply is not lost, and one
+/// more where many others have changed the count since its writer did. Answers as
+/// [`CountCell::change`](super::count_cell::CountCell::change); `None` where the server does not
+/// change counts by itself. `writes` becomes how often the count has been written.
+pub(super) async fn natively(
+    handle: &CellHandle,
+    mut request: Request,
+    writes: &mut Option<u64>,
+) -> Option<Result<Option<i64>>> {
+    let mut tries = Tries::new(handle);
+    loop {
+        request.in_doubt = tries.is_in_doubt();
+        let asked = handle.client.backend.change_count(&handle.cell, &request, handle.time_to_idle());
+        let again = match handle.client.serve(asked).await {
+            Ok(None) => return None,
+            Ok(Some(decided)) => {
+                *writes = Some(decided.writes);
+                match decided.outcome {
+                    Outcome::Applied(result) => return Some(Ok(Some(result))),
+                    Outcome::Refused => return Some(refused(request.change)),
+                    Outcome::Untold if request.in_doubt => return Some(Err(untold())),
+                    // It was the only request: none is under way that the new number lets through.
+                    Outcome::Untold => request.since = Some(decided.writes),
+                }
+                tries.again_at_once()
+            }
+            Err(error) => tries.again_after(error).await,
+        };
+        if let Err(error) = again {
+            return Some(Err(error));
+        }
+    }
+}
+
+fn refused(change: Change) -> Result<Option<i64>> {
+    match change {
+        Change::Add(_) => Err(does_not_fit()),
+        Change::Swap { .. } | Change::Down => Ok(None),
+    }
+}

@@ -1,0 +1,80 @@
+//! How long and how often one change of a count is tried.
+
+use std::time::Duration;
+
+use super::cell_handle::CellHandle;
+use crate::clock::Moment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::support::Backoff;
+
+/// The tries of one operation: for one TTL.
+pub(super) struct Tries<'a> {
+    handle: &'a CellHandle,
+    // A request whose reply was lost may have been carried out, or may be later.
+    in_doubt: bool,
+    until: Moment,
+    pauses: Backoff,
+}
+
+impl<'a> Tries<'a> {
+    pub(super) fn new(handle: &'a CellHandle) -> Self {
+        let lease = handle.client.lease();
+        let until = lease.clock().now() + lease.ttl();
+        let pauses = Backoff::new(Duration::from_millis(10), Duration::from_secs(1));
+        Self { handle, in_doubt: false, until, pauses }
+    }
+
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
+    /// After an answer that changed nothing.
+    ///
+    /// # Errors
+    /// The operation's, after its time.
+    pub(super) fn again_at_once(&self) -> Result<()> {
+        if self.handle.client.clock().now() > self.until {
+            let why = "others changed the count before each try";
+            return Err(self.or_unknown(Error::new(ErrorKind::Timeout, why)));
+        }
+        Ok(())
+    }
+
+    /// Pauses before the next try, after a request or a read that failed.
+    ///
+    /// # Errors
+    /// The operation's, where another try is of no use or comes after its time.
+    pub(super) async fn again_after(&mut self, error: Error) -> Result<()> {
+        match error.kind() {
+            ErrorKind::Unknown => self.in_doubt = true,
+            ErrorKind::Unavailable => {}
+            _ => return Err(self.or_unknown(error)),
+        }
+        let clock = self.handle.client.clock();
+        let next = clock.now() + self.pauses.next();
+        if next > self.until {
+            return Err(self.or_unknown(error));
+        }
+        clock.sleep_until(next).await;
+        Ok(())
+    }
+
+    /// The error, unless an earlier request may have been carried out.
+    pub(super) fn or_unknown(&self, error: Error) -> Error {
+        if !self.in_doubt || *error.kind() == ErrorKind::Unknown {
+            return error;
+        }
+        let why = "a request whose reply was lost may have been carried out";
+        Error::new(ErrorKind::Unknown, why).because(error)
+    }
+}
+
+pub(super) fn does_not_fit() -> Error {
+    Error::invalid("number", "the sum does not fit into an i64")
+}
+
+/// For an operation whose record may have been pushed out.
+pub(super) fn untold() -> Error {
+    let why = "others have written too often since to tell whether it was applied";
+    Error::new(ErrorKind::Unknown, why)
+}
