@@ -1,6 +1,9 @@
 //! What this backend reads from a [`Config`].
 
+use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use latchwork_core::contracts::NodeId;
@@ -8,6 +11,8 @@ use latchwork_core::{Config, ENDLESS, Error, Result, Secret, encode};
 
 /// Redis' own port.
 const PORT: u16 = 6379;
+/// That of a Sentinel.
+const SENTINEL_PORT: u16 = 26379;
 /// How long a queue's last token outlives the queue's last use by default: a clock set to the wrong
 /// day goes back by no more than this.
 const REMEMBER: Duration = Duration::from_secs(24 * 3600);
@@ -15,14 +20,83 @@ const REMEMBER: Duration = Duration::from_secs(24 * 3600);
 const REMEMBER_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600);
 
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) port: u16,
+}
+
+impl Host {
+    /// From `host:port`, with brackets around an IPv6 address.
+    fn parse(address: &str) -> Result<Self> {
+        let bad_port = || Error::invalid("url", format!("{address:?} has no valid port"));
+        let (name, port) = address.rsplit_once(':').ok_or_else(bad_port)?;
+        let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Ok(Self { name, port: port.parse().map_err(|_| bad_port())? })
+    }
+}
+
+impl fmt::Display for Host {
+    /// As a URL has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.contains(':') {
+            true => write!(f, "[{}]:{}", self.name, self.port),
+            false => write!(f, "{}:{}", self.name, self.port),
+        }
+    }
+}
+
+/// Who logs in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Login {
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<Secret>,
+}
+
+/// Where the server with the locks is found, at each dial.
+#[derive(Clone, Debug)]
+pub(crate) enum Servers {
+    One(Host),
+    /// It is the master that these name.
+    Watched(Sentinels),
+}
+
+/// The Sentinels of a service.
+#[derive(Clone, Debug)]
+pub(crate) struct Sentinels {
+    pub(crate) hosts: Arc<[Host]>,
+    pub(crate) service: String,
+    pub(crate) login: Login,
+    /// The one that answered last, which is asked first.
+    pub(crate) first: Arc<AtomicUsize>,
+}
+
+impl fmt::Display for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Servers::One(host) => host.fmt(f),
+            Servers::Watched(sentinels) => sentinels.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Sentinels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, host) in self.hosts.iter().enumerate() {
+            write!(f, "{}{host}", if place == 0 { "" } else { "," })?;
+        }
+        write!(f, "/{}", self.service)
+    }
+}
+
 /// What a client needs of a configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) servers: Servers,
     pub(crate) database: i64,
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<Secret>,
+    /// At the server with the locks.
+    pub(crate) login: Login,
     pub(crate) ttl: Duration,
     /// How long a queue's last token outlives the queue's last use.
     pub(crate) remember: Duration,
@@ -40,28 +114,13 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Host and port, as a URL has them.
-    pub(crate) fn address(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
-        }
-    }
-
     pub(crate) fn of(config: &Config) -> Result<Self> {
-        let hosts = config.hosts_with_port(PORT)?;
-        let [address] = hosts.as_slice() else {
-            return Err(Error::invalid(
-                "url",
-                "redis:// takes one host: Redis Cluster and Sentinel are not supported yet",
-            ));
-        };
-        let bad_port = || Error::invalid("url", format!("{address:?} has no valid port"));
-        let (host, port) = address.rsplit_once(':').ok_or_else(bad_port)?;
+        let servers = servers(config)?;
         let database = match config.path.as_str() {
             "" => 0,
             path => path.parse().ok().filter(|database| *database >= 0).ok_or_else(|| {
-                Error::invalid("url", format!("{path:?} is no database number: redis://host/2"))
+                let example = "redis://host/2 or redis-sentinel://h1,h2/service?db=2";
+                Error::invalid("url", format!("{path:?} is no database number: {example}"))
             })?,
         };
         if config.user.is_some() && config.password.is_none() {
@@ -74,11 +133,9 @@ impl Settings {
         }
         let (namespace, client) = (encode(&config.namespace), NodeId::random());
         Ok(Self {
-            host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
-            port: port.parse().map_err(|_| bad_port())?,
+            servers,
             database,
-            user: config.user.clone(),
-            password: config.password.clone(),
+            login: Login { user: config.user.clone(), password: config.password.clone() },
             ttl: config.ttl,
             remember,
             connect_timeout: config.connect_timeout.min(ENDLESS),
@@ -89,6 +146,27 @@ impl Settings {
             inbox: format!("{namespace}:inbox:{client}"),
             scratch: ["z", "h", "s"].map(|part| format!("{namespace}:selftest:{{{client}}}:{part}")),
         })
+    }
+}
+
+fn servers(config: &Config) -> Result<Servers> {
+    if let Some(service) = &config.sentinel_service {
+        let hosts = config.hosts_with_port(SENTINEL_PORT)?;
+        let hosts = hosts.iter().map(|host| Host::parse(host)).collect::<Result<_>>()?;
+        let login = Login { user: config.sentinel_user.clone(), password: config.sentinel_password.clone() };
+        return Ok(Servers::Watched(Sentinels {
+            hosts,
+            service: service.clone(),
+            login,
+            first: Arc::default(),
+        }));
+    }
+    match config.hosts_with_port(PORT)?.as_slice() {
+        [host] => Host::parse(host).map(Servers::One),
+        _ => Err(Error::invalid(
+            "url",
+            "redis:// takes one host: redis-sentinel://h1,h2/service takes several; Redis Cluster is not supported yet",
+        )),
     }
 }
 
@@ -104,15 +182,23 @@ mod tests {
     #[test]
     fn host_port_and_database() {
         let read = settings("redis://u:p@[::1]:7000/3?namespace=a/b").unwrap();
-        assert_eq!((read.host.as_str(), read.port, read.database), ("::1", 7000, 3));
-        assert_eq!(read.address(), "[::1]:7000");
+        assert_eq!((read.servers.to_string().as_str(), read.database), ("[::1]:7000", 3));
         assert!(read.inbox.starts_with("a%2Fb:inbox:"));
-        assert_eq!(settings("redis://h").unwrap().port, 6379);
+        assert_eq!(settings("redis://h").unwrap().servers.to_string(), "h:6379");
+    }
+
+    #[test]
+    fn sentinels_have_a_service_and_a_login_of_their_own() {
+        let read = settings("redis-sentinel://u:p@a,[::1]:5/s?db=3&sentinel_password=q").unwrap();
+        assert_eq!((read.servers.to_string().as_str(), read.database), ("a:26379,[::1]:5/s", 3));
+        let Servers::Watched(sentinels) = read.servers else { panic!("Sentinels") };
+        let password = |login: &Login| login.password.as_ref().unwrap().expose().to_owned();
+        assert_eq!((password(&sentinels.login), password(&read.login)), ("q".to_owned(), "p".to_owned()));
     }
 
     #[test]
     fn what_cannot_be_is_refused_by_name() {
-        for url in ["redis://", "redis://a,b", "redis://h/x", "redis://h/-1"] {
+        for url in ["redis://", "redis://a,b", "redis://h/x", "redis://h/-1", "redis-sentinel://h/s?db=x"] {
             assert_eq!(settings(url).unwrap_err().argument(), Some("url"), "{url}");
         }
         // The client crate would log in as `default`, and report nothing.

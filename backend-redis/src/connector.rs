@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::backend::RedisBackend;
 use crate::client::Client;
-use crate::config::Settings;
+use crate::config::{Servers, Settings};
 use crate::driver::Driver;
 use crate::error::Failure;
 use crate::layout::QueueKeys;
@@ -24,7 +24,8 @@ use crate::watch::{Channels, Inbox, recheck};
 /// The pause before a server that is still loading is asked again, without jitter.
 const LOADING_PAUSE: Duration = Duration::from_millis(50);
 
-/// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`.
+/// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`, and
+/// `redis-sentinel://[[user]:password@]host[:port],…/service` for a master that Sentinels watch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RedisConnector;
 
@@ -120,14 +121,17 @@ fn warn_of(eviction: Eviction) {
 
 /// The error of a failed connect, which names another kind of server at the address.
 async fn explain(settings: &Settings, failure: Failure) -> Error {
-    let at = settings.address();
-    let seen = match failure.answered {
-        true => None,
-        false => probe::stranger(&settings.host, settings.port).await,
+    let (at, host, expected) = match &settings.servers {
+        Servers::One(host) => (host.to_string(), Some(host), "redis"),
+        Servers::Watched(sentinels) => (sentinels.to_string(), sentinels.hosts.first(), "Redis Sentinel"),
+    };
+    let seen = match host.filter(|_| !failure.answered) {
+        Some(host) => probe::stranger(&host.name, host.port).await,
+        None => None,
     };
     match (seen, failure.error.kind()) {
         (Some(Stranger::Named(saw)), _) => {
-            Error::new(ErrorKind::WrongServer { expected: "redis", saw }, at).because(failure.error)
+            Error::new(ErrorKind::WrongServer { expected, saw }, at).because(failure.error)
         }
         (Some(Stranger::HangsUp), _) => {
             let what = format!(
@@ -135,6 +139,8 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
             );
             Error::new(ErrorKind::Unavailable, what).because(failure.error)
         }
+        // It says that no Sentinel answers.
+        (None, _) if matches!(settings.servers, Servers::Watched(_)) => failure.error,
         (None, ErrorKind::Unavailable | ErrorKind::Unknown) => {
             Error::new(ErrorKind::Unavailable, format!("no Redis answers at {at}")).because(failure.error)
         }

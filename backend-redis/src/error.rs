@@ -15,6 +15,8 @@ pub(crate) struct Failure {
     pub(crate) timed_out: bool,
     /// The server's own words: it is a Redis, and needs no probe.
     pub(crate) answered: bool,
+    /// It is a replica, and says so.
+    pub(crate) is_replica: bool,
 }
 
 impl Failure {
@@ -24,7 +26,12 @@ impl Failure {
 
     /// An answer of the server, or what follows from one.
     pub(crate) fn said(error: Error) -> Self {
-        Self { error, redial: false, noscript: false, timed_out: false, answered: true }
+        Self { error, redial: false, noscript: false, timed_out: false, answered: true, is_replica: false }
+    }
+
+    /// What a replica says, which was taken for the master.
+    pub(crate) fn replica(error: Error) -> Self {
+        Self { is_replica: true, ..Self::said(error) }
     }
 
     fn redial(self) -> Self {

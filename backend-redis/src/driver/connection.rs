@@ -16,7 +16,8 @@ use super::dial::{Dialler, OnMessage};
 use super::incarnation::Incarnation;
 use super::link::{Link, Losses, Standing, Wire, take_down};
 use super::silence::Silence;
-use crate::config::Settings;
+use super::switches;
+use crate::config::{Servers, Settings};
 use crate::error::{Failure, closed, from_redis, given_up, only_read, timed_out};
 use crate::layout::life;
 use crate::scripts::{Call, Reply};
@@ -25,7 +26,7 @@ use crate::scripts::{Call, Reply};
 pub(crate) struct Driver {
     clock: Clock,
     link: Arc<watch::Sender<Link>>,
-    // Host and port.
+    // Host and port, or the Sentinels that know it.
     address: String,
     inbox: String,
     // The last argument of every script.
@@ -44,7 +45,8 @@ impl Driver {
         reconnected: Arc<Notify>,
     ) -> std::result::Result<(Self, Eviction), Failure> {
         let link = Arc::new(watch::Sender::new(Link::Down(closed())));
-        let (address, inbox) = (settings.address(), settings.inbox.clone());
+        let (address, inbox) = (settings.servers.to_string(), settings.inbox.clone());
+        let servers = settings.servers.clone();
         let life = life(settings.remember, settings.ttl).to_string();
         // As long as one unanswered renewal takes: there is time for another, on a new connection.
         let patience = settings.request_timeout.min(renewal_period(settings.ttl));
@@ -59,6 +61,9 @@ impl Driver {
         let (wire, eviction) = dialler.dial(0, Duration::MAX).await?;
         link.send_replace(Link::Up(wire));
         tokio::spawn(dialler.keep_dialling(link.subscribe(), reconnected));
+        if let Servers::Watched(sentinels) = servers {
+            tokio::spawn(switches::follow(sentinels, patience, Arc::downgrade(&link)));
+        }
         let silence = Silence::new(patience, clock.now());
         Ok((Self { clock, link, address, inbox, life, silence, incarnation }, eviction))
     }
@@ -201,13 +206,13 @@ impl Driver {
         // Before the bound is set: a request that times out counts with its whole time as silence.
         let asked = self.clock.now();
         let mut sent = asked;
-        let tried = |error: Error| error.tried(name, &self.address, self.clock.now().since(asked));
+        let tried = |error: Error, at: &str| error.tried(name, at, self.clock.now().since(asked));
         let until = Instant::now() + within;
         let mut wire = match self.up_now() {
             Some(wire) => wire,
             None => {
                 let Ok(wire) = timeout_at(until, self.up()).await else {
-                    return Err(tried(self.not_connected()));
+                    return Err(tried(self.not_connected(), &self.address));
                 };
                 sent = self.clock.now();
                 wire?
@@ -231,7 +236,7 @@ impl Driver {
                 Ok((sent, reply(value)))
             }
             Err(failure) => {
-                let error = tried(failure.error);
+                let error = tried(failure.error, &wire.host.to_string());
                 let is_silent =
                     || failure.timed_out && self.silence.is_too_long(sent, within, self.clock.now());
                 if failure.redial || is_silent() {

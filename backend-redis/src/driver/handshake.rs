@@ -1,6 +1,8 @@
 //! What a new connection must show before it is used: the server, the scripts, the inbox, the
 //! permissions.
 
+use std::collections::HashMap;
+
 use latchwork_core::{Error, ErrorKind, Eviction};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{RedisResult, Value};
@@ -24,7 +26,7 @@ pub(super) async fn handshake(
     set_name(connection, settings).await;
     let info = read_info(connection, first || settings.strict).await?;
     // Before any write: a replica refuses that without a reason.
-    let eviction = info::judge(info.as_deref(), settings.strict).map_err(Failure::said)?;
+    let eviction = judge(connection, info.as_deref(), settings.strict).await?;
     load_missing(connection).await.map_err(unsent)?;
     // Answered after the server's Subscribe push: from here on no message is lost.
     let subscribed = connection.subscribe(&settings.inbox).await;
@@ -44,9 +46,27 @@ pub(super) async fn handshake_to_confirm(
 ) -> Result<Option<String>> {
     set_name(connection, settings).await;
     let info = read_info(connection, false).await?;
-    info::judge(info.as_deref(), false).map_err(Failure::said)?;
+    judge(connection, info.as_deref(), false).await?;
     load_missing(connection).await.map_err(unsent)?;
     Ok(info.as_deref().and_then(info::run_id))
+}
+
+/// Judges a server by its INFO, or where that is forbidden, by the role that HELLO names.
+async fn judge(connection: &mut MultiplexedConnection, info: Option<&str>, strict: bool) -> Result<Eviction> {
+    let judged = info::judge(info, strict).map_err(|error| match info.is_some_and(info::is_replica) {
+        true => Failure::replica(error),
+        false => Failure::said(error),
+    })?;
+    if info.is_none() {
+        let hello: HashMap<String, Value> =
+            redis::cmd("HELLO").query_async(connection).await.map_err(unsent)?;
+        let role = hello.get("role").cloned().map(redis::from_redis_value::<String>);
+        if matches!(role, Some(Ok(role)) if role != "master") {
+            let why = "the server is a replica: locks live on the master";
+            return Err(Failure::replica(Error::new(ErrorKind::Misconfigured, why)));
+        }
+    }
+    Ok(judged)
 }
 
 async fn set_name(connection: &mut MultiplexedConnection, settings: &Settings) {

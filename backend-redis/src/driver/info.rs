@@ -32,6 +32,11 @@ pub(crate) fn judge(info: Option<&str>, strict: bool) -> Result<Eviction> {
     }
 }
 
+/// Whether it says that it is a replica.
+pub(crate) fn is_replica(info: &str) -> bool {
+    Info(info).get("role") == Some("slave")
+}
+
 /// The id of this run of the server: a new one on each server and after each restart.
 pub(crate) fn run_id(info: &str) -> Option<String> {
     Info(info).get("run_id").filter(|id| !id.is_empty()).map(str::to_owned)
@@ -69,9 +74,9 @@ impl<'a> Info<'a> {
             );
         }
         if self.get("redis_mode") == Some("sentinel") {
-            return misconfigured("the server is a Sentinel, which is not supported yet".to_owned());
+            return misconfigured("the server is a Sentinel: redis-sentinel://h1,h2/service".to_owned());
         }
-        if self.get("role") == Some("slave") {
+        if is_replica(self.0) {
             let part = |field| self.get(field).unwrap_or("?");
             let master = format!("{}:{}", part("master_host"), part("master_port"));
             return misconfigured(format!("the server is a replica of {master}: locks live on the master"));

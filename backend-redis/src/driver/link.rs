@@ -1,6 +1,7 @@
 //! The state of the connection: up, down or closed.
 
 use std::fmt;
+use std::sync::Arc;
 
 use latchwork_core::Error;
 use redis::aio::MultiplexedConnection;
@@ -8,6 +9,7 @@ use redis::{Cmd, Value};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::config::Host;
 use crate::error::{Failure, from_redis, timed_out};
 
 pub(super) enum Link {
@@ -56,10 +58,23 @@ pub(super) fn take_down(link: &watch::Sender<Link>, generation: u64, why: &Error
     });
 }
 
+/// A connection that does not lead to this server is useless.
+pub(super) fn give_up_before(link: &watch::Sender<Link>, server: &Host, why: &Error) {
+    link.send_if_modified(|link| {
+        let elsewhere = matches!(link, Link::Up(wire) if *wire.host != *server);
+        if elsewhere {
+            *link = Link::Down(why.clone());
+        }
+        elsewhere
+    });
+}
+
 /// A connection that stands.
 #[derive(Clone)]
 pub(super) struct Wire {
     pub(super) generation: u64,
+    /// Where it leads.
+    pub(super) host: Arc<Host>,
     pub(super) connection: MultiplexedConnection,
 }
 

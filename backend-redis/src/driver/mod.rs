@@ -15,7 +15,9 @@ mod handshake;
 mod incarnation;
 mod info;
 mod link;
+mod sentinels;
 mod silence;
+mod switches;
 mod wait_command;
 
 pub(crate) use confirming::{Burst, ConfirmingConnection};

@@ -16,7 +16,7 @@
 //! its own ([`Options::own`]), one that depends on default clocks says so ([`Clocks::Default`]). A
 //! program that was started on the machine can be paused, stopped and started again on the same
 //! port with the same data. An [`Ensemble`] is three ZooKeeper servers with fault proxies between
-//! them.
+//! them, a [`WatchedRedis`] a Redis with two replicas and three Sentinels.
 //!
 //! Servers started here use fast clocks unless asked otherwise ([`Clocks::Fast`]) and do not sync
 //! their disks: they are for tests.
@@ -37,6 +37,7 @@ mod process;
 pub mod proxy;
 mod serve;
 mod server;
+mod watched_redis;
 
 pub use ensemble::Ensemble;
 pub use error::ServerError;
@@ -45,3 +46,4 @@ pub use options::{Clocks, Options};
 pub use probe::ask;
 pub use serve::serve;
 pub use server::{Origin, Server};
+pub use watched_redis::WatchedRedis;
