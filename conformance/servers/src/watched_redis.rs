@@ -97,11 +97,8 @@ impl WatchedRedis {
     pub async fn master(&self) -> Result<usize, ServerError> {
         self.until("had no master", async || {
             let mut votes = [0; SERVERS];
-            for named in join_all(self.sentinels.iter().map(|sentinel| self.named_by(sentinel))).await {
-                if let Some(named) = named {
-                    votes[named] += 1;
-                }
-            }
+            let named = join_all(self.sentinels.iter().map(|sentinel| self.named_by(sentinel))).await;
+            named.into_iter().flatten().for_each(|named| votes[named] += 1);
             let named = votes.iter().position(|votes| *votes > SENTINELS / 2)?;
             self.info(named).await.contains("role:master").then_some(named)
         })
@@ -132,7 +129,7 @@ impl WatchedRedis {
         self.until("was not whole", async || {
             let info = self.info(master).await;
             let following = info.matches("state=online").count() == SERVERS - 1;
-            let sentinels = join_all(self.sentinels.iter().map(|sentinel| Self::is_whole(sentinel))).await;
+            let sentinels = join_all(self.sentinels.iter().map(Self::is_whole)).await;
             (following && sentinels.into_iter().all(|whole| whole)).then_some(())
         })
         .await
