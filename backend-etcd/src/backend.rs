@@ -176,6 +176,7 @@ impl Backend for EtcdBackend {
             survives_failover: true,
             confirms_on_replicas: false,
             exact_addresses: true,
+            held_writes: true,
             eviction: Eviction::Never,
         }
     }

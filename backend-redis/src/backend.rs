@@ -97,6 +97,7 @@ impl Backend for RedisBackend {
             survives_failover: false,
             confirms_on_replicas: true,
             exact_addresses: true,
+            held_writes: !self.client.driver.is_cluster(),
             eviction: self.eviction,
         }
     }

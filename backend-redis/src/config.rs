@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use latchwork_core::contracts::NodeId;
-use latchwork_core::{Config, ENDLESS, Error, Result, Secret, encode};
+use latchwork_core::{Config, ENDLESS, Error, ErrorKind, Result, Secret, encode};
 
 /// Redis' own port.
 const PORT: u16 = 6379;
@@ -21,15 +21,28 @@ const REMEMBER_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600);
 
 /// Where a server listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Host {
     pub(crate) name: String,
     pub(crate) port: u16,
 }
 
 impl Host {
+    /// The host that a server of a cluster names; one without a name is the server's own.
+    pub(crate) fn named(address: &str, by: &Host) -> Result<Self> {
+        // IPv6 addresses come without brackets there.
+        let unusable = || {
+            let what = format!("the cluster's server at {by} names {address:?} as another one");
+            Error::new(ErrorKind::Misconfigured, what)
+        };
+        let (name, port) = address.rsplit_once(':').ok_or_else(unusable)?;
+        let name = if name.is_empty() || name == "?" { &by.name } else { name };
+        let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Ok(Self { name, port: port.parse().map_err(|_| unusable())? })
+    }
+
     /// From `host:port`, with brackets around an IPv6 address.
-    fn parse(address: &str) -> Result<Self> {
+    pub(crate) fn parse(address: &str) -> Result<Self> {
         let bad_port = || Error::invalid("url", format!("{address:?} has no valid port"));
         let (name, port) = address.rsplit_once(':').ok_or_else(bad_port)?;
         let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -60,6 +73,10 @@ pub(crate) enum Servers {
     One(Host),
     /// It is the master that these name.
     Watched(Sentinels),
+    /// There are several, which these know.
+    Cluster(Arc<[Host]>),
+    /// One of a cluster.
+    Shard(Host),
 }
 
 /// The Sentinels of a service.
@@ -75,19 +92,25 @@ pub(crate) struct Sentinels {
 impl fmt::Display for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Servers::One(host) => host.fmt(f),
+            Servers::One(host) | Servers::Shard(host) => host.fmt(f),
             Servers::Watched(sentinels) => sentinels.fmt(f),
+            Servers::Cluster(hosts) => list(f, hosts),
         }
     }
 }
 
 impl fmt::Display for Sentinels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, host) in self.hosts.iter().enumerate() {
-            write!(f, "{}{host}", if place == 0 { "" } else { "," })?;
-        }
+        list(f, &self.hosts)?;
         write!(f, "/{}", self.service)
     }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, hosts: &[Host]) -> fmt::Result {
+    hosts
+        .iter()
+        .enumerate()
+        .try_for_each(|(place, host)| write!(f, "{}{host}", if place == 0 { "" } else { "," }))
 }
 
 /// What a client needs of a configuration.
@@ -109,11 +132,21 @@ pub(crate) struct Settings {
     pub(crate) client_name: String,
     /// The channel of this client's messages.
     pub(crate) inbox: String,
-    /// The keys that the self-test writes.
-    pub(crate) scratch: [String; 3],
+    /// What the keys that the self-test writes begin with, before their hash tag, and that tag.
+    pub(crate) scratch: (String, String),
 }
 
 impl Settings {
+    /// The keys that the self-test writes, under this hash tag.
+    pub(crate) fn scratch_keys(&self, tag: &str) -> [String; 3] {
+        ["z", "h", "s"].map(|part| format!("{}:{{{tag}}}:{part}", self.scratch.0))
+    }
+
+    /// Those of a client of one server of the cluster.
+    pub(crate) fn of_shard(&self, host: Host) -> Self {
+        Self { servers: Servers::Shard(host), ..self.clone() }
+    }
+
     pub(crate) fn of(config: &Config) -> Result<Self> {
         let servers = servers(config)?;
         let database = match config.path.as_str() {
@@ -123,6 +156,9 @@ impl Settings {
                 Error::invalid("url", format!("{path:?} is no database number: {example}"))
             })?,
         };
+        if config.cluster && database != 0 {
+            return Err(Error::invalid("url", "a Redis Cluster has one database: leave out the path"));
+        }
         if config.user.is_some() && config.password.is_none() {
             let why = "Redis logs in with a password: redis://user:password@host (any, where the user has `nopass`)";
             return Err(Error::invalid("password", why));
@@ -144,7 +180,7 @@ impl Settings {
             min_replicas: config.min_replicas,
             client_name: format!("latchwork:{client}"),
             inbox: format!("{namespace}:inbox:{client}"),
-            scratch: ["z", "h", "s"].map(|part| format!("{namespace}:selftest:{{{client}}}:{part}")),
+            scratch: (format!("{namespace}:selftest"), client.to_string()),
         })
     }
 }
@@ -161,11 +197,15 @@ fn servers(config: &Config) -> Result<Servers> {
             first: Arc::default(),
         }));
     }
-    match config.hosts_with_port(PORT)?.as_slice() {
+    let hosts = config.hosts_with_port(PORT)?;
+    if config.cluster {
+        return hosts.iter().map(|host| Host::parse(host)).collect::<Result<_>>().map(Servers::Cluster);
+    }
+    match hosts.as_slice() {
         [host] => Host::parse(host).map(Servers::One),
         _ => Err(Error::invalid(
             "url",
-            "redis:// takes one host: redis-sentinel://h1,h2/service takes several; Redis Cluster is not supported yet",
+            "redis:// takes one host: redis-cluster://h1,h2 and redis-sentinel://h1,h2/service take several",
         )),
     }
 }

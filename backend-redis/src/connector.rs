@@ -25,7 +25,8 @@ use crate::watch::{Channels, Inbox, recheck};
 const LOADING_PAUSE: Duration = Duration::from_millis(50);
 
 /// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`, and
-/// `redis-sentinel://[[user]:password@]host[:port],…/service` for a master that Sentinels watch.
+/// `redis-sentinel://[[user]:password@]host[:port],…/service` for a master that Sentinels watch, and
+/// `redis-cluster://[[user]:password@]host[:port],…`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RedisConnector;
 
@@ -69,7 +70,9 @@ async fn open(settings: Settings) -> Result<RedisBackend> {
     let lease = ClientLease::new(clock.clone(), settings.ttl, sent);
     let client = Arc::new(Client::new(driver, clock, inbox, channels, lease, &settings));
     tokio::spawn(renewal::renew_always(Arc::downgrade(&client), reconnected));
-    tokio::spawn(renewal::suspend_on_loss(Arc::downgrade(&client), client.driver.losses()));
+    if let Some(losses) = client.driver.losses() {
+        tokio::spawn(renewal::suspend_on_loss(Arc::downgrade(&client), losses));
+    }
     tokio::spawn(recheck::run(Arc::downgrade(&client)));
     Ok(RedisBackend::new(client, eviction))
 }
@@ -122,7 +125,8 @@ fn warn_of(eviction: Eviction) {
 /// The error of a failed connect, which names another kind of server at the address.
 async fn explain(settings: &Settings, failure: Failure) -> Error {
     let (at, host, expected) = match &settings.servers {
-        Servers::One(host) => (host.to_string(), Some(host), "redis"),
+        Servers::One(host) | Servers::Shard(host) => (host.to_string(), Some(host), "redis"),
+        Servers::Cluster(hosts) => (settings.servers.to_string(), hosts.first(), "redis"),
         Servers::Watched(sentinels) => (sentinels.to_string(), sentinels.hosts.first(), "Redis Sentinel"),
     };
     let seen = match host.filter(|_| !failure.answered) {

@@ -97,6 +97,7 @@ impl Backend for ZooKeeperBackend {
             survives_failover: true,
             confirms_on_replicas: false,
             exact_addresses: true,
+            held_writes: true,
             eviction: Eviction::Never,
         }
     }

@@ -110,6 +110,10 @@ pub struct Config {
     /// Redis: the password of the Sentinels themselves. Read, never written.
     #[serde(skip_serializing)]
     pub sentinel_password: Option<Secret>,
+    /// Redis: the hosts are some of a Redis Cluster, which know the others (`redis-cluster://h1,h2`).
+    /// Refused for another backend.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cluster: bool,
     /// The highest layout that its clients work with.
     #[serde(skip)]
     pub(crate) layout: u32,
@@ -142,7 +146,8 @@ fn is_none_asked(min_replicas: &u32) -> bool {
 }
 
 /// Options that only one backend has, and which. A third-party backend may use them as it likes.
-const ONLY_FOR: [(&str, &str); 7] = [
+const ONLY_FOR: [(&str, &str); 8] = [
+    ("cluster", "redis"),
     ("strict", "redis"),
     ("remember", "redis"),
     ("min_replicas", "redis"),
@@ -189,6 +194,7 @@ impl Config {
             sentinel_service: None,
             sentinel_user: None,
             sentinel_password: None,
+            cluster: false,
             layout: LAYOUT,
         }
     }
@@ -230,6 +236,12 @@ impl Config {
             check_applies(&self.backend, "min_replicas")?;
         }
         self.check_sentinels()?;
+        if self.cluster {
+            check_applies(&self.backend, "cluster")?;
+            if self.sentinel_service.is_some() {
+                return Err(Error::invalid("cluster", "has no Sentinels: its own servers watch each other"));
+            }
+        }
         crate::address::Address::new(&self.namespace, crate::address::Kind::Mutex, "probe")?;
         for (name, text) in [
             ("namespace", Some(self.namespace.as_str())),

@@ -211,6 +211,7 @@ impl Backend for Lazy {
                 survives_failover: false,
                 confirms_on_replicas: false,
                 exact_addresses: false,
+                held_writes: false,
                 eviction: Eviction::Unknown,
             },
         }

@@ -376,5 +376,6 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     survives_failover: false,
     confirms_on_replicas: false,
     exact_addresses: true,
+    held_writes: true,
     eviction: Eviction::Never,
 };

@@ -91,7 +91,13 @@ impl ConfirmingConnection {
             Value::Int(replicas) => u64::try_from(replicas).unwrap_or(0),
             _ => 0,
         };
-        let only_said = |value| said(value).map(reply).map_err(|failure| only_unavailable(failure.error));
+        // A slot that has moved, or is being moved, is asked for again, where it is then.
+        let only_said = |value| {
+            said(value).map(reply).map_err(|failure| match failure.redirect {
+                Some(_) => Error::new(ErrorKind::Unavailable, "the queue has moved").because(failure.error),
+                None => only_unavailable(failure.error),
+            })
+        };
         let replies = answers.into_iter().map(only_said).collect();
         Ok(Burst { sent, replies, replicas })
     }

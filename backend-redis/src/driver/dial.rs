@@ -155,8 +155,10 @@ pub(super) async fn reach(
     bound: Duration,
 ) -> std::result::Result<(Host, MultiplexedConnection), Failure> {
     let host = match &settings.servers {
-        Servers::One(host) => host.clone(),
+        Servers::One(host) | Servers::Shard(host) => host.clone(),
         Servers::Watched(sentinels) => sentinels::master(sentinels, bound).await?,
+        // Its clients dial each server by itself.
+        Servers::Cluster(hosts) => hosts[0].clone(),
     };
     let connecting = connect(&host, &settings.login, settings.database, config);
     let connected = match timeout(bound, connecting).await {

@@ -80,9 +80,24 @@ pub(super) struct Wire {
 
 impl Wire {
     /// The client crate keeps the bound: a timer here would be a second one for each request.
-    pub(super) async fn answer(&mut self, command: &Cmd, until: Instant) -> Result<Value, Failure> {
+    pub(super) async fn answer(
+        &mut self,
+        command: &Cmd,
+        asks: bool,
+        until: Instant,
+    ) -> Result<Value, Failure> {
         self.connection.set_response_timeout(until.saturating_duration_since(Instant::now()));
-        let answer = self.connection.send_packed_command(command).await.and_then(Value::extract_error);
+        let answer = match asks {
+            false => self.connection.send_packed_command(command).await,
+            true => {
+                // One write: nothing comes between them.
+                let mut both = redis::pipe();
+                both.cmd("ASKING").ignore().add_command(command.clone());
+                let answers = self.connection.send_packed_commands(&both, 1, 1).await;
+                answers.map(|mut answers| answers.pop().unwrap_or(Value::Nil))
+            }
+        };
+        let answer = answer.and_then(Value::extract_error);
         answer.map_err(|error| if error.is_timeout() { timed_out() } else { from_redis(error, true) })
     }
 }
@@ -92,16 +107,22 @@ impl Wire {
 pub(crate) struct Standing {
     link: watch::Receiver<Link>,
     generation: u64,
+    pub(super) host: Arc<Host>,
 }
 
 impl Standing {
-    pub(super) fn of(link: watch::Receiver<Link>, generation: u64) -> Self {
-        Self { link, generation }
+    pub(super) fn of(link: watch::Receiver<Link>, wire: &Wire) -> Self {
+        Self { link, generation: wire.generation, host: Arc::clone(&wire.host) }
     }
 
-    /// The number of the connection: a later one has a higher number.
-    pub(crate) fn generation(&self) -> u64 {
+    /// The number of the connection: a later one to its server has a higher number.
+    pub(super) fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Whether both are one connection.
+    pub(crate) fn is(&self, other: &Standing) -> bool {
+        self.generation == other.generation && self.link.same_channel(&other.link)
     }
 
     /// Whether the connection still is the one in use.

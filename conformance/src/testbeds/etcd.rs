@@ -23,6 +23,7 @@ pub fn etcd_testbed(server: Server) -> Result<ServerTestbed> {
         survives_failover: true,
         confirms_on_replicas: false,
         exact_addresses: true,
+        held_writes: true,
         eviction: Eviction::Never,
     };
     // Leases are scanned every half second; a second for the revocation to be applied.

@@ -69,6 +69,7 @@ impl Testbed for MemoryTestbed {
             survives_failover: false,
             confirms_on_replicas: false,
             exact_addresses: true,
+            held_writes: true,
             eviction: Eviction::Never,
         }
     }

@@ -60,6 +60,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     survives_failover: true,
     confirms_on_replicas: false,
     exact_addresses: true,
+    held_writes: true,
     eviction: Eviction::Never,
 };
 

@@ -48,6 +48,8 @@ struct Table {
     sentinel_user: Option<String>,
     #[serde(default)]
     sentinel_password: Option<Secret>,
+    #[serde(default)]
+    cluster: bool,
     #[serde(skip, default = "super::default_layout")]
     layout: u32,
 }

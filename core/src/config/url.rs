@@ -16,7 +16,8 @@ impl Config {
     /// `tick`, for `redis://` also `strict`, `remember` and `min_replicas`, which other backends
     /// refuse. Durations are written like `10s` or `500ms`.
     ///
-    /// `redis-sentinel://h1,h2/service` names Sentinels and the service that they watch, with the
+    /// `redis-cluster://h1,h2` names some servers of a Redis Cluster,
+    /// `redis-sentinel://h1,h2/service` Sentinels and the service that they watch, with the
     /// database in the option `db` and the login of the Sentinels in `sentinel_user` and
     /// `sentinel_password`.
     ///
@@ -62,14 +63,11 @@ impl Config {
         }
         let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
 
-        if matches!(&*scheme, "redis-cluster" | "valkey-cluster") {
-            return Err(bad(&format!(
-                "{scheme}:// asks for Redis Cluster, which this version does not support yet"
-            )));
-        }
         let watched = matches!(&*scheme, "redis-sentinel" | "valkey-sentinel");
-        let backend = if watched || scheme == "valkey" { "redis" } else { &scheme };
+        let cluster = matches!(&*scheme, "redis-cluster" | "valkey-cluster");
+        let backend = if watched || cluster || scheme == "valkey" { "redis" } else { &scheme };
         let mut config = Config::new(backend);
+        config.cluster = cluster;
         for host in hosts.split(',').filter(|_| !hosts.is_empty()) {
             check_host("url", host)?;
             config.hosts.push(host.to_owned());
@@ -322,7 +320,6 @@ mod tests {
             ("redis://h?min_replicas=two", "min_replicas"),
             ("redis-sentinel://a,b", "url"),
             ("redis-sentinel:///service", "url"),
-            ("redis-cluster://a,b", "url"),
             ("redis://h?db=2", "url"),
             ("redis://h?sentinel_password=x", "sentinel_password"),
             ("redis-sentinel://a/service?sentinel_user=x", "sentinel_password"),

@@ -105,6 +105,7 @@ impl Backend for MemoryBackend {
             survives_failover: false,
             confirms_on_replicas: false,
             exact_addresses: true,
+            held_writes: true,
             eviction: Eviction::Never,
         }
     }
