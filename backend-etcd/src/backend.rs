@@ -178,6 +178,7 @@ impl Backend for EtcdBackend {
             confirms_on_replicas: false,
             idle_cells: true,
             exact_addresses: true,
+            held_writes: true,
             eviction: Eviction::Never,
         }
     }

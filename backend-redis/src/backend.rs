@@ -109,6 +109,7 @@ impl Backend for RedisBackend {
             confirms_on_replicas: true,
             idle_cells: true,
             exact_addresses: true,
+            held_writes: !self.client.driver.is_cluster(),
             eviction: self.eviction,
         }
     }

@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cells::leased::LeasedCells;
 use crate::config::{NAME, Settings};
-use crate::driver::Driver;
+use crate::driver::{Cursor, Driver};
 use crate::layout::QueueKeys;
 use crate::lease::ClientLease;
 use crate::queue::confirmations::Confirmations;
 use crate::scripts::{self, Call, Flags, Reply};
 use crate::watch::{Attempt, Channels, Inbox};
 
-/// One connection, one inbox, and the lease of all nodes.
+/// One connection to each server, one inbox, and the lease of all nodes.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) driver: Driver,
@@ -101,10 +101,15 @@ impl Client {
     }
 
     /// A step of a walk over all keys: those that fit the pattern, and where the next step begins.
-    pub(crate) async fn scan(&self, cursor: u64, pattern: &str, count: usize) -> Result<(u64, Vec<Vec<u8>>)> {
+    pub(crate) async fn scan(
+        &self,
+        from: &Cursor,
+        pattern: &str,
+        count: usize,
+    ) -> Result<(Option<Cursor>, Vec<Vec<u8>>)> {
         let scanning = async {
             let (_pass, left) = self.throttle.take(self.request_timeout).await?;
-            self.driver.scan(cursor, pattern, count, left).await
+            self.driver.scan(from, pattern, count, left).await
         };
         tokio::select! {
             biased;
@@ -137,9 +142,11 @@ impl Client {
 
     /// Why a node is gone, or has lost its place. A server that is another one since the node was
     /// last seen has forgotten it; else it was removed.
-    pub(crate) fn why_gone(&self, lease: &Lease) -> LostReason {
-        let last_seen = lease.deadline() - lease.ttl().saturating_sub(lease.margin());
-        if last_seen < self.driver.incarnation_since() { LostReason::Forgotten } else { LostReason::Revoked }
+    pub(crate) fn why_gone(&self, queue: &QueueKeys, lease: &Lease) -> LostReason {
+        match last_seen(lease) < self.driver.incarnation_since(queue.tag()) {
+            true => LostReason::Forgotten,
+            false => LostReason::Revoked,
+        }
     }
 }
 
@@ -147,6 +154,11 @@ impl Drop for Client {
     fn drop(&mut self) {
         self.closing.cancel();
     }
+}
+
+/// When the request was sent that has proved a node last.
+pub(crate) fn last_seen(lease: &Lease) -> Moment {
+    lease.deadline() - lease.ttl().saturating_sub(lease.margin())
 }
 
 /// Runs until a queue has no more expired nodes to drop, and no more admitted ones to notify: one

@@ -1,16 +1,21 @@
 //! What this backend reads from a [`Config`].
 
+use std::fmt;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use latchwork_core::contracts::NodeId;
-use latchwork_core::{Config, ENDLESS, Error, Result, Secret, encode};
+use latchwork_core::{Config, ENDLESS, Error, ErrorKind, Result, Secret, encode};
 
 /// The scheme of this backend's URLs, and its name in logs, metrics and reports.
 pub(crate) const NAME: &str = "redis";
 
 /// Redis' own port.
 const PORT: u16 = 6379;
+/// That of a Sentinel.
+const SENTINEL_PORT: u16 = 26379;
 /// How long a queue's last token outlives the queue's last use by default: a clock set to the wrong
 /// day goes back by no more than this.
 const REMEMBER: Duration = Duration::from_secs(24 * 3600);
@@ -18,14 +23,106 @@ const REMEMBER: Duration = Duration::from_secs(24 * 3600);
 const REMEMBER_RANGE: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(366 * 24 * 3600);
 
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Host {
+    pub(crate) name: String,
+    pub(crate) port: u16,
+}
+
+impl Host {
+    /// The host that a server of a cluster names; one without a name is the server's own.
+    pub(crate) fn named(address: &str, by: &Host) -> Result<Self> {
+        // IPv6 addresses come without brackets there.
+        let unusable = || {
+            let what = format!("the cluster's server at {by} names {address:?} as another one");
+            Error::new(ErrorKind::Misconfigured, what)
+        };
+        let (name, port) = address.rsplit_once(':').ok_or_else(unusable)?;
+        let name = if name.is_empty() || name == "?" { &by.name } else { name };
+        let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Ok(Self { name, port: port.parse().map_err(|_| unusable())? })
+    }
+
+    /// From `host:port`, with brackets around an IPv6 address.
+    pub(crate) fn parse(address: &str) -> Result<Self> {
+        let bad_port = || Error::invalid("url", format!("{address:?} has no valid port"));
+        let (name, port) = address.rsplit_once(':').ok_or_else(bad_port)?;
+        let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Ok(Self { name, port: port.parse().map_err(|_| bad_port())? })
+    }
+}
+
+impl fmt::Display for Host {
+    /// As a URL has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.contains(':') {
+            true => write!(f, "[{}]:{}", self.name, self.port),
+            false => write!(f, "{}:{}", self.name, self.port),
+        }
+    }
+}
+
+/// Who logs in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Login {
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<Secret>,
+}
+
+/// Where the server with the locks is found, at each dial.
+#[derive(Clone, Debug)]
+pub(crate) enum Servers {
+    One(Host),
+    /// It is the master that these name.
+    Watched(Sentinels),
+    /// There are several, which these know.
+    Cluster(Arc<[Host]>),
+    /// One of a cluster.
+    Shard(Host),
+}
+
+/// The Sentinels of a service.
+#[derive(Clone, Debug)]
+pub(crate) struct Sentinels {
+    pub(crate) hosts: Arc<[Host]>,
+    pub(crate) service: String,
+    pub(crate) login: Login,
+    /// The one that answered last, which is asked first.
+    pub(crate) first: Arc<AtomicUsize>,
+}
+
+impl fmt::Display for Servers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Servers::One(host) | Servers::Shard(host) => host.fmt(f),
+            Servers::Watched(sentinels) => sentinels.fmt(f),
+            Servers::Cluster(hosts) => list(f, hosts),
+        }
+    }
+}
+
+impl fmt::Display for Sentinels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        list(f, &self.hosts)?;
+        write!(f, "/{}", self.service)
+    }
+}
+
+fn list(f: &mut fmt::Formatter<'_>, hosts: &[Host]) -> fmt::Result {
+    hosts
+        .iter()
+        .enumerate()
+        .try_for_each(|(place, host)| write!(f, "{}{host}", if place == 0 { "" } else { "," }))
+}
+
 /// What a client needs of a configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) servers: Servers,
     pub(crate) database: i64,
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<Secret>,
+    /// At the server with the locks.
+    pub(crate) login: Login,
     pub(crate) ttl: Duration,
     /// How long a queue's last token outlives the queue's last use.
     pub(crate) remember: Duration,
@@ -38,35 +135,33 @@ pub(crate) struct Settings {
     pub(crate) client_name: String,
     /// The channel of this client's messages.
     pub(crate) inbox: String,
-    /// The keys that the self-test writes.
-    pub(crate) scratch: [String; 3],
+    /// What the keys that the self-test writes begin with, before their hash tag, and that tag.
+    pub(crate) scratch: (String, String),
 }
 
 impl Settings {
-    /// Host and port, as a URL has them.
-    pub(crate) fn address(&self) -> String {
-        match self.host.contains(':') {
-            true => format!("[{}]:{}", self.host, self.port),
-            false => format!("{}:{}", self.host, self.port),
-        }
+    /// The keys that the self-test writes, under this hash tag.
+    pub(crate) fn scratch_keys(&self, tag: &str) -> [String; 3] {
+        ["z", "h", "s"].map(|part| format!("{}:{{{tag}}}:{part}", self.scratch.0))
+    }
+
+    /// Those of a client of one server of the cluster.
+    pub(crate) fn of_shard(&self, host: Host) -> Self {
+        Self { servers: Servers::Shard(host), ..self.clone() }
     }
 
     pub(crate) fn of(config: &Config) -> Result<Self> {
-        let hosts = config.hosts_with_port(PORT)?;
-        let [address] = hosts.as_slice() else {
-            return Err(Error::invalid(
-                "url",
-                "redis:// takes one host: Redis Cluster and Sentinel are not supported yet",
-            ));
-        };
-        let bad_port = || Error::invalid("url", format!("{address:?} has no valid port"));
-        let (host, port) = address.rsplit_once(':').ok_or_else(bad_port)?;
+        let servers = servers(config)?;
         let database = match config.path.as_str() {
             "" => 0,
             path => path.parse().ok().filter(|database| *database >= 0).ok_or_else(|| {
-                Error::invalid("url", format!("{path:?} is no database number: redis://host/2"))
+                let example = "redis://host/2 or redis-sentinel://h1,h2/service?db=2";
+                Error::invalid("url", format!("{path:?} is no database number: {example}"))
             })?,
         };
+        if config.cluster && database != 0 {
+            return Err(Error::invalid("url", "a Redis Cluster has one database: leave out the path"));
+        }
         if config.user.is_some() && config.password.is_none() {
             let why = "Redis logs in with a password: redis://user:password@host (any, where the user has `nopass`)";
             return Err(Error::invalid("password", why));
@@ -77,11 +172,9 @@ impl Settings {
         }
         let (namespace, client) = (encode(&config.namespace), NodeId::random());
         Ok(Self {
-            host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
-            port: port.parse().map_err(|_| bad_port())?,
+            servers,
             database,
-            user: config.user.clone(),
-            password: config.password.clone(),
+            login: Login { user: config.user.clone(), password: config.password.clone() },
             ttl: config.ttl,
             remember,
             connect_timeout: config.connect_timeout.min(ENDLESS),
@@ -90,8 +183,33 @@ impl Settings {
             min_replicas: config.min_replicas,
             client_name: format!("latchwork:{client}"),
             inbox: format!("{namespace}:inbox:{client}"),
-            scratch: ["z", "h", "s"].map(|part| format!("{namespace}:selftest:{{{client}}}:{part}")),
+            scratch: (format!("{namespace}:selftest"), client.to_string()),
         })
+    }
+}
+
+fn servers(config: &Config) -> Result<Servers> {
+    if let Some(service) = &config.sentinel_service {
+        let hosts = config.hosts_with_port(SENTINEL_PORT)?;
+        let hosts = hosts.iter().map(|host| Host::parse(host)).collect::<Result<_>>()?;
+        let login = Login { user: config.sentinel_user.clone(), password: config.sentinel_password.clone() };
+        return Ok(Servers::Watched(Sentinels {
+            hosts,
+            service: service.clone(),
+            login,
+            first: Arc::default(),
+        }));
+    }
+    let hosts = config.hosts_with_port(PORT)?;
+    if config.cluster {
+        return hosts.iter().map(|host| Host::parse(host)).collect::<Result<_>>().map(Servers::Cluster);
+    }
+    match hosts.as_slice() {
+        [host] => Host::parse(host).map(Servers::One),
+        _ => Err(Error::invalid(
+            "url",
+            "redis:// takes one host: redis-cluster://h1,h2 and redis-sentinel://h1,h2/service take several",
+        )),
     }
 }
 
@@ -107,15 +225,23 @@ mod tests {
     #[test]
     fn host_port_and_database() {
         let read = settings("redis://u:p@[::1]:7000/3?namespace=a/b").unwrap();
-        assert_eq!((read.host.as_str(), read.port, read.database), ("::1", 7000, 3));
-        assert_eq!(read.address(), "[::1]:7000");
+        assert_eq!((read.servers.to_string().as_str(), read.database), ("[::1]:7000", 3));
         assert!(read.inbox.starts_with("a%2Fb:inbox:"));
-        assert_eq!(settings("redis://h").unwrap().port, 6379);
+        assert_eq!(settings("redis://h").unwrap().servers.to_string(), "h:6379");
+    }
+
+    #[test]
+    fn sentinels_have_a_service_and_a_login_of_their_own() {
+        let read = settings("redis-sentinel://u:p@a,[::1]:5/s?db=3&sentinel_password=q").unwrap();
+        assert_eq!((read.servers.to_string().as_str(), read.database), ("a:26379,[::1]:5/s", 3));
+        let Servers::Watched(sentinels) = read.servers else { panic!("Sentinels") };
+        let password = |login: &Login| login.password.as_ref().unwrap().expose().to_owned();
+        assert_eq!((password(&sentinels.login), password(&read.login)), ("q".to_owned(), "p".to_owned()));
     }
 
     #[test]
     fn what_cannot_be_is_refused_by_name() {
-        for url in ["redis://", "redis://a,b", "redis://h/x", "redis://h/-1"] {
+        for url in ["redis://", "redis://a,b", "redis://h/x", "redis://h/-1", "redis-sentinel://h/s?db=x"] {
             assert_eq!(settings(url).unwrap_err().argument(), Some("url"), "{url}");
         }
         // The client crate would log in as `default`, and report nothing.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::backend::RedisBackend;
 use crate::client::Client;
-use crate::config::{NAME, Settings};
+use crate::config::{NAME, Servers, Settings};
 use crate::driver::Driver;
 use crate::error::Failure;
 use crate::layout::QueueKeys;
@@ -24,7 +24,9 @@ use crate::watch::{Channels, Inbox, recheck};
 /// The pause before a server that is still loading is asked again, without jitter.
 const LOADING_PAUSE: Duration = Duration::from_millis(50);
 
-/// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`.
+/// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`, and
+/// `redis-sentinel://[[user]:password@]host[:port],…/service` for a master that Sentinels watch, and
+/// `redis-cluster://[[user]:password@]host[:port],…`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RedisConnector;
 
@@ -68,7 +70,9 @@ async fn open(settings: Settings) -> Result<RedisBackend> {
     let lease = ClientLease::new(clock.clone(), settings.ttl, sent);
     let client = Arc::new(Client::new(driver, clock, inbox, channels, lease, &settings));
     tokio::spawn(renewal::renew_always(Arc::downgrade(&client), reconnected));
-    tokio::spawn(renewal::suspend_on_loss(Arc::downgrade(&client), client.driver.losses()));
+    if let Some(losses) = client.driver.losses() {
+        tokio::spawn(renewal::suspend_on_loss(Arc::downgrade(&client), losses));
+    }
     tokio::spawn(recheck::run(Arc::downgrade(&client)));
     Ok(RedisBackend::new(client, eviction))
 }
@@ -119,14 +123,18 @@ fn warn_of(eviction: Eviction, at: &str) {
 
 /// The error of a failed connect, which names another kind of server at the address.
 async fn explain(settings: &Settings, failure: Failure) -> Error {
-    let at = settings.address();
-    let seen = match failure.answered {
-        true => None,
-        false => probe::stranger(&settings.host, settings.port).await,
+    let (at, host, expected) = match &settings.servers {
+        Servers::One(host) | Servers::Shard(host) => (host.to_string(), Some(host), "redis"),
+        Servers::Cluster(hosts) => (settings.servers.to_string(), hosts.first(), "redis"),
+        Servers::Watched(sentinels) => (sentinels.to_string(), sentinels.hosts.first(), "Redis Sentinel"),
+    };
+    let seen = match host.filter(|_| !failure.answered) {
+        Some(host) => probe::stranger(&host.name, host.port).await,
+        None => None,
     };
     match (seen, failure.error.kind()) {
         (Some(Stranger::Named(saw)), _) => {
-            Error::new(ErrorKind::WrongServer { expected: "redis", saw }, at).because(failure.error)
+            Error::new(ErrorKind::WrongServer { expected, saw }, at).because(failure.error)
         }
         (Some(Stranger::HangsUp), _) => {
             let what = format!(
@@ -134,6 +142,8 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
             );
             Error::new(ErrorKind::Unavailable, what).because(failure.error)
         }
+        // It says that no Sentinel answers.
+        (None, _) if matches!(settings.servers, Servers::Watched(_)) => failure.error,
         (None, ErrorKind::Unavailable | ErrorKind::Unknown) => {
             Error::new(ErrorKind::Unavailable, format!("no Redis answers at {at}")).because(failure.error)
         }

@@ -15,6 +15,21 @@ pub(crate) struct Failure {
     pub(crate) timed_out: bool,
     /// The server's own words: it is a Redis, and needs no probe.
     pub(crate) answered: bool,
+    /// It is a replica, and says so.
+    pub(crate) is_replica: bool,
+    /// Another server of the cluster has the key.
+    pub(crate) redirect: Option<Redirect>,
+    /// Nothing was carried out, and it may be soon.
+    pub(crate) again: bool,
+}
+
+/// Where a cluster's server sends a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Redirect {
+    /// It and all others of the slot go there.
+    Moved(String),
+    /// It goes there once: the slot is being moved.
+    Ask(String),
 }
 
 impl Failure {
@@ -24,7 +39,21 @@ impl Failure {
 
     /// An answer of the server, or what follows from one.
     pub(crate) fn said(error: Error) -> Self {
-        Self { error, redial: false, noscript: false, timed_out: false, answered: true }
+        Self {
+            error,
+            redial: false,
+            noscript: false,
+            timed_out: false,
+            answered: true,
+            is_replica: false,
+            redirect: None,
+            again: false,
+        }
+    }
+
+    /// What a replica says, which was taken for the master.
+    pub(crate) fn replica(error: Error) -> Self {
+        Self { is_replica: true, ..Self::said(error) }
     }
 
     fn redial(self) -> Self {
@@ -63,7 +92,10 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
         Failure::new(ErrorKind::Unavailable, "too few replicas follow the server (min-replicas-to-write)")
     } else if says("MISCONF") {
         Failure::new(ErrorKind::Unavailable, "the server cannot save its data, and so takes no writes")
-    } else if says("BUSY ") || says("TRYAGAIN") || says("CLUSTERDOWN") {
+    } else if says("TRYAGAIN") || says("CLUSTERDOWN") {
+        let why = "the cluster does not serve this slot now";
+        Failure { again: true, ..Failure::new(ErrorKind::Unavailable, why) }
+    } else if says("BUSY ") {
         Failure::new(ErrorKind::Unavailable, "the server is busy")
     } else if let Some(key) = out_of_range(&text) {
         let what = format!(
@@ -72,11 +104,13 @@ pub(crate) fn from_redis(error: RedisError, sent: bool) -> Failure {
         Failure::said(Error::new(ErrorKind::Misconfigured, what))
     } else if says("WRONGTYPE") {
         Failure::new(ErrorKind::Conflict, "a key of this queue belongs to another program")
-    } else if says("MOVED ") || says("CROSSSLOT") {
-        Failure::new(
-            ErrorKind::Misconfigured,
-            "the server belongs to a Redis Cluster, which is not supported yet",
-        )
+    } else if let Some((host, _)) = error.redirect_node() {
+        let redirect = match error.code() {
+            Some("ASK") => Redirect::Ask(host.to_owned()),
+            _ => Redirect::Moved(host.to_owned()),
+        };
+        let why = "another server of a Redis Cluster has this key (redis-cluster://h1,h2)";
+        Failure { redirect: Some(redirect), ..Failure::new(ErrorKind::Misconfigured, why) }
     } else if error.kind() == redis::ErrorKind::RESP3NotSupported || says("unknown command `HELLO`") {
         Failure::new(ErrorKind::Misconfigured, "the server is older than Redis 6.2")
     } else if matches!(error.kind(), redis::ErrorKind::Server(_) | redis::ErrorKind::Extension) {

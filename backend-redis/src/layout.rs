@@ -93,6 +93,11 @@ impl QueueKeys {
         self.key("news").to_string().into()
     }
 
+    /// A text with the hash tag of its keys.
+    pub(crate) fn tag(&self) -> &str {
+        &self.prefix
+    }
+
     /// The key of the tombstones.
     pub(crate) fn left(&self) -> Key<'_> {
         self.key("left")

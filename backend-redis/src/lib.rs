@@ -30,6 +30,9 @@
 //!
 //! `docs/protocol/redis-queue.md` in the repository has the whole protocol, and why it is safe.
 //!
+//! - *Sentinel.* `redis-sentinel://` asks for the master at each dial, and the server itself must say
+//!   that it leads: `docs/protocol/redis-sentinel.md`.
+//!
 //! # What Redis cannot give
 //! A failover of an asynchronous replica may forget a lock, and a server that evicts keys throws
 //! locks away: see [`Capabilities`](latchwork_core::Capabilities). The fencing token is the answer,

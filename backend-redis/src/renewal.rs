@@ -9,22 +9,26 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use latchwork_core::decide::renewal_period;
 use latchwork_core::{Error, Moment, Result};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use self::batches::{Batch, batches, request};
 use self::clock_steps::ClockSteps;
-use crate::client::Client;
-use crate::driver::Losses;
+use crate::client::{Client, last_seen};
+use crate::driver::{Lost, Place};
 use crate::layout::QueueKeys;
 use crate::queue::cleanup;
 use crate::queue::wait::next_recheck;
 use crate::scripts::{self, RenewAnswer, Renewed, ServerTime};
 use crate::watch::Attempt;
 
-/// Scripts in one burst: a join waits behind no more than these.
-const BURST: usize = 8;
+/// Nodes, queues and scripts in one burst: a join waits behind no more than these.
+const NODES_AT_ONCE: usize = 2048;
+const QUEUES_AT_ONCE: usize = 256;
+const SCRIPTS_AT_ONCE: usize = 64;
 /// The pause before a failed round is repeated. It is constant: a lease is kept as long as it can
 /// be.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -38,18 +42,26 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
     else {
         return;
     };
-    let mut steps = ClockSteps::default();
+    let mut steps = HashMap::new();
     let mut next = clock.now() + period;
+    // The round that is to be repeated for those whom it did not reach.
+    let mut began: Option<Moment> = None;
     let rounds = async {
         loop {
             tokio::select! {
                 () = clock.sleep_until(next) => {}
-                () = reconnected.notified() => {}
+                () = reconnected.notified() => began = None,
             }
             let Some(client) = client.upgrade() else { return };
             let started = clock.now();
-            next = match renew_all(&client, &mut steps).await {
-                Ok(()) => started + period,
+            // What a server has answered meanwhile is not renewed again because of another's silence.
+            let round = began.filter(|began| started < *began + period).unwrap_or(started);
+            began = Some(round);
+            next = match renew_all(&client, &mut steps, round).await {
+                Ok(()) => {
+                    began = None;
+                    round + period
+                }
                 Err(error) => {
                     tracing::debug!(%error, "not everything was renewed; again soon");
                     // A refusal may end in time, but is not asked for in a tight loop.
@@ -61,14 +73,18 @@ pub(crate) async fn renew_always(client: Weak<Client>, reconnected: Arc<Notify>)
     closing.run_until_cancelled(rounds).await;
 }
 
-/// The task: suspends all leases when the connection is lost, so that holders and waiters need not
+/// The task: suspends all leases of a server when its connection is lost, so that holders and waiters need not
 /// find out by a late renewal. The first round on the next connection proves them. It ends with the
 /// client.
-pub(crate) async fn suspend_on_loss(client: Weak<Client>, mut losses: Losses) {
-    while losses.next().await.is_some() {
+pub(crate) async fn suspend_on_loss(client: Weak<Client>, mut losses: Lost) {
+    while let Some(host) = losses.next().await {
         let Some(client) = client.upgrade() else { return };
         client.lease.suspend();
-        for attempt in client.inbox.all() {
+        let is_there = |attempt: &Attempt| match &host {
+            Some(host) => client.driver.place(attempt.queue.tag()).as_deref() == Some(host),
+            None => true,
+        };
+        for attempt in client.inbox.all().iter().filter(|attempt| is_there(attempt)) {
             if let Some(state) = attempt.state() {
                 state.lease_writer().suspend();
             }
@@ -76,7 +92,12 @@ pub(crate) async fn suspend_on_loss(client: Weak<Client>, mut losses: Losses) {
     }
 }
 
-async fn renew_all(client: &Arc<Client>, steps: &mut ClockSteps) -> Result<()> {
+/// Renews what was not renewed since the beginning of the `round`.
+async fn renew_all(
+    client: &Arc<Client>,
+    steps: &mut HashMap<Place, ClockSteps>,
+    round: Moment,
+) -> Result<()> {
     let started = client.clock.now();
     let due = started + renewal_period(client.ttl);
     let mut queues: HashMap<QueueKeys, Vec<Arc<Attempt>>> = HashMap::new();
@@ -93,6 +114,9 @@ async fn renew_all(client: &Arc<Client>, steps: &mut ClockSteps) -> Result<()> {
         // A loss is final, and nothing is renewed past its fixed end.
         match state.lost() {
             None => {
+                if started > round && last_seen(state.lease()) >= round {
+                    continue;
+                }
                 state.lease_writer().awaiting(started, due);
                 queues.entry(attempt.queue.clone()).or_default().push(attempt);
             }
@@ -110,13 +134,15 @@ async fn renew_all(client: &Arc<Client>, steps: &mut ClockSteps) -> Result<()> {
         }
         return Ok(());
     }
-    let observe = |sent, time| steps.observe(sent, client.clock.now(), time, client.ttl);
+    let observe = |place: &Place, sent, time| {
+        steps.entry(place.clone()).or_default().observe(sent, client.clock.now(), time, client.ttl);
+    };
     let renewed = match tokio::join!(renew(client, queues, observe), cells::renew(client, cells)) {
         (Ok(nodes), Ok(cells)) => Ok(nodes && cells),
         (Err(error), _) | (_, Err(error)) => Err(error),
     };
     if matches!(renewed, Ok(true)) {
-        client.lease.proven(started);
+        client.lease.proven(round);
     }
     if any_lost && !renewed.as_ref().is_err_and(Error::is_retryable) {
         cleanup::start(client);
@@ -124,21 +150,52 @@ async fn renew_all(client: &Arc<Client>, steps: &mut ClockSteps) -> Result<()> {
     renewed.map(drop)
 }
 
-/// Renews nodes in bursts. Answers whether no queue was refused; an outright refusal is the error,
-/// after all other scripts. `answered` gets the send time of each answered script, and the server's
-/// time in it.
+/// Renews nodes in bursts, on all servers at once. Answers whether no queue was refused; an outright
+/// refusal is the error, after all other scripts. `answered` gets the send time of each answered
+/// script, its server, and that server's time in it.
 pub(crate) async fn renew(
     client: &Arc<Client>,
     queues: HashMap<QueueKeys, Vec<Arc<Attempt>>>,
-    mut answered: impl FnMut(Moment, ServerTime),
+    answered: impl FnMut(&Place, Moment, ServerTime) + Send,
 ) -> Result<bool> {
     if queues.is_empty() {
         return Ok(true);
     }
-    let (mut all, mut left, mut refusal) = (true, batches(queues), None);
+    let mut servers: HashMap<Place, Vec<Batch>> = HashMap::new();
+    for batch in batches(queues, |queue| client.driver.slot(queue.tag())) {
+        let place = batch.first().and_then(|(queue, _)| client.driver.place(queue.tag()));
+        servers.entry(place).or_default().push(batch);
+    }
+    let answered = Mutex::new(answered);
+    let renewing = servers.into_iter().map(|(place, batches)| {
+        let answered = &answered;
+        async move {
+            let observe = |sent, time| (*answered.lock())(&place, sent, time);
+            renew_at(client, batches, observe).await
+        }
+    });
+    // A server that does not answer holds up nobody else's renewals.
+    let (mut all, mut failed) = (true, None);
+    for renewed in join_all(renewing).await {
+        match renewed {
+            Ok(whole) => all &= whole,
+            Err(error) if error.is_retryable() || failed.is_none() => failed = Some(error),
+            Err(_) => {}
+        }
+    }
+    failed.map_or(Ok(all), Err)
+}
+
+/// Renews the nodes of one server.
+async fn renew_at(
+    client: &Arc<Client>,
+    mut left: Vec<Batch>,
+    answered: impl Fn(Moment, ServerTime),
+) -> Result<bool> {
+    let (mut all, mut refusal) = (true, None);
     while !left.is_empty() {
         let mut result = Ok(());
-        let burst: Vec<_> = left.drain(..left.len().min(BURST)).collect();
+        let burst: Vec<_> = left.drain(..burst(&left)).collect();
         let calls: Vec<_> = burst.iter().map(|batch| request(batch, client.ttl)).collect();
         let answers = client.driver.run_all(&calls, client.renewal_bound()).await;
         for (batch, answer) in burst.into_iter().zip(answers) {
@@ -161,6 +218,17 @@ pub(crate) async fn renew(
         result?;
     }
     refusal.map_or(Ok(all), Err)
+}
+
+/// How many of these scripts are sent at once. Those of a cluster mostly have one queue each.
+fn burst(batches: &[Batch]) -> usize {
+    let (mut nodes, mut queues) = (0, 0);
+    let fits = batches.iter().take_while(|batch| {
+        nodes += batch.iter().map(|(_, attempts)| attempts.len()).sum::<usize>();
+        queues += batch.len();
+        nodes <= NODES_AT_ONCE && queues <= QUEUES_AT_ONCE
+    });
+    fits.count().clamp(1, batches.len().min(SCRIPTS_AT_ONCE))
 }
 
 /// Answers how many queues were refused: a key of theirs belongs to another program, and their
@@ -187,10 +255,10 @@ fn apply(client: &Arc<Client>, batch: &Batch, sent: Moment, answers: Renewed) ->
 pub(crate) fn renewed(client: &Arc<Client>, attempt: &Arc<Attempt>, sent: Moment, answer: RenewAnswer) {
     let Some(state) = attempt.state().filter(|_| !attempt.is_leaving()) else { return };
     if answer == RenewAnswer::Gone {
-        return state.gone(client.why_gone(state.lease()));
+        return state.gone(client.why_gone(&attempt.queue, state.lease()));
     }
     // Before the answer moves the deadline.
-    let why = client.why_gone(state.lease());
+    let why = client.why_gone(&attempt.queue, state.lease());
     if !state.lease_writer().proven(sent) {
         // The server renewed the node, but too late for us. Our own next acquire must not wait
         // behind it (QUEUE-LATE-REPLY-REVIVES-NOTHING, LEASE-CLEAN-UP-AFTER-LOSS).

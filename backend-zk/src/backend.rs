@@ -96,6 +96,7 @@ impl Backend for ZooKeeperBackend {
             confirms_on_replicas: false,
             idle_cells: self.client.current().lease.cell_uses.is_some(),
             exact_addresses: true,
+            held_writes: true,
             eviction: Eviction::Never,
         }
     }

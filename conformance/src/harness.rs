@@ -192,6 +192,15 @@ pub(crate) fn play_with(
     play_within(LIMIT, testbed, adapter, case)
 }
 
+/// As [`play_with`], for so long and a while more.
+pub(crate) fn play_beside(
+    lasts: Duration,
+    testbed: &'static dyn Testbed,
+    case: impl AsyncFnOnce(&Context),
+) -> Result<Played, String> {
+    play_within(lasts + LIMIT, testbed, Adapter::Mutex, case)
+}
+
 fn play_within(
     limit: Duration,
     testbed: &'static dyn Testbed,

@@ -14,6 +14,8 @@ pub mod contender;
 mod context;
 mod early;
 mod exclusive;
+pub mod failover;
+pub mod fenced;
 mod harness;
 pub mod hold_record;
 pub mod limits;

@@ -136,6 +136,10 @@ pub struct Soak {
     /// (`MultiLock`).
     #[serde(default)]
     pub pairs_of: Option<usize>,
+    /// Whether it goes on where a request fails or a hold is lost: servers fail beside it. Each hold
+    /// lasts longer then.
+    #[serde(default)]
+    pub outlasts: bool,
 }
 
 /// What the tasks of a soak contend for.

@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use latchwork_core::decide::Claim;
 use latchwork_core::recipes::MultiLock;
-use latchwork_core::{Coordinator, Hold, Result, Token};
-use tokio::time::Instant;
+use latchwork_core::{Coordinator, Error, ErrorKind, Hold, Result, Token};
+use tokio::time::{Instant, sleep};
 
 use crate::hold_record::{HoldRecord, monotonic};
 use crate::order::{Event, Order, Soak, SoakKind, say};
 
 /// How long each hold lasts, so that an overlap is no matter of microseconds.
 const WORK: Duration = Duration::from_millis(1);
+/// As long as that where servers fail beside it: more holds would say no more.
+const LONG_WORK: Duration = Duration::from_millis(5);
+/// The pause after a request that failed.
+const AGAIN: Duration = Duration::from_millis(20);
 
 impl Soak {
     pub(crate) async fn contend(self, coordinator: &Coordinator, order: &Order) -> Result<()> {
@@ -21,7 +25,10 @@ impl Soak {
             tokio::spawn(async move {
                 let mut round = number;
                 while Instant::now() < end {
-                    self.hold(&coordinator, &order, round).await?;
+                    match self.hold(&coordinator, &order, round).await {
+                        Err(error) if self.outlasts && is_of_an_outage(&error) => sleep(AGAIN).await,
+                        answer => answer?,
+                    }
                     round += 1;
                 }
                 Result::Ok(())
@@ -33,6 +40,14 @@ impl Soak {
         Ok(())
     }
 
+    async fn work(self) {
+        match (self.outlasts, self.kind) {
+            (true, _) => sleep(LONG_WORK).await,
+            (false, SoakKind::Exclusive) => tokio::task::yield_now().await,
+            (false, _) => sleep(WORK).await,
+        }
+    }
+
     async fn hold(self, coordinator: &Coordinator, order: &Order, round: usize) -> Result<()> {
         if let Some(keys) = self.pairs_of {
             return hold_a_pair(coordinator, order, keys).await;
@@ -40,15 +55,15 @@ impl Soak {
         match self.kind {
             SoakKind::Exclusive => {
                 let guard = order.lock(coordinator)?.acquire().await?;
-                report(&**guard, Claim::Exclusive, guard.token(), tokio::task::yield_now()).await?;
+                report(&**guard, Claim::Exclusive, guard.token(), self.work()).await?;
                 let _ = guard.release().await?;
             }
             SoakKind::ReadWrite if round.is_multiple_of(4) => {
                 let guard = coordinator.rwlock(order.name())?.write().await?;
-                report(&guard, Claim::Exclusive, guard.token(), tokio::time::sleep(WORK)).await?;
+                report(&guard, Claim::Exclusive, guard.token(), self.work()).await?;
                 if round.is_multiple_of(8) {
                     let guard = guard.downgrade().await?;
-                    report(&guard, Claim::Shared, guard.token(), tokio::time::sleep(WORK)).await?;
+                    report(&guard, Claim::Shared, guard.token(), self.work()).await?;
                     let _ = guard.release().await?;
                 } else {
                     let _ = guard.release().await?;
@@ -56,18 +71,26 @@ impl Soak {
             }
             SoakKind::ReadWrite => {
                 let guard = coordinator.rwlock(order.name())?.read().await?;
-                report(&guard, Claim::Shared, guard.token(), tokio::time::sleep(WORK)).await?;
+                report(&guard, Claim::Shared, guard.token(), self.work()).await?;
                 let _ = guard.release().await?;
             }
             SoakKind::Permits { limit } => {
                 let weight = u32::try_from(round).map_or(1, |round| round % limit + 1);
                 let permit = coordinator.semaphore(order.name(), limit)?.acquire(weight).await?;
-                report(&permit, Claim::Permits(weight), permit.token(), tokio::time::sleep(WORK)).await?;
+                report(&permit, Claim::Permits(weight), permit.token(), self.work()).await?;
                 let _ = permit.release().await?;
             }
         }
         Ok(())
     }
+}
+
+/// Whether a request may answer this while servers fail.
+fn is_of_an_outage(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Timeout | ErrorKind::Lost { .. }
+    )
 }
 
 /// Holds two of the keys as one, in the order in which chance gives them.
@@ -77,7 +100,7 @@ async fn hold_a_pair(coordinator: &Coordinator, order: &Order, keys: usize) -> R
     let mutexes = pair.iter().map(|key| Ok(coordinator.mutex(name(key))?.into()));
     let guard = MultiLock::new(mutexes.collect::<Result<Vec<_>>>()?)?.acquire().await?;
     let from = monotonic();
-    tokio::time::sleep(WORK).await;
+    sleep(WORK).await;
     let to = monotonic();
     guard.check()?;
     for (key, token) in pair.iter().zip(guard.tokens()) {

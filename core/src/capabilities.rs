@@ -53,6 +53,10 @@ pub struct Capabilities {
     pub idle_cells: bool,
     /// An address of another program can be used ([`Address::exact`](crate::Address::exact)).
     pub exact_addresses: bool,
+    /// A value can be written under any hold of the same client
+    /// ([`write_while`](crate::recipes::SharedValue::write_while)). Where it is false (Redis Cluster),
+    /// only under a hold whose key is the value's own; else it is refused with `Unsupported`.
+    pub held_writes: bool,
     /// Whether the server may evict locks under memory pressure.
     pub eviction: Eviction,
 }

@@ -100,6 +100,20 @@ pub struct Config {
     /// has what that is worth). Refused for another backend.
     #[serde(skip_serializing_if = "is_none_asked")]
     pub min_replicas: u32,
+    /// Redis: the hosts are Sentinels, and this is the name under which they watch the master
+    /// (`redis-sentinel://h1,h2/service`). Refused for another backend.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sentinel_service: Option<String>,
+    /// Redis: the user of the Sentinels themselves; that of the master is `user`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sentinel_user: Option<String>,
+    /// Redis: the password of the Sentinels themselves. Read, never written.
+    #[serde(skip_serializing)]
+    pub sentinel_password: Option<Secret>,
+    /// Redis: the hosts are some of a Redis Cluster, which know the others (`redis-cluster://h1,h2`).
+    /// Refused for another backend.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cluster: bool,
     /// The highest layout that its clients work with.
     #[serde(skip)]
     pub(crate) layout: u32,
@@ -132,8 +146,16 @@ fn is_none_asked(min_replicas: &u32) -> bool {
 }
 
 /// Options that only one backend has, and which. A third-party backend may use them as it likes.
-const ONLY_FOR: [(&str, &str); 4] =
-    [("strict", "redis"), ("remember", "redis"), ("min_replicas", "redis"), ("tick", "zookeeper")];
+const ONLY_FOR: [(&str, &str); 8] = [
+    ("cluster", "redis"),
+    ("strict", "redis"),
+    ("remember", "redis"),
+    ("min_replicas", "redis"),
+    ("sentinel_service", "redis"),
+    ("sentinel_user", "redis"),
+    ("sentinel_password", "redis"),
+    ("tick", "zookeeper"),
+];
 const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
 
 /// Refuses an option that has no effect on `backend`: the user would rely on it in vain.
@@ -169,6 +191,10 @@ impl Config {
             strict: false,
             remember: None,
             min_replicas: 0,
+            sentinel_service: None,
+            sentinel_user: None,
+            sentinel_password: None,
+            cluster: false,
             layout: LAYOUT,
         }
     }
@@ -209,12 +235,22 @@ impl Config {
         if self.min_replicas != 0 {
             check_applies(&self.backend, "min_replicas")?;
         }
+        self.check_sentinels()?;
+        if self.cluster {
+            check_applies(&self.backend, "cluster")?;
+            if self.sentinel_service.is_some() {
+                return Err(Error::invalid("cluster", "has no Sentinels: its own servers watch each other"));
+            }
+        }
         crate::address::Address::new(&self.namespace, crate::address::Kind::Mutex, "probe")?;
         for (name, text) in [
             ("namespace", Some(self.namespace.as_str())),
             ("user", self.user.as_deref()),
             ("password", self.password.as_ref().map(Secret::expose)),
             ("path", Some(self.path.as_str())),
+            ("sentinel_service", self.sentinel_service.as_deref()),
+            ("sentinel_user", self.sentinel_user.as_deref()),
+            ("sentinel_password", self.sentinel_password.as_ref().map(Secret::expose)),
         ] {
             check_visible(name, text.unwrap_or_default())?;
         }
@@ -226,6 +262,29 @@ impl Config {
             crate::label::check(label)?;
         }
         self.hosts.iter().try_for_each(|host| check_host("hosts", host))
+    }
+
+    /// A login of Sentinels means nothing without them.
+    fn check_sentinels(&self) -> Result<()> {
+        let given = [
+            ("sentinel_service", self.sentinel_service.is_some()),
+            ("sentinel_user", self.sentinel_user.is_some()),
+            ("sentinel_password", self.sentinel_password.is_some()),
+        ];
+        for (option, _) in given.into_iter().filter(|(_, given)| *given) {
+            check_applies(&self.backend, option)?;
+            if self.sentinel_service.is_none() {
+                let why = "is for redis-sentinel://h1,h2/service (the field `sentinel_service`)";
+                return Err(Error::invalid(option, why));
+            }
+        }
+        if self.sentinel_service.as_deref() == Some("") {
+            return Err(Error::invalid("sentinel_service", "is empty: redis-sentinel://h1,h2/service"));
+        }
+        if self.sentinel_user.is_some() && self.sentinel_password.is_none() {
+            return Err(Error::invalid("sentinel_password", "is missing: a Sentinel's user has one too"));
+        }
+        Ok(())
     }
 
     /// The hosts, with `port` added to those without one.

@@ -222,6 +222,7 @@ impl Backend for Lazy {
                 confirms_on_replicas: false,
                 idle_cells: false,
                 exact_addresses: false,
+                held_writes: false,
                 eviction: Eviction::Unknown,
             },
         }

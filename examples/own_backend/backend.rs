@@ -378,5 +378,6 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     confirms_on_replicas: false,
     idle_cells: true,
     exact_addresses: true,
+    held_writes: true,
     eviction: Eviction::Never,
 };

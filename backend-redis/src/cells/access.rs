@@ -7,6 +7,7 @@ use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, NodeId};
 use latchwork_core::{Address, Error, ErrorKind, Moment, Result};
 
 use crate::client::Client;
+use crate::driver::of_two_slots;
 use crate::error::only_read;
 use crate::layout::CellKey;
 use crate::queue::cleanup;
@@ -45,6 +46,10 @@ async fn answer(
     holder: Option<Holder<'_>>,
 ) -> Result<WriteAnswer> {
     let cell = CellKey::of(cell)?;
+    let slot = |tag: &str| client.driver.slot(tag);
+    if holder.is_some_and(|holder| slot(holder.queue.tag()) != slot(cell.channel())) {
+        return Err(of_two_slots());
+    }
     let nonce = nonce();
     let call = scripts::write_cell(&cell, write, nonce, client.ttl, holder);
     let asked = match write.life {

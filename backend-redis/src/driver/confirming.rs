@@ -7,10 +7,9 @@ use std::time::Duration;
 use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Value};
-use tokio::time::timeout;
 
 use super::command::{by_hash, reply};
-use super::dial::connect;
+use super::dial::reach;
 use super::handshake::handshake_to_confirm;
 use super::wait_command::{wait_for, wait_forbidden};
 use crate::config::Settings;
@@ -46,13 +45,10 @@ impl ConfirmingConnection {
             .set_connection_timeout(Some(bound))
             .set_response_timeout(Some(bound));
         let failed = |failure: Failure| only_unavailable(failure.error);
-        let Ok(connecting) = timeout(bound, connect(settings, config)).await else {
-            return Err(failed(timed_out()));
-        };
-        let mut connection = connecting.map_err(|error| failed(from_redis(error, false)))?;
+        let (host, mut connection) = reach(settings, config, bound).await.map_err(failed)?;
         let run_id = handshake_to_confirm(&mut connection, settings).await.map_err(failed)?;
         let life = life(settings.remember, settings.ttl).to_string();
-        Ok(Self { connection, clock: clock.clone(), address: settings.address(), life, run_id })
+        Ok(Self { connection, clock: clock.clone(), address: host.to_string(), life, run_id })
     }
 
     /// The run of the server that it leads to, if the server says it.
@@ -95,7 +91,13 @@ impl ConfirmingConnection {
             Value::Int(replicas) => u64::try_from(replicas).unwrap_or(0),
             _ => 0,
         };
-        let only_said = |value| said(value).map(reply).map_err(|failure| only_unavailable(failure.error));
+        // A slot that has moved, or is being moved, is asked for again, where it is then.
+        let only_said = |value| {
+            said(value).map(reply).map_err(|failure| match failure.redirect {
+                Some(_) => Error::new(ErrorKind::Unavailable, "the queue has moved").because(failure.error),
+                None => only_unavailable(failure.error),
+            })
+        };
         let replies = answers.into_iter().map(only_said).collect();
         Ok(Burst { sent, replies, replicas })
     }

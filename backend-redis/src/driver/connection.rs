@@ -1,10 +1,9 @@
-//! Requests, on whichever connection stands.
+//! Requests to one server, on whichever connection stands.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use latchwork_core::decide::renewal_period;
 use latchwork_core::seen::Requests;
 use latchwork_core::support::LinkLog;
@@ -13,12 +12,13 @@ use redis::{Cmd, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::command::{by_hash, by_pattern, by_text, reply, scanned};
+use super::command::{by_hash, by_text, reply};
 use super::dial::{Dialler, OnMessage};
 use super::incarnation::Incarnation;
 use super::link::{Link, Losses, Standing, Wire, take_down};
 use super::silence::Silence;
-use crate::config::{NAME, Settings};
+use super::switches;
+use crate::config::{NAME, Servers, Settings};
 use crate::error::{Failure, closed, from_redis, given_up, only_read, timed_out};
 use crate::layout::life;
 use crate::scripts::{self, Call, Reply};
@@ -27,10 +27,10 @@ use crate::scripts::{self, Call, Reply};
 const OWN: [&str; 4] = ["PING", "SCAN", "SUBSCRIBE", "UNSUBSCRIBE"];
 
 /// A connection that is replaced as long as the driver lives.
-pub(crate) struct Driver {
+pub(super) struct Server {
     clock: Clock,
     link: Arc<watch::Sender<Link>>,
-    // Host and port.
+    // Host and port, or the Sentinels that know it.
     address: String,
     inbox: String,
     // The last argument of every script.
@@ -40,17 +40,37 @@ pub(crate) struct Driver {
     requests: Requests,
 }
 
-impl Driver {
+impl Server {
     /// Dials, and answers whether the server evicts locks. From then on a broken connection is
     /// replaced, and `reconnected` is notified each time.
-    pub(crate) async fn connect(
+    pub(super) async fn connect(
         settings: Settings,
         clock: Clock,
         on_message: OnMessage,
         reconnected: Arc<Notify>,
     ) -> std::result::Result<(Self, Eviction), Failure> {
+        let (server, dialler) = Self::new(settings, clock, on_message);
+        let (wire, eviction) = dialler.dial(0, Duration::MAX).await?;
+        server.link.send_replace(Link::Up(wire));
+        server.begin(dialler, reconnected);
+        Ok((server, eviction))
+    }
+
+    /// As one whose connection is broken: it dials in the background.
+    pub(super) fn dialling(
+        settings: Settings,
+        clock: Clock,
+        on_message: OnMessage,
+        reconnected: Arc<Notify>,
+    ) -> Self {
+        let (server, dialler) = Self::new(settings, clock, on_message);
+        server.begin(dialler, reconnected);
+        server
+    }
+
+    fn new(settings: Settings, clock: Clock, on_message: OnMessage) -> (Self, Dialler) {
         let link = Arc::new(watch::Sender::new(Link::Down(closed())));
-        let (address, inbox) = (settings.address(), settings.inbox.clone());
+        let (address, inbox) = (settings.servers.to_string(), settings.inbox.clone());
         let life = life(settings.remember, settings.ttl).to_string();
         // As long as one unanswered renewal takes: there is time for another, on a new connection.
         let patience = settings.request_timeout.min(renewal_period(settings.ttl));
@@ -62,14 +82,19 @@ impl Driver {
             link: Arc::downgrade(&link),
             on_message,
         };
-        let (wire, eviction) = dialler.dial(0, Duration::MAX).await?;
-        link.send_replace(Link::Up(wire));
-        let log = LinkLog::new(NAME, &address);
-        tokio::spawn(dialler.keep_dialling(link.subscribe(), log, reconnected));
         let silence = Silence::new(patience, clock.now());
         let requests =
             Requests::new(NAME, OWN.into_iter().chain(scripts::ALL.iter().map(|script| script.name)));
-        Ok((Self { clock, link, address, inbox, life, silence, incarnation, requests }, eviction))
+        (Self { clock, link, address, inbox, life, silence, incarnation, requests }, dialler)
+    }
+
+    fn begin(&self, dialler: Dialler, reconnected: Arc<Notify>) {
+        let servers = dialler.settings.servers.clone();
+        let log = LinkLog::new(NAME, &self.address);
+        tokio::spawn(dialler.keep_dialling(self.link.subscribe(), log, reconnected));
+        if let Servers::Watched(sentinels) = servers {
+            tokio::spawn(switches::follow(sentinels, self.silence.patience(), Arc::downgrade(&self.link)));
+        }
     }
 
     /// Runs a script, and answers when it was sent: what the reply proves counts from there.
@@ -77,70 +102,64 @@ impl Driver {
     /// # Errors
     /// `Unavailable` when it surely was not carried out, `Unknown` when it may have been, `Closed`,
     /// or the server's own error.
-    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
+    pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
         let mut command = by_hash(call);
         command.arg(&self.life);
         self.request(call.script.name, &command, Some(call), within).await
     }
 
-    /// Runs scripts in one burst: one answer each.
-    pub(crate) async fn run_all<'a>(
-        &self,
-        calls: impl IntoIterator<Item = &'a Call>,
-        within: Duration,
-    ) -> Vec<Result<(Moment, Reply)>> {
-        join_all(calls.into_iter().map(|call| self.run(call, within))).await
-    }
-
     /// Since when the server is the present one; `Moment::PAST` for the first.
-    pub(crate) fn incarnation_since(&self) -> Moment {
+    pub(super) fn incarnation_since(&self) -> Moment {
         self.incarnation.since()
     }
 
     /// Whether a connection to this run of a server leads to the one that this connection leads to.
-    pub(crate) fn leads_to(&self, run_id: Option<&str>) -> bool {
+    pub(super) fn leads_to(&self, run_id: Option<&str>) -> bool {
         self.incarnation.is(run_id)
     }
 
     /// The run id of the server behind the present connection, or the last one; `None` if it does
     /// not say. No request is sent to a server before its run id is known here.
-    pub(crate) fn run_id(&self) -> Option<String> {
+    pub(super) fn run_id(&self) -> Option<String> {
         self.incarnation.run_id()
     }
 
-    pub(crate) fn losses(&self) -> Losses {
+    pub(super) fn losses(&self) -> Losses {
         Losses::of(self.link.subscribe())
     }
 
-    /// Asks whether the server answers.
-    pub(crate) async fn ping(&self, within: Duration) -> Result<Moment> {
-        let mut command = Cmd::new();
-        command.arg("PING");
-        self.request("PING", &command, None, within).await.map(|(sent, _)| sent)
+    /// Asks what is no script.
+    pub(super) async fn ask(&self, name: &'static str, command: &Cmd, within: Duration) -> Result<Reply> {
+        self.request(name, command, None, within).await.map(|(_, reply)| reply)
     }
 
-    /// A step of a walk over all keys: those that fit the pattern, and where the next step begins.
-    pub(crate) async fn scan(
-        &self,
-        cursor: u64,
-        pattern: &str,
-        count: usize,
-        within: Duration,
-    ) -> Result<(u64, Vec<Vec<u8>>)> {
-        let (_, reply) = self.request("SCAN", &by_pattern(cursor, pattern, count), None, within).await?;
-        scanned(reply)
+    /// As [`ask`](Self::ask): when it was sent.
+    pub(super) async fn ask_at(&self, name: &'static str, command: &Cmd, within: Duration) -> Result<Moment> {
+        self.request(name, command, None, within).await.map(|(sent, _)| sent)
+    }
+
+    /// Why there is no connection.
+    pub(super) fn why_down(&self) -> Option<Error> {
+        self.link.borrow().why()
+    }
+
+    pub(super) fn is_up(&self) -> bool {
+        self.up_now().is_some()
     }
 
     /// The connection that stands, or the next one.
     ///
     /// # Errors
     /// `Unavailable` when there is none in time, and `Closed`.
-    pub(crate) async fn standing(&self, within: Duration) -> Result<Standing> {
-        let generation = match timeout(within, self.up()).await {
-            Ok(wire) => wire?.generation,
-            Err(_) => return Err(self.not_connected()),
-        };
-        Ok(Standing::of(self.link.subscribe(), generation))
+    pub(super) async fn standing(&self, within: Duration) -> Result<Standing> {
+        match timeout(within, self.up()).await {
+            Ok(wire) => Ok(self.standing_on(&wire?)),
+            Err(_) => Err(self.not_connected()),
+        }
+    }
+
+    pub(super) fn standing_on(&self, wire: &Wire) -> Standing {
+        Standing::of(self.link.subscribe(), wire)
     }
 
     /// Subscribes to a channel on this connection, which must still be up, or ends that. From the
@@ -148,7 +167,7 @@ impl Driver {
     ///
     /// # Errors
     /// `Unavailable`, `Forbidden`, or the server's own error.
-    pub(crate) async fn listen(
+    pub(super) async fn listen(
         &self,
         on: &Standing,
         channel: &str,
@@ -187,7 +206,7 @@ impl Driver {
     }
 
     /// Unsubscribes and disconnects.
-    pub(crate) async fn close(&self, within: Duration) {
+    pub(super) async fn close(&self, within: Duration) {
         if let Some(mut wire) = self.up_now() {
             let answer = timeout(within, wire.connection.unsubscribe(&self.inbox)).await;
             // A disconnect unsubscribes too.
@@ -197,7 +216,7 @@ impl Driver {
     }
 
     /// Disconnects, and sends nothing more.
-    pub(crate) fn cut(&self) {
+    pub(super) fn cut(&self) {
         self.link.send_replace(Link::Closed);
     }
 
@@ -210,21 +229,47 @@ impl Driver {
     ) -> Result<(Moment, Reply)> {
         // Before the bound is set: a request that times out counts with its whole time as silence.
         let asked = self.clock.now();
-        let mut sent = asked;
-        let tried = |error: Error| error.tried(name, &self.address, self.clock.now().since(asked));
         let until = Instant::now() + within;
-        let mut wire = match self.up_now() {
-            Some(wire) => wire,
+        let (wire, sent) = match self.up_now() {
+            Some(wire) => (wire, asked),
             None => {
                 let Ok(wire) = timeout_at(until, self.up()).await else {
-                    return Err(tried(self.not_connected()));
+                    let took = self.clock.now().since(asked);
+                    return Err(self.not_connected().tried(name, &self.address, took));
                 };
-                sent = self.clock.now();
-                wire?
+                (wire?, self.clock.now())
             }
         };
+        let request = Request { name, command, call, asks: false };
+        self.answered(wire, request, sent, until, within).await.map_err(|failure| failure.error)
+    }
+
+    /// Runs a script on a connection that stands; it `asks` for a slot that is being moved.
+    pub(super) async fn run_on(
+        &self,
+        wire: Wire,
+        call: &Call,
+        asks: bool,
+        until: Instant,
+    ) -> std::result::Result<(Moment, Reply), Failure> {
+        let mut command = by_hash(call);
+        command.arg(&self.life);
+        let request = Request { name: call.script.name, command: &command, call: Some(call), asks };
+        let within = until.saturating_duration_since(Instant::now());
+        self.answered(wire, request, self.clock.now(), until, within).await
+    }
+
+    async fn answered(
+        &self,
+        mut wire: Wire,
+        request: Request<'_>,
+        mut sent: Moment,
+        until: Instant,
+        within: Duration,
+    ) -> std::result::Result<(Moment, Reply), Failure> {
+        let (asked, Request { name, command, call, asks }) = (sent, request);
         self.requests.sent(name);
-        let mut answer = self.answer(&mut wire, command, until).await;
+        let mut answer = self.answer(&mut wire, command, asks, until).await;
         if let (Err(failure), Some(call)) = (&answer, call)
             && failure.noscript
         {
@@ -235,7 +280,7 @@ impl Driver {
             sent = self.clock.now();
             self.silence.end(sent);
             self.requests.sent(name);
-            answer = self.answer(&mut wire, &command, until).await;
+            answer = self.answer(&mut wire, &command, asks, until).await;
         }
         match answer {
             Ok(value) => {
@@ -243,14 +288,15 @@ impl Driver {
                 Ok((sent, reply(value)))
             }
             Err(failure) => {
-                let error = tried(failure.error);
+                let took = self.clock.now().since(asked);
+                let error = failure.error.tried(name, &wire.host.to_string(), took);
                 let is_silent =
                     || failure.timed_out && self.silence.is_too_long(sent, within, self.clock.now());
                 if failure.redial || is_silent() {
                     take_down(&self.link, wire.generation, &error);
                 }
                 tracing::debug!(%error, request = name, "a request failed");
-                Err(error)
+                Err(Failure { error, ..failure })
             }
         }
     }
@@ -261,12 +307,13 @@ impl Driver {
         &self,
         wire: &mut Wire,
         command: &Cmd,
+        asks: bool,
         until: Instant,
     ) -> std::result::Result<Value, Failure> {
         let (mut link, generation) = (self.link.subscribe(), wire.generation);
         tokio::select! {
             biased;
-            answer = wire.answer(command, until) => answer,
+            answer = wire.answer(command, asks, until) => answer,
             down = link.wait_for(|link| !link.is_up(generation)) => {
                 // No reason where the driver itself has ended.
                 Err(given_up(down.ok().and_then(|link| link.why())))
@@ -287,7 +334,8 @@ impl Driver {
         }
     }
 
-    async fn up(&self) -> Result<Wire> {
+    /// The connection that stands, or the next one.
+    pub(super) async fn up(&self) -> Result<Wire> {
         let mut link = self.link.subscribe();
         match link.wait_for(|link| !matches!(link, Link::Down(_))).await.as_deref() {
             Ok(Link::Up(wire)) => Ok(wire.clone()),
@@ -296,8 +344,18 @@ impl Driver {
     }
 }
 
-impl fmt::Debug for Driver {
+/// What is sent.
+struct Request<'a> {
+    name: &'static str,
+    command: &'a Cmd,
+    // A script that the server may not know.
+    call: Option<&'a Call>,
+    // For a slot that is being moved to this server.
+    asks: bool,
+}
+
+impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver").field("inbox", &self.inbox).field("link", &*self.link.borrow()).finish()
+        f.debug_struct("Server").field("inbox", &self.inbox).field("link", &*self.link.borrow()).finish()
     }
 }

@@ -7,18 +7,20 @@ use std::time::Duration;
 
 use latchwork_core::decide::renewal_period;
 use latchwork_core::support::{Backoff, LinkLog};
-use latchwork_core::{Clock, Eviction};
+use latchwork_core::{Clock, Error, ErrorKind, Eviction};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, Value};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 
 use super::bounded::BoundedStream;
 use super::handshake::handshake;
 use super::incarnation::Incarnation;
 use super::link::{Link, Wire, take_down};
-use crate::config::Settings;
+use super::sentinels;
+use crate::config::{Host, Login, Sentinels, Servers, Settings};
 use crate::error::{Failure, closed, from_redis};
 
 /// The shortest and the longest pause before an attempt, without jitter.
@@ -117,14 +119,12 @@ impl Dialler {
             .set_response_timeout(Some(bound))
             .set_pipeline_buffer_size(BUFFER)
             .set_push_sender(self.on_push(generation));
-        let unsent = |error| from_redis(error, false);
-        let late = |_| unsent(io::Error::from(io::ErrorKind::TimedOut).into());
-        let connecting = tokio::time::timeout(bound, connect(settings, config)).await.map_err(late)?;
-        let mut connection = connecting.map_err(unsent)?;
-        let (run_id, eviction) = handshake(&mut connection, settings, generation == 0).await?;
+        let (host, mut connection) = reach(settings, config, bound).await?;
+        let shaken = handshake(&mut connection, settings, generation == 0).await;
+        let (run_id, eviction) = shaken.map_err(|failure| settings.servers.named_it(&host, failure))?;
         // Before the connection is used: earlier requests went to the server that was there before.
-        self.incarnation.met(&settings.address(), run_id, self.clock.now());
-        Ok((Wire { generation, connection }, eviction))
+        self.incarnation.met(&host.to_string(), run_id, self.clock.now());
+        Ok((Wire { generation, host: Arc::new(host), connection }, eviction))
     }
 
     /// Handles the server's pushes: messages, and the end of the connection.
@@ -152,20 +152,57 @@ impl Dialler {
     }
 }
 
-/// A connection whose replies have a bound, logged in.
-pub(super) async fn connect(
+/// A connection to the server with the locks, wherever it is now, and where that is. Neither the
+/// search nor the connecting takes longer than `bound`.
+pub(super) async fn reach(
     settings: &Settings,
     config: AsyncConnectionConfig,
+    bound: Duration,
+) -> std::result::Result<(Host, MultiplexedConnection), Failure> {
+    let host = match &settings.servers {
+        Servers::One(host) | Servers::Shard(host) => host.clone(),
+        Servers::Watched(sentinels) => sentinels::master(sentinels, bound).await?,
+        // Its clients dial each server by itself.
+        Servers::Cluster(hosts) => hosts[0].clone(),
+    };
+    let connecting = connect(&host, &settings.login, settings.database, config);
+    let connected = match timeout(bound, connecting).await {
+        Ok(connected) => connected,
+        Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+    };
+    match connected {
+        Ok(connection) => Ok((host, connection)),
+        Err(error) => Err(settings.servers.named_it(&host, from_redis(error, false))),
+    }
+}
+
+impl Servers {
+    /// The failure of a server that Sentinels have named: they may name another one soon.
+    pub(super) fn named_it(&self, host: &Host, failure: Failure) -> Failure {
+        let Servers::Watched(Sentinels { service, .. }) = self else { return failure };
+        let what = format!("{host}, which the Sentinels name as the master of {service:?}");
+        let temporary = !failure.answered || failure.is_replica;
+        let kind = if temporary { ErrorKind::Unavailable } else { failure.error.kind().clone() };
+        let error = Error::new(kind, what).because(failure.error);
+        Failure { error, answered: true, ..failure }
+    }
+}
+
+/// A connection to one host, logged in, whose replies have a bound.
+pub(super) async fn connect(
+    host: &Host,
+    login: &Login,
+    database: i64,
+    config: AsyncConnectionConfig,
 ) -> redis::RedisResult<MultiplexedConnection> {
-    let mut login =
-        RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(settings.database);
-    if let Some(user) = &settings.user {
-        login = login.set_username(user);
+    let mut info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(database);
+    if let Some(user) = &login.user {
+        info = info.set_username(user);
     }
-    if let Some(password) = &settings.password {
-        login = login.set_password(password.expose());
+    if let Some(password) = &login.password {
+        info = info.set_password(password.expose());
     }
-    let stream = TcpStream::connect((settings.host.as_str(), settings.port)).await?;
+    let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
     // Small requests must not wait for the answers to others.
     stream.set_nodelay(true)?;
     // With a long TTL the connection is silent for minutes. A middlebox must not forget it, nor a
@@ -173,7 +210,7 @@ pub(super) async fn connect(
     let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6);
     SockRef::from(&stream).set_tcp_keepalive(&probes)?;
     let (connection, work) =
-        MultiplexedConnection::new_with_config(&login, BoundedStream::new(stream), config).await?;
+        MultiplexedConnection::new_with_config(&info, BoundedStream::new(stream), config).await?;
     // Ends with the last handle of the connection.
     tokio::spawn(work);
     Ok(connection)

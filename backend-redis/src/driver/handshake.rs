@@ -1,16 +1,22 @@
 //! What a new connection must show before it is used: the server, the scripts, the inbox, the
 //! permissions.
 
+use std::collections::HashMap;
+
 use latchwork_core::{Error, ErrorKind, Eviction};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{RedisResult, Value};
 
 use super::command::{by_hash, by_text, reply, sha1};
 use super::info;
+use super::slots;
 use super::wait_command::may_wait;
-use crate::config::Settings;
+use crate::config::{Servers, Settings};
 use crate::error::{Failure, from_redis};
 use crate::scripts;
+
+/// How many hash tags are tried for one of a server's slots.
+const TAGS: usize = 100_000;
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -24,7 +30,7 @@ pub(super) async fn handshake(
     set_name(connection, settings).await;
     let info = read_info(connection, first || settings.strict).await?;
     // Before any write: a replica refuses that without a reason.
-    let eviction = info::judge(info.as_deref(), settings.strict).map_err(Failure::said)?;
+    let eviction = judge(connection, info.as_deref(), settings, settings.strict).await?;
     load_missing(connection).await.map_err(unsent)?;
     // Answered after the server's Subscribe push: from here on no message is lost.
     let subscribed = connection.subscribe(&settings.inbox).await;
@@ -44,9 +50,34 @@ pub(super) async fn handshake_to_confirm(
 ) -> Result<Option<String>> {
     set_name(connection, settings).await;
     let info = read_info(connection, false).await?;
-    info::judge(info.as_deref(), false).map_err(Failure::said)?;
+    judge(connection, info.as_deref(), settings, false).await?;
     load_missing(connection).await.map_err(unsent)?;
     Ok(info.as_deref().and_then(info::run_id))
+}
+
+/// Judges a server by its INFO, or where that is forbidden, by the role that HELLO names.
+async fn judge(
+    connection: &mut MultiplexedConnection,
+    info: Option<&str>,
+    settings: &Settings,
+    strict: bool,
+) -> Result<Eviction> {
+    let in_cluster = matches!(settings.servers, Servers::Shard(_));
+    let judged =
+        info::judge(info, strict, in_cluster).map_err(|error| match info.is_some_and(info::is_replica) {
+            true => Failure::replica(error),
+            false => Failure::said(error),
+        })?;
+    if info.is_none() {
+        let hello: HashMap<String, Value> =
+            redis::cmd("HELLO").query_async(connection).await.map_err(unsent)?;
+        let role = hello.get("role").cloned().map(redis::from_redis_value::<String>);
+        if matches!(role, Some(Ok(role)) if role != "master") {
+            let why = "the server is a replica: locks live on the master";
+            return Err(Failure::replica(Error::new(ErrorKind::Misconfigured, why)));
+        }
+    }
+    Ok(judged)
 }
 
 async fn set_name(connection: &mut MultiplexedConnection, settings: &Settings) {
@@ -96,7 +127,8 @@ async fn load_missing(connection: &mut MultiplexedConnection) -> RedisResult<()>
 /// Uses every command of the scripts once. The first connection tries both ways of a call, by hash
 /// and by text; on a later one, one way shows whether keys and channels are still allowed.
 async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, first: bool) -> Result<()> {
-    let call = scripts::selftest(settings.scratch.clone(), &settings.inbox);
+    let Some(tag) = scratch_tag(connection, settings).await? else { return Ok(()) };
+    let call = scripts::selftest(settings.scratch_keys(&tag), &settings.inbox);
     for (how, command) in [("EVALSHA", by_hash(&call)), ("EVAL", by_text(&call))] {
         let answer = connection.req_packed_command(&command).await.and_then(Value::extract_error);
         let answer = match answer.map_err(unsent) {
@@ -113,6 +145,24 @@ async fn selftest(connection: &mut MultiplexedConnection, settings: &Settings, f
         }
     }
     Ok(())
+}
+
+/// A hash tag whose slot this server has; none for a server of a cluster that has no slot.
+async fn scratch_tag(connection: &mut MultiplexedConnection, settings: &Settings) -> Result<Option<String>> {
+    let client = &settings.scratch.1;
+    let Servers::Shard(host) = &settings.servers else { return Ok(Some(client.clone())) };
+    let mut question = redis::cmd("CLUSTER");
+    let said = question.arg("SLOTS").query_async::<Value>(connection).await;
+    let said = said.map_err(|error| name_forbidden(unsent(error), "CLUSTER SLOTS"))?;
+    let mut ranges = slots::ranges(reply(said), host).map_err(Failure::said)?;
+    ranges.retain(|range| range.master == *host);
+    let has = |slot: u16| ranges.iter().any(|range| (range.first..=range.last).contains(&slot));
+    if ranges.is_empty() {
+        return Ok(None);
+    }
+    // A server has one slot in thousands at least, but for one that is being filled or emptied.
+    let mut tags = (0..TAGS).map(|number| format!("{client}-{number}"));
+    Ok(tags.find(|tag| has(slots::slot_of(tag.as_bytes()))))
 }
 
 /// Puts the forbidden command's name into the error.

@@ -5,17 +5,17 @@ use latchwork_core::{Error, ErrorKind, Eviction, Result};
 /// The oldest version with all commands of the scripts.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Judges a server by its INFO (`None` when INFO is forbidden). Answers whether it evicts locks
+/// Judges a server, of a cluster or not, by its INFO (`None` when INFO is forbidden). Answers whether it evicts locks
 /// under memory pressure.
 ///
 /// # Errors
 /// `Misconfigured` for a version that is too old, a node of a cluster, a Sentinel, a replica; and,
 /// if `strict`, for a server that evicts locks or does not show whether it does.
-pub(crate) fn judge(info: Option<&str>, strict: bool) -> Result<Eviction> {
+pub(crate) fn judge(info: Option<&str>, strict: bool, in_cluster: bool) -> Result<Eviction> {
     let eviction = match info {
         Some(info) => {
             let info = Info(info);
-            info.refuse_what_cannot_be_used()?;
+            info.refuse_what_cannot_be_used(in_cluster)?;
             info.eviction()
         }
         None => Eviction::Unknown,
@@ -30,6 +30,11 @@ pub(crate) fn judge(info: Option<&str>, strict: bool) -> Result<Eviction> {
         }
         eviction => Ok(eviction),
     }
+}
+
+/// Whether it says that it is a replica.
+pub(crate) fn is_replica(info: &str) -> bool {
+    Info(info).get("role") == Some("slave")
 }
 
 /// The id of this run of the server: a new one on each server and after each restart.
@@ -56,22 +61,26 @@ impl<'a> Info<'a> {
         }
     }
 
-    fn refuse_what_cannot_be_used(&self) -> Result<()> {
+    fn refuse_what_cannot_be_used(&self, in_cluster: bool) -> Result<()> {
         if let Some(version) = self.get("redis_version") {
             let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
             if (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < OLDEST {
                 return misconfigured(format!("the server is Redis {version}; 6.2 or newer is needed"));
             }
         }
-        if self.get("redis_mode") == Some("cluster") || self.get("cluster_enabled") == Some("1") {
+        let clustered = self.get("redis_mode") == Some("cluster") || self.get("cluster_enabled") == Some("1");
+        if clustered && !in_cluster {
             return misconfigured(
-                "the server is a node of a Redis Cluster, which is not supported yet".to_owned(),
+                "the server is a node of a Redis Cluster: redis-cluster://h1,h2".to_owned(),
             );
         }
-        if self.get("redis_mode") == Some("sentinel") {
-            return misconfigured("the server is a Sentinel, which is not supported yet".to_owned());
+        if in_cluster && !clustered {
+            return misconfigured("the server is no node of a Redis Cluster: redis://host".to_owned());
         }
-        if self.get("role") == Some("slave") {
+        if self.get("redis_mode") == Some("sentinel") {
+            return misconfigured("the server is a Sentinel: redis-sentinel://h1,h2/service".to_owned());
+        }
+        if is_replica(self.0) {
             let part = |field| self.get(field).unwrap_or("?");
             let master = format!("{}:{}", part("master_host"), part("master_port"));
             return misconfigured(format!("the server is a replica of {master}: locks live on the master"));
@@ -94,10 +103,14 @@ mod tests {
             ("1048576", "noeviction", Eviction::Never),
             ("1048576", "volatile-lru", Eviction::Possible),
         ] {
-            assert_eq!(judge(Some(&memory(size, policy)), false).unwrap(), expected, "{size} {policy}");
+            assert_eq!(
+                judge(Some(&memory(size, policy)), false, false).unwrap(),
+                expected,
+                "{size} {policy}"
+            );
         }
-        assert_eq!(judge(Some(GOOD), false).unwrap(), Eviction::Unknown);
-        assert_eq!(judge(None, false).unwrap(), Eviction::Unknown);
+        assert_eq!(judge(Some(GOOD), false, false).unwrap(), Eviction::Unknown);
+        assert_eq!(judge(None, false, false).unwrap(), Eviction::Unknown);
         let evicting = memory("1048576", "volatile-lru");
         for (info, strict) in [
             (Some(evicting.as_str()), true),
@@ -107,7 +120,7 @@ mod tests {
             (Some("redis_mode:sentinel"), false),
             (Some("role:slave"), false),
         ] {
-            let error = judge(info, strict).unwrap_err();
+            let error = judge(info, strict, false).unwrap_err();
             assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{info:?}");
         }
     }

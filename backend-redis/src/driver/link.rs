@@ -1,6 +1,7 @@
 //! The state of the connection: up, down or closed.
 
 use std::fmt;
+use std::sync::Arc;
 
 use latchwork_core::Error;
 use redis::aio::MultiplexedConnection;
@@ -8,6 +9,7 @@ use redis::{Cmd, Value};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::config::Host;
 use crate::error::{Failure, from_redis, timed_out};
 
 pub(super) enum Link {
@@ -56,18 +58,46 @@ pub(super) fn take_down(link: &watch::Sender<Link>, generation: u64, why: &Error
     });
 }
 
+/// A connection that does not lead to this server is useless.
+pub(super) fn give_up_before(link: &watch::Sender<Link>, server: &Host, why: &Error) {
+    link.send_if_modified(|link| {
+        let elsewhere = matches!(link, Link::Up(wire) if *wire.host != *server);
+        if elsewhere {
+            *link = Link::Down(why.clone());
+        }
+        elsewhere
+    });
+}
+
 /// A connection that stands.
 #[derive(Clone)]
 pub(super) struct Wire {
     pub(super) generation: u64,
+    /// Where it leads.
+    pub(super) host: Arc<Host>,
     pub(super) connection: MultiplexedConnection,
 }
 
 impl Wire {
     /// The client crate keeps the bound: a timer here would be a second one for each request.
-    pub(super) async fn answer(&mut self, command: &Cmd, until: Instant) -> Result<Value, Failure> {
+    pub(super) async fn answer(
+        &mut self,
+        command: &Cmd,
+        asks: bool,
+        until: Instant,
+    ) -> Result<Value, Failure> {
         self.connection.set_response_timeout(until.saturating_duration_since(Instant::now()));
-        let answer = self.connection.send_packed_command(command).await.and_then(Value::extract_error);
+        let answer = match asks {
+            false => self.connection.send_packed_command(command).await,
+            true => {
+                // One write: nothing comes between them.
+                let mut both = redis::pipe();
+                both.cmd("ASKING").ignore().add_command(command.clone());
+                let answers = self.connection.send_packed_commands(&both, 1, 1).await;
+                answers.map(|mut answers| answers.pop().unwrap_or(Value::Nil))
+            }
+        };
+        let answer = answer.and_then(Value::extract_error);
         answer.map_err(|error| if error.is_timeout() { timed_out() } else { from_redis(error, true) })
     }
 }
@@ -77,16 +107,22 @@ impl Wire {
 pub(crate) struct Standing {
     link: watch::Receiver<Link>,
     generation: u64,
+    pub(super) host: Arc<Host>,
 }
 
 impl Standing {
-    pub(super) fn of(link: watch::Receiver<Link>, generation: u64) -> Self {
-        Self { link, generation }
+    pub(super) fn of(link: watch::Receiver<Link>, wire: &Wire) -> Self {
+        Self { link, generation: wire.generation, host: Arc::clone(&wire.host) }
     }
 
-    /// The number of the connection: a later one has a higher number.
-    pub(crate) fn generation(&self) -> u64 {
+    /// The number of the connection: a later one to its server has a higher number.
+    pub(super) fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Whether both are one connection.
+    pub(crate) fn is(&self, other: &Standing) -> bool {
+        self.generation == other.generation && self.link.same_channel(&other.link)
     }
 
     /// Whether the connection still is the one in use.

@@ -1,4 +1,4 @@
-//! The one connection to the server, for commands and messages: the only place that calls the
+//! The one connection to each server, for commands and messages: the only place that calls the
 //! client crate. A client whose acquisitions replicas confirm has a second one for that, made at
 //! the first of them.
 //!
@@ -7,6 +7,7 @@
 //! a demoted master for ever, and ignores a refused subscription.)
 
 mod bounded;
+mod cluster;
 mod command;
 mod confirming;
 mod connection;
@@ -15,9 +16,15 @@ mod handshake;
 mod incarnation;
 mod info;
 mod link;
+mod map;
+mod refresh;
+mod routing;
+mod sentinels;
 mod silence;
+mod slots;
+mod switches;
 mod wait_command;
 
 pub(crate) use confirming::{Burst, ConfirmingConnection};
-pub(crate) use connection::Driver;
-pub(crate) use link::{Losses, Standing};
+pub(crate) use link::Standing;
+pub(crate) use routing::{Cursor, Driver, Lost, Place, of_two_slots};

@@ -22,6 +22,10 @@ impl Silence {
         Self { patience, since, answered: AtomicU64::new(now.as_nanos()) }
     }
 
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
+    }
+
     /// The server has answered.
     pub(super) fn end(&self, now: Moment) {
         self.answered.store(now.as_nanos(), Ordering::Relaxed);

@@ -4,6 +4,7 @@
 //! it for up to a TTL (LEASE-CLEAN-UP-AFTER-LOSS). At worst it runs out by itself. A close removes
 //! all nodes and ephemeral cells of the client.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,13 +15,14 @@ use latchwork_core::{Error, ErrorKind, LostReason, Moment, Result};
 
 use crate::cells::leased::Written;
 use crate::client::Client;
+use crate::driver::Driver;
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
 /// Leaves in one burst: they cost the server what a few renewals do.
 const LEAVES: usize = 64;
 /// Cells that one script renews or removes.
-pub(crate) const CELLS: usize = 256;
+const CELLS: usize = 256;
 /// The shortest and the longest pause before a close repeats what was not confirmed, without
 /// jitter.
 const CLOSE_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
@@ -82,16 +84,25 @@ async fn until_closing(client: Arc<Client>, lost: Vec<Arc<Attempt>>, cells: Vec<
 }
 
 async fn remove_cells(client: &Arc<Client>, cells: &[Written]) {
-    for part in cells.chunks(CELLS) {
-        let answer = client.driver.run(&end_cells(part), client.renewal_bound()).await;
+    for part in by_slot(&client.driver, cells) {
+        let answer = client.driver.run(&end_cells(&part), client.renewal_bound()).await;
         match answer.and_then(|(_, reply)| scripts::cells_ended(reply)) {
             Ok(flags) => client.warn_of(flags),
             // The next round tries again, or the close.
-            Err(error) if error.is_retryable() => return,
+            Err(error) if error.is_retryable() => continue,
             Err(error) => tracing::debug!(%error, "a lost cell was not removed; it runs out"),
         }
-        client.leased.forget(part);
+        client.leased.forget(&part);
     }
+}
+
+/// The cells of each script: all in one slot, in a cluster.
+pub(crate) fn by_slot(driver: &Driver, cells: &[Written]) -> Vec<Vec<Written>> {
+    let mut slots: BTreeMap<Option<u16>, Vec<Written>> = BTreeMap::new();
+    for (cell, nonce) in cells {
+        slots.entry(driver.slot(cell.channel())).or_default().push((cell.clone(), *nonce));
+    }
+    slots.values().flat_map(|cells| cells.chunks(CELLS).map(<[_]>::to_vec)).collect()
 }
 
 fn end_cells(cells: &[Written]) -> Call {
@@ -163,7 +174,7 @@ async fn end(client: &Client, how: Close, attempts: Vec<Arc<Attempt>>) -> Result
         let now = client.clock.now();
         let mut calls: Vec<_> =
             attempts.iter().filter_map(|attempt| removal_at_close(attempt, now)).collect();
-        calls.extend(client.leased.every().chunks(CELLS).map(end_cells));
+        calls.extend(by_slot(&client.driver, &client.leased.every()).iter().map(|part| end_cells(part)));
         if let Err(error) = confirm_all(client, &calls, until).await {
             tracing::debug!(%error, "a node was not removed at close");
             let what = "closed, but the server did not confirm every node and cell: the rest runs out with its lease";

@@ -33,9 +33,10 @@ use std::time::Duration;
 use latchwork_core::contracts::NodeState;
 use latchwork_core::support::Backoff;
 use latchwork_core::{Error, ErrorKind, Moment, Result};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::confirmations::{Ask, Heard};
+use super::confirmations::{Ask, Heard, OfServer};
 use crate::client::Client;
 use crate::driver::{Burst, ConfirmingConnection};
 use crate::renewal;
@@ -61,26 +62,17 @@ pub(super) async fn confirm(
     within: Duration,
 ) -> Result<()> {
     let until = client.clock.now() + within;
-    let (heard, mut hears) = watch::channel(Heard::Nothing);
-    let ask = Ask { attempt: Arc::clone(attempt), replicas, until, written: false, heard };
-    client.confirmations.asked.lock().push(ask);
-    let mut last = hears.clone();
+    // Of the last question.
+    let last = Mutex::new(None);
     let answered = async {
         loop {
-            let rounds = client.confirmations.rounds.run(&client.runtime, || rounds(Arc::clone(client)));
-            let answer = async {
-                let heard = hears.wait_for(|heard| heard.answer().is_some()).await;
-                heard.ok().and_then(|heard| heard.answer())
-            };
-            tokio::select! {
-                biased;
-                answer = answer => match answer {
-                    Some(answer) => return answer,
-                    // The time is over, or the task has died.
-                    None => std::future::pending().await,
-                },
-                // They may have ended just before they saw this one.
-                _ = rounds.wait() => {}
+            let server = client.confirmations.at(client.driver.place(attempt.queue.tag()));
+            let (heard, mut hears) = watch::channel(Heard::Nothing);
+            *last.lock() = Some(hears.clone());
+            let attempt = Arc::clone(attempt);
+            server.asked.lock().push(Ask { attempt, replicas, until, written: false, heard });
+            if let Some(answer) = answer(client, &server, &mut hears).await {
+                return answer;
             }
         }
     };
@@ -89,28 +81,64 @@ pub(super) async fn confirm(
         () = client.closing.cancelled() => Err(Error::closed()),
         answer = answered => answer,
         reason = state.until_lost() => Err(Error::lost(reason)),
-        () = client.clock.sleep_until(until) => Err(last.borrow_and_update().late(replicas, within)),
+        () = client.clock.sleep_until(until) => {
+            let last = last.lock();
+            let nothing = Heard::Nothing;
+            Err(last.as_ref().map_or_else(
+                || nothing.late(replicas, within),
+                |last| last.borrow().late(replicas, within),
+            ))
+        }
+    }
+}
+
+/// The answer to a question that was put to this server; `None` when another has the queue.
+async fn answer(
+    client: &Arc<Client>,
+    server: &Arc<OfServer>,
+    hears: &mut watch::Receiver<Heard>,
+) -> Option<Result<()>> {
+    loop {
+        let rounds = server.rounds.run(&client.runtime, || rounds(Arc::clone(client), Arc::clone(server)));
+        let answer = async {
+            let heard = hears.wait_for(|heard| heard.answer().is_some()).await.ok()?;
+            Some((!heard.is_moved()).then(|| heard.answer()).flatten())
+        };
+        tokio::select! {
+            biased;
+            answer = answer => match answer {
+                Some(answer) => return answer,
+                // The time is over, or the task has died.
+                None => std::future::pending().await,
+            },
+            // They may have ended just before they saw this one.
+            _ = rounds.wait() => {}
+        }
     }
 }
 
 /// The task: rounds until nothing is asked any more, or the client closes.
-async fn rounds(client: Arc<Client>) {
+async fn rounds(client: Arc<Client>, server: Arc<OfServer>) {
     let closing = client.closing.clone();
-    closing.run_until_cancelled(answer_all(&client)).await;
+    closing.run_until_cancelled(answer_all(&client, &server)).await;
 }
 
-async fn answer_all(client: &Arc<Client>) {
-    let confirmations = &client.confirmations;
-    let mut connection = confirmations.connection.lock().take();
+async fn answer_all(client: &Arc<Client>, server: &OfServer) {
+    let mut connection = server.connection.lock().take();
     let (mut asks, mut pauses) = (Vec::new(), Backoff::new(PAUSES.0, PAUSES.1));
     loop {
-        asks.append(&mut confirmations.asked.lock());
+        asks.append(&mut server.asked.lock());
         let now = client.clock.now();
-        asks.retain(|ask: &Ask| !ask.is_over(now));
+        asks.retain(|ask: &Ask| {
+            if client.driver.place(ask.attempt.queue.tag()) != server.place {
+                ask.hears(Heard::Moved);
+            }
+            !ask.is_over(now)
+        });
         if asks.is_empty() {
             break;
         }
-        match round(client, &mut connection, &mut asks).await {
+        match round(client, server, &mut connection, &mut asks).await {
             Ok(()) if asks.iter().all(|ask| ask.written) => {
                 pauses.reset();
                 continue;
@@ -120,6 +148,7 @@ async fn answer_all(client: &Arc<Client>) {
             Err(error) => {
                 tracing::debug!(%error, "no confirmation by replicas");
                 connection = None;
+                client.driver.is_stale();
                 for ask in &asks {
                     ask.hears(match error.is_retryable() {
                         true => Heard::Failed(error.clone()),
@@ -130,7 +159,7 @@ async fn answer_all(client: &Arc<Client>) {
         }
         pauses.wait(&client.clock).await;
     }
-    let mut kept = confirmations.connection.lock();
+    let mut kept = server.connection.lock();
     // A close looks for it after it has cancelled this.
     if !client.closing.is_cancelled() {
         *kept = connection;
@@ -140,18 +169,20 @@ async fn answer_all(client: &Arc<Client>) {
 /// Renews what is new on the connection, and asks for all.
 async fn round(
     client: &Arc<Client>,
+    server: &OfServer,
     connection: &mut Option<ConfirmingConnection>,
     asks: &mut [Ask],
 ) -> Result<()> {
     // If the connection has fallen silent, half of the time is left for another one.
     let bound = client.renewal_bound().min(client.request_timeout / 2);
-    let connection = match connection.take().filter(|last| client.driver.leads_to(last.run_id())) {
-        Some(last) => connection.insert(last),
-        None => {
-            asks.iter_mut().for_each(|ask| ask.written = false);
-            connection.insert(dial(client, bound).await?)
-        }
-    };
+    let connection =
+        match connection.take().filter(|last| client.driver.leads_to(&server.place, last.run_id())) {
+            Some(last) => connection.insert(last),
+            None => {
+                asks.iter_mut().for_each(|ask| ask.written = false);
+                connection.insert(dial(client, server, bound).await?)
+            }
+        };
     let (mut new, mut calls) = (Vec::new(), Vec::new());
     for (place, ask) in asks.iter().enumerate().filter(|(_, ask)| !ask.written) {
         if let Some(call) = ask.renewal(client.ttl) {
@@ -181,14 +212,14 @@ async fn round(
     Ok(())
 }
 
-async fn dial(client: &Client, bound: Duration) -> Result<ConfirmingConnection> {
-    let dialled = ConfirmingConnection::dial(&client.confirmations.settings, &client.clock, bound).await;
+async fn dial(client: &Client, server: &OfServer, bound: Duration) -> Result<ConfirmingConnection> {
+    let dialled = ConfirmingConnection::dial(&server.settings, &client.clock, bound).await;
     let connection = dialled.map_err(|error| match error.kind() {
         ErrorKind::Forbidden { .. } => error,
         // A replica, say: it may be a master again in time, as for the client's other requests.
         _ => Error::new(ErrorKind::Unavailable, "not connected to ask replicas").because(error),
     })?;
-    match client.driver.leads_to(connection.run_id()) {
+    match client.driver.leads_to(&server.place, connection.run_id()) {
         true => Ok(connection),
         false => Err(Error::new(
             ErrorKind::Unavailable,

@@ -1,5 +1,6 @@
 //! The acquisitions that replicas are to confirm, and what each hears.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,36 +11,68 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::config::Settings;
-use crate::driver::ConfirmingConnection;
+use crate::driver::{ConfirmingConnection, Place};
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
-/// The acquisitions of a client that replicas are to confirm, and the connection for that.
+/// The acquisitions of a client that replicas are to confirm, by the server that they are on.
+#[derive(Debug)]
 pub(crate) struct Confirmations {
+    settings: Settings,
+    servers: Mutex<HashMap<Place, Arc<OfServer>>>,
+}
+
+impl Confirmations {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self { settings, servers: Mutex::default() }
+    }
+
+    /// Those on one server.
+    pub(super) fn at(&self, place: Place) -> Arc<OfServer> {
+        let new = || {
+            let settings = match &place {
+                Some(host) => self.settings.of_shard((**host).clone()),
+                None => self.settings.clone(),
+            };
+            Arc::new(OfServer::new(settings, place.clone()))
+        };
+        Arc::clone(self.servers.lock().entry(place.clone()).or_insert_with(new))
+    }
+
+    /// Disconnects. A round that is under way ends by itself when the client closes.
+    pub(super) fn close(&self) {
+        self.servers.lock().values().for_each(|server| server.close());
+    }
+}
+
+/// The acquisitions on one server that replicas are to confirm, and the connection for that.
+pub(super) struct OfServer {
     pub(super) settings: Settings,
+    pub(super) place: Place,
     pub(super) asked: Mutex<Vec<Ask>>,
     // While no round is under way.
     pub(super) connection: Mutex<Option<ConfirmingConnection>>,
     pub(super) rounds: SingleFlight<()>,
 }
 
-impl Confirmations {
-    pub(crate) fn new(settings: Settings) -> Self {
+impl OfServer {
+    fn new(settings: Settings, place: Place) -> Self {
         let (asked, connection, rounds) = (Mutex::default(), Mutex::default(), SingleFlight::default());
-        Self { settings, asked, connection, rounds }
+        Self { settings, place, asked, connection, rounds }
     }
 
-    /// Disconnects. A round that is under way ends by itself when the client closes.
-    pub(super) fn close(&self) {
+    fn close(&self) {
         drop(self.connection.lock().take());
     }
 }
 
-impl fmt::Debug for Confirmations {
+impl fmt::Debug for OfServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Confirmations").field("asked", &self.asked.lock().len()).finish_non_exhaustive()
+        f.debug_struct("OfServer").field("asked", &self.asked.lock().len()).finish_non_exhaustive()
     }
 }
+
+const MOVED: &str = "its queue has moved to another server";
 
 /// What an acquisition hears of the replicas.
 #[derive(Debug)]
@@ -51,6 +84,8 @@ pub(super) enum Heard {
     Failed(Error),
     Confirmed,
     Refused(Error),
+    /// Another server of the cluster has its queue now.
+    Moved,
 }
 
 impl Heard {
@@ -59,8 +94,14 @@ impl Heard {
         match self {
             Heard::Confirmed => Some(Ok(())),
             Heard::Refused(error) => Some(Err(error.clone())),
+            // Asked again, of the other one.
+            Heard::Moved => Some(Err(Error::new(ErrorKind::Unavailable, MOVED))),
             Heard::Nothing | Heard::Fewer(_) | Heard::Failed(_) => None,
         }
+    }
+
+    pub(super) fn is_moved(&self) -> bool {
+        matches!(self, Heard::Moved)
     }
 
     /// The answer when the time is over.

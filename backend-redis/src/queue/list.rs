@@ -1,12 +1,14 @@
 //! What an operator sees of a queue, and removes.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use latchwork_core::contracts::{Entry, Page, QueuePage};
 use latchwork_core::{Address, Error, QueuePrefix, Result};
 
 use crate::client::Client;
+use crate::driver::Cursor;
 use crate::error::only_read;
 use crate::layout::{QueueKeys, QueuesKeys};
 use crate::scripts;
@@ -45,21 +47,19 @@ pub(crate) async fn queues(
     after: Option<&str>,
     most: usize,
 ) -> Result<QueuePage> {
-    let mut cursor = after.map_or(Ok(0), page_cursor)?;
+    let mut cursor = after.map_or_else(|| Ok(Cursor::default()), page_cursor)?;
     let keys = QueuesKeys::of(of);
     // A walk may show a key twice, and a queue may have two.
     let (mut seen, mut page) = (HashSet::new(), QueuePage::default());
     for _ in 0..STEPS {
         let count = most.clamp(LEAST_STEP, LONGEST_STEP);
-        let (next, found) = client.scan(cursor, &keys.pattern(), count).await.map_err(only_read)?;
+        let (next, found) = client.scan(&cursor, &keys.pattern(), count).await.map_err(only_read)?;
         let queues = found.iter().filter_map(|key| keys.queue(key));
         let found: Vec<_> = queues.filter(|queue| seen.insert(queue.clone())).collect();
         for part in found.chunks(LISTED_AT_ONCE) {
             page.queues.extend(with_nodes(client, part).await?);
         }
-        if next == 0 {
-            return Ok(page);
-        }
+        let Some(next) = next else { return Ok(page) };
         cursor = next;
         if page.queues.len() >= most {
             break;
@@ -70,23 +70,26 @@ pub(crate) async fn queues(
 }
 
 /// Where a page begins, in the words of the page before.
-fn page_cursor(after: &str) -> Result<u64> {
-    let cursor = after.parse().ok().filter(|cursor: &u64| *cursor > 0 && cursor.to_string() == after);
-    cursor.ok_or_else(|| Error::invalid("after", "is not what a page of queues gave"))
+fn page_cursor(after: &str) -> Result<Cursor> {
+    Cursor::parse(after).ok_or_else(|| Error::invalid("after", "is not what a page of queues gave"))
 }
 
 /// The queues that have nodes. A queue that nobody uses leaves keys behind, and nobody drops its
 /// nodes.
 async fn with_nodes(client: &Client, queues: &[Address]) -> Result<Vec<Address>> {
-    let keys = queues.iter().map(QueueKeys::of).collect::<Result<Vec<_>>>()?;
-    let (_, reply) = client.run(&scripts::populated(keys.iter(), None)).await.map_err(only_read)?;
-    let populated = scripts::are_populated(reply)?;
-    Ok(queues
-        .iter()
-        .zip(populated)
-        .filter(|(_, populated)| *populated)
-        .map(|(queue, _)| queue.clone())
-        .collect())
+    let mut scripts: BTreeMap<Option<u16>, Vec<_>> = BTreeMap::new();
+    for queue in queues {
+        let keys = QueueKeys::of(queue)?;
+        scripts.entry(client.driver.slot(keys.tag())).or_default().push((queue, keys));
+    }
+    let asked = scripts.into_values().map(async |part| {
+        let keys = part.iter().map(|(_, keys)| keys);
+        let (_, reply) = client.run(&scripts::populated(keys, None)).await.map_err(only_read)?;
+        let populated = scripts::are_populated(reply)?.into_iter();
+        let populated = part.iter().zip(populated).filter(|(_, populated)| *populated);
+        Ok::<_, Error>(populated.map(|((queue, _), _)| (*queue).clone()).collect::<Vec<_>>())
+    });
+    Ok(try_join_all(asked).await?.concat())
 }
 
 pub(crate) async fn revoke(client: &Arc<Client>, queue: &Address, sequence: u64) -> Result<bool> {

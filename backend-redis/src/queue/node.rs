@@ -33,7 +33,7 @@ impl RedisNode {
         let (client, attempt) = (&self.client, &self.attempt);
         if !attempt.is_leaving() {
             if let Some(state) = attempt.state() {
-                state.gone(client.why_gone(state.lease()));
+                state.gone(client.why_gone(&attempt.queue, state.lease()));
             }
             cleanup::later(client, attempt);
         }
@@ -74,7 +74,11 @@ impl Node for RedisNode {
         // Not before the answer: a close meanwhile ends this request, and sends its own.
         client.forget(attempt);
         client.act_on(flags, &attempt.queue);
-        Ok(if was_there { Leave::Removed } else { Leave::Absent(client.why_gone(self.state().lease())) })
+        Ok(if was_there {
+            Leave::Removed
+        } else {
+            Leave::Absent(client.why_gone(&attempt.queue, self.state().lease()))
+        })
     }
 
     async fn downgrade(&self) -> Result<()> {

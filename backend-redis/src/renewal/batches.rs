@@ -10,8 +10,8 @@ use crate::layout::QueueKeys;
 use crate::scripts::{self, Call};
 use crate::watch::Attempt;
 
-/// Queues in one script: fewer cost the server more, more would make other requests wait. (A
-/// cluster would need scripts per slot.)
+/// Queues in one script: fewer cost the server more, more would make other requests wait. (In a
+/// cluster a script has the queues of one slot.)
 const QUEUES: usize = 32;
 /// Nodes of one queue in one script.
 const NODES: usize = 256;
@@ -20,7 +20,10 @@ const NODES: usize = 256;
 pub(super) type Batch = Vec<(QueueKeys, Vec<Arc<Attempt>>)>;
 
 /// Ordered by deadline: when rounds take long, no node comes first in one and last in the next.
-pub(super) fn batches(queues: HashMap<QueueKeys, Vec<Arc<Attempt>>>) -> Vec<Batch> {
+pub(super) fn batches(
+    queues: HashMap<QueueKeys, Vec<Arc<Attempt>>>,
+    slot: impl Fn(&QueueKeys) -> Option<u16>,
+) -> Vec<Batch> {
     let deadline = |attempt: &Arc<Attempt>| attempt.state().map(|state| state.lease().deadline());
     let mut parts = Batch::new();
     for (queue, mut attempts) in queues {
@@ -28,17 +31,20 @@ pub(super) fn batches(queues: HashMap<QueueKeys, Vec<Arc<Attempt>>>) -> Vec<Batc
         parts.extend(attempts.chunks(NODES).map(|part| (queue.clone(), part.to_vec())));
     }
     parts.sort_by_cached_key(|(_, attempts)| attempts.first().and_then(deadline));
-    let mut batches = vec![Batch::new()];
-    let mut nodes = 0;
+    let mut batches: Vec<Batch> = Vec::new();
+    // Of each slot the batch that still has room, and its nodes.
+    let mut open: HashMap<Option<u16>, (usize, usize)> = HashMap::new();
     for (queue, part) in parts {
-        let full = batches.last().is_some_and(|batch| batch.len() == QUEUES || nodes + part.len() > NODES);
-        if full {
-            batches.push(Batch::new());
-            nodes = 0;
-        }
-        nodes += part.len();
-        if let Some(batch) = batches.last_mut() {
-            batch.push((queue, part));
+        let (place, nodes) = open.entry(slot(&queue)).or_insert((usize::MAX, 0));
+        match batches.get_mut(*place) {
+            Some(batch) if batch.len() < QUEUES && *nodes + part.len() <= NODES => {
+                *nodes += part.len();
+                batch.push((queue, part));
+            }
+            _ => {
+                (*place, *nodes) = (batches.len(), part.len());
+                batches.push(vec![(queue, part)]);
+            }
         }
     }
     batches
@@ -72,7 +78,7 @@ mod tests {
             let queue = QueueKeys::of(&Address::new("n", Kind::Mutex, format!("q{i}")).unwrap()).unwrap();
             queues.insert(queue.clone(), vec![Attempt::new(queue, NodeId::random(), false)]);
         }
-        let batches = batches(queues);
+        let batches = batches(queues, |_| None);
         let nodes = |batch: &Batch| batch.iter().map(|(_, attempts)| attempts.len()).sum::<usize>();
         assert_eq!(batches.iter().map(nodes).sum::<usize>(), 672);
         assert!(batches.iter().all(|batch| batch.len() <= QUEUES && nodes(batch) <= NODES));
@@ -93,7 +99,7 @@ mod tests {
             inbox.settle(&attempt, NodeWriter::new(lease, i), true, Moment::NEVER);
             queues.entry(queue).or_default().push(attempt);
         }
-        let batches = batches(queues);
+        let batches = batches(queues, |_| None);
         let attempts = batches.iter().flatten().flat_map(|(_, attempts)| attempts);
         let order: Vec<_> = attempts.map(|attempt| attempt.state().unwrap().sequence()).collect();
         assert_eq!(order, (0..crowd + 100).collect::<Vec<_>>());

@@ -6,12 +6,12 @@ use latchwork_core::Result;
 
 use crate::cells::leased::Written;
 use crate::client::Client;
-use crate::queue::cleanup::CELLS;
+use crate::queue::cleanup::by_slot;
 use crate::scripts;
 
 /// Renews cells. An outright refusal is the error, after all other scripts: those cells run out.
 pub(super) async fn renew(client: &Arc<Client>, cells: Vec<Written>) -> Result<bool> {
-    let (mut left, mut refusal): (Vec<Vec<_>>, _) = (cells.chunks(CELLS).map(<[_]>::to_vec).collect(), None);
+    let (mut left, mut refusal, mut silent) = (by_slot(&client.driver, &cells), None, None);
     while let Some(part) = left.pop() {
         let call = scripts::renew_cells(part.iter().map(|(cell, nonce)| (cell, *nonce)), client.ttl);
         let answer = client.driver.run(&call, client.renewal_bound()).await;
@@ -22,11 +22,17 @@ pub(super) async fn renew(client: &Arc<Client>, cells: Vec<Written>) -> Result<b
                 client.lease.partly_proven(sent);
             }
             // Not sent to a silent server: the next round begins with everything.
-            Err(error) if error.is_retryable() => return Err(error),
+            Err(error) if error.is_retryable() => {
+                let place = part.first().map(|(cell, _)| client.driver.place(cell.channel()));
+                left.retain(|part| {
+                    part.first().map(|(cell, _)| client.driver.place(cell.channel())) != place
+                });
+                silent = Some(error);
+            }
             // One key may be forbidden. The others must not be lost with it.
             Err(_) if part.len() > 1 => left.extend(part.into_iter().map(|written| vec![written])),
             Err(error) => refusal = Some(error),
         }
     }
-    refusal.map_or(Ok(true), Err)
+    silent.or(refusal).map_or(Ok(true), Err)
 }

@@ -149,7 +149,7 @@ impl Listening {
         let until = Instant::now() + client.request_timeout;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let on = client.driver.standing(left).await?;
+            let on = client.driver.standing(&self.channel.name, left).await?;
             // A message from here on is news after the answer.
             self.news.mark_unchanged();
             let asking = async {
@@ -172,8 +172,7 @@ impl Listening {
 /// Asks for the subscription unless another watch has it on this connection.
 async fn confirmed(client: &Client, channel: &Channel, on: &Standing) -> Result<()> {
     let mut subscription = channel.subscription.lock().await;
-    let generation = on.generation();
-    if subscription.as_ref().is_some_and(|known| known.confirmed && known.on.generation() == generation) {
+    if subscription.as_ref().is_some_and(|known| known.confirmed && known.on.is(on)) {
         return Ok(());
     }
     // Noted first: a request that is dropped may still be carried out, and must be undone.

@@ -43,5 +43,5 @@ async fn recheck(client: &Arc<Client>, due: Vec<Arc<Attempt>>) -> Result<()> {
         }
     }
     // A refused queue is for the rounds to report, which find its nodes unrenewed.
-    renewal::renew(client, queues, |_, _| {}).await.map(drop)
+    renewal::renew(client, queues, |_, _, _| {}).await.map(drop)
 }

@@ -124,7 +124,11 @@ pub struct Operator(MultiplexedConnection);
 
 impl Operator {
     pub async fn of(server: &Server) -> Self {
-        let client = redis::Client::open(server.url()).unwrap();
+        Self::at(server.url()).await
+    }
+
+    pub async fn at(url: &str) -> Self {
+        let client = redis::Client::open(url).unwrap();
         // Some of an operator's commands take long.
         let config = redis::AsyncConnectionConfig::new()
             .set_connection_timeout(Some(PATIENCE))

@@ -102,7 +102,7 @@ proptest! {
         strict in any::<bool>(),
     ) {
         let text: String = fields.iter().map(|(name, value)| format!("{name}:{value}\r\n")).collect();
-        let _ = info::judge(Some(&text), strict);
+        let _ = info::judge(Some(&text), strict, false);
         let _ = info::run_id(&text);
     }
 

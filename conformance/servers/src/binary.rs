@@ -78,6 +78,24 @@ impl Binary {
         Ok(Binary { kind, program, args, port, folder })
     }
 
+    /// A Redis on this port, with these arguments.
+    pub(super) fn redis_member(port: u16, args: &[&str]) -> Result<Binary, ServerError> {
+        let kind = Kind::Redis;
+        let args = redis_args(port, &Options::new().args(args.iter().copied()));
+        Ok(Binary { kind, program: locate(kind)?, args, port, folder: temporary_folder(kind)? })
+    }
+
+    /// A Redis Sentinel on this port, with these lines of its file, which it goes on writing.
+    pub(super) fn sentinel(port: u16, lines: &str) -> Result<Binary, ServerError> {
+        let kind = Kind::Redis;
+        let folder = temporary_folder(kind)?;
+        let file = folder.path().join("sentinel.conf");
+        let text = format!("port {port}\nbind 127.0.0.1\nprotected-mode no\n{lines}");
+        std::fs::write(&file, text).map_err(ServerError::io("writing sentinel.conf"))?;
+        let args = vec![file.to_string_lossy().into_owned(), "--sentinel".to_owned()];
+        Ok(Binary { kind, program: locate(kind)?, args, port, folder })
+    }
+
     pub(super) fn addr(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }

@@ -16,12 +16,14 @@
 //! its own ([`Options::own`]), one that depends on default clocks says so ([`Clocks::Default`]). A
 //! program that was started on the machine can be paused, stopped and started again on the same
 //! port with the same data. An [`Ensemble`] is three ZooKeeper servers with fault proxies between
-//! them.
+//! them, a [`WatchedRedis`] a Redis with two replicas and three Sentinels, a
+//! [`ClusteredRedis`] a Redis Cluster of three masters and three replicas.
 //!
 //! Servers started here use fast clocks unless asked otherwise ([`Clocks::Fast`]) and do not sync
 //! their disks: they are for tests.
 
 mod binary;
+mod clustered_redis;
 #[cfg(feature = "containers")]
 mod container;
 mod ensemble;
@@ -37,7 +39,9 @@ mod process;
 pub mod proxy;
 mod serve;
 mod server;
+mod watched_redis;
 
+pub use clustered_redis::ClusteredRedis;
 pub use ensemble::Ensemble;
 pub use error::ServerError;
 pub use kind::Kind;
@@ -45,3 +49,4 @@ pub use options::{Clocks, Options};
 pub use probe::ask;
 pub use serve::serve;
 pub use server::{Origin, Server};
+pub use watched_redis::WatchedRedis;

@@ -46,10 +46,16 @@ pub(super) async fn serves(kind: Kind, addr: &str, identity: Option<&Identity>) 
     .unwrap_or(false)
 }
 
+/// Asks a Redis, be it a Sentinel: commands, a line each.
+pub(super) async fn ask_redis(addr: &str, lines: &str) -> io::Result<String> {
+    // A Sentinel knows no QUIT, and each of them hangs up when it is asked what no client asks.
+    ask_in_time(addr, &format!("{lines}*x\r\n")).await
+}
+
 async fn redis(addr: &str, identity: Option<&Identity>) -> io::Result<bool> {
     // A server that loads its data answers INFO, but not PING; one that wants a password answers
     // neither.
-    let answer = ask_in_time(addr, "PING\r\nINFO server\r\nQUIT\r\n").await?;
+    let answer = ask_redis(addr, "PING\r\nINFO server\r\n").await?;
     let ours = identity.is_none_or(|identity| answer.contains(&format!("process_id:{}\r\n", identity.pid)));
     Ok(answer.starts_with("-NOAUTH") || (answer.starts_with("+PONG") && ours))
 }

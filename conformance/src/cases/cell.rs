@@ -163,13 +163,13 @@ cases! {
     async fn cell_held_is_written_only_while_the_hold_stands(context) {
         let (one, two) = (context.client().await, context.client().await);
         let it = value(&one, "a");
-        let guard = soon("acquire", one.coordinator.mutex("m").expect("a good key").acquire()).await.expect("acquired");
+        let guard = soon("acquire", one.coordinator.mutex("a").expect("a good key").acquire()).await.expect("acquired");
         soon("write_while", it.write_while(&guard, "held")).await.expect("it is held");
         assert_eq!(text(&value(&two, "a")).await.as_deref(), Some("held"));
         in_time(guard.release().await.expect("released"));
         let error = soon("write_while", it.write_while(&guard, "no")).await.expect_err("released");
-        assert_eq!((error.kind(), error.key()), (&ErrorKind::NotHeld, Some("m")), "{error}");
-        let node = held_node(context, &one, "n").await;
+        assert_eq!((error.kind(), error.key()), (&ErrorKind::NotHeld, Some("a")), "{error}");
+        let node = held_node(context, &one, "a").await;
         let write = |expected, text: &str| CellWrite { expected, value: Some(text.as_bytes().into()), life: CellLife::Stays };
         let cell = it.address();
         let kept = soon("write", node.write_cell(cell, &write(Expected::Absent, "no"))).await.expect("answered");
@@ -180,7 +180,7 @@ cases! {
             panic!("it stands")
         };
         assert!(context.can(Fault::Remove));
-        context.fixture.remove(&context.queue("n"), node.state().sequence()).await.expect("removed");
+        context.fixture.remove(&context.queue("a"), node.state().sequence()).await.expect("removed");
         for expected in [Expected::Any, Expected::Version(version)] {
             let error = soon("write", node.write_cell(cell, &write(expected, "no"))).await.expect_err("removed");
             assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
@@ -194,21 +194,48 @@ cases! {
     async fn cell_held_is_not_written_late_beside_the_next_holder(context) {
         let (one, two) = (context.client().await, context.client().await);
         let cell = context.queue_of(Kind::Value, "fenced");
-        let node = held_node(context, &one, "m").await;
+        let node = held_node(context, &one, "fenced").await;
         let mut late = one.link.park("fenced");
         let write = CellWrite { expected: Expected::Any, value: Some(b"late"[..].into()), life: CellLife::Stays };
         let (answer, caught) = tokio::join!(soon("write", node.write_cell(&cell, &write)), soon("catch", late.caught()));
         caught.expect("caught");
         let error = answer.expect_err("its connection was lost");
         assert_eq!(error.kind(), &ErrorKind::Unknown, "{error}");
-        context.fixture.remove(&context.queue("m"), node.state().sequence()).await.expect("removed");
-        let next = acquire(&mutex(&two, "m")).await;
+        context.fixture.remove(&context.queue("fenced"), node.state().sequence()).await.expect("removed");
+        let next = acquire(&mutex(&two, "fenced")).await;
         let it = value(&two, "fenced");
         write_below(&two, &cell, Expected::Any, Some("next")).await;
         soon("deliver", late.deliver()).await;
         assert_eq!(text(&it).await.as_deref(), Some("next"));
         in_time(next.release().await.expect("released"));
         delete(&it).await;
+    }
+
+    "CELL-HELD" =>
+    /// a write under a hold of another key is made where that is promised, and else refused as
+    /// unsupported
+    async fn cell_held_by_another_key_is_written_or_refused(context) {
+        let client = context.client().await;
+        // Several: in a cluster some of them may happen to be in one slot with the value.
+        let (it, promised) = (value(&client, "a"), client.coordinator.capabilities().held_writes);
+        let mut refused = 0;
+        for key in ["m", "n", "o"] {
+            let mutex = client.coordinator.mutex(key).expect("a good key");
+            let guard = soon("acquire", mutex.acquire()).await.expect("acquired");
+            match soon("write_while", it.write_while(&guard, "held")).await {
+                Ok(_) => {}
+                Err(error) => {
+                    assert!(matches!(error.kind(), ErrorKind::Unsupported { capability: "held_writes" }), "{error}");
+                    refused += 1;
+                }
+            }
+            in_time(guard.release().await.expect("released"));
+        }
+        assert_eq!(promised, refused == 0, "{refused} of 3 are refused");
+        assert_eq!(text(&it).await.is_some(), promised);
+        if promised {
+            delete(&it).await;
+        }
     }
 
     "CELL-STAY" =>

@@ -60,7 +60,7 @@ cases! {
 }
 
 fn of(kind: SoakKind) -> Soak {
-    Soak { tasks: TASKS, seconds: SECONDS, kind, pairs_of: None }
+    Soak { tasks: TASKS, seconds: SECONDS, kind, pairs_of: None, outlasts: false }
 }
 
 /// What the processes say of a soak; nothing where the testbed has none.

@@ -24,6 +24,7 @@ pub fn etcd_testbed(server: Server) -> Result<ServerTestbed> {
         confirms_on_replicas: false,
         idle_cells: true,
         exact_addresses: true,
+        held_writes: true,
         eviction: Eviction::Never,
     };
     // Leases are scanned every half second; a second for the revocation to be applied.

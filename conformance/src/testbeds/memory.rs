@@ -70,6 +70,7 @@ impl Testbed for MemoryTestbed {
             confirms_on_replicas: false,
             idle_cells: true,
             exact_addresses: true,
+            held_writes: true,
             eviction: Eviction::Never,
         }
     }

@@ -13,7 +13,7 @@ mod zookeeper;
 #[cfg(feature = "etcd")]
 pub use etcd::etcd_testbed;
 #[cfg(feature = "redis")]
-pub use redis::redis_testbed;
+pub use redis::{clustered_redis_testbed, redis_testbed, watched_redis_testbed};
 #[cfg(feature = "zookeeper")]
 pub use zookeeper::{zookeeper_ensemble_testbed, zookeeper_testbed};
 

@@ -57,6 +57,9 @@ pub struct ServerTestbed {
     pub capabilities: Capabilities,
     /// `host:port` of each of its servers.
     pub hosts: Vec<String>,
+    /// How many of them a client is told of, the first ones: it hears of the others from these, and
+    /// a proxy stands before each all the same. By default all of them.
+    pub doors: usize,
     /// The configuration of a client, hosts apart.
     pub config: Config,
     /// LEASE-EXPIRY's bound beyond the TTL.
@@ -96,6 +99,7 @@ impl ServerTestbed {
             name: connector.name(),
             connector,
             capabilities,
+            doors: hosts.len(),
             hosts,
             config,
             expiry_bound,
@@ -163,7 +167,14 @@ impl ServerFixture {
         let proxies = try_join_all(self.testbed.hosts.iter().map(Proxy::start)).await.map_err(no_port)?;
         let proxies: Vec<_> = proxies.into_iter().map(Arc::new).collect();
         self.proxies.lock().unwrap_or_else(PoisonError::into_inner).extend(proxies.iter().cloned());
-        Ok((proxies.iter().map(|proxy| proxy.addr().to_string()).collect(), ProxyLink(proxies)))
+        let hosts: Vec<_> = proxies.iter().map(|proxy| proxy.addr().to_string()).collect();
+        if self.testbed.doors < hosts.len() {
+            let port = |host: &String| host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+            let named = self.testbed.hosts.iter().filter_map(port);
+            let ports: Vec<_> = named.zip(proxies.iter().map(|proxy| proxy.addr().port())).collect();
+            proxies.iter().for_each(|proxy| proxy.readdress(ports.iter().copied()));
+        }
+        Ok((hosts[..self.testbed.doors].to_vec(), ProxyLink(proxies)))
     }
 
     fn exact(&self, number: u64) -> String {
@@ -234,7 +245,7 @@ impl Fixture for ServerFixture {
 
     fn process_config(&self) -> Option<Config> {
         let mut config = self.testbed.config.clone();
-        config.hosts = self.testbed.hosts.clone();
+        config.hosts = self.testbed.hosts[..self.testbed.doors].to_vec();
         Some(config)
     }
 

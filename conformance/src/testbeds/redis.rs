@@ -1,5 +1,6 @@
 //! Redis.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -7,60 +8,120 @@ use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, AsyncConnectionConfig};
 
-use super::proxied::{Admin, ServerTestbed};
+use super::proxied::{Admin, OpenAdmin, ServerTestbed};
 use crate::testbed::{of_a_case, stamps};
-use latchwork_servers::Server;
+use latchwork_servers::{ClusteredRedis, Server, WatchedRedis};
 
 /// What the operator's hands wait for at most.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+const CAPABILITIES: Capabilities = Capabilities {
+    lease_per_node: true,
+    clean_try: true,
+    prompt_revocation: false,
+    minimum_outlives_close: true,
+    survives_failover: false,
+    confirms_on_replicas: true,
+    idle_cells: true,
+    exact_addresses: true,
+    held_writes: true,
+    eviction: Eviction::Never,
+};
+
+/// Every script drops what has expired, and a waiter looks when what it waits for expires
+/// (QUEUE-LOOK-AT-EXPIRY).
+const EXPIRY_BOUND: Duration = Duration::from_millis(100);
 
 /// The testbed of a Redis server.
 ///
 /// # Errors
 /// `InvalidArgument` when the server's URL is none of ours.
 pub fn redis_testbed(server: Server) -> Result<ServerTestbed> {
-    let capabilities = Capabilities {
-        lease_per_node: true,
-        clean_try: true,
-        prompt_revocation: false,
-        minimum_outlives_close: true,
-        survives_failover: false,
-        confirms_on_replicas: true,
-        idle_cells: true,
-        exact_addresses: true,
-        eviction: Eviction::Never,
-    };
-    // Every script drops what has expired, and a waiter looks when what it waits for expires
-    // (QUEUE-LOOK-AT-EXPIRY).
-    let expiry_bound = Duration::from_millis(100);
     let hosts = vec![server.addr().to_owned()];
-    let testbed = ServerTestbed::new(
-        server.url(),
-        hosts,
-        latchwork_redis::connector(),
-        capabilities,
-        expiry_bound,
-        "exact-",
-        |addr| {
-            Box::pin(async move {
-                let client = redis::Client::open(format!("redis://{addr}")).map_err(unavailable)?;
-                // The client crate's own timeouts are short: an operator waits for a busy machine.
-                let patient = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(PATIENCE))
-                    .set_response_timeout(Some(PATIENCE));
-                let connection = client
-                    .get_multiplexed_async_connection_with_config(&patient)
-                    .await
-                    .map_err(unavailable)?;
-                Ok(Box::new(RedisAdmin(connection)) as Box<dyn Admin>)
-            })
-        },
-    )?;
+    let testbed = over(server.url(), hosts, |addr| {
+        Box::pin(async move {
+            let admin = RedisAdmin { servers: vec![open(&addr).await?], counted: &COUNTED };
+            Ok(Box::new(admin) as Box<dyn Admin>)
+        })
+    })?;
     Ok(testbed.keeping(server))
 }
 
+/// The testbed of a master that Sentinels watch, under a name of its own. All of them end with it.
+///
+/// # Errors
+/// `InvalidArgument` when its URL is none of ours.
+pub fn watched_redis_testbed(watched: Arc<WatchedRedis>) -> Result<ServerTestbed> {
+    let hosts = [watched.sentinels(), watched.servers()].concat();
+    let mut testbed = over(&watched.url(), hosts, |addr| {
+        Box::pin(async move {
+            for addr in addr.split(',') {
+                let mut connection = open(addr).await?;
+                let info: String =
+                    redis::cmd("INFO").query_async(&mut connection).await.map_err(unavailable)?;
+                if info.contains("role:master") {
+                    // Sentinels say PING to their servers.
+                    let admin = RedisAdmin { servers: vec![connection], counted: &COUNTED[1..] };
+                    return Ok(Box::new(admin) as Box<dyn Admin>);
+                }
+            }
+            Err(Error::new(ErrorKind::Unavailable, "no server is the master now"))
+        })
+    })?;
+    testbed.doors = watched.sentinels().len();
+    testbed.name = "redis-sentinel";
+    Ok(testbed.keeping(watched))
+}
+
+/// The testbed of a Redis Cluster, under a name of its own. Its servers end with it.
+///
+/// # Errors
+/// `InvalidArgument` when its URL is none of ours.
+pub fn clustered_redis_testbed(cluster: Arc<ClusteredRedis>) -> Result<ServerTestbed> {
+    let mut testbed = over(&cluster.url(), cluster.servers(), |addr| {
+        Box::pin(async move {
+            let mut masters = Vec::new();
+            for addr in addr.split(',') {
+                let mut connection = open(addr).await?;
+                let info: String =
+                    redis::cmd("INFO").query_async(&mut connection).await.map_err(unavailable)?;
+                if info.contains("role:master") {
+                    masters.push(connection);
+                }
+            }
+            Ok(Box::new(RedisAdmin { servers: masters, counted: &COUNTED }) as Box<dyn Admin>)
+        })
+    })?;
+    testbed.doors = 2;
+    testbed.name = "redis-cluster";
+    testbed.capabilities.held_writes = false;
+    Ok(testbed.keeping(cluster))
+}
+
+fn over(url: &str, hosts: Vec<String>, admin: OpenAdmin) -> Result<ServerTestbed> {
+    let connector = latchwork_redis::connector();
+    ServerTestbed::new(url, hosts, connector, CAPABILITIES, EXPIRY_BOUND, "exact-", admin)
+}
+
+async fn open(addr: &str) -> Result<MultiplexedConnection> {
+    let client = redis::Client::open(format!("redis://{addr}")).map_err(unavailable)?;
+    // The client crate's own timeouts are short: an operator waits for a busy machine.
+    let patient = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(PATIENCE))
+        .set_response_timeout(Some(PATIENCE));
+    client.get_multiplexed_async_connection_with_config(&patient).await.map_err(unavailable)
+}
+
+/// What a client sends: commands by their names in INFO.
+const COUNTED: [&str; 7] = ["ping", "evalsha", "eval", "fcall", "script|load", "subscribe", "wait"];
+
 #[derive(Debug)]
-struct RedisAdmin(MultiplexedConnection);
+struct RedisAdmin {
+    // The masters.
+    servers: Vec<MultiplexedConnection>,
+    // Which commands are requests of clients.
+    counted: &'static [&'static str],
+}
 
 fn prefix(queue: &Address) -> String {
     let (kind, key) = (queue.kind().as_str(), queue.coded());
@@ -83,10 +144,11 @@ impl Admin for RedisAdmin {
         patterns.extend(names.iter().map(|name| format!("*:{{{name}}}:*")));
         let mut contents = Vec::new();
         for pattern in patterns {
-            let mut connection = self.0.clone();
-            let mut keys = connection.scan_match::<_, String>(pattern).await.map_err(unavailable)?;
-            while let Some(key) = keys.next_item().await {
-                contents.push(key.map_err(unavailable)?);
+            for mut connection in self.servers.clone() {
+                let mut keys = connection.scan_match::<_, String>(&pattern).await.map_err(unavailable)?;
+                while let Some(key) = keys.next_item().await {
+                    contents.push(key.map_err(unavailable)?);
+                }
             }
         }
         // The meta hash and tombstones go by themselves; a limit is what a documented call stores;
@@ -99,7 +161,7 @@ impl Admin for RedisAdmin {
         // A folded queue without a node goes by itself.
         let mut folded = Vec::new();
         for key in contents.iter().filter(|key| key.ends_with(":one")) {
-            let text: Option<Vec<u8>> = self.0.clone().get(key).await.map_err(unavailable)?;
+            let text: Option<Vec<u8>> = self.at(key).await?.get(key).await.map_err(unavailable)?;
             if text.is_none_or(|text| folded_node(&text).is_none()) {
                 folded.push(key.clone());
             }
@@ -109,7 +171,8 @@ impl Admin for RedisAdmin {
     }
 
     async fn remove(&self, queue: &Address, sequence: u64) -> Result<()> {
-        let (mut connection, prefix) = (self.0.clone(), prefix(queue));
+        let prefix = prefix(queue);
+        let mut connection = self.at(&prefix).await?;
         let one = format!("{prefix}one");
         let text: Option<Vec<u8>> = connection.get(&one).await.map_err(unavailable)?;
         let removed: u32 = if text.is_some_and(|text| folded_node(&text) == Some(sequence)) {
@@ -122,7 +185,8 @@ impl Admin for RedisAdmin {
     }
 
     async fn plant(&self, queue: &Address) -> Result<()> {
-        let (mut connection, prefix) = (self.0.clone(), prefix(queue));
+        let prefix = prefix(queue);
+        let mut connection = self.at(&prefix).await?;
         let mut pipeline = redis::pipe();
         pipeline.set(format!("{prefix}foreign"), "what is this").ignore();
         // In front of everybody, without the data and the expiry that a node has.
@@ -131,17 +195,38 @@ impl Admin for RedisAdmin {
     }
 
     async fn requests(&self) -> Result<u64> {
-        let mut connection = self.0.clone();
-        let stats: String =
-            redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await.map_err(unavailable)?;
+        let mut all = 0;
+        for mut connection in self.servers.clone() {
+            let mut question = redis::cmd("INFO");
+            let stats =
+                question.arg("commandstats").query_async(&mut connection).await.map_err(unavailable)?;
+            all += self.calls(stats);
+        }
+        Ok(all)
+    }
+}
+
+impl RedisAdmin {
+    /// The server that has this key.
+    async fn at(&self, key: &str) -> Result<MultiplexedConnection> {
+        for mut connection in self.servers.clone() {
+            match connection.exists::<_, bool>(key).await {
+                Err(error) if error.code() == Some("MOVED") => {}
+                answer => return answer.map(|_| connection).map_err(unavailable),
+            }
+        }
+        Err(Error::new(ErrorKind::Unavailable, "no server has this key"))
+    }
+
+    /// How often clients have sent something.
+    fn calls(&self, stats: String) -> u64 {
         // What runs inside a script is counted there under its own name too: only what a client
         // sends counts here.
-        let sent = ["evalsha", "eval", "fcall", "script|load", "ping", "subscribe", "wait"];
         let calls = |line: &str| {
             let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
-            sent.contains(&name).then(|| rest.split(',').next()?.parse::<u64>().ok())?
+            self.counted.contains(&name).then(|| rest.split(',').next()?.parse::<u64>().ok())?
         };
-        Ok(stats.lines().filter_map(calls).sum())
+        stats.lines().filter_map(calls).sum()
     }
 }
 

@@ -61,6 +61,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     confirms_on_replicas: false,
     idle_cells: false,
     exact_addresses: true,
+    held_writes: true,
     eviction: Eviction::Never,
 };
 

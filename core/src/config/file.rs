@@ -42,6 +42,14 @@ struct Table {
     remember: Option<Duration>,
     #[serde(default)]
     min_replicas: u32,
+    #[serde(default)]
+    sentinel_service: Option<String>,
+    #[serde(default)]
+    sentinel_user: Option<String>,
+    #[serde(default)]
+    sentinel_password: Option<Secret>,
+    #[serde(default)]
+    cluster: bool,
     #[serde(skip, default = "super::default_layout")]
     layout: u32,
 }

@@ -16,6 +16,11 @@ impl Config {
     /// `tick`, for `redis://` also `strict`, `remember` and `min_replicas`, which other backends
     /// refuse. Durations are written like `10s` or `500ms`.
     ///
+    /// `redis-cluster://h1,h2` names some servers of a Redis Cluster,
+    /// `redis-sentinel://h1,h2/service` Sentinels and the service that they watch, with the
+    /// database in the option `db` and the login of the Sentinels in `sentinel_user` and
+    /// `sentinel_password`.
+    ///
     /// `%XX` stands for a byte of UTF-8; all else is literal. A control character is refused in
     /// either form.
     ///
@@ -58,12 +63,23 @@ impl Config {
         }
         let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
 
-        let mut config = Config::new(if scheme == "valkey" { "redis" } else { &scheme });
+        let watched = matches!(&*scheme, "redis-sentinel" | "valkey-sentinel");
+        let cluster = matches!(&*scheme, "redis-cluster" | "valkey-cluster");
+        let backend = if watched || cluster || scheme == "valkey" { "redis" } else { &scheme };
+        let mut config = Config::new(backend);
+        config.cluster = cluster;
         for host in hosts.split(',').filter(|_| !hosts.is_empty()) {
             check_host("url", host)?;
             config.hosts.push(host.to_owned());
         }
-        config.path = decode("url", path.strip_prefix('/').unwrap_or(path))?;
+        let path = decode("url", path.strip_prefix('/').unwrap_or(path))?;
+        match watched {
+            true if path.is_empty() => {
+                return Err(bad("names no service: redis-sentinel://h1,h2/service"));
+            }
+            true => config.sentinel_service = Some(path),
+            false => config.path = path,
+        }
         let (user, password) =
             login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
         if !user.is_empty() {
@@ -95,6 +111,11 @@ impl Config {
                 return Err(Error::invalid(argument, "has a + in it: write %2B, or %20 for a space"));
             }
             check_applies(&self.backend, argument)?;
+            if argument == "db" && self.sentinel_service.is_none() {
+                return bad(
+                    "`db` is an option of redis-sentinel://; elsewhere the database is the path".to_owned()
+                );
+            }
             self.set(argument, decode(argument, value)?)?;
         }
         Ok(())
@@ -114,6 +135,9 @@ impl Config {
                 self.min_replicas =
                     value.parse().map_err(|_| Error::invalid("min_replicas", "must be a whole number"))?;
             }
+            "db" => self.path = value,
+            "sentinel_user" => self.sentinel_user = Some(value),
+            "sentinel_password" => self.sentinel_password = Some(Secret(value)),
             "strict" => {
                 self.strict = value.parse().map_err(|_| Error::invalid("strict", "must be true or false"))?;
             }
@@ -124,7 +148,7 @@ impl Config {
 }
 
 /// The options of a URL.
-const OPTIONS: [&str; 10] = [
+const OPTIONS: [&str; 13] = [
     "namespace",
     "name",
     "ttl",
@@ -135,6 +159,9 @@ const OPTIONS: [&str; 10] = [
     "strict",
     "remember",
     "min_replicas",
+    "db",
+    "sentinel_user",
+    "sentinel_password",
 ];
 
 /// Decodes a part of a URL. Nothing is dropped or guessed, so that texts that differ in a byte stay
@@ -239,6 +266,18 @@ mod tests {
     }
 
     #[test]
+    fn the_path_of_sentinels_is_their_service() {
+        let url = "valkey-sentinel://u:p@a,b:1/cache%20x?db=2&sentinel_user=s&sentinel_password=hunter2";
+        let config = Config::from_url(url).unwrap();
+        assert_eq!((config.backend.as_str(), config.path.as_str()), ("redis", "2"));
+        assert_eq!(config.sentinel_service.as_deref(), Some("cache x"));
+        assert_eq!(config.sentinel_user.as_deref(), Some("s"));
+        assert_eq!(config.sentinel_password.as_ref().unwrap().expose(), "hunter2");
+        let json = serde_json::to_string(&config).unwrap();
+        assert!(!json.contains("hunter2") && !format!("{config:?}").contains("hunter2"), "{json}");
+    }
+
+    #[test]
     fn bad_urls_name_what_is_wrong() {
         for (url, argument) in [
             ("redis", "url"),
@@ -279,6 +318,12 @@ mod tests {
             ("redis://h?strict=maybe", "strict"),
             ("redis://h?min_replicas=-1", "min_replicas"),
             ("redis://h?min_replicas=two", "min_replicas"),
+            ("redis-sentinel://a,b", "url"),
+            ("redis-sentinel:///service", "url"),
+            ("redis://h?db=2", "url"),
+            ("redis://h?sentinel_password=x", "sentinel_password"),
+            ("redis-sentinel://a/service?sentinel_user=x", "sentinel_password"),
+            ("etcd://h?sentinel_password=x", "sentinel_password"),
         ] {
             assert_eq!(Config::from_url(url).unwrap_err().argument(), Some(argument), "{url}");
         }

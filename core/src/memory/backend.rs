@@ -118,6 +118,7 @@ impl Backend for MemoryBackend {
             confirms_on_replicas: false,
             idle_cells: true,
             exact_addresses: true,
+            held_writes: true,
             eviction: Eviction::Never,
         }
     }

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::net::TcpListener;
@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use super::faults::{Direction, Faults};
 use super::link;
+use super::readdress::Readdress;
 use super::shared::{Client, Manners, Shared};
 use super::trap::{Catch, Event, Parked, Traps};
 
@@ -50,6 +51,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             upstream: upstream.into(),
             manners,
+            readdress: OnceLock::new(),
             faults: watch::Sender::default(),
             traps: Traps::default(),
             replies: Traps::default(),
@@ -63,6 +65,16 @@ impl Proxy {
     /// Where clients connect.
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// Puts other ports in the place of those that the server names in its answers from now on: a
+    /// client is led to proxies then. Of a Redis, on loopback, with ports of five digits.
+    ///
+    /// # Panics
+    /// When it is called twice, or with a port of fewer digits.
+    pub fn readdress(&self, ports: impl IntoIterator<Item = (u16, u16)>) {
+        let set = self.shared.readdress.set(Readdress::new(ports));
+        assert!(set.is_ok(), "the ports are set once");
     }
 
     /// How many connections are open.

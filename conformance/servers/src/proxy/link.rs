@@ -229,7 +229,11 @@ async fn pump_replies(
 ) -> Result<(), Ended> {
     let mut faults = shared.faults.subscribe();
     let kept = || replies.lock().unwrap_or_else(PoisonError::into_inner).kept;
-    while let Some(Chunk { bytes, received }) = replies_out.recv().await {
+    let mut cut_off = Vec::new();
+    while let Some(Chunk { mut bytes, received }) = replies_out.recv().await {
+        if let Some(readdress) = shared.readdress.get() {
+            bytes = readdress.apply(&mut cut_off, bytes);
+        }
         faults::pass(&mut faults, Direction::ToClient, received, kept()).await;
         faults::squeeze(&mut faults, Direction::ToClient, bytes.len()).await;
         client.write_all(&bytes).await?;

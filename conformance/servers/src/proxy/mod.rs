@@ -20,7 +20,10 @@
 //! request reached the server, no byte of its reply reached the client, and the client's connection
 //! broke.
 //!
-//! The proxy knows no protocol. It sees chunks: what one read from a socket returned. A small
+//! A server that tells its clients of others, as a Sentinel does, leads them past the proxy, unless the
+//! proxy puts other ports in the place of theirs ([`Proxy::readdress`]).
+//!
+//! Otherwise the proxy knows no protocol. It sees chunks: what one read from a socket returned. A small
 //! request is one chunk on loopback unless the client pipelines, and then a chunk holds several.
 //! Matchers look at one chunk, so they should look for something short and unique, like the key of
 //! the test.
@@ -31,6 +34,7 @@
 mod faults;
 mod front;
 mod link;
+mod readdress;
 mod shared;
 mod trap;
 

@@ -1,12 +1,13 @@
 //! What the proxy shares with its connections.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::faults::Faults;
+use super::readdress::Readdress;
 use super::trap::Traps;
 
 /// What servers that talk to each other through a proxy need of it.
@@ -24,6 +25,8 @@ pub(crate) struct Manners {
 pub(super) struct Shared {
     pub(super) upstream: String,
     pub(super) manners: Manners,
+    /// The addresses that a server names, and those in their place.
+    pub(super) readdress: OnceLock<Readdress>,
     pub(super) faults: watch::Sender<Faults>,
     pub(super) traps: Traps,
     /// Of what comes from the server.

@@ -1,0 +1,217 @@
+//! Requests to a cluster: each script to the server that has its keys, wherever that is meanwhile.
+//!
+//! `docs/protocol/redis-cluster.md` has the protocol, and why the map is our own.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_core::support::Backoff;
+use latchwork_core::{Clock, Error, ErrorKind, Moment, Result};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::connection::Server;
+use super::dial::OnMessage;
+use super::link::Wire;
+use super::map::Map;
+use super::slots::{Range, slot_of};
+use crate::config::{Host, Settings};
+use crate::error::Redirect;
+use crate::scripts::{Call, Reply};
+
+/// The shortest and the longest pause before a request is repeated that was not carried out,
+/// without jitter.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+/// So many redirections are followed without a pause.
+const PROMPT: usize = 2;
+
+/// The servers of a cluster, and which of them has which slot.
+pub(super) struct Cluster {
+    pub(super) settings: Settings,
+    pub(super) clock: Clock,
+    pub(super) map: watch::Sender<Map>,
+    /// The map is to be asked for.
+    pub(super) stale: Arc<Notify>,
+    pub(super) on_message: OnMessage,
+    pub(super) reconnected: Arc<Notify>,
+    lost: mpsc::UnboundedSender<Host>,
+}
+
+impl Cluster {
+    /// A cluster without servers, and the hosts whose connections are lost from now on.
+    pub(super) fn new(
+        settings: Settings,
+        clock: Clock,
+        on_message: OnMessage,
+        reconnected: Arc<Notify>,
+    ) -> (Self, mpsc::UnboundedReceiver<Host>) {
+        let (lost, losses) = mpsc::unbounded_channel();
+        let (map, stale) = (watch::Sender::new(Map::new()), Arc::default());
+        (Self { settings, clock, map, stale, on_message, reconnected, lost }, losses)
+    }
+
+    /// Runs a script.
+    ///
+    /// # Errors
+    /// As that of one server; `Unavailable` also while its slot is being moved, or has no server.
+    pub(super) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
+        let slot = call.keys.iter().next().map_or(0, slot_of);
+        let until = Instant::now() + within;
+        let (mut pauses, mut redirected) = (Backoff::new(PAUSES.0, PAUSES.1), 0);
+        let mut asks: Option<Host> = None;
+        loop {
+            let (server, wire, asking) = match asks.take() {
+                Some(host) => self.importing(&host, until).await?,
+                None => self.owner(slot, until).await?,
+            };
+            let from = Arc::clone(&wire.host);
+            let failure = match server.run_on(wire, call, asking, until).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            // Neither kind was carried out.
+            match &failure.redirect {
+                Some(Redirect::Moved(host)) => self.moved(slot, &Host::named(host, &from)?),
+                Some(Redirect::Ask(host)) => asks = Some(Host::named(host, &from)?),
+                None if failure.again => self.stale.notify_one(),
+                None => return Err(failure.error),
+            }
+            redirected += 1;
+            let pause = if redirected > PROMPT || failure.again { pauses.next() } else { Duration::ZERO };
+            if Instant::now() + pause >= until {
+                let what = "the keys of this slot are being moved";
+                return Err(Error::new(ErrorKind::Unavailable, what).because(failure.error));
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// The server that a slot is being moved to.
+    async fn importing(&self, host: &Host, until: Instant) -> Result<(Arc<Server>, Wire, bool)> {
+        let server = self.server(host);
+        match timeout_at(until, server.up()).await {
+            Ok(wire) => Ok((Arc::clone(&server), wire?, true)),
+            Err(_) => {
+                let what = format!("not connected to {host}, which gets the keys of this slot");
+                Err(Error::new(ErrorKind::Unavailable, what))
+            }
+        }
+    }
+
+    /// The server that has a slot, as soon as there is one with a connection.
+    pub(super) async fn owner(&self, slot: u16, until: Instant) -> Result<(Arc<Server>, Wire, bool)> {
+        let mut map = self.map.subscribe();
+        loop {
+            let server = {
+                let map = map.borrow_and_update();
+                if map.closed {
+                    return Err(Error::closed());
+                }
+                map.owner(slot)
+            };
+            let up = async {
+                match &server {
+                    Some(server) => server.up().await.ok().map(|wire| (Arc::clone(server), wire, false)),
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                found = up => match found {
+                    Some(found) => return Ok(found),
+                    // It is none of the cluster's any more: the map says which one is.
+                    None if map.changed().await.is_ok() => {}
+                    None => return Err(Error::closed()),
+                },
+                changed = map.changed() => changed.map_err(|_| Error::closed())?,
+                () = sleep_until(until) => {
+                    let what = format!("not connected to the master of slot {slot}");
+                    let why = server.and_then(|server| server.why_down());
+                    return Err(Error::new(ErrorKind::Unavailable, what).because_of(why));
+                }
+            }
+        }
+    }
+
+    /// The server at this host, which is dialled if it is a new one.
+    pub(super) fn server(&self, host: &Host) -> Arc<Server> {
+        let known = self.map.borrow().server(host);
+        known.unwrap_or_else(|| {
+            let mut server = None;
+            self.map.send_modify(|map| server = Some(map.server_or(host, || self.dialling(host))));
+            server.unwrap_or_else(|| self.dialling(host))
+        })
+    }
+
+    /// A server says that another has this slot.
+    fn moved(&self, slot: u16, host: &Host) {
+        let master = host.clone();
+        self.apply(&[Range { first: slot, last: slot, master }], false);
+        self.stale.notify_one();
+    }
+
+    /// These slots have these masters. `all`: a server that has none of them is not needed any more.
+    pub(super) fn apply(&self, ranges: &[Range], all: bool) {
+        let now = self.clock.now();
+        let mut gone = Vec::new();
+        self.map.send_if_modified(|map| {
+            if map.closed {
+                return false;
+            }
+            let mut changed = false;
+            for Range { first, last, master } in ranges {
+                map.server_or(master, || self.dialling(master));
+                changed |= map.set(*first..=*last, master, now);
+            }
+            if all {
+                gone = map.without_slots();
+            }
+            changed || !gone.is_empty()
+        });
+        gone.iter().for_each(|server| server.cut());
+    }
+
+    fn dialling(&self, host: &Host) -> Arc<Server> {
+        let settings = self.settings.of_shard(host.clone());
+        let (on_message, reconnected) = (Arc::clone(&self.on_message), Arc::clone(&self.reconnected));
+        let server = Arc::new(Server::dialling(settings, self.clock.clone(), on_message, reconnected));
+        self.watch_over(host, &server);
+        server
+    }
+
+    /// Its losses are told, and the map is asked for then: a replica may take over.
+    pub(super) fn watch_over(&self, host: &Host, server: &Server) {
+        let (mut losses, lost) = (server.losses(), self.lost.clone());
+        let (host, stale) = (host.clone(), Arc::clone(&self.stale));
+        tokio::spawn(async move {
+            while losses.next().await.is_some() {
+                stale.notify_one();
+                if lost.send(host.clone()).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// All servers with slots.
+    pub(super) fn servers(&self) -> Vec<Arc<Server>> {
+        self.map.borrow().servers()
+    }
+
+    /// Disconnects, and sends nothing more.
+    pub(super) fn cut(&self) {
+        let mut servers = Vec::new();
+        self.map.send_modify(|map| {
+            map.closed = true;
+            servers = map.servers();
+        });
+        servers.iter().for_each(|server| server.cut());
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("servers", &self.servers()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,103 @@
+//! Which server of a cluster has which slot.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use latchwork_core::Moment;
+
+use super::connection::Server;
+use super::slots::SLOTS;
+use crate::config::Host;
+
+/// The servers, and the owner of each slot as far as it is known.
+pub(super) struct Map {
+    servers: BTreeMap<Arc<Host>, Arc<Server>>,
+    owners: Vec<Option<Owner>>,
+    /// The client is closed.
+    pub(super) closed: bool,
+}
+
+#[derive(Clone)]
+struct Owner {
+    host: Arc<Host>,
+    // `Moment::PAST` for the first that is known.
+    since: Moment,
+}
+
+impl Map {
+    pub(super) fn new() -> Self {
+        Self { servers: BTreeMap::new(), owners: vec![None; SLOTS], closed: false }
+    }
+
+    pub(super) fn server(&self, host: &Host) -> Option<Arc<Server>> {
+        self.servers.get(host).cloned()
+    }
+
+    /// The server at this host; a new one if there is none.
+    pub(super) fn server_or(&mut self, host: &Host, new: impl FnOnce() -> Arc<Server>) -> Arc<Server> {
+        if let Some(server) = self.server(host) {
+            return server;
+        }
+        let server = new();
+        self.servers.insert(Arc::new(host.clone()), Arc::clone(&server));
+        server
+    }
+
+    pub(super) fn host(&self, slot: u16) -> Option<Arc<Host>> {
+        self.owners[usize::from(slot)].as_ref().map(|owner| Arc::clone(&owner.host))
+    }
+
+    pub(super) fn owner(&self, slot: u16) -> Option<Arc<Server>> {
+        self.server(&*self.host(slot)?)
+    }
+
+    /// Since when the slot has its present owner.
+    pub(super) fn since(&self, slot: u16) -> Moment {
+        self.owners[usize::from(slot)].as_ref().map_or(Moment::PAST, |owner| owner.since)
+    }
+
+    /// Gives slots to a known server. Answers whether that is a change.
+    pub(super) fn set(&mut self, slots: RangeInclusive<u16>, host: &Host, now: Moment) -> bool {
+        let Some((host, _)) = self.servers.get_key_value(host) else { return false };
+        let mut changed = false;
+        for owner in &mut self.owners[usize::from(*slots.start())..=usize::from(*slots.end())] {
+            let since = match owner {
+                Some(owner) if owner.host == *host => continue,
+                Some(_) => now,
+                None => Moment::PAST,
+            };
+            *owner = Some(Owner { host: Arc::clone(host), since });
+            changed = true;
+        }
+        changed
+    }
+
+    /// Takes out the servers that have no slot.
+    pub(super) fn without_slots(&mut self) -> Vec<Arc<Server>> {
+        let used: BTreeSet<_> = self.owners.iter().flatten().map(|owner| Arc::clone(&owner.host)).collect();
+        let gone = self.servers.extract_if(.., |host, _| !used.contains(host));
+        gone.map(|(_, server)| server).collect()
+    }
+
+    /// In the order of their hosts.
+    pub(super) fn servers(&self) -> Vec<Arc<Server>> {
+        self.servers.values().cloned().collect()
+    }
+
+    /// With their hosts.
+    pub(super) fn hosts(&self) -> Vec<(Arc<Host>, Arc<Server>)> {
+        self.servers.iter().map(|(host, server)| (Arc::clone(host), Arc::clone(server))).collect()
+    }
+
+    /// The first server whose host is this one or comes behind it, and its host.
+    pub(super) fn from(&self, host: Option<&Host>) -> Option<(Arc<Host>, Arc<Server>)> {
+        let mut servers = self.servers.iter().filter(|(known, _)| host.is_none_or(|host| ***known >= *host));
+        servers.next().map(|(host, server)| (Arc::clone(host), Arc::clone(server)))
+    }
+
+    /// The first server behind this host.
+    pub(super) fn behind(&self, host: &Host) -> Option<Arc<Host>> {
+        self.servers.keys().find(|known| ***known > *host).cloned()
+    }
+}

@@ -1,0 +1,183 @@
+//! The map of a cluster: from the first host that answers, and anew whenever it may have changed.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use latchwork_core::decide::renewal_period;
+use latchwork_core::{Clock, Error, ErrorKind, Eviction, Result};
+use redis::{AsyncConnectionConfig, Cmd};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
+
+use super::cluster::Cluster;
+use super::command::reply;
+use super::connection::Server;
+use super::dial::{OnMessage, reach};
+use super::slots::{Range, SLOTS, ranges};
+use crate::config::{Host, Settings};
+use crate::error::{Failure, from_redis};
+
+/// How soon the map is asked for again, while a server is down: a replica may take over.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Connects to a cluster that these hosts know. Answers it, the hosts whose connections are lost from
+/// then on, and whether a server evicts locks.
+pub(super) async fn connect(
+    settings: Settings,
+    seeds: Arc<[Host]>,
+    clock: Clock,
+    on_message: OnMessage,
+    reconnected: Arc<Notify>,
+) -> std::result::Result<(Arc<Cluster>, mpsc::UnboundedReceiver<Host>, Eviction), Failure> {
+    let bound = settings.request_timeout.min(settings.connect_timeout / 2);
+    let known = first_map(&settings, &seeds, bound).await?;
+    let (cluster, losses) = Cluster::new(settings, clock, on_message, reconnected);
+    let mut masters: Vec<_> = known.iter().map(|range| range.master.clone()).collect();
+    masters.sort_unstable();
+    masters.dedup();
+    let dialled = join_all(masters.iter().map(|master| dialled(&cluster, master))).await;
+    let (mut eviction, mut up, mut refused) = (Eviction::Never, 0, None);
+    for (master, dialled) in masters.iter().zip(dialled) {
+        match dialled {
+            Ok((server, evicts)) => {
+                up += 1;
+                eviction = worse(eviction, evicts);
+                cluster.watch_over(master, &server);
+                cluster.map.send_modify(|map| {
+                    map.server_or(master, || Arc::new(server));
+                });
+            }
+            // A shard that is down costs the others nothing; a refusal is for all of them.
+            Err(failure) if *failure.error.kind() == ErrorKind::Unavailable => {
+                tracing::warn!(host = %master, error = %failure.error, "a server of the cluster is down");
+                refused = Some(failure);
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if let (0, Some(failure)) = (up, refused) {
+        return Err(failure);
+    }
+    cluster.apply(&known, true);
+    let cluster = Arc::new(cluster);
+    tokio::spawn(keep_fresh(Arc::downgrade(&cluster), Arc::clone(&cluster.stale), seeds));
+    Ok((cluster, losses, eviction))
+}
+
+fn worse(one: Eviction, other: Eviction) -> Eviction {
+    match (one, other) {
+        (Eviction::Possible, _) | (_, Eviction::Possible) => Eviction::Possible,
+        (Eviction::Unknown, _) | (_, Eviction::Unknown) => Eviction::Unknown,
+        _ => Eviction::Never,
+    }
+}
+
+async fn dialled(cluster: &Cluster, host: &Host) -> std::result::Result<(Server, Eviction), Failure> {
+    let (on_message, reconnected) = (Arc::clone(&cluster.on_message), Arc::clone(&cluster.reconnected));
+    let settings = cluster.settings.of_shard(host.clone());
+    Server::connect(settings, cluster.clock.clone(), on_message, reconnected).await
+}
+
+async fn first_map(
+    settings: &Settings,
+    seeds: &[Host],
+    bound: Duration,
+) -> std::result::Result<Vec<Range>, Failure> {
+    let each = bound / u32::try_from(seeds.len()).unwrap_or(u32::MAX).max(1);
+    let mut refused: Option<Failure> = None;
+    for seed in seeds {
+        match asked(settings, seed, each).await {
+            Ok(ranges) => return Ok(ranges),
+            Err(failure) => {
+                tracing::debug!(%seed, error = %failure.error, "no map from this host");
+                // An answer says more than silence.
+                if refused.as_ref().is_none_or(|before| failure.answered && !before.answered) {
+                    refused = Some(failure);
+                }
+            }
+        }
+    }
+    let none = || Failure::said(Error::new(ErrorKind::Unavailable, "no host of the cluster is named"));
+    Err(refused.unwrap_or_else(none))
+}
+
+/// Asks a host on a connection of its own.
+async fn asked(
+    settings: &Settings,
+    host: &Host,
+    bound: Duration,
+) -> std::result::Result<Vec<Range>, Failure> {
+    let config =
+        AsyncConnectionConfig::new().set_connection_timeout(Some(bound)).set_response_timeout(Some(bound));
+    let (_, mut connection) = reach(&settings.of_shard(host.clone()), config, bound).await?;
+    let said = question().query_async(&mut connection).await.map_err(|error| {
+        let failure = from_redis(error, false);
+        let words = failure.error.to_string();
+        let error = match failure.error.kind() {
+            ErrorKind::Forbidden { .. } => {
+                Error::new(ErrorKind::Forbidden { what: "CLUSTER SLOTS".to_owned() }, words)
+            }
+            _ if words.contains("cluster support disabled") => {
+                let what = format!("the server at {host} is no node of a Redis Cluster: redis://host");
+                Error::new(ErrorKind::Misconfigured, what)
+            }
+            _ => return failure,
+        };
+        Failure { error, ..failure }
+    })?;
+    let known = ranges(reply(said), host).map_err(Failure::said)?;
+    let covered: usize = known.iter().map(|range| usize::from(range.last - range.first) + 1).sum();
+    if covered < SLOTS {
+        let what = format!("the cluster has masters for {covered} of {SLOTS} slots only");
+        return Err(Failure::said(Error::new(ErrorKind::Unavailable, what)));
+    }
+    Ok(known)
+}
+
+fn question() -> Cmd {
+    let mut question = redis::cmd("CLUSTER");
+    question.arg("SLOTS");
+    question
+}
+
+/// The task: asks for the map when somebody finds it stale, and while a server is down.
+async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host]>) {
+    loop {
+        let Some(down) = cluster.upgrade().map(|cluster| {
+            let closed = cluster.map.borrow().closed;
+            (!closed).then(|| cluster.servers().iter().any(|server| !server.is_up()))
+        }) else {
+            return;
+        };
+        let Some(down) = down else { return };
+        match down {
+            // An error means that it is time.
+            true => drop(timeout(AGAIN, stale.notified()).await),
+            // Looks now and then whether the client is still there.
+            false => drop(timeout(AGAIN * 50, stale.notified()).await),
+        }
+        let Some(cluster) = cluster.upgrade() else { return };
+        match fresh(&cluster, &seeds).await {
+            Ok(known) => cluster.apply(&known, true),
+            Err(error) => tracing::debug!(%error, "no map of the cluster"),
+        }
+        // What many find at one time is asked once.
+        tokio::time::sleep(AGAIN / 10).await;
+    }
+}
+
+/// From the first server that answers, on its connection; else from the hosts that were given.
+async fn fresh(cluster: &Cluster, seeds: &[Host]) -> Result<Vec<Range>> {
+    let bound = cluster.settings.request_timeout.min(renewal_period(cluster.settings.ttl)) / 2;
+    let mut why = None;
+    let servers = cluster.map.borrow().hosts();
+    for (host, server) in servers.into_iter().filter(|(_, server)| server.is_up()) {
+        let said = server.ask("CLUSTER SLOTS", &question(), bound).await;
+        match said.and_then(|said| ranges(said, &host)) {
+            Ok(known) => return Ok(known),
+            Err(error) => why = Some(error),
+        }
+    }
+    first_map(&cluster.settings, seeds, bound).await.map_err(|failure| failure.error.because_of(why))
+}

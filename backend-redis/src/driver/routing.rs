@@ -1,0 +1,324 @@
+//! From the names of keys to the server that has them: one server, or those of a cluster.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join_all, select_ok};
+use latchwork_core::{Clock, Error, Eviction, Moment, Result};
+use redis::Cmd;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use super::cluster::Cluster;
+use super::command::{by_pattern, scanned};
+use super::connection::Server;
+use super::dial::OnMessage;
+use super::link::{Losses, Standing};
+use super::refresh;
+use super::slots::slot_of;
+use crate::config::{Host, Servers, Settings};
+use crate::error::{Failure, closed};
+use crate::scripts::{Call, Reply};
+
+/// The connections of a client.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    route: Route,
+    // Until the task that waits for them takes them.
+    losses: parking_lot::Mutex<Option<Lost>>,
+}
+
+#[derive(Debug)]
+enum Route {
+    One(Server),
+    Cluster(Arc<Cluster>),
+}
+
+/// Losses of connections.
+pub(crate) enum Lost {
+    One(Losses),
+    Cluster(mpsc::UnboundedReceiver<Host>),
+}
+
+/// Which of a client's servers: the only one, or the one at this host, if any is known.
+pub(crate) type Place = Option<Arc<Host>>;
+
+/// Where a walk over all keys goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    at: u64,
+    host: Option<Host>,
+}
+
+impl Driver {
+    /// Dials, and answers whether a server evicts locks. From then on broken connections are
+    /// replaced, and `reconnected` is notified each time.
+    pub(crate) async fn connect(
+        settings: Settings,
+        clock: Clock,
+        on_message: OnMessage,
+        reconnected: Arc<Notify>,
+    ) -> std::result::Result<(Self, Eviction), Failure> {
+        let (route, losses, eviction) = match settings.servers.clone() {
+            Servers::Cluster(seeds) => {
+                let connecting = refresh::connect(settings, seeds, clock, on_message, reconnected);
+                let (cluster, losses, eviction) = connecting.await?;
+                (Route::Cluster(cluster), Lost::Cluster(losses), eviction)
+            }
+            _ => {
+                let (server, eviction) = Server::connect(settings, clock, on_message, reconnected).await?;
+                let losses = Lost::One(server.losses());
+                (Route::One(server), losses, eviction)
+            }
+        };
+        Ok((Self { route, losses: parking_lot::Mutex::new(Some(losses)) }, eviction))
+    }
+
+    /// Runs a script, and answers when it was sent: what the reply proves counts from there.
+    ///
+    /// # Errors
+    /// `Unavailable` when it surely was not carried out, `Unknown` when it may have been, `Closed`,
+    /// or the server's own error.
+    pub(crate) async fn run(&self, call: &Call, within: Duration) -> Result<(Moment, Reply)> {
+        match &self.route {
+            Route::One(server) => server.run(call, within).await,
+            Route::Cluster(cluster) => cluster.run(call, within).await,
+        }
+    }
+
+    /// Runs scripts in one burst: one answer each.
+    pub(crate) async fn run_all<'a>(
+        &self,
+        calls: impl IntoIterator<Item = &'a Call>,
+        within: Duration,
+    ) -> Vec<Result<(Moment, Reply)>> {
+        join_all(calls.into_iter().map(|call| self.run(call, within))).await
+    }
+
+    /// Whether the keys are on several servers.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.route, Route::Cluster(_))
+    }
+
+    /// The slot of these keys; `None` where all keys are on one server.
+    pub(crate) fn slot(&self, key: &str) -> Option<u16> {
+        self.is_cluster().then(|| slot_of(key.as_bytes()))
+    }
+
+    /// Which server has these keys now.
+    pub(crate) fn place(&self, key: &str) -> Place {
+        match &self.route {
+            Route::One(_) => None,
+            Route::Cluster(cluster) => cluster.map.borrow().host(slot_of(key.as_bytes())),
+        }
+    }
+
+    /// Since when the server of these keys is the present one; `Moment::PAST` for the first.
+    pub(crate) fn incarnation_since(&self, key: &str) -> Moment {
+        match &self.route {
+            Route::One(server) => server.incarnation_since(),
+            Route::Cluster(cluster) => {
+                let (slot, map) = (slot_of(key.as_bytes()), cluster.map.borrow());
+                let restarted = map.owner(slot).map_or(Moment::PAST, |server| server.incarnation_since());
+                map.since(slot).max(restarted)
+            }
+        }
+    }
+
+    /// Whether a connection to this run of a server leads to the one at this place.
+    pub(crate) fn leads_to(&self, place: &Place, run_id: Option<&str>) -> bool {
+        match (&self.route, place) {
+            (Route::One(server), _) => server.leads_to(run_id),
+            (Route::Cluster(cluster), Some(host)) => {
+                cluster.map.borrow().server(host).is_some_and(|server| server.leads_to(run_id))
+            }
+            (Route::Cluster(_), None) => false,
+        }
+    }
+
+    /// The run ids of all servers behind the present connections, or the last ones; `None` if one
+    /// does not say. No request is sent to a server before its run id is known here.
+    pub(crate) fn run_id(&self) -> Option<String> {
+        match &self.route {
+            Route::One(server) => server.run_id(),
+            Route::Cluster(cluster) => {
+                let ids: Option<Vec<_>> = cluster.servers().iter().map(|server| server.run_id()).collect();
+                ids.map(|ids| ids.join("+"))
+            }
+        }
+    }
+
+    /// The losses of connections, for the first who asks.
+    pub(crate) fn losses(&self) -> Option<Lost> {
+        self.losses.lock().take()
+    }
+
+    /// Asks whether a server answers: of several, whether any does.
+    pub(crate) async fn ping(&self, within: Duration) -> Result<Moment> {
+        let command = ping();
+        match &self.route {
+            Route::One(server) => server.ask_at("PING", &command, within).await,
+            Route::Cluster(cluster) => {
+                let servers = cluster.servers();
+                let asked: Vec<_> =
+                    servers.iter().map(|server| Box::pin(server.ask_at("PING", &command, within))).collect();
+                if asked.is_empty() {
+                    return Err(closed());
+                }
+                select_ok(asked).await.map(|(sent, _)| sent)
+            }
+        }
+    }
+
+    /// A step of a walk over all keys: those that fit the pattern, and where the next step begins.
+    pub(crate) async fn scan(
+        &self,
+        from: &Cursor,
+        pattern: &str,
+        count: usize,
+        within: Duration,
+    ) -> Result<(Option<Cursor>, Vec<Vec<u8>>)> {
+        let command = by_pattern(from.at, pattern, count);
+        match &self.route {
+            Route::One(server) => {
+                let (next, keys) = scanned(server.ask("SCAN", &command, within).await?)?;
+                Ok(((next > 0).then_some(Cursor { at: next, host: None }), keys))
+            }
+            Route::Cluster(cluster) => {
+                let found = cluster.map.borrow().from(from.host.as_ref());
+                let Some((host, server)) = found else { return Ok((None, Vec::new())) };
+                // One whose server is none any more begins anew at the next.
+                let begun = from.host.as_ref().is_none_or(|from| *from == *host);
+                let command = if begun { command } else { by_pattern(0, pattern, count) };
+                let (next, keys) = scanned(server.ask("SCAN", &command, within).await?)?;
+                let next = match next {
+                    0 => cluster
+                        .map
+                        .borrow()
+                        .behind(&host)
+                        .map(|host| Cursor { at: 0, host: Some((*host).clone()) }),
+                    at => Some(Cursor { at, host: Some((*host).clone()) }),
+                };
+                Ok((next, keys))
+            }
+        }
+    }
+
+    /// The connection to the server of this channel's keys, or the next one.
+    ///
+    /// # Errors
+    /// `Unavailable` when there is none in time, and `Closed`.
+    pub(crate) async fn standing(&self, channel: &str, within: Duration) -> Result<Standing> {
+        match &self.route {
+            Route::One(server) => server.standing(within).await,
+            Route::Cluster(cluster) => {
+                let (slot, until) = (slot_of(channel.as_bytes()), Instant::now() + within);
+                let (server, wire, _) = cluster.owner(slot, until).await?;
+                Ok(server.standing_on(&wire))
+            }
+        }
+    }
+
+    /// Subscribes to a channel on this connection, which must still be up, or ends that. From the
+    /// answer on no message is lost while the connection stands.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Forbidden`, or the server's own error.
+    pub(crate) async fn listen(
+        &self,
+        on: &Standing,
+        channel: &str,
+        listen: bool,
+        within: Duration,
+    ) -> Result<()> {
+        match &self.route {
+            Route::One(server) => server.listen(on, channel, listen, within).await,
+            Route::Cluster(cluster) => {
+                let server = cluster.map.borrow().server(&on.host);
+                server.ok_or_else(closed)?.listen(on, channel, listen, within).await
+            }
+        }
+    }
+
+    /// Unsubscribes and disconnects.
+    pub(crate) async fn close(&self, within: Duration) {
+        match &self.route {
+            Route::One(server) => server.close(within).await,
+            Route::Cluster(cluster) => {
+                let servers = cluster.servers();
+                join_all(servers.iter().map(|server| server.close(within))).await;
+            }
+        }
+        self.cut();
+    }
+
+    /// Disconnects, and sends nothing more.
+    pub(crate) fn cut(&self) {
+        match &self.route {
+            Route::One(server) => server.cut(),
+            Route::Cluster(cluster) => cluster.cut(),
+        }
+    }
+
+    /// A server has sent a request elsewhere: the map is asked for.
+    pub(crate) fn is_stale(&self) {
+        if let Route::Cluster(cluster) = &self.route {
+            cluster.stale.notify_one();
+        }
+    }
+}
+
+fn ping() -> Cmd {
+    let mut command = Cmd::new();
+    command.arg("PING");
+    command
+}
+
+impl Lost {
+    /// Waits until a connection is lost, and says whose: `None` in it for the only one. `None` once
+    /// the driver is closed or dropped.
+    ///
+    /// # Cancel safety
+    /// As [`Losses::next`].
+    pub(crate) async fn next(&mut self) -> Option<Option<Host>> {
+        match self {
+            Lost::One(losses) => losses.next().await.map(|()| None),
+            Lost::Cluster(losses) => losses.recv().await.map(Some),
+        }
+    }
+}
+
+impl fmt::Debug for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lost")
+    }
+}
+
+impl Cursor {
+    /// From the words of the page before.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (at, host) = match text.split_once('@') {
+            Some((at, host)) => (at, Some(Host::parse(host).ok()?)),
+            None => (text, None),
+        };
+        let cursor = Self { at: at.parse().ok()?, host };
+        (cursor.to_string() == text && cursor != Self::default()).then_some(cursor)
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Some(host) => write!(f, "{}@{host}", self.at),
+            None => write!(f, "{}", self.at),
+        }
+    }
+}
+
+/// The key that the error of a write is about, where it needs keys of two slots.
+pub(crate) fn of_two_slots() -> Error {
+    let kind = latchwork_core::ErrorKind::Unsupported { capability: "held_writes" };
+    let why = "a Redis Cluster writes a value under a hold only where both have one key, and so one server";
+    Error::new(kind, why)
+}

@@ -1,0 +1,199 @@
+//! A master that Sentinels watch: how it is found, what becomes of holds in a failover, and what the
+//! errors say.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{Operator, PATIENCE, own, soon};
+use latchwork_conformance::proxy::Proxy;
+use latchwork_conformance::servers::WatchedRedis;
+use latchwork_core::contracts::LeaseState;
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, LostReason, Release, connect};
+
+/// A request and a renewal may take long: what comes within [`PROMPT`] came by an event.
+const PATIENT: &str = "ttl=60s&request_timeout=20s&connect_timeout=30s";
+const PROMPT: Duration = Duration::from_secs(10);
+
+async fn at(url: &str) -> Result<Coordinator, Error> {
+    let config = Config::from_url(url).expect("a good URL");
+    soon(connect(&[latchwork_redis::connector()], &config)).await
+}
+
+async fn user(watched: &WatchedRedis, options: &str) -> Coordinator {
+    at(&format!("{}?{options}", watched.url())).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+async fn refused(url: &str) -> Error {
+    at(url).await.expect_err("connected")
+}
+
+/// An operator of a server or a Sentinel.
+async fn operator(addr: &str) -> Operator {
+    Operator::at(&format!("redis://{addr}")).await
+}
+
+#[tokio::test]
+async fn a_hold_goes_on_at_the_new_master_and_tokens_rise() {
+    let watched = WatchedRedis::start().await.unwrap();
+    let (holder, waiting) = tokio::join!(user(&watched, "ttl=20s"), user(&watched, "ttl=20s"));
+    // Confirmed by both, so that whichever is promoted has it.
+    let confirmed = Acquire::new().min_replicas(2).within(PATIENCE);
+    let mutex = holder.mutex("a").unwrap();
+    let hold = soon(mutex.acquire_with(confirmed)).await.unwrap();
+    let waiter = waiting.mutex("a").unwrap();
+    let waiter = tokio::spawn(async move { waiter.acquire().await });
+    while mutex.queue(0, 10).await.unwrap().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    let lease = holder.lease();
+    let master = watched.master().await.unwrap();
+    watched.kill(master).await.unwrap();
+    assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
+    assert!(hold.is_held(), "suspended, and held until its deadline");
+    watched.wait_until_replaced(master).await.unwrap();
+    assert_eq!(soon(lease.changed(LeaseState::Suspended)).await, LeaseState::Live);
+    assert!(hold.is_held());
+    let token = hold.token();
+    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    let next = soon(waiter).await.unwrap().unwrap();
+    assert!(next.token() > token);
+    let _ = next.release().await.unwrap();
+    // The other replica follows the new master, and may be asked to confirm.
+    let confirmed = Acquire::new().min_replicas(1).within(PATIENCE);
+    let hold = soon(mutex.acquire_with(confirmed)).await.unwrap();
+    let _ = hold.release().await.unwrap();
+}
+
+/// A write that has not reached the replica that is promoted.
+#[tokio::test]
+async fn a_hold_that_the_new_master_does_not_know_is_forgotten() {
+    let watched = WatchedRedis::start().await.unwrap();
+    let client = user(&watched, "ttl=20s").await;
+    let confirmed = Acquire::new().min_replicas(2).within(PATIENCE);
+    let hold = soon(client.mutex("a").unwrap().acquire_with(confirmed)).await.unwrap();
+    let master = watched.master().await.unwrap();
+    for (server, addr) in watched.servers().iter().enumerate() {
+        if server != master {
+            let mut operator = operator(addr).await;
+            operator.say::<()>("CONFIG SET replica-read-only no").await;
+            assert_eq!(operator.say::<u32>("DEL latchwork:mutex:{a}:one").await, 1);
+        }
+    }
+    watched.kill(master).await.unwrap();
+    assert_eq!(soon(hold.lost()).await.reason(), LostReason::Forgotten);
+    let again = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
+    assert!(again.token() > hold.token());
+}
+
+/// How many scripts a server has run for clients.
+async fn scripts(addr: &str) -> u64 {
+    operator(addr).await.calls("evalsha").await
+}
+
+/// An operator moves the master while all are well.
+#[tokio::test]
+async fn a_master_that_is_demoted_gets_no_further_write() {
+    let watched = WatchedRedis::start().await.unwrap();
+    let client = user(&watched, "ttl=20s").await;
+    let master = watched.master().await.unwrap();
+    let (old, mutex) = (&watched.servers()[master], client.mutex("a").unwrap());
+    let hold = soon(mutex.acquire()).await.unwrap();
+    let before = scripts(old).await;
+    let sentinel = format!("SENTINEL FAILOVER {}", WatchedRedis::SERVICE);
+    operator(&watched.sentinels()[0]).await.say::<()>(&sentinel).await;
+    watched.wait_until_replaced(master).await.unwrap();
+    watched.wait_until_whole().await.unwrap();
+    let demoted = scripts(old).await;
+    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    let _ = soon(mutex.acquire()).await.unwrap().release().await.unwrap();
+    assert!(demoted <= before + 1, "a renewal at most: {before}, {demoted}");
+    assert_eq!(scripts(old).await, demoted, "all of it went to the new master");
+}
+
+/// The connection stands, and only the Sentinels know better: the client hears it from them, long
+/// before a request of its own would go without an answer.
+#[tokio::test]
+async fn a_client_whose_master_falls_silent_hears_of_the_new_one() {
+    let watched = WatchedRedis::start().await.unwrap();
+    let client = user(&watched, PATIENT).await;
+    let master = watched.master().await.unwrap();
+    let before = scripts(&watched.servers()[master]).await;
+    watched.pause(master).unwrap();
+    watched.wait_until_replaced(master).await.unwrap();
+    let asked = Instant::now();
+    let hold = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
+    assert!(asked.elapsed() < PROMPT, "not by the Sentinel's word: {:?}", asked.elapsed());
+    watched.resume(master).unwrap();
+    watched.wait_until_whole().await.unwrap();
+    assert!(hold.is_held());
+    assert_eq!(scripts(&watched.servers()[master]).await, before, "the old master got nothing");
+    let _ = hold.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_sentinels_is_named() {
+    let watched = WatchedRedis::start().await.unwrap();
+    let (sentinels, service) = (watched.sentinels(), WatchedRedis::SERVICE);
+    let [first, second, third] = [0, 1, 2].map(|place: usize| sentinels[place].clone());
+
+    // Nobody listens there.
+    let error = refused(&format!("redis-sentinel://127.0.0.1:1,127.0.0.1:2/{service}")).await;
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    says(&error, &["no Sentinel answers", "127.0.0.1:1", "127.0.0.1:2", "refused"]);
+
+    let error = refused(&format!("redis-sentinel://{first},{second}/other")).await;
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    says(&error, &[&first, "watches no service \"other\""]);
+
+    let server = own(&[]).await;
+    let error = refused(&format!("redis-sentinel://{}/{service}", server.addr())).await;
+    assert!(matches!(error.kind(), ErrorKind::WrongServer { expected: "Redis Sentinel", .. }), "{error}");
+    let error = refused(&format!("redis://{first}")).await;
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    says(&error, &["Sentinel", "redis-sentinel://"]);
+
+    // A Sentinel that is behind: it names a replica.
+    let master = watched.master().await.unwrap();
+    let port = |server: usize| watched.servers()[server].rsplit_once(':').unwrap().1.parse::<u16>().unwrap();
+    let replica = (master + 1) % 3;
+    let behind = Proxy::start(first.as_str()).await.unwrap();
+    behind.readdress([(port(master), port(replica))]);
+    let error = refused(&format!("redis-sentinel://{}/{service}?connect_timeout=1s", behind.addr())).await;
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    says(&error, &[&watched.servers()[replica], "the Sentinels name as the master", "is a replica of"]);
+
+    // Sentinels with a login, of which one is dead. What it may say is enough.
+    for sentinel in [&second, &third] {
+        let mut operator = operator(sentinel).await;
+        let rules = "on >word &+switch-master +sentinel|get-master-addr-by-name +subscribe +hello";
+        operator.say::<()>(&format!("ACL SETUSER app {rules}")).await;
+        operator.say::<()>("ACL SETUSER deaf on >word resetchannels +@all").await;
+        operator.say::<()>("ACL SETUSER default resetpass >secret").await;
+    }
+    watched.kill_sentinel(0).await.unwrap();
+    let at_all = |login: &str| format!("redis-sentinel://{first},{second},{third}/{service}?{login}");
+    for login in ["", "sentinel_password=wrong", "sentinel_user=app&sentinel_password=wrong"] {
+        let error = refused(&at_all(login)).await;
+        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{login}: {error}");
+        says(&error, &["to log in at the Sentinel at", &second]);
+        assert!(!error.to_string().contains("wrong"), "{error}");
+    }
+    // One that may not listen is found at each dial all the same.
+    for login in [
+        "sentinel_password=secret",
+        "sentinel_user=app&sentinel_password=word",
+        "sentinel_user=deaf&sentinel_password=word",
+    ] {
+        let client = at(&at_all(login)).await.unwrap();
+        let _ = soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
+        client.close().await.unwrap();
+    }
+}
+
+fn says(error: &Error, words: &[&str]) {
+    let text = error.to_string();
+    println!("{text}");
+    words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in: {text}"));
+}

@@ -1,0 +1,55 @@
+//! Masters that Sentinels watch are killed while processes contend.
+//!
+//! Replication is asynchronous: a failover may forget a lock, and then two hold it. These plain
+//! overlaps are expected, and are printed. No fence lets two through in turns.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use latchwork_conformance::cases::is_long;
+use latchwork_conformance::failover::{Failover, now, under_load};
+use latchwork_conformance::servers::WatchedRedis;
+use latchwork_conformance::testbeds::watched_redis_testbed;
+use tokio::runtime::Runtime;
+use tokio::time::{Instant, sleep_until};
+
+fn main() -> ExitCode {
+    if let Some(code) = latchwork_conformance::contender_main(&[latchwork_redis::connector()]) {
+        return code;
+    }
+    let (kills, lasts) =
+        if is_long() { (20, Duration::from_secs(600)) } else { (2, Duration::from_secs(24)) };
+    let runtime = Runtime::new().expect("a runtime starts");
+    let watched = Arc::new(runtime.block_on(WatchedRedis::start()).expect("servers start"));
+    let testbed = watched_redis_testbed(Arc::clone(&watched)).expect("its URL");
+    let killing = || kill_masters(&watched, kills, lasts);
+    println!("running 1 test");
+    match under_load(testbed, &runtime, lasts, true, killing) {
+        Ok(()) => {
+            println!("test result: ok. 1 passed; 0 failed");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            println!("{why}\ntest result: FAILED. 0 passed; 1 failed");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Kills one master after the other, and starts it again as a replica.
+async fn kill_masters(watched: &WatchedRedis, kills: u32, lasts: Duration) -> Vec<Failover> {
+    let began = Instant::now();
+    let mut failovers = Vec::new();
+    for kill in 0..kills {
+        sleep_until(began + lasts / kills * kill).await;
+        let master = watched.master().await.expect("a master");
+        let killed = now();
+        watched.kill(master).await.expect("killed");
+        watched.wait_until_replaced(master).await.expect("another master");
+        failovers.push(Failover { killed, replaced: now() });
+        watched.launch(master).await.expect("started again");
+        watched.wait_until_whole().await.expect("whole again");
+    }
+    failovers
+}

@@ -1,0 +1,264 @@
+//! A Redis Cluster of three masters and their replicas.
+
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use tokio::time::{Instant, sleep};
+
+use crate::binary::{AGAIN, Binary, READY, on_free_ports};
+use crate::local::Local;
+use crate::ports::free_ports;
+use crate::{Kind, ServerError, probe};
+
+const MASTERS: usize = 3;
+const SERVERS: usize = 2 * MASTERS;
+const SLOTS: usize = 16_384;
+
+/// Six Redis servers of this machine in a cluster: 0 to 2 begin as masters of a third of the slots
+/// each, 3 to 5 as their replicas.
+///
+/// The servers keep nothing on disk: one that was killed comes back empty. Slots without a master
+/// cost the others nothing (`cluster-require-full-coverage no`).
+#[derive(Debug)]
+pub struct ClusteredRedis {
+    servers: Vec<Local>,
+    ids: Vec<String>,
+}
+
+impl ClusteredRedis {
+    /// Starts all of them, and waits until the cluster is whole. A master that is silent for so long
+    /// (`cluster-node-timeout`) is replaced.
+    ///
+    /// # Cancel safety
+    /// Cancelled, it leaves no server behind.
+    ///
+    /// # Errors
+    /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
+    /// always.
+    pub async fn start(node_timeout: Duration) -> Result<Self, ServerError> {
+        let cluster = on_free_ports(|| Self::launch_all(node_timeout)).await?;
+        cluster.meet().await?;
+        Ok(cluster)
+    }
+
+    async fn launch_all(node_timeout: Duration) -> Result<Self, ServerError> {
+        let ports = free_ports(2 * SERVERS)?;
+        let timeout = node_timeout.as_millis().to_string();
+        let servers = ports.as_chunks().0.iter().map(async |&[port, bus]| {
+            let bus = bus.to_string();
+            let args = [
+                "--cluster-enabled",
+                "yes",
+                "--cluster-port",
+                &bus,
+                "--cluster-node-timeout",
+                &timeout,
+                "--cluster-require-full-coverage",
+                "no",
+                "--repl-diskless-sync-delay",
+                "0",
+            ];
+            let binary = Binary::redis_member(port, &args)?;
+            let process = binary.run().await?;
+            Ok::<_, ServerError>((Local::new(Kind::Redis, binary, process), bus))
+        });
+        let started = try_join_all(servers).await?;
+        let mut cluster = Self { servers: Vec::new(), ids: Vec::new() };
+        let mut buses = Vec::new();
+        for (server, bus) in started {
+            cluster.servers.push(server);
+            buses.push(bus);
+        }
+        for server in 0..SERVERS {
+            let id = cluster.say(server, "CLUSTER MYID").await?;
+            cluster.ids.push(id.lines().nth(1).unwrap_or_default().to_owned());
+            cluster.say(server, &format!("CLUSTER SET-CONFIG-EPOCH {}", server + 1)).await?;
+            let port = cluster.servers[server].binary.port;
+            cluster.say(0, &format!("CLUSTER MEET 127.0.0.1 {port} {}", buses[server])).await?;
+        }
+        Ok(cluster)
+    }
+
+    async fn meet(&self) -> Result<(), ServerError> {
+        for master in 0..MASTERS {
+            let (first, end) = (master * SLOTS / MASTERS, (master + 1) * SLOTS / MASTERS);
+            self.say(master, &format!("CLUSTER ADDSLOTSRANGE {first} {}", end - 1)).await?;
+        }
+        self.until("did not meet", async || {
+            let infos = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER INFO"))).await;
+            let known = format!("cluster_known_nodes:{SERVERS}\r\n");
+            infos.iter().all(|info| info.contains(&known) && info.contains("cluster_state:ok")).then_some(())
+        })
+        .await?;
+        for replica in MASTERS..SERVERS {
+            let said =
+                self.say(replica, &format!("CLUSTER REPLICATE {}", self.ids[replica - MASTERS])).await?;
+            debug_assert!(said.starts_with("+OK"), "{said}");
+        }
+        self.wait_until_whole().await
+    }
+
+    /// The URL that names the first two servers: they know the others.
+    pub fn url(&self) -> String {
+        format!("redis-cluster://{}", self.servers()[..2].join(","))
+    }
+
+    /// The `host:port` of each server.
+    pub fn servers(&self) -> Vec<String> {
+        self.servers.iter().map(|server| server.binary.addr()).collect()
+    }
+
+    /// Waits until each server that is up knows a master of all slots, and each master a replica.
+    ///
+    /// # Cancel safety
+    /// Cancel safe, like all waits here.
+    ///
+    /// # Errors
+    /// [`ServerError::Ensemble`] after a minute.
+    pub async fn wait_until_whole(&self) -> Result<(), ServerError> {
+        self.until("was not whole", async || {
+            let infos = join_all((0..SERVERS).map(|server| self.says(server, "INFO replication"))).await;
+            let masters = infos.iter().filter(|info| info.contains("state=online")).count();
+            let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER SLOTS"))).await;
+            // Each master with one replica: two servers a range.
+            let whole = |view: &String| self.ids.iter().all(|id| view.contains(id.as_str()));
+            (masters == MASTERS && views.iter().all(whole)).then_some(())
+        })
+        .await
+    }
+
+    /// The master of the slot of this key, as most servers see it; waits for it.
+    ///
+    /// # Errors
+    /// [`ServerError::Ensemble`] after a minute.
+    pub async fn master_of(&self, key: &str) -> Result<usize, ServerError> {
+        let slot = self.slot(key).await?;
+        self.until("had no master of a slot", async || {
+            let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER NODES"))).await;
+            let mut votes = [0; SERVERS];
+            views.iter().filter_map(|view| self.owner_in(view, slot)).for_each(|owner| votes[owner] += 1);
+            votes.iter().position(|votes| *votes > SERVERS / 2)
+        })
+        .await
+    }
+
+    /// Waits until another server than this one is the master of this key.
+    ///
+    /// # Errors
+    /// As [`master_of`](Self::master_of).
+    pub async fn wait_until_replaced(&self, key: &str, server: usize) -> Result<usize, ServerError> {
+        let deadline = Instant::now() + READY;
+        loop {
+            match self.master_of(key).await? {
+                master if master == server && Instant::now() < deadline => sleep(AGAIN).await,
+                master => return Ok(master),
+            }
+        }
+    }
+
+    /// The slot of a key.
+    ///
+    /// # Errors
+    /// [`ServerError::Io`] when the first server does not answer.
+    pub async fn slot(&self, key: &str) -> Result<u16, ServerError> {
+        let mut last = Err(ServerError::Stopped { kind: Kind::Redis });
+        for server in 0..SERVERS {
+            match self.say(server, &format!("CLUSTER KEYSLOT {key}")).await {
+                Ok(said) => {
+                    let slot = said.trim_start_matches(':').lines().next().and_then(|slot| slot.parse().ok());
+                    return Ok(slot.expect("a slot"));
+                }
+                Err(error) => last = Err(error),
+            }
+        }
+        last
+    }
+
+    /// Moves a slot with its keys from one master to another, as `redis-cli --cluster reshard` does,
+    /// a key at a time.
+    ///
+    /// # Errors
+    /// [`ServerError::Io`] when a server does not answer.
+    ///
+    /// # Panics
+    /// When a server refuses it.
+    pub async fn move_slot(&self, slot: u16, from: usize, to: usize) -> Result<(), ServerError> {
+        let done = |said: String| assert!(said.starts_with("+OK") || said.starts_with("+NOKEY"), "{said}");
+        done(self.say(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", self.ids[from])).await?);
+        done(self.say(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.ids[to])).await?);
+        let port = self.servers[to].binary.port;
+        loop {
+            let keys = self.say(from, &format!("CLUSTER GETKEYSINSLOT {slot} 1")).await?;
+            let Some(key) = keys.lines().nth(2).filter(|key| !key.starts_with('-')) else { break };
+            done(self.say(from, &format!("MIGRATE 127.0.0.1 {port} {key} 0 5000")).await?);
+        }
+        // The new master first: it must know before the old one sends clients there.
+        done(self.say(to, &format!("CLUSTER SETSLOT {slot} NODE {}", self.ids[to])).await?);
+        done(self.say(from, &format!("CLUSTER SETSLOT {slot} NODE {}", self.ids[to])).await?);
+        Ok(())
+    }
+
+    /// Kills a server (SIGKILL).
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`] if it does not run.
+    ///
+    /// # Panics
+    /// When there is no such server, like every method that takes one.
+    pub async fn kill(&self, server: usize) -> Result<(), ServerError> {
+        self.servers[server].kill().await
+    }
+
+    /// Starts a killed server again, empty: it finds in its file of the cluster what it was, and
+    /// learns from the others what it is.
+    ///
+    /// # Errors
+    /// As [`Server::launch`](super::Server::launch).
+    pub async fn launch(&self, server: usize) -> Result<(), ServerError> {
+        self.servers[server].launch().await
+    }
+
+    /// The server that has a slot, in an answer to `CLUSTER NODES`.
+    fn owner_in(&self, view: &str, slot: u16) -> Option<usize> {
+        let has = |word: &str| match word.split_once('-') {
+            Some((first, last)) => match (first.parse::<u16>(), last.parse::<u16>()) {
+                (Ok(first), Ok(last)) => (first..=last).contains(&slot),
+                _ => false,
+            },
+            None => word.parse() == Ok(slot),
+        };
+        let line = view.lines().find(|line| {
+            line.contains("master") && !line.contains("fail") && line.split(' ').skip(8).any(has)
+        })?;
+        self.ids.iter().position(|id| line.starts_with(id.as_str()))
+    }
+
+    async fn say(&self, server: usize, line: &str) -> Result<String, ServerError> {
+        let said = probe::ask_redis(&self.servers[server].binary.addr(), &format!("{line}\r\n")).await;
+        said.map_err(ServerError::io(format!("asking {line:?}")))
+    }
+
+    /// What a server says; nothing where it does not run.
+    async fn says(&self, server: usize, line: &str) -> String {
+        self.say(server, line).await.unwrap_or_default()
+    }
+
+    /// Asks again and again, since no server announces what it knows.
+    async fn until<T>(
+        &self,
+        what: &'static str,
+        mut reached: impl AsyncFnMut() -> Option<T>,
+    ) -> Result<T, ServerError> {
+        let deadline = Instant::now() + READY;
+        loop {
+            if let Some(reached) = reached().await {
+                return Ok(reached);
+            }
+            if Instant::now() > deadline {
+                let states = self.servers.iter().map(Local::log_tail).collect::<Vec<_>>().join("\n\n");
+                return Err(ServerError::Ensemble { what, waited: READY, states });
+            }
+            sleep(AGAIN).await;
+        }
+    }
+}

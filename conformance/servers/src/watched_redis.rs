@@ -1,0 +1,232 @@
+//! A Redis with two replicas, and the three Sentinels that watch it.
+
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use tokio::time::{Instant, sleep};
+
+use crate::binary::{AGAIN, Binary, READY, on_free_ports};
+use crate::local::Local;
+use crate::ports::free_ports;
+use crate::{Kind, ServerError, probe};
+
+const SERVERS: usize = 3;
+const SENTINELS: usize = 3;
+
+/// Three Redis servers of this machine, one of which leads, and three Sentinels: when the master is
+/// killed, they promote a replica.
+///
+/// Servers and Sentinels are numbered from 0. The servers keep nothing on disk: one that was killed
+/// comes back empty, as a replica.
+#[derive(Debug)]
+pub struct WatchedRedis {
+    servers: Vec<Local>,
+    sentinels: Vec<Local>,
+}
+
+impl WatchedRedis {
+    /// The name by which the Sentinels know the master.
+    pub const SERVICE: &str = "watched";
+
+    /// After so much silence a Sentinel takes the master for dead.
+    pub const DOWN_AFTER: Duration = Duration::from_secs(1);
+
+    /// Starts all of them, and waits until each Sentinel knows the others and the replicas.
+    ///
+    /// # Cancel safety
+    /// Cancelled, it leaves no server behind.
+    ///
+    /// # Errors
+    /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
+    /// always.
+    pub async fn start() -> Result<Self, ServerError> {
+        let watched = on_free_ports(Self::launch_all).await?;
+        watched.wait_until_whole().await?;
+        Ok(watched)
+    }
+
+    async fn launch_all() -> Result<Self, ServerError> {
+        let ports = free_ports(SERVERS + SENTINELS)?;
+        let (servers, sentinels) = ports.split_at(SERVERS);
+        let master = servers[0];
+        let servers = servers.iter().map(async |port| {
+            let leader = format!("127.0.0.1 {master}");
+            // Syncs begin at once, and not after 5 s.
+            let mut args = vec!["--repl-diskless-sync-delay", "0"];
+            if *port != master {
+                args.extend(["--replicaof", &leader]);
+            }
+            run(Binary::redis_member(*port, &args)?).await
+        });
+        let servers = try_join_all(servers).await?;
+        let (service, down_after) = (Self::SERVICE, Self::DOWN_AFTER.as_millis());
+        let sentinels = sentinels.iter().map(async |port| {
+            let lines = format!(
+                "sentinel monitor {service} 127.0.0.1 {master} 2\n\
+                 sentinel down-after-milliseconds {service} {down_after}\n\
+                 sentinel failover-timeout {service} 3000\n\
+                 sentinel parallel-syncs {service} 2\n"
+            );
+            run(Binary::sentinel(*port, &lines)?).await
+        });
+        Ok(Self { servers, sentinels: try_join_all(sentinels).await? })
+    }
+
+    /// The URL that names the Sentinels and the service.
+    pub fn url(&self) -> String {
+        format!("redis-sentinel://{}/{}", self.sentinels().join(","), Self::SERVICE)
+    }
+
+    /// The `host:port` of each Sentinel.
+    pub fn sentinels(&self) -> Vec<String> {
+        self.sentinels.iter().map(|sentinel| sentinel.binary.addr()).collect()
+    }
+
+    /// The `host:port` of each server with data.
+    pub fn servers(&self) -> Vec<String> {
+        self.servers.iter().map(|server| server.binary.addr()).collect()
+    }
+
+    /// The server that most Sentinels name, and that says itself that it leads; waits for it.
+    ///
+    /// # Cancel safety
+    /// Cancel safe, like all waits here.
+    ///
+    /// # Errors
+    /// [`ServerError::Ensemble`] after a minute.
+    pub async fn master(&self) -> Result<usize, ServerError> {
+        self.until("had no master", async || {
+            let mut votes = [0; SERVERS];
+            let named = join_all(self.sentinels.iter().map(|sentinel| self.named_by(sentinel))).await;
+            named.into_iter().flatten().for_each(|named| votes[named] += 1);
+            let named = votes.iter().position(|votes| *votes > SENTINELS / 2)?;
+            self.info(named).await.contains("role:master").then_some(named)
+        })
+        .await
+    }
+
+    /// Waits until another server than this one leads: it was killed, say.
+    ///
+    /// # Errors
+    /// As [`master`](Self::master).
+    pub async fn wait_until_replaced(&self, server: usize) -> Result<usize, ServerError> {
+        let deadline = Instant::now() + READY;
+        loop {
+            match self.master().await? {
+                master if master == server && Instant::now() < deadline => sleep(AGAIN).await,
+                master => return Ok(master),
+            }
+        }
+    }
+
+    /// Waits until both other servers follow the master, and all Sentinels know them and each
+    /// other.
+    ///
+    /// # Errors
+    /// As [`master`](Self::master).
+    pub async fn wait_until_whole(&self) -> Result<(), ServerError> {
+        let master = self.master().await?;
+        self.until("was not whole", async || {
+            let info = self.info(master).await;
+            let following = info.matches("state=online").count() == SERVERS - 1;
+            let sentinels = join_all(self.sentinels.iter().map(Self::is_whole)).await;
+            (following && sentinels.into_iter().all(|whole| whole)).then_some(())
+        })
+        .await
+    }
+
+    /// Kills a server (SIGKILL).
+    ///
+    /// # Errors
+    /// [`ServerError::Stopped`] if it does not run.
+    ///
+    /// # Panics
+    /// When there is no such server, like every method that takes one.
+    pub async fn kill(&self, server: usize) -> Result<(), ServerError> {
+        self.servers[server].kill().await
+    }
+
+    /// Stops a server without its connections noticing (SIGSTOP): what a network partition around it
+    /// looks like.
+    ///
+    /// # Errors
+    /// As [`kill`](Self::kill).
+    pub fn pause(&self, server: usize) -> Result<(), ServerError> {
+        self.servers[server].signal(rustix::process::Signal::STOP)
+    }
+
+    /// Lets a stopped server go on.
+    ///
+    /// # Errors
+    /// As [`kill`](Self::kill).
+    pub fn resume(&self, server: usize) -> Result<(), ServerError> {
+        self.servers[server].signal(rustix::process::Signal::CONT)
+    }
+
+    /// Kills a Sentinel (SIGKILL).
+    ///
+    /// # Errors
+    /// As [`kill`](Self::kill).
+    pub async fn kill_sentinel(&self, sentinel: usize) -> Result<(), ServerError> {
+        self.sentinels[sentinel].kill().await
+    }
+
+    /// Starts a killed server again, empty, and makes it a replica of the master there is now.
+    ///
+    /// # Errors
+    /// As [`Server::launch`](super::Server::launch), and as [`master`](Self::master).
+    pub async fn launch(&self, server: usize) -> Result<(), ServerError> {
+        let master = self.master().await?;
+        self.servers[server].launch().await?;
+        // The Sentinels would do it too, in ten seconds.
+        let port = self.servers[master].binary.port;
+        let line = format!("REPLICAOF 127.0.0.1 {port}\r\n");
+        let answer = probe::ask_redis(&self.servers[server].binary.addr(), &line).await;
+        answer.map(drop).map_err(ServerError::io("making a replica"))
+    }
+
+    /// The server that a Sentinel names.
+    async fn named_by(&self, sentinel: &Local) -> Option<usize> {
+        let line = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}\r\n", Self::SERVICE);
+        let said = probe::ask_redis(&sentinel.binary.addr(), &line).await.ok()?;
+        self.servers.iter().position(|server| said.contains(&format!("\r\n{}\r\n", server.binary.port)))
+    }
+
+    async fn is_whole(sentinel: &Local) -> bool {
+        let line = format!("SENTINEL MASTER {}\r\n", Self::SERVICE);
+        let said = probe::ask_redis(&sentinel.binary.addr(), &line).await.unwrap_or_default();
+        let says = |field: &str, count: usize| said.contains(&format!("{field}\r\n$1\r\n{count}\r\n"));
+        says("num-slaves", SERVERS - 1) && says("num-other-sentinels", SENTINELS - 1)
+    }
+
+    /// What a server says of its role; nothing where it does not run.
+    async fn info(&self, server: usize) -> String {
+        let addr = self.servers[server].binary.addr();
+        probe::ask_redis(&addr, "INFO replication\r\n").await.unwrap_or_default()
+    }
+
+    /// Asks again and again, since no server announces its role to everybody.
+    async fn until<T>(
+        &self,
+        what: &'static str,
+        mut reached: impl AsyncFnMut() -> Option<T>,
+    ) -> Result<T, ServerError> {
+        let deadline = Instant::now() + READY;
+        loop {
+            if let Some(reached) = reached().await {
+                return Ok(reached);
+            }
+            if Instant::now() > deadline {
+                let logs = self.servers.iter().chain(&self.sentinels).map(Local::log_tail);
+                let states = logs.collect::<Vec<_>>().join("\n\n");
+                return Err(ServerError::Ensemble { what, waited: READY, states });
+            }
+            sleep(AGAIN).await;
+        }
+    }
+}
+
+async fn run(binary: Binary) -> Result<Local, ServerError> {
+    let process = binary.run().await?;
+    Ok(Local::new(Kind::Redis, binary, process))
+}

@@ -1,0 +1,170 @@
+//! Processes that contend while servers are killed and others take over.
+
+use std::fmt;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::time::{sleep, timeout};
+
+use crate::contender::Contender;
+use crate::fenced::fenced;
+use crate::harness::play_beside;
+use crate::hold_record::{HoldRecord, monotonic, none_overlap};
+use crate::order::{Event, Soak, SoakKind};
+use crate::testbeds::ServerTestbed;
+
+/// The TTL of the processes.
+pub const TTL: Duration = Duration::from_secs(3);
+/// What a machine may be late by, beside the bound.
+const NOISE: Duration = Duration::from_secs(2);
+const LIMIT: u32 = 3;
+const TASKS: usize = 3;
+/// What contends, and how many processes of each.
+const LOADS: [(&str, SoakKind, usize); 3] = [
+    ("mutex", SoakKind::Exclusive, 3),
+    ("rwlock", SoakKind::ReadWrite, 3),
+    ("permits", SoakKind::Permits { limit: LIMIT }, 2),
+];
+
+/// One failure of servers, on the clock of [`monotonic`].
+#[derive(Clone, Copy, Debug)]
+pub struct Failover {
+    /// When they were killed.
+    pub killed: u64,
+    /// When another had taken over.
+    pub replaced: u64,
+}
+
+/// What was seen of one key.
+struct Seen {
+    key: String,
+    grants: usize,
+    plain_overlaps: usize,
+    refused: usize,
+    // Without a grant, from each failure on.
+    without: Vec<Duration>,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, grants, plain_overlaps, refused, without } = self;
+        let mut without = without.clone();
+        without.sort_unstable();
+        let (median, worst) = (without[without.len() / 2], without[without.len() - 1]);
+        write!(
+            f,
+            "{key}: {grants} grants, {plain_overlaps} plain overlaps, {refused} stale writes refused; \
+             without a grant: median {median:.1?}, worst {worst:.1?} of {} failures",
+            without.len()
+        )
+    }
+}
+
+/// Eight processes contend for a mutex, a read/write lock and permits, beside failures of servers
+/// that `failures` causes and answers, which take `lasts` or somewhat more.
+///
+/// Where `forgets`, the servers may forget what they had acknowledged: holds may overlap then, which
+/// is printed, and no fence may let two through in turns. Else none may overlap.
+///
+/// # Errors
+/// What was wrong: an overlap, a time without a grant above the bound (the time of the takeover, a
+/// TTL, and two seconds for the machine), something left behind.
+pub fn under_load<F: Future<Output = Vec<Failover>>>(
+    testbed: ServerTestbed,
+    runtime: &Runtime,
+    lasts: Duration,
+    forgets: bool,
+    failures: impl FnOnce() -> F,
+) -> Result<(), String> {
+    let (name, testbed): (_, &'static ServerTestbed) = (testbed.name, Box::leak(Box::new(testbed)));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let playing = thread::spawn(move || {
+        // Failures may take longer than they were given.
+        play_beside(lasts * 2, testbed, async |context| {
+            let mut config = context.fixture.process_config().expect("a server has processes");
+            config.ttl = TTL;
+            let seconds = (lasts + TTL * 2).as_secs();
+            let mut contenders = Vec::new();
+            for (key, kind, processes) in LOADS {
+                let soak = Soak { tasks: TASKS, seconds, kind, pairs_of: None, outlasts: true };
+                for _ in 0..processes {
+                    contenders.push((key, Contender::soaking(context, &config, key, soak).await));
+                }
+            }
+            let ends =
+                timeout(lasts * 2, futures_util::future::join_all(contenders.into_iter().map(records_of)));
+            let records = ends.await.expect("the processes end");
+            // What is still sent of their ends, and what a failure left, goes within a TTL.
+            sleep(TTL).await;
+            sender.send(records).expect("they are awaited");
+        })
+    });
+    let failovers = runtime.block_on(async {
+        sleep(TTL).await;
+        failures().await
+    });
+    playing.join().expect("it catches panics")?;
+    let records = receiver.recv().map_err(|_| "no records".to_owned())?;
+    let mut took: Vec<_> =
+        failovers.iter().map(|failure| Duration::from_nanos(failure.replaced - failure.killed)).collect();
+    took.sort_unstable();
+    let (median, worst) = (took.get(took.len() / 2), took.last());
+    let (Some(median), Some(worst)) = (median, worst) else { return Err("nothing has failed".to_owned()) };
+    println!("{name}: another took over after {median:.1?}, at most {worst:.1?}");
+    let mut verdict = Ok(());
+    for (key, kind, _) in LOADS {
+        let of_key = records.iter().filter(|(of, _)| *of == key).flat_map(|(_, records)| records);
+        let of_key: Vec<_> = of_key.copied().collect();
+        match judge(key, kind, &of_key, &failovers, forgets) {
+            Ok(seen) => println!("{name}, {seen}"),
+            Err(why) => verdict = Err(format!("{name}, {key}: {why}")),
+        }
+    }
+    verdict
+}
+
+async fn records_of((key, mut contender): (&'static str, Contender)) -> (&'static str, Vec<HoldRecord>) {
+    let mut records = Vec::new();
+    loop {
+        match contender.next_in_time().await {
+            Event::HoldRecord(record) => records.push(record),
+            Event::Released => return (key, records),
+            other => panic!("unexpected in a soak: {other:?}"),
+        }
+    }
+}
+
+fn judge(
+    key: &str,
+    kind: SoakKind,
+    records: &[HoldRecord],
+    failovers: &[Failover],
+    forgets: bool,
+) -> Result<Seen, String> {
+    if !forgets {
+        none_overlap(records, LIMIT)?;
+    }
+    let fenced = fenced(records)?;
+    let plain_overlaps = match kind {
+        SoakKind::Permits { .. } => usize::from(none_overlap(records, LIMIT).is_err()),
+        _ => fenced.overlaps,
+    };
+    let mut grants: Vec<_> = records.iter().map(|record| record.from).collect();
+    grants.sort_unstable();
+    let mut without = Vec::new();
+    for Failover { killed, replaced } in failovers {
+        let next = grants.iter().find(|from| **from > *replaced).ok_or("no grant after the last failure")?;
+        let (waited, took) = (Duration::from_nanos(next - killed), Duration::from_nanos(replaced - killed));
+        if waited > took + TTL + NOISE {
+            return Err(format!("{waited:?} without a grant, where the servers took {took:?}"));
+        }
+        without.push(waited);
+    }
+    Ok(Seen { key: key.to_owned(), grants: records.len(), plain_overlaps, refused: fenced.refused, without })
+}
+
+/// Now, for a [`Failover`].
+pub fn now() -> u64 {
+    monotonic()
+}
