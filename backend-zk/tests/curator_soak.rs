@@ -168,6 +168,8 @@ fn ours_on(config: &Config, path: String, size: Size) -> Process {
         soak: Some(Soak { tasks: EACH, seconds: size.seconds, kind: SoakKind::ReadWrite, pairs_of: None }),
         early: None,
         counts: None,
+        turns: false,
+        layout: None,
         leads_as: None,
     };
     let mut command = order.command().expect("the own executable is known");

@@ -40,6 +40,7 @@ pub mod reentry;
 pub mod rwlock;
 pub mod semaphore;
 pub mod soak;
+pub mod upgrade;
 pub mod watch;
 
 use crate::case::Case;
@@ -181,6 +182,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         limit::CASES,
         observed::CASES,
         clients::CASES,
+        upgrade::CASES,
         cell::CASES,
         ephemeral::CASES,
         watch::CASES,
