@@ -43,6 +43,9 @@
 //! * [What may stay on a server](guide::left_on_servers), and what idle keys cost.
 //! * [A backend of your own](guide::own_backend), and the suite that it must pass.
 
+// docs.rs shows which feature an item needs; everywhere else this is nothing.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 // Only builds of the documentation and its tests include the guide.
 #[cfg(any(doc, doctest))]
 pub mod guide;

@@ -174,6 +174,8 @@ fn ours_on(config: &Config, path: String, size: Size) -> Process {
         }),
         early: None,
         counts: None,
+        turns: false,
+        layout: None,
         leads_as: None,
     };
     let mut command = order.command().expect("the own executable is known");

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use latchwork_core::decide::Claim;
 use latchwork_core::{Clock, Config, Connector, Coordinator, Hold, LostReason, Result, connect};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 use tokio::process::{Child, ChildStdin, ChildStdout};
@@ -15,6 +16,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use crate::context::Context;
 use crate::exclusive::Guard;
 use crate::order::{Counts, Early, Event, Order, Soak, say};
+use crate::soak::report;
 use crate::waits::soon;
 
 /// The contender's side: takes the lock, reports, obeys `look` and `release` (or the end of its
@@ -23,7 +25,7 @@ use crate::waits::soon;
 /// # Errors
 /// What connecting, acquiring or releasing answers.
 pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<()> {
-    let coordinator = connect(connectors, &order.config).await?;
+    let coordinator = connect(connectors, &order.config()).await?;
     if let Some(soak) = order.soak {
         soak.contend(&coordinator, &order).await?;
         coordinator.close().await?;
@@ -32,6 +34,12 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     }
     if let Some(early) = order.early {
         return early.contend(coordinator, &order).await;
+    }
+    if order.turns {
+        take_turns(&coordinator, &order).await?;
+        coordinator.close().await?;
+        say(&Event::Released);
+        return Ok(());
     }
     if let Some(counts) = order.counts {
         count(&coordinator, &order, counts).await?;
@@ -50,6 +58,20 @@ pub async fn contend(connectors: &[Arc<dyn Connector>], order: Order) -> Result<
     coordinator.close().await?;
     say(&Event::Released);
     Ok(())
+}
+
+/// Holds again and again, until it is told to release.
+async fn take_turns(coordinator: &Coordinator, order: &Order) -> Result<()> {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    loop {
+        let guard = tokio::select! {
+            biased;
+            _ = lines.next_line() => return Ok(()),
+            guard = order.acquire(coordinator) => guard?,
+        };
+        report(&*guard, Claim::Exclusive, guard.token(), tokio::task::yield_now()).await?;
+        let _ = guard.release().await?;
+    }
 }
 
 async fn count(coordinator: &Coordinator, order: &Order, counts: Counts) -> Result<()> {
@@ -84,6 +106,8 @@ impl Order {
             early: None,
             leads_as: None,
             counts: None,
+            turns: false,
+            layout: None,
         }
     }
 }
@@ -147,6 +171,12 @@ impl Contender {
         Self::obeying(context, Order { soak: Some(soak), ..Order::of(context, config, key) }).await
     }
 
+    /// A process that takes turns, as a build that works with layouts up to this one.
+    pub(crate) async fn of_layout(context: &Context, config: &Config, key: &str, layout: u32) -> Self {
+        let order = Order { turns: true, layout: Some(layout), ..Order::of(context, config, key) };
+        Self::obeying(context, order).await
+    }
+
     /// A process whose work ends early.
     pub(crate) async fn ending_early(context: &Context, config: &Config, key: &str, early: Early) -> Self {
         Self::obeying(context, Order { early: Some(early), ..Order::of(context, config, key) }).await
@@ -189,11 +219,30 @@ impl Contender {
     }
 
     /// Tells it to release, and waits for its end in order.
-    pub(crate) async fn release(mut self) {
+    pub(crate) async fn release(self) {
+        self.release_and_hear().await;
+    }
+
+    /// As [`release`](Self::release), and answers what it has said until then.
+    pub(crate) async fn release_and_hear(mut self) -> Vec<Event> {
         self.orders.write_all(b"release\n").await.expect("written");
-        while self.next().await != Event::Released {}
+        let mut said = Vec::new();
+        loop {
+            match self.next().await {
+                Event::Released => break,
+                event => said.push(event),
+            }
+        }
         let status = soon("the process ends", self.child.wait()).await.expect("waited");
         assert!(status.success(), "{status}");
+        said
+    }
+
+    /// Waits for its end, which comes before it has said anything: whether it has failed.
+    pub(crate) async fn fails(mut self) -> bool {
+        let said = soon("the process ends", self.events.next_line()).await.expect("its output is read");
+        assert_eq!(said, None, "it has begun");
+        !soon("the process ends", self.child.wait()).await.expect("waited").success()
     }
 
     /// Lets work that [ends early](Contender::ending_early) come to its end: the code of the

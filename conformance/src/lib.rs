@@ -5,6 +5,9 @@
 //! case plays on a [`Fixture`](testbed::Fixture): a place of its own on the server, with clients
 //! whose links can be cut. At its end nothing may be left on the server.
 
+// docs.rs shows which feature an item needs; everywhere else this is nothing.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod actions;
 mod adapter;
 mod bounds;

@@ -41,6 +41,12 @@ pub struct Order {
     /// Not a hold: numbers in a cell.
     #[serde(default)]
     pub counts: Option<Counts>,
+    /// Not one hold, but one after the other, until it is told to release.
+    #[serde(default)]
+    pub turns: bool,
+    /// It is a build that works with layouts up to this one.
+    #[serde(default)]
+    pub layout: Option<u32>,
     /// Instead of a lock, it takes the lead in the election of the key, with this data.
     #[serde(default)]
     pub leads_as: Option<String>,
@@ -68,6 +74,12 @@ impl Order {
             true => Ok(Lock::Mutex(coordinator.mutex(self.name())?)),
             false => self.adapter.lock(coordinator, &self.key, None),
         }
+    }
+
+    /// Where it connects, and as which build.
+    pub(crate) fn config(&self) -> Config {
+        let config = self.config.clone();
+        self.layout.into_iter().fold(config, Config::as_of_layout)
     }
 
     /// This executable again, as the contender that this order makes of it: its `main` calls

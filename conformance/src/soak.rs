@@ -112,7 +112,12 @@ async fn hold_a_pair(coordinator: &Coordinator, order: &Order, keys: usize) -> R
 }
 
 /// Works under a hold, and reports for how long it held: only if it did to the end.
-async fn report(hold: &dyn Hold, claim: Claim, token: Token, work: impl Future<Output = ()>) -> Result<()> {
+pub(crate) async fn report(
+    hold: &dyn Hold,
+    claim: Claim,
+    token: Token,
+    work: impl Future<Output = ()>,
+) -> Result<()> {
     let from = monotonic();
     work.await;
     let to = monotonic();

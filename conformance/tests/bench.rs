@@ -40,7 +40,7 @@ fn bench(args: &[&str]) -> (bool, String, String) {
 
 #[test]
 fn every_measure_prints_its_rows_as_json() {
-    let all = "M1,M2,M3,RW,PERMITS,GIVEUPS,REENTRY,COUNTER,LATCH,VALUE,ELECTION,QUORUM,M5";
+    let all = "M1,M2,M3,RW,PERMITS,GIVEUPS,REENTRY,COUNTER,LATCH,VALUE,ELECTION,QUORUM,M5,MANY";
     let (good, printed, _) = bench(&["--json", "--measures", all, "--contenders", "2,4"]);
     let lines: Vec<Line> =
         printed.lines().map(|line| serde_json::from_str(line).expect("every line is a row")).collect();
@@ -103,6 +103,13 @@ fn every_measure_prints_its_rows_as_json() {
     assert!(of("latchwork-reentrant", "REENTRY", "held").p50 > Some(0.0));
     let held = of("latchwork-mutex", "M5", "20 held");
     assert!(held.n == Some(20) && held.acquire_all_s > Some(0.0) && held.client_cpu_pct.is_some());
+    for phase in ["quiet", "opening", "kept", "closing"] {
+        let many = of("latchwork-mutex", "MANY", &format!("20 locks, {phase}"));
+        assert!(many.value > Some(0.0) && many.overlaps.is_none(), "{many:?}");
+    }
+    assert!(of("latchwork-mutex", "MANY", "20 locks, kept").n > Some(0), "nobody stood by");
+    let end = of("latchwork-mutex", "MANY", "20 locks, closing").note.as_deref();
+    assert_eq!(end, Some("closed; 0 of 100 locks are not free"));
 }
 
 #[test]
@@ -123,6 +130,7 @@ fn the_tables_show_each_measure_over_the_rounds() {
         "a value that is written",
         "hand-overs/s",
         "20 held",
+        "20 locks, closing",
     ] {
         assert!(printed.contains(row), "no {row} in\n{printed}");
     }

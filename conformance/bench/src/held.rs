@@ -69,7 +69,7 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
 }
 
 /// Acquires so many locks of these names.
-async fn hold(client: &Coordinator, count: usize, name: &str) -> Result<Vec<MutexGuard>> {
+pub(super) async fn hold(client: &Coordinator, count: usize, name: &str) -> Result<Vec<MutexGuard>> {
     let joins = stream::iter(0..count).map(|number| {
         let mutex = client.mutex(format!("{name}-{number}"));
         async move { mutex?.acquire().await }

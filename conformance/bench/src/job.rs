@@ -8,7 +8,7 @@ use crate::line::Line;
 use crate::plan::{Measure, Plan};
 use crate::recipe::Recipe;
 use crate::target::Target;
-use crate::{Result, counting, hearing, held, quorum, reentry, throughput, uncontended};
+use crate::{Result, counting, hearing, held, many, quorum, reentry, throughput, uncontended};
 
 /// How many contend for a read/write lock, for permits and in an election.
 const CONTENDERS: usize = 16;
@@ -42,6 +42,7 @@ enum Task {
     Hearing(Event),
     Quorum(usize),
     Held(usize),
+    Many(usize),
 }
 
 impl Bench {
@@ -89,6 +90,7 @@ impl Bench {
             Measure::Election => self.elections(),
             Measure::Quorum => quorum::MEMBERS.map(Task::Quorum).into(),
             Measure::Held => self.plan.held.iter().copied().map(Task::Held).collect(),
+            Measure::Many => self.plan.held.iter().copied().map(Task::Many).collect(),
         }
     }
 
@@ -114,6 +116,7 @@ impl Bench {
             Task::Hearing(event) => hearing::measure(target, event, plan).await,
             Task::Quorum(members) => quorum::measure(target, members, plan).await,
             Task::Held(count) => held::measure(target, count, plan).await,
+            Task::Many(count) => many::measure(target, count, plan).await,
         };
         lines.unwrap_or_else(|error| vec![self.failed(job, &error.to_string())])
     }
@@ -126,12 +129,13 @@ impl Bench {
 }
 
 impl Job {
-    /// The number of locks that it holds, if that is what it does. It is done in a process of its
+    /// The measure and the number of locks that it holds, if that is what it does. It is done in a process of its
     /// own, so that no other measurement's memory and work are counted, and takes too long to be
     /// done as often as others.
-    pub fn held(&self) -> Option<usize> {
+    pub fn held(&self) -> Option<(Measure, usize)> {
         match self.task {
-            Task::Held(count) => Some(count),
+            Task::Held(count) => Some((Measure::Held, count)),
+            Task::Many(count) => Some((Measure::Many, count)),
             _ => None,
         }
     }
@@ -148,6 +152,7 @@ impl fmt::Display for Job {
             Task::Hearing(event) => f.write_str(event.measure()),
             Task::Quorum(members) => write!(f, "QUORUM of {members}"),
             Task::Held(count) => write!(f, "M5 {count} held"),
+            Task::Many(count) => write!(f, "MANY {count} locks"),
         }
     }
 }

@@ -15,6 +15,7 @@ mod hearing;
 mod held;
 mod job;
 mod line;
+mod many;
 mod picture;
 mod plan;
 mod quorum;

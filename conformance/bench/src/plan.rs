@@ -33,11 +33,13 @@ pub enum Measure {
     Quorum,
     /// Thousands of locks held by one client.
     Held,
+    /// As many, opened, kept and closed beside another client.
+    Many,
 }
 
 impl Measure {
     /// Every measure.
-    pub const ALL: [Measure; 13] = [
+    pub const ALL: [Measure; 14] = [
         Measure::Uncontended,
         Measure::Throughput,
         Measure::Handoff,
@@ -51,6 +53,7 @@ impl Measure {
         Measure::Election,
         Measure::Quorum,
         Measure::Held,
+        Measure::Many,
     ];
 
     /// Its name in lines and on the command line.
@@ -69,6 +72,7 @@ impl Measure {
             Measure::Election => "ELECTION",
             Measure::Quorum => "QUORUM",
             Measure::Held => "M5",
+            Measure::Many => "MANY",
         }
     }
 }

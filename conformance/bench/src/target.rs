@@ -82,10 +82,15 @@ impl Target {
         Ok(connect(&self.connectors, &config).await?)
     }
 
+    /// A client that is opened elsewhere, on this TTL.
+    pub(super) fn opening(&self, ttl: Duration) -> impl Future<Output = Result<Coordinator>> + Send + use<> {
+        let (connectors, mut config) = (self.connectors.clone(), self.config.clone());
+        config.ttl = ttl;
+        async move { Ok(connect(&connectors, &config).await?) }
+    }
+
     /// The same, on this TTL.
     pub(super) async fn open_with(&self, ttl: Duration) -> Result<Coordinator> {
-        let mut config = self.config.clone();
-        config.ttl = ttl;
-        Ok(connect(&self.connectors, &config).await?)
+        self.opening(ttl).await
     }
 }

@@ -22,6 +22,9 @@
 //! Servers started here use fast clocks unless asked otherwise ([`Clocks::Fast`]) and do not sync
 //! their disks: they are for tests.
 
+// docs.rs shows which feature an item needs; everywhere else this is nothing.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod binary;
 mod clustered_redis;
 #[cfg(feature = "containers")]

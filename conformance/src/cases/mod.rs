@@ -43,6 +43,7 @@ pub mod rwlock;
 pub mod seen;
 pub mod semaphore;
 pub mod soak;
+pub mod upgrade;
 pub mod watch;
 
 use crate::case::Case;
@@ -191,6 +192,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         limit::CASES,
         observed::CASES,
         clients::CASES,
+        upgrade::CASES,
         cell::CASES,
         ephemeral::CASES,
         idle::CASES,

@@ -23,7 +23,7 @@ pub(super) struct BenchArgs {
     /// What is measured, separated by commas: M1 (uncontended), M2 (64 tasks), M3 (hand-off), RW,
     /// PERMITS, GIVEUPS (some acquisitions are dropped), REENTRY, COUNTER (adds), LATCH and VALUE
     /// (until the last of those who wait has heard), ELECTION (hand-over), QUORUM (of 3
-    /// and 5), M5 (held) [default: all;
+    /// and 5), M5 (held), MANY (opened, kept and closed beside another client) [default: all;
     /// with --json M1,M2,M3].
     #[arg(long, value_delimiter = ',', env = "BENCH_MEASURES")]
     measures: Vec<Measure>,
@@ -31,10 +31,10 @@ pub(super) struct BenchArgs {
     /// mutex; with --json all].
     #[arg(long, value_delimiter = ',')]
     recipes: Vec<Recipe>,
-    /// How often everything but M5 is measured, in turns [default: 10; with --json 1].
+    /// How often everything but M5 and MANY is measured, in turns [default: 10; with --json 1].
     #[arg(long)]
     rounds: Option<usize>,
-    /// How often M5 is measured, after everything else.
+    /// How often M5 and MANY are measured, after everything else.
     #[arg(long, default_value = "1")]
     held_rounds: usize,
     /// Seconds that each measurement of a round lasts.
@@ -50,7 +50,7 @@ pub(super) struct BenchArgs {
     /// each.
     #[arg(long, value_delimiter = ',', default_value = "0,5,20,50", value_parser = clap::value_parser!(u32).range(0..=100))]
     give_ups: Vec<u32>,
-    /// How many locks are held in M5, one measurement each.
+    /// How many locks are held in M5 and MANY, one measurement each.
     #[arg(long, env = "BENCH_M5_N", value_delimiter = ',', default_value = "1000,10000")]
     held: Vec<usize>,
     /// Seconds that they are held.
@@ -60,7 +60,7 @@ pub(super) struct BenchArgs {
     /// ZK_ADDR and ETCD_URL name servers too, and nothing is sent raw.
     #[arg(long)]
     json: bool,
-    /// This is the process of its own that M5 is measured in.
+    /// This is the process of its own that M5 and MANY are measured in.
     #[arg(long, hide = true)]
     alone: bool,
 }
@@ -100,7 +100,7 @@ impl BenchArgs {
             let of = if job.held().is_some() { self.held_rounds } else { rounds };
             progress.show(bench.targets[job.target].name(), round, of, job);
             let lines = match job.held() {
-                Some(count) if !self.alone => self.in_a_process(&bench, job, count).await,
+                Some((measure, count)) if !self.alone => self.in_a_process(&bench, job, measure, count).await,
                 _ => bench.play(job).await,
             };
             for line in lines {
@@ -158,7 +158,7 @@ impl BenchArgs {
 
     /// Runs this program again for one measurement: what it costs must not be mixed with what
     /// others left.
-    async fn in_a_process(&self, bench: &Bench, job: &Job, count: usize) -> Vec<Line> {
+    async fn in_a_process(&self, bench: &Bench, job: &Job, measure: Measure, count: usize) -> Vec<Line> {
         let target = &bench.targets[job.target];
         let answer = async {
             let mut command = Command::new(env::current_exe()?);
@@ -167,9 +167,11 @@ impl BenchArgs {
                 command.env(ALONE, url);
                 pid = server;
             }
-            command
-                .args("bench --json --alone --measures M5 --rounds 1 --backend".split(' '))
-                .arg(target.name());
+            command.args("bench --json --alone --rounds 1 --measures".split(' ')).args([
+                measure.name(),
+                "--backend",
+                target.name(),
+            ]);
             command.arg("--held").arg(count.to_string());
             command.arg("--held-secs").arg(self.held_secs.as_secs_f64().to_string());
             if let (Ok(kind), Some(pid)) = (target.name().parse(), pid) {

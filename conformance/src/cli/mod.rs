@@ -162,6 +162,8 @@ impl Hold {
             soak: None,
             early: None,
             counts: None,
+            turns: false,
+            layout: None,
             leads_as: None,
         };
         let runtime = runtime()?;

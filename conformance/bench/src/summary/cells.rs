@@ -114,6 +114,39 @@ impl Summary {
         filled(table)
     }
 
+    /// What another client notices while one opens, keeps and closes thousands of locks.
+    pub(super) fn many(&self) -> Option<Table> {
+        let mut table = new_table(&[
+            "many by\none client",
+            "phase",
+            "s",
+            "another's acquire,\np50 ms",
+            "p99 ms",
+            "max ms",
+            "cores %: client,\nserver",
+            "client's memory,\nbytes a lock",
+            "in the end",
+        ]);
+        for key in self.keys("MANY") {
+            let figure = |of| self.spread("MANY", key, of);
+            let millis = |of: fn(&Line) -> Option<f64>| spread(figure(of).map(in_millis), 2);
+            let share = |of: fn(&Line) -> Option<f64>| spread(figure(of), 1);
+            let ends: Vec<_> = self.all("MANY", key).filter_map(|line| line.note.clone()).collect();
+            table.add_row([
+                key.0.to_owned(),
+                key.2.to_owned(),
+                spread(figure(|line| line.value), 1),
+                millis(|line| line.p50),
+                millis(|line| line.p99),
+                millis(|line| line.max),
+                format!("{}, {}", share(|line| line.client_cpu_pct), share(|line| line.server_cpu_pct)),
+                spread(figure(|line| line.client_bytes_per_lock), 0),
+                ends.join("\n"),
+            ]);
+        }
+        filled(table)
+    }
+
     pub(super) fn quorums(&self) -> Option<Table> {
         const QUORUM: &str = "QUORUM";
         let mut table = new_table(&[

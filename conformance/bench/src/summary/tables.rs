@@ -272,6 +272,7 @@ impl fmt::Display for Summary {
             self.elections(),
             self.quorums(),
             self.held(),
+            self.many(),
         ];
         for table in tables.into_iter().flatten() {
             writeln!(f, "{table}\n")?;

@@ -1,0 +1,145 @@
+//! MANY: locks opened, kept and closed by one client, by the tens of thousands, and what another
+//! client of the same server notices.
+
+use std::future::Future;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use latchwork_core::Coordinator;
+use tokio::sync::watch;
+
+use crate::Result;
+use crate::cost::Cost;
+use crate::held::hold;
+use crate::line::Line;
+use crate::plan::Plan;
+use crate::recipe::Recipe;
+use crate::stats::Timings;
+use crate::target::Target;
+
+/// That of the client with the many locks, and of the other one.
+const TTL: Duration = Duration::from_secs(30);
+/// How long the bystander is alone at first, and no longer than the locks are kept.
+const QUIET: Duration = Duration::from_secs(5);
+/// Between two acquisitions of the bystander.
+const PAUSE: Duration = Duration::from_millis(5);
+/// So many of the locks are tried again in the end.
+const SAMPLE: usize = 100;
+
+/// What the client with the many locks does.
+const PHASES: [&str; 4] = ["quiet", "opening", "kept", "closing"];
+
+/// Says to the bystander which phase has begun; dropped at the end.
+type Phase = watch::Sender<usize>;
+
+pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Result<Vec<Line>> {
+    let (phase, phases) = watch::channel(0);
+    let beside = Bystander::start(target.opening(TTL), phases)?;
+    let client = target.open_with(TTL).await?;
+    let (empty, mut took) = (Cost::own(), [Duration::ZERO; 4]);
+    in_phase(&phase, 0, &mut took, tokio::time::sleep(QUIET.min(plan.held_time))).await;
+    let holds = in_phase(&phase, 1, &mut took, hold(&client, count, "many")).await?;
+    let (own, server) = (Cost::own(), target.pid().and_then(Cost::of));
+    in_phase(&phase, 2, &mut took, tokio::time::sleep(plan.held_time)).await;
+    let (own_after, server_after) = (Cost::own(), target.pid().and_then(Cost::of));
+    let lost: Vec<_> = holds.iter().filter_map(|hold| hold.check().err()).collect();
+    if let Some(first) = lost.first() {
+        return Err(
+            format!("{} of {count} were lost while they were held, one so: {first}", lost.len()).into()
+        );
+    }
+    let closed = in_phase(&phase, 3, &mut took, client.close()).await;
+    drop(phase);
+    let timings = beside.end()?;
+    drop(holds);
+    let left = left_of(&target.open_with(TTL).await?, count).await?;
+
+    let seconds = took[2].as_secs_f64();
+    let share = |before: Option<Cost>, after: Option<Cost>| {
+        before.zip(after).map(|(before, after)| after.share_since(&before, seconds))
+    };
+    let lines = PHASES.iter().zip(&timings).zip(took).map(|((phase, timings), took)| {
+        let param = format!("{count} locks, {phase}");
+        let line = Line::new(target.name(), Recipe::Mutex.peer(), "MANY", &param, "us").timed(timings);
+        Line { value: Some(took.as_secs_f64()), ..line }
+    });
+    let mut lines: Vec<_> = lines.collect();
+    lines[2] = Line {
+        client_cpu_pct: share(own, own_after),
+        server_cpu_pct: share(server, server_after),
+        client_bytes_per_lock: empty
+            .zip(own)
+            .map(|(empty, own)| own.memory.saturating_sub(empty.memory) as f64 / count as f64),
+        ..lines[2].clone()
+    };
+    lines[3].note = Some(match closed {
+        Ok(()) => format!("closed; {left} of {SAMPLE} locks are not free"),
+        Err(error) => format!("{error}; {left} of {SAMPLE} locks are not free"),
+    });
+    Ok(lines)
+}
+
+/// Does one phase, and notes how long it took.
+async fn in_phase<T>(
+    phase: &Phase,
+    number: usize,
+    took: &mut [Duration; 4],
+    work: impl Future<Output = T>,
+) -> T {
+    phase.send_replace(number);
+    let begun = Instant::now();
+    let done = work.await;
+    took[number] = begun.elapsed();
+    done
+}
+
+/// How many of a sample of the locks another client does not get at once.
+async fn left_of(client: &Coordinator, count: usize) -> Result<usize> {
+    let mut left = 0;
+    for number in (0..count).step_by((count / SAMPLE).max(1)).take(SAMPLE) {
+        match client.mutex(format!("many-{number}"))?.try_acquire().await? {
+            Some(hold) => drop(hold.release().await?),
+            None => left += 1,
+        }
+    }
+    client.close().await?;
+    Ok(left)
+}
+
+/// A client on a thread and a runtime of its own, which acquires and releases one lock again and
+/// again.
+struct Bystander(thread::JoinHandle<Result<[Timings; 4]>>);
+
+impl Bystander {
+    fn start(
+        opening: impl Future<Output = Result<Coordinator>> + Send + 'static,
+        phases: watch::Receiver<usize>,
+    ) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self(thread::spawn(move || runtime.block_on(stand_by(opening, phases)))))
+    }
+
+    fn end(self) -> Result<[Timings; 4]> {
+        self.0.join().map_err(|_| "the bystander panicked")?
+    }
+}
+
+async fn stand_by(
+    opening: impl Future<Output = Result<Coordinator>>,
+    phases: watch::Receiver<usize>,
+) -> Result<[Timings; 4]> {
+    let client = opening.await?;
+    let mutex = client.mutex("many-bystander")?;
+    let mut timings = [(); 4].map(|()| Timings::new());
+    // Until the phases end.
+    while phases.has_changed().is_ok() {
+        // Of the phase in which it began: one that waits through a phase counts where it was stalled.
+        let (phase, begun) = (*phases.borrow(), Instant::now());
+        let hold = mutex.acquire().await?;
+        timings[phase].record(begun.elapsed());
+        let _ = hold.release().await?;
+        tokio::time::sleep(PAUSE).await;
+    }
+    client.close().await?;
+    Ok(timings)
+}
