@@ -62,7 +62,7 @@ async fn open(settings: Settings) -> Result<RedisBackend> {
     let reconnected = Arc::new(Notify::new());
     let channels = Arc::new(Channels::default());
     let (driver, eviction) = connected(&settings, &clock, &inbox, &channels, &reconnected).await?;
-    warn_of(eviction, &settings.address());
+    warn_of(eviction, &settings.servers.to_string());
     let sent = match driver.ping(settings.request_timeout).await {
         Ok(sent) => sent,
         Err(error) => return Err(explain(&settings, Failure::said(error)).await),

@@ -199,7 +199,7 @@ impl Driver {
     /// As [`sync_read_in`](Self::sync_read_in), with the names of the node's children, and its stat as
     /// it was with them.
     pub(crate) async fn sync_read_cell(&self, directory: &str, path: &str) -> Answer<CellReply> {
-        self.request(|client| async move {
+        self.request("read", |client| async move {
             // All are called, and so queued, before the first is awaited.
             let synced = client.sync(path);
             let directory = client.check_stat(directory);
