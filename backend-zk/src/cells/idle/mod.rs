@@ -30,6 +30,10 @@
 //!
 //! # Limits
 //!
+//! A server shows a container as a plain node. One whose last child has gone is known by that: the
+//! child went after the data was last written. So another program must not make and remove children of
+//! a cell that has none.
+//!
 //! All servers need `zookeeper.extendedTypesEnabled`, and all clients see that they have it when they
 //! connect. A cell that a client has made on a server without it has no child; it stays as well, unless
 //! an idle cell was at its path less than a round of the server's check before.
