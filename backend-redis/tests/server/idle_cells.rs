@@ -6,7 +6,7 @@ use std::time::Duration;
 use latchwork_core::contracts::{Backend, CellLife, CellWrite, CellWritten, Expected, TimeToIdle};
 use latchwork_core::{Address, ErrorKind, Kind};
 
-use crate::common::{LONG, Operator, client, own, queue};
+use crate::common::{LONG, Operator, SHORT, client, own, queue};
 
 const KEY: &str = "latchwork:value:{a}:cell";
 const IDLE: Duration = Duration::from_secs(60);
@@ -54,7 +54,7 @@ async fn a_write_and_a_read_count_also_without_memory_and_a_refused_write_does_n
 async fn a_read_gives_no_time_to_a_cell_that_stays_or_goes_with_a_lease() {
     let server = own(&[]).await;
     let (mut operator, a) = (Operator::of(&server).await, queue(Kind::Value, "a"));
-    let (writes, reads) = (client(&server, LONG).await, client(&server, LONG).await);
+    let (writes, reads) = (client(&server, SHORT).await, client(&server, LONG).await);
     write(&writes, &a, idle()).await;
     write(&writes, &a, CellLife::Stays).await;
     assert!(reads.read_cell(&a).await.unwrap().is_some());
