@@ -26,8 +26,13 @@ pub(crate) struct Use {
 
 impl Use {
     pub(crate) fn new(time: TimeToIdle) -> Self {
-        let millis = time.get().as_nanos().div_ceil(1_000_000);
-        Self { name: format!("{PREFIX}{millis}-{}", NodeId::random()), time }
+        let time = whole(time);
+        Self { name: format!("{PREFIX}{}-{}", time.get().as_millis(), NodeId::random()), time }
+    }
+
+    /// Whether it is of a cell with this time.
+    pub(crate) fn is_of(&self, time: TimeToIdle) -> bool {
+        self.time == whole(time)
     }
 
     /// What a child of a cell is.
@@ -43,6 +48,13 @@ impl Use {
         let millis = (self.time.get() + self.time.unreported()).as_nanos().div_ceil(1_000_000);
         Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
     }
+}
+
+/// In whole milliseconds, as a name has it: none less.
+fn whole(time: TimeToIdle) -> TimeToIdle {
+    let millis = u64::try_from(time.get().as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
+    // The longest time is a whole number of them.
+    TimeToIdle::new(Duration::from_millis(millis)).unwrap_or(time)
 }
 
 /// The last use of each cell that this session has reported, by the cell's path.
@@ -94,7 +106,8 @@ mod tests {
         let made = Use::new(time);
         assert!(made.name.starts_with("used-2501-") && made.lives() >= time.get() * 5 / 4);
         let read = Use::parse(&made.name).expect("it is one");
-        assert_eq!((read.name, read.time.get()), (made.name, Duration::from_millis(2501)));
+        assert!(made.is_of(time) && read.is_of(time));
+        assert_eq!(read, made);
         for other in
             ["latchwork", "used-", "used-3000-x", "used-0-00000000000000000000000000000000", "used--1"]
         {

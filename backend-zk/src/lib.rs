@@ -41,6 +41,9 @@
 //!   tries again. A *held write* checks the holder's node in the same transaction.
 //! * An *ephemeral cell* that is written with another life, or by another client, is deleted and made
 //!   anew in one transaction, which raises the generation.
+//! * An *idle cell* needs a server that has nodes with a time to live. It is a container, whose children
+//!   are its uses, each such a node. There every cell has a child, since a server removes a container
+//!   by its path, whatever has taken its place, unless that has children (`cells/idle`).
 //! * A *watch of a cell or queue* is armed again before each answer, and answers after each gap: a new
 //!   connection, or a new session. A write of a node's data also writes the queue's directory, which
 //!   watches of the queue hear.

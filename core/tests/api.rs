@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use latchwork_core::contracts::{
     AskedLimit, Backend, Cell, CellLife, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Expected,
     Incarnation, Join, Joined, Lease, LeaseState, LeaseWriter, Leave, Node, NodeId, NodeState, NodeWriter,
-    Page, Patience, QueuePage, SequentialNodes, StoredLimit, Version,
+    Page, Patience, QueuePage, SequentialNodes, StoredLimit, TimeToIdle, Version,
 };
 use latchwork_core::decide::barrier::{NoPassage, Passage};
 use latchwork_core::decide::chain::{Listed, Standing};

@@ -12,6 +12,7 @@ mod foreign_numbers;
 mod forged_messages;
 mod forgotten;
 mod full_memory;
+mod idle_cells;
 mod leased_cells;
 mod limits;
 mod listing;

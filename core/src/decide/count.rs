@@ -15,7 +15,8 @@
 //! [`Told::Nothing`]).
 //!
 //! A cell that was deleted takes all that was applied to it along: an operation that finds no trace
-//! of itself in the new count is applied there.
+//! of itself in the new count is applied there. One that goes when nobody uses it does so two TTLs
+//! after its last change at the soonest, and an operation asks for one.
 
 pub mod request;
 mod text;

@@ -14,7 +14,7 @@
 //! A client makes its next use once a quarter of the time has passed, in the place of its last one. A
 //! write makes it in its own transaction; a read makes it before it is answered, in a transaction
 //! that also finds a use which was there. All uses of a cell are of one time: a write with another
-//! one deletes those that it finds, and fails if it has not found all.
+//! one makes the cell anew, and is refused if there is a use that it has not found.
 //!
 //! # Why the server removes nothing that is in use
 //!
@@ -29,6 +29,10 @@
 //! That is why a cell that stays has a child too here.
 //!
 //! # Limits
+//!
+//! A server shows a container as a plain node. One whose last child has gone is known by that: the
+//! child went after the data was last written. So another program must not make and remove children of
+//! a cell that has none.
 //!
 //! All servers need `zookeeper.extendedTypesEnabled`, and all clients see that they have it when they
 //! connect. A cell that a client has made on a server without it has no child; it stays as well, unless

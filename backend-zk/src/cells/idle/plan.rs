@@ -41,7 +41,7 @@ impl Plan {
     /// show whether a guess is right.
     pub(super) fn at_once(write: &CellWrite, cell: &str, uses: &CellUses) -> Option<(Self, Option<Found>)> {
         let counting = || match write.life {
-            CellLife::Idle(time) => uses.counting(cell).filter(|last| last.time == time),
+            CellLife::Idle(time) => uses.counting(cell).filter(|last| last.is_of(time)),
             CellLife::Stays | CellLife::Lease => None,
         };
         match (&write.value, write.expected, write.life) {
@@ -81,8 +81,11 @@ impl Found {
         match life {
             CellLife::Stays => self.kept == Kept::Stays,
             CellLife::Lease => false,
-            // Without a use that can be found it is another program's.
-            CellLife::Idle(_) => self.kept == Kept::ByUse && !self.uses.is_empty(),
+            // With another time it is made anew: that fails where another client has made one more
+            // use of the old time meanwhile.
+            CellLife::Idle(time) => {
+                self.kept == Kept::ByUse && !self.uses.is_empty() && self.uses.iter().all(|it| it.is_of(time))
+            }
         }
     }
 
@@ -91,20 +94,21 @@ impl Found {
         self.stays.then_some(STAYS).into_iter().chain(self.uses.iter().map(|it| it.name.as_str()))
     }
 
-    /// What an overwrite does to the uses.
-    pub(super) fn used(&self, last: Option<&Use>, new: &Use, counting: Option<&Use>) -> Uses {
-        let is_here = |one: &Use| self.uses.iter().any(|it| it.name == one.name);
-        let all_of_this_time = self.uses.iter().all(|it| it.time == new.time);
-        match counting.filter(|one| is_here(one) && all_of_this_time) {
-            Some(counting) => Uses { checked: Some(counting.name.clone()), deleted: Vec::new(), made: None },
-            None => {
-                let is_old = |it: &&Use| it.time != new.time || last.is_some_and(|last| last.name == it.name);
-                let deleted: Vec<_> = self.uses.iter().filter(is_old).map(|it| it.name.clone()).collect();
-                // One of them must still be there, or the container is about to go.
-                let checked = self.uses.first().filter(|_| deleted.is_empty()).map(|it| it.name.clone());
-                Uses { checked, deleted, made: Some(new.clone()) }
-            }
+    /// What an overwrite does to the uses: it needs none of its own while one of this client counts.
+    /// One that was there must still be there, or the container is about to go.
+    pub(super) fn used(&self, last: Option<&Use>, new: Use, counting: Option<&Use>) -> Uses {
+        let here = |one: Option<&Use>| one.map(|one| one.name.clone()).filter(|name| self.has(name));
+        if let Some(counting) = here(counting) {
+            return Uses { checked: Some(counting), deleted: None, made: None };
         }
+        let deleted = here(last);
+        let checked = self.uses.first().filter(|_| deleted.is_none()).map(|it| it.name.clone());
+        Uses { checked, deleted, made: Some(new) }
+    }
+
+    /// Whether it has this use.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.uses.iter().any(|it| it.name == name)
     }
 }
 
@@ -112,6 +116,87 @@ impl Found {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Uses {
     pub(super) checked: Option<String>,
-    pub(super) deleted: Vec<String>,
+    pub(super) deleted: Option<String>,
     pub(super) made: Option<Use>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use latchwork_core::contracts::TimeToIdle;
+
+    use super::*;
+    use crate::cells::condition::Condition;
+
+    const CONDITION: Condition = Condition { generation: 3, data_version: 7 };
+
+    fn idle(seconds: u64) -> TimeToIdle {
+        TimeToIdle::new(Duration::from_secs(seconds)).unwrap()
+    }
+
+    fn found(kept: Kept, stays: bool, uses: Vec<Use>) -> Found {
+        Found { stays, ..Found::by(CONDITION.version(1, kept), uses) }
+    }
+
+    #[test]
+    fn what_was_found_decides_what_is_done() {
+        use Plan::{Create, Delete, Nothing, Overwrite, Refuse, Replace};
+        let of = |seconds| vec![Use::new(idle(seconds))];
+        let (stays, bare) = (found(Kept::Stays, true, Vec::new()), found(Kept::Stays, false, Vec::new()));
+        let (used, leased) = (found(Kept::ByUse, false, of(4)), found(Kept::ByLease, false, Vec::new()));
+        let over = Found { cell: None, ..found(Kept::ByUse, false, Vec::new()) };
+        let version = |of: &Found| Expected::Version(of.cell.as_ref().expect("a cell").version);
+        let lives = [CellLife::Stays, CellLife::Lease, CellLife::Idle(idle(4)), CellLife::Idle(idle(5))];
+        for (expected, found, plans, deletion) in [
+            (Expected::Any, None, [Create; 4], Nothing),
+            (Expected::Any, Some(&over), [Replace; 4], Nothing),
+            (Expected::Any, Some(&stays), [Overwrite, Replace, Replace, Replace], Delete),
+            (Expected::Any, Some(&bare), [Overwrite, Replace, Replace, Replace], Delete),
+            (Expected::Any, Some(&used), [Replace, Replace, Overwrite, Replace], Delete),
+            (Expected::Any, Some(&leased), [Replace; 4], Delete),
+            (Expected::Absent, None, [Create; 4], Nothing),
+            (Expected::Absent, Some(&over), [Replace; 4], Nothing),
+            (Expected::Absent, Some(&used), [Refuse; 4], Refuse),
+            (version(&used), Some(&used), [Replace, Replace, Overwrite, Replace], Delete),
+            (version(&used), Some(&stays), [Refuse; 4], Refuse),
+            (version(&used), Some(&over), [Refuse; 4], Refuse),
+            (version(&used), None, [Refuse; 4], Refuse),
+        ] {
+            let plan = |value: Option<&[u8]>, life| {
+                Plan::of(&CellWrite { expected, value: value.map(Into::into), life }, found)
+            };
+            assert_eq!(lives.map(|life| plan(Some(b"1"), life)), plans, "{expected:?} {found:?}");
+            assert_eq!(plan(None, CellLife::Stays), deletion, "{expected:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn the_node_is_compared_where_no_child_shows_which_it_is() {
+        let write = |expected| CellWrite { expected, value: Some([].into()), life: CellLife::Stays };
+        let (stays, bare) = (found(Kept::Stays, true, Vec::new()), found(Kept::Stays, false, Vec::new()));
+        let over = Found { cell: None, ..found(Kept::ByUse, false, Vec::new()) };
+        assert!(!Plan::Overwrite.is_exact(&write(Expected::Any), &stays));
+        assert!(Plan::Overwrite.is_exact(&write(Expected::Any), &bare));
+        assert!(
+            Plan::Overwrite.is_exact(&write(Expected::Version(CONDITION.version(1, Kept::Stays))), &stays)
+        );
+        assert!(!Plan::Replace.is_exact(&write(Expected::Any), &stays));
+        assert!(Plan::Replace.is_exact(&write(Expected::Any), &over));
+    }
+
+    #[test]
+    fn a_write_reports_its_use_in_the_place_of_the_last_and_never_revives() {
+        let (mine, theirs, new) = (Use::new(idle(4)), Use::new(idle(4)), Use::new(idle(4)));
+        let both = found(Kept::ByUse, false, vec![theirs.clone(), mine.clone()]);
+        let name = |it: &Use| Some(it.name.clone());
+        let made = Some(new.clone());
+        let used = |last, counting| both.used(last, new.clone(), counting);
+        let counts = used(Some(&mine), Some(&mine));
+        assert_eq!(counts, Uses { checked: name(&mine), deleted: None, made: None });
+        assert_eq!(used(Some(&mine), None), Uses { checked: None, deleted: name(&mine), made: made.clone() });
+        let gone = Use::new(idle(4));
+        let beside = Uses { checked: name(&theirs), deleted: None, made };
+        assert_eq!((used(None, None), used(Some(&gone), Some(&gone))), (beside.clone(), beside));
+    }
 }

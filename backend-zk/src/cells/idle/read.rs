@@ -20,17 +20,16 @@ pub(in crate::cells) async fn read(
 ) -> Attempt<Option<Cell>> {
     loop {
         let Some(found) = look(lease, paths).await? else { return Ok(None) };
-        let Some(cell) = found.cell else { return Ok(None) };
+        let Some(cell) = &found.cell else { return Ok(None) };
         let Some(there) = found.uses.first().filter(|_| found.kept == Kept::ByUse) else {
-            return Ok(Some(cell));
+            return Ok(Some(cell.clone()));
         };
-        let counts = |one: Use| found.uses.iter().any(|it| it.name == one.name);
-        if uses.counting(&paths.cell).is_some_and(counts) {
-            return Ok(Some(cell));
+        if uses.counting(&paths.cell).is_some_and(|one| found.has(&one.name)) {
+            return Ok(Some(cell.clone()));
         }
-        let last = uses.last(&paths.cell).filter(|last| found.uses.iter().any(|it| it.name == last.name));
+        let last = uses.last(&paths.cell).filter(|last| found.has(&last.name));
         if report(lease, uses, paths, there.time, (&there.name, last.as_ref())).await? {
-            return Ok(Some(cell));
+            return Ok(Some(cell.clone()));
         }
         // It has ended since, or was written with another time.
     }

@@ -121,10 +121,10 @@ impl Writing<'_> {
                 };
                 let (last, counting) =
                     (self.uses.last(&self.paths.cell), self.uses.counting(&self.paths.cell));
-                let Uses { checked, deleted, made } = found.used(last.as_ref(), &new, counting.as_ref());
+                let Uses { checked, deleted, made } = found.used(last.as_ref(), new, counting.as_ref());
                 Children {
                     checked: checked.as_deref().map(path),
-                    deleted: deleted.iter().map(|name| path(name)).collect(),
+                    deleted: deleted.as_deref().map(path).into_iter().collect(),
                     made: made.as_ref().map(|it| (path(&it.name), NodeMode::Lives(it.lives()))),
                     reported: made,
                 }

@@ -1,0 +1,90 @@
+//! Cells that go when nobody uses them: the leases that they are on.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{client, etcdctl, keys, server, soon, until_keys};
+use latchwork_conformance::servers::Server;
+use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected, TimeToIdle};
+use latchwork_core::{Address, Coordinator, Kind};
+
+const KEY: &str = "latchwork/value/a";
+
+fn cell() -> Address {
+    Address::new("latchwork", Kind::Value, "a").unwrap()
+}
+
+fn idle(seconds: u64) -> CellLife {
+    CellLife::Idle(TimeToIdle::new(Duration::from_secs(seconds)).unwrap())
+}
+
+async fn write(client: &Coordinator, life: CellLife) {
+    let write = CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life };
+    let answer = soon(client.backend().write_cell(&cell(), &write)).await.unwrap();
+    assert!(matches!(answer, CellWritten::Written(_)), "{answer:?}");
+}
+
+async fn is_there(client: &Coordinator) -> bool {
+    soon(client.backend().read_cell(&cell())).await.unwrap().is_some()
+}
+
+/// The leases that there are, as numbers.
+async fn leases(server: &Server) -> Vec<i64> {
+    let listed = etcdctl(server, &["lease", "list"]).await;
+    let mut leases: Vec<_> = listed.lines().filter_map(|line| i64::from_str_radix(line, 16).ok()).collect();
+    leases.sort_unstable();
+    leases
+}
+
+/// The leases, but for these.
+async fn beside(server: &Server, known: &[i64]) -> Vec<i64> {
+    leases(server).await.into_iter().filter(|lease| !known.contains(lease)).collect()
+}
+
+async fn granted(server: &Server, lease: i64) -> String {
+    etcdctl(server, &["lease", "timetolive", &format!("{lease:x}"), "--keys"]).await
+}
+
+#[tokio::test]
+async fn all_clients_share_one_lease_for_each_time_which_no_close_ends() {
+    let server = server().await;
+    let (one, two) = (client(&server, "").await, client(&server, "").await);
+    let sessions = leases(&server).await;
+    write(&one, idle(60)).await;
+    let own = beside(&server, &sessions).await;
+    let [lease] = own[..] else { panic!("one lease: {own:?}") };
+    let shown = granted(&server, lease).await;
+    assert!(shown.contains("TTL(75s)") && shown.contains(KEY), "{shown}");
+    assert!(is_there(&two).await);
+    write(&two, idle(60)).await;
+    assert_eq!(beside(&server, &sessions).await, [lease], "a reader and another writer need none");
+    write(&two, idle(120)).await;
+    let both = beside(&server, &sessions).await;
+    assert_eq!(both.len(), 2);
+    let other = both.into_iter().find(|other| *other != lease).expect("another");
+    assert!(granted(&server, other).await.contains(KEY) && !granted(&server, lease).await.contains(KEY));
+    one.close().await.unwrap();
+    two.close().await.unwrap();
+    assert_eq!(keys(&server, KEY).await, [KEY]);
+}
+
+#[tokio::test]
+async fn a_write_under_a_lease_that_somebody_has_revoked_is_made_under_another() {
+    let server = server().await;
+    let client = client(&server, "").await;
+    let sessions = leases(&server).await;
+    for life in [idle(60), CellLife::Stays, idle(60)] {
+        write(&client, life).await;
+        for lease in beside(&server, &sessions).await {
+            etcdctl(&server, &["lease", "revoke", &format!("{lease:x}")]).await;
+        }
+        let there = life == CellLife::Stays;
+        assert_eq!(is_there(&client).await, there, "{life:?}");
+        until_keys(&server, KEY, usize::from(there)).await;
+    }
+    write(&client, idle(60)).await;
+    assert!(is_there(&client).await);
+    assert_eq!(beside(&server, &sessions).await.len(), 1);
+    client.close().await.unwrap();
+}
