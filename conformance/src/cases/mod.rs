@@ -139,6 +139,7 @@ pub const PROPERTIES: &[&str] = &[
     "SEEN-ACQUISITIONS",
     "SEEN-LOSSES",
     "SEEN-OUTAGE",
+    "SEEN-RECHECKS",
     "SEEN-REQUESTS",
     "SEEN-LEVELS",
     "CAPABILITIES",
