@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
-use super::NAME;
 use super::store::Memory;
 use super::stored_node::LeaseId;
 use crate::address::Address;
@@ -17,6 +16,9 @@ use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::seen::{Rechecks, Requests};
 use crate::until::until;
+
+/// The name of this backend in logs, metrics and reports.
+pub(super) const NAME: &str = "memory";
 
 /// The kinds of requests that are counted.
 const KINDS: [&str; 9] = ["join", "look", "leave", "list", "limit", "renew", "read", "write", "watch"];
