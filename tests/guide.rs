@@ -66,7 +66,11 @@ fn every_test_that_a_page_names_is_there() {
     let mut named = BTreeSet::new();
     for entry in fs::read_dir(root.join("src/guide")).expect("the guide") {
         let path = entry.expect("read").path();
-        named.extend(names_in(&read(&path)));
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        // Metrics have a test of their own, conformance/tests/log.rs.
+        named.extend(names_in(&read(&path)).into_iter().filter(|name| !name.starts_with("latchwork_")));
         // A page may name another page.
         declared.extend(path.file_stem().and_then(|stem| Some(stem.to_str()?.to_owned())));
     }
@@ -74,6 +78,28 @@ fn every_test_that_a_page_names_is_there() {
     assert!(named.contains("lease_deadline_loss_is_final"), "this test misreads the pages: {named:?}");
     let unknown: Vec<_> = named.difference(&declared).collect();
     assert!(unknown.is_empty(), "the guide names what does not exist: {unknown:?}");
+}
+
+/// The page shows the picture that stands beside it.
+#[test]
+fn the_picture_of_an_outage_is_in_its_page() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/guide");
+    let picture = fs::read(folder.join("outage.png")).expect("the picture");
+    assert!(page("outage.html").contains(&format!("base64,{}\"", base64(&picture))), "make outage.html anew");
+    assert!(picture.len() < 200 << 10, "{} bytes", picture.len());
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for some in bytes.chunks(3) {
+        let word = (0..3).fold(0, |word, at| word << 8 | usize::from(some.get(at).copied().unwrap_or(0)));
+        for at in 0..4 {
+            let letter = char::from(LETTERS[word >> (18 - 6 * at) & 63]);
+            text.push(if at <= some.len() { letter } else { '=' });
+        }
+    }
+    text
 }
 
 #[test]

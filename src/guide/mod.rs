@@ -56,6 +56,8 @@ pub mod trust {}
 pub mod observing {}
 
 #[doc = include_str!("on_call.md")]
+// The picture `outage.png`, which a page of documentation cannot reach.
+#[doc = include_str!("outage.html")]
 pub mod on_call {}
 
 #[doc = include_str!("left_on_servers.md")]

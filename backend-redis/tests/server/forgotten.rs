@@ -1,5 +1,6 @@
 //! Why a node is gone: an operator removed it, or the server forgot it.
 
+use latchwork_conformance::recorder::Recorder;
 use latchwork_conformance::servers::Server;
 use latchwork_core::{Config, Coordinator, LostReason, Release, connect};
 
@@ -21,9 +22,11 @@ async fn restarted(server: &Server) {
 #[tokio::test]
 async fn a_server_that_lost_its_data_has_forgotten_and_a_waiter_joins_anew() {
     let server = own(&[]).await;
-    let (ours, others) = (at(&server, LONG).await, at(&server, LONG).await);
+    let recorder = Recorder::new();
+    let (ours, others) = (recorder.scope(at(&server, LONG)).await, at(&server, LONG).await);
     for round in 0..2 {
-        let hold = soon(ours.mutex("held").unwrap().acquire()).await.unwrap();
+        let held = recorder.scope(async { ours.mutex("held").unwrap() }).await;
+        let hold = soon(held.acquire()).await.unwrap();
         let mutex = others.mutex("held").unwrap();
         let waiter = tokio::spawn(async move { mutex.acquire_within(crate::common::PATIENCE).await });
         let queue = ours.mutex("held").unwrap();
@@ -35,6 +38,9 @@ async fn a_server_that_lost_its_data_has_forgotten_and_a_waiter_joins_anew() {
         .await;
         restarted(&server).await;
         assert_eq!(soon(hold.lost()).await.reason(), LostReason::Forgotten, "round {round}");
+        let lost = recorder.sum("latchwork_losses_total", &[("reason", "forgotten")]);
+        assert_eq!(lost, f64::from(round + 1), "{recorder:?}");
+        assert!(recorder.sum("latchwork_reconnects_total", &[]) >= lost, "{recorder:?}");
         assert_eq!(hold.release().await.unwrap(), Release::AlreadyLost(LostReason::Forgotten));
         let next = soon(waiter).await.unwrap().expect("it joined anew, within its deadline");
         assert_eq!(next.release().await.unwrap(), Release::Released);

@@ -144,6 +144,7 @@ pub const PROPERTIES: &[&str] = &[
     "SEEN-ACQUISITIONS",
     "SEEN-LOSSES",
     "SEEN-OUTAGE",
+    "SEEN-RECHECKS",
     "SEEN-REQUESTS",
     "SEEN-LEVELS",
     "CAPABILITIES",

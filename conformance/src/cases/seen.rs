@@ -9,7 +9,7 @@ use tracing::Level;
 use super::node::counts;
 use super::rwlock::rwlock;
 use super::semaphore::semaphore;
-use crate::actions::{acquire, in_time, mutex, queue_up, try_acquire};
+use crate::actions::{acquire, in_time, listing, mutex, queue_up, try_acquire};
 use crate::bounds::{LONG_TTL, NOISE, QUIET_TTL, SHORT_TTL};
 use crate::case::cases;
 use crate::context::Context;
@@ -129,6 +129,27 @@ cases! {
         until("no client stays", async || is("latchwork_clients", 0.0)).await;
     }
 
+    "SEEN-RECHECKS" =>
+    /// a wake-up that is lost counts when the waiter's own look finds its admission, and one that
+    /// comes does not
+    async fn seen_rechecks_that_find_an_admission_are_counted(context) {
+        if !context.can(Fault::DropWake) {
+            return context.leave_out("no wake-up can be lost");
+        }
+        let holder = context.client().await;
+        let (recorder, waiting) = recorded(context, LONG_TTL).await;
+        let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "admission")]);
+        for (lost, count) in [(false, 0.0), (true, 1.0)] {
+            let guard = acquire(&mutex(&holder, "a")).await;
+            let waiter = queue_up(&mutex(&waiting, "a"), 2).await;
+            let sequence = listing(&mutex(&holder, "a")).await[1].sequence;
+            assert!(!lost || waiting.link.drop_wake(&context.queue("a"), sequence));
+            in_time(guard.release().await.expect("released"));
+            in_time(waiter.guard().await.release().await.expect("released"));
+            assert_eq!(found(), count, "lost: {lost}, {recorder:?}");
+        }
+    }
+
     "SEEN-REQUESTS" alone =>
     /// the requests that count are those that the server gets
     async fn seen_requests_are_those_of_the_server(context) {
@@ -161,7 +182,8 @@ cases! {
     /// at info or above; its acquisitions are at debug
     async fn seen_levels_of_a_healthy_client(context) {
         let log = Log::everywhere();
-        let (one, other) = (context.mortal().await, context.mortal().await);
+        // A renewal of a busy machine is not late at this TTL.
+        let (one, other) = (context.client().await, context.client().await);
         let held = acquire(&mutex(&one, "held")).await;
         let both = [(mutex(&one, "a"), ROUNDS), (mutex(&other, "a"), ROUNDS)].map(|(mutex, rounds)| {
             tokio::spawn(async move {
@@ -173,8 +195,8 @@ cases! {
         for contender in both {
             contender.await.expect("no panic");
         }
-        // Renewed at least twice.
-        tokio::time::sleep(one.ttl()).await;
+        // Renewed meanwhile.
+        tokio::time::sleep(one.ttl() * 2 / 5).await;
         in_time(held.release().await.expect("held until now"));
         let lines = log.lines();
         // That the test's server should be set up otherwise is not about the client.

@@ -15,6 +15,7 @@ const WITHOUT_CONTROL: &[(&str, &str)] = &[
     ("REENTRY-RACE", OWNERS),
     ("RWLOCK-OWNER", OWNERS),
     ("VALUE-ARGUMENTS", "arguments are refused before any backend is asked: no backend can break it"),
+    ("SEEN-RECHECKS", "each backend counts where its own re-check is: core has none to break"),
     ("SEEN-ACQUISITIONS", "core counts them above every backend"),
     (
         "SEEN-REQUESTS",

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::NAME;
 use super::cells::{self, MemoryWatch};
 use super::client::MemoryClient;
+use super::link::NAME;
 use super::queue::join;
 use super::renewal;
 use crate::address::{Address, QueuePrefix};

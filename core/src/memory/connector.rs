@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::NAME;
 use super::backend::MemoryBackend;
 use super::client::MemoryClient;
-use super::link::Link;
+use super::link::{Link, NAME};
 use super::store::Memory;
 use crate::clock::Clock;
 use crate::config::Config;

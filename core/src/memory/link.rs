@@ -9,14 +9,16 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 
-use super::NAME;
 use super::store::Memory;
 use super::stored_node::LeaseId;
 use crate::address::Address;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, LostReason, Result};
-use crate::seen::Requests;
+use crate::seen::{Rechecks, Requests};
 use crate::until::until;
+
+/// The name of this backend in logs, metrics and reports.
+pub(super) const NAME: &str = "memory";
 
 /// The kinds of requests that are counted.
 const KINDS: [&str; 9] = ["join", "look", "leave", "list", "limit", "renew", "read", "write", "watch"];
@@ -28,6 +30,7 @@ pub struct Link(Arc<LinkInner>);
 
 struct LinkInner {
     sent: Requests,
+    rechecks: Rechecks,
     store: Memory,
     timeout: Duration,
     faults: Mutex<Faults>,
@@ -54,8 +57,9 @@ struct Faults {
 
 impl Link {
     pub(super) fn new(store: Memory, timeout: Duration) -> Self {
-        let sent = Requests::new(NAME, KINDS);
-        Self(Arc::new(LinkInner { sent, store, timeout, faults: Mutex::default(), caught: Notify::new() }))
+        let (sent, rechecks) = (Requests::new(NAME, KINDS), Rechecks::new(NAME));
+        let (faults, caught) = (Mutex::default(), Notify::new());
+        Self(Arc::new(LinkInner { sent, rechecks, store, timeout, faults, caught }))
     }
 
     /// Requests fail from now on, until [`heal`](Link::heal).
@@ -152,6 +156,11 @@ impl Link {
     /// The news of the next change of a cell is lost, for all its watchers.
     pub fn drop_next_news(&self, cell: &Address) {
         self.0.store.deafen_watches(cell);
+    }
+
+    /// What the client's re-checks find.
+    pub(super) fn rechecks(&self) -> &Rechecks {
+        &self.0.rechecks
     }
 
     /// Waits until the client is closed.

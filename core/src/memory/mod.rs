@@ -35,9 +35,6 @@ mod state;
 mod store;
 mod stored_node;
 
-/// The name of this backend in logs, metrics and reports.
-const NAME: &str = "memory";
-
 pub use connector::connector;
 pub use link::Link;
 pub use store::Memory;

@@ -19,6 +19,8 @@ pub(super) async fn admitted(
     claim: Claim,
 ) -> Result<()> {
     let (state, clock) = (&node.state, node.state.lease().clock());
+    // Whether a look was asked for by the store.
+    let mut told = true;
     loop {
         if let Some(reason) = state.lost() {
             return Err(Error::lost(reason));
@@ -29,7 +31,12 @@ pub(super) async fn admitted(
         let looked = client.link.request("look", look).await;
         let period = renewal_period(state.lease().ttl());
         let next = match looked {
-            Ok(Answer::Admitted { .. }) => return Ok(()),
+            Ok(Answer::Admitted { .. }) => {
+                if !told {
+                    client.link.rechecks().found_admission();
+                }
+                return Ok(());
+            }
             Ok(Answer::Waiting { ahead_expires, .. }) => recheck(clock.now() + period, moment(ahead_expires)),
             Ok(Answer::Conflict { stored }) => return Err(claim.outweighs(&stored.into())),
             Ok(_) => {
@@ -40,10 +47,10 @@ pub(super) async fn admitted(
             Err(error) if error.is_retryable() => clock.now() + period / 4,
             Err(error) => return Err(error),
         };
-        tokio::select! {
-            () = node.woken.notified() => {}
-            _ = state.until_lost() => {}
-            () = clock.sleep_until(next) => {}
-        }
+        told = tokio::select! {
+            () = node.woken.notified() => true,
+            _ = state.until_lost() => true,
+            () = clock.sleep_until(next) => false,
+        };
     }
 }

@@ -46,7 +46,7 @@ fn key(metric: &'static Metric, values: Values<'_>) -> metrics::Key {
 
 #[cfg(feature = "metrics")]
 fn metadata() -> metrics::Metadata<'static> {
-    metrics::Metadata::new(crate::seen::TARGET, metrics::Level::INFO, None)
+    metrics::Metadata::new(crate::seen::event::TARGET, metrics::Level::INFO, None)
 }
 
 #[cfg(feature = "metrics")]
