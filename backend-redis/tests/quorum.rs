@@ -12,7 +12,7 @@ use latchwork_conformance::cases::is_long;
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::recipes::{Mutex as Member, QuorumGuard, QuorumLock};
-use latchwork_core::{Config, Coordinator, ErrorKind, Result, connect};
+use latchwork_core::{Config, Coordinator, ErrorKind, Release, Result, connect};
 use rand::RngExt;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -258,6 +258,41 @@ async fn nobody_holds_beside_another_while_one_server_comes_back_empty_and_one_w
 async fn two_hold_at_once_where_servers_that_came_back_empty_count_at_once() {
     let (seen, _) = play("the control", [false, false], false, Duration::from_secs(60)).await;
     assert!(seen.overlaps() > 0, "nothing was seen");
+}
+
+/// The tries of the servers that answer after a majority outlive it, and are left by name: else each
+/// leaves a tombstone, which keeps the queue out of its short form for minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_uncontended_quorum_leaves_no_tombstone_where_it_did_not_wait_for_the_answer() -> Result<()> {
+    let servers = start([false; 2]).await;
+    let clients = Clients::connect(&servers).await;
+    let lock = clients.lock(true);
+    lock.initialize().await?;
+    // From then on each server is known to count, and a try is one request.
+    let guard = lock.acquire().await?;
+    while guard.tokens().contains(&None) {
+        sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(guard.release().await?, Release::Released);
+    for late in &clients.links[3..] {
+        late.delay(Direction::ToClient, Duration::from_millis(20));
+    }
+    for _ in 0..20 {
+        // It is released before those have answered.
+        let guard = lock.acquire().await?;
+        assert_eq!(guard.tokens().iter().flatten().count(), 3);
+        assert_eq!(guard.release().await?, Release::Released);
+    }
+    for (coordinator, server) in clients.coordinators.iter().zip(servers.iter()) {
+        coordinator.close().await?;
+        let mut operator =
+            redis::Client::open(server.url()).unwrap().get_multiplexed_async_connection().await.unwrap();
+        let keys = "latchwork:mutex:*";
+        let mut keys: Vec<String> = redis::cmd("KEYS").arg(keys).query_async(&mut operator).await.unwrap();
+        keys.sort();
+        assert_eq!(keys, [format!("latchwork:mutex:{{{KEY}}}:one")], "{}", server.addr());
+    }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
