@@ -157,7 +157,8 @@ cases! {
         let Some((client, _)) = fixture(&context).await else { return };
         delete_count(&client).await;
         let it = value(&client, "a");
-        for (stands, initial) in [("5 1 of 3", Some(4)), ("5 1 of 3", None), ("5 1", Some(5)), ("five", None), ("05 1", None)] {
+        let others = [("5 1 of 3", Some(4)), ("5 1 of 3", None), ("5 1", Some(5)), ("five", None), ("05 1", None)];
+        for (stands, initial) in others {
             write(&it, stands).await;
             let asked = Request { initial, ..request(WRITER, 2, Change::Down) };
             let error = send(&client, it.address(), asked).await.expect_err(stands);

@@ -14,6 +14,7 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("Coordinator::crash", "for tests: it leaves what is held to the lease, whether it is dropped or not"),
     ("Coordinator::close_after", "the work of its caller, and then `close`, which is in the table"),
     ("Backend::close", CONTRACT),
+    ("Cells::change_count", CONTRACT),
     ("Cells::read_cell", CONTRACT),
     ("Cells::write_cell", CONTRACT),
     ("ChangeWatch::changed", CONTRACT),

@@ -13,10 +13,13 @@ mod request;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+
 use self::obstacle::{Obstacle, silent, until_unproven};
 pub(crate) use self::obstacle::{late, unanswered, unproven};
 pub(crate) use self::request::{OnQueue, Request};
-use crate::cleanup::Task;
+use crate::cleanup::{LateJoin, Task};
 use crate::client::Client;
 use crate::clock::{Clock, Moment};
 use crate::contracts::{Join, Joined, LeaseState, Node, Patience};
@@ -36,6 +39,9 @@ pub(crate) struct Admitted {
 
 /// How much longer than its last request an acquisition waits, to hear where and why that failed.
 const LAST_WORD: Duration = Duration::from_millis(50);
+
+/// For which share of the request timeout the clean-up awaits the join of a dropped try.
+const LATE_SHARE: u32 = 4;
 
 /// Acquires, as long as the client's runtime lives; `None` for a refused try.
 pub(crate) async fn acquire(client: &Client, request: &Request) -> Result<Option<Admitted>> {
@@ -134,13 +140,16 @@ struct Attempt<'a> {
     obstacle: &'a Obstacle,
     join: Join,
     joining: Joining,
+    // The join of a try, while it has no answer.
+    asked: Mutex<Option<BoxFuture<'static, Result<Joined>>>>,
     // Set once a join has made it.
     node: Option<Arc<dyn Node>>,
 }
 
 impl<'a> Attempt<'a> {
     fn new(client: &'a Client, request: &'a Request, clock: &'a Clock, obstacle: &'a Obstacle) -> Self {
-        Self { client, request, clock, obstacle, join: request.join(), joining: Joining::new(), node: None }
+        let (join, joining) = (request.join(), Joining::new());
+        Self { client, request, clock, obstacle, join, joining, asked: Mutex::default(), node: None }
     }
 
     /// Joins and waits until the attempt is over. The caller keeps what it admits
@@ -229,7 +238,7 @@ impl<'a> Attempt<'a> {
         loop {
             self.join.repeated = self.joining.sent();
             let sent = self.clock.now();
-            let error = match self.client.backend.join(&self.join).await {
+            let error = match self.answer().await {
                 Ok(Joined::Refused) => return Ok((sent, self.joining.refused())),
                 Ok(Joined::Admitted(node)) => {
                     self.node = Some(node);
@@ -258,6 +267,18 @@ impl<'a> Attempt<'a> {
             backoff.wait(self.clock).await;
         }
     }
+
+    /// Sends the join. That of a try outlives the attempt: see [`LateJoin`].
+    async fn answer(&mut self) -> Result<Joined> {
+        if self.request.patience != Patience::Try {
+            return self.client.backend.join(&self.join).await;
+        }
+        let (backend, join) = (Arc::clone(&self.client.backend), self.join.clone());
+        let asked = self.asked.get_mut();
+        let answer = asked.insert(Box::pin(async move { backend.join(&join).await })).await;
+        *asked = None;
+        answer
+    }
 }
 
 impl Drop for Attempt<'_> {
@@ -269,7 +290,14 @@ impl Drop for Attempt<'_> {
             (Residue::Node | Residue::Unknown, _) => {
                 let (now, ttl) = (self.clock.now(), self.client.lease().ttl());
                 let obsolete_at = join_obsolete_at(now, self.request.request_timeout, ttl);
-                cleanup.push(Task::Abandon { join: self.join.clone(), obsolete_at });
+                let join = self.join.clone();
+                cleanup.push(match self.asked.get_mut().take() {
+                    Some(asked) => {
+                        let until = now + self.request.request_timeout / LATE_SHARE;
+                        Task::Late(LateJoin::new(asked, join, until, obsolete_at))
+                    }
+                    None => Task::Abandon { join, obsolete_at },
+                });
             }
         }
     }

@@ -7,6 +7,7 @@
 //! `docs/protocol/cleanup.md` has the whole.
 
 mod in_flight;
+mod late_join;
 mod pending;
 mod task;
 mod worker;
@@ -19,6 +20,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use self::in_flight::InFlight;
+pub(crate) use self::late_join::LateJoin;
 use self::pending::Pending;
 pub(crate) use self::task::{Task, leave, settle};
 use self::worker::Worker;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::late_join::{LateJoin, Remains};
 use crate::address::Address;
 use crate::clock::Moment;
 use crate::contracts::{Backend, Join, Leave, Node};
@@ -23,6 +24,8 @@ pub(crate) enum Task {
     /// An attempt with an unknown outcome is to be abandoned. After `obsolete_at` the lease has
     /// removed its node anyway.
     Abandon { join: Join, obsolete_at: Moment },
+    /// The join of a dropped try is to be awaited for a while, and its node to leave.
+    Late(LateJoin),
 }
 
 impl Task {
@@ -38,6 +41,7 @@ impl Task {
         match self {
             Task::Leave { queue, .. } | Task::Downgrade { queue, .. } => queue,
             Task::Abandon { join, .. } => &join.queue,
+            Task::Late(late) => &late.join.queue,
         }
     }
 
@@ -48,7 +52,9 @@ impl Task {
                 let lease = node.state().lease();
                 now >= node_obsolete_at(lease.deadline(), lease.ttl())
             }
-            Task::Abandon { obsolete_at, .. } => now >= *obsolete_at,
+            Task::Abandon { obsolete_at, .. } | Task::Late(LateJoin { obsolete_at, .. }) => {
+                now >= *obsolete_at
+            }
         }
     }
 
@@ -59,6 +65,11 @@ impl Task {
             Task::Leave { node, .. } => return leave(&**node).await,
             Task::Downgrade { node, .. } => node.downgrade().await,
             Task::Abandon { join, .. } => backend.abandon(join).await,
+            Task::Late(late) => match late.remains(backend.lease().clock()).await {
+                Remains::Nothing => return (AfterTry::Done, Ok(())),
+                Remains::Node(node) => return leave(&*node).await,
+                Remains::Unknown => backend.abandon(&late.join).await,
+            },
         };
         let failure = answer.as_ref().err().map(Failure::from);
         let now = backend.lease().clock().now();
@@ -84,6 +95,7 @@ impl fmt::Debug for Task {
             Task::Leave { queue, node } => write!(f, "Leave({queue:?}, {node:?})"),
             Task::Downgrade { queue, node, .. } => write!(f, "Downgrade({queue:?}, {node:?})"),
             Task::Abandon { join, .. } => write!(f, "Abandon({:?}, {})", join.queue, join.id),
+            Task::Late(late) => late.fmt(f),
         }
     }
 }

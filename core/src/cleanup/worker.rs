@@ -138,7 +138,8 @@ async fn insist(backend: &dyn Backend, insisting: &Semaphore, task: &Task) {
     let clock = backend.lease().clock().clone();
     // If many nodes share one lease, a late join of an abandoned attempt lives as long as that
     // lease.
-    let on_one_lease = matches!(task, Task::Abandon { .. }) && !backend.capabilities().lease_per_node;
+    let on_one_lease =
+        matches!(task, Task::Abandon { .. } | Task::Late(_)) && !backend.capabilities().lease_per_node;
     let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
     while on_one_lease || !task.is_obsolete(clock.now()) {
         backoff.wait(&clock).await;

@@ -1,0 +1,79 @@
+//! What all contenders have said.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use latchwork_conformance::hold_record::{HoldRecord, none_overlap};
+use latchwork_core::decide::Claim;
+
+use super::contender::Event;
+
+#[derive(Debug, Default)]
+pub(crate) struct Seen(Mutex<Said>);
+
+#[derive(Debug, Default)]
+struct Said {
+    // By the number of the contender.
+    holds: [bool; 4],
+    acquired: [usize; 4],
+    records: Vec<HoldRecord>,
+    lost: usize,
+    failed: usize,
+    // When somebody acquired last, and the longest time without that.
+    last: Option<Instant>,
+    longest: Duration,
+}
+
+impl Seen {
+    pub(crate) fn hear(&self, contender: usize, event: Event) {
+        self.with(|said| match event {
+            Event::Connected => {}
+            Event::Failed => said.failed += 1,
+            Event::Held => {
+                said.holds[contender] = true;
+                said.acquired[contender] += 1;
+                let now = Instant::now();
+                said.longest = said.last.map_or(Duration::ZERO, |last| now - last).max(said.longest);
+                said.last = Some(now);
+            }
+            Event::Ended { from, to } | Event::Lost { from, to } => {
+                said.holds[contender] = false;
+                said.lost += usize::from(matches!(event, Event::Lost { .. }));
+                let (key, claim, token) = (0, Claim::Exclusive, None);
+                said.records.push(HoldRecord { key, claim, token, from, to });
+            }
+        });
+    }
+
+    pub(crate) fn holds(&self, contender: usize) -> bool {
+        self.with(|said| said.holds[contender])
+    }
+
+    /// Which two held at once, if any.
+    pub(crate) fn overlap(&self) -> Option<String> {
+        self.with(|said| none_overlap(&said.records, 1).err())
+    }
+
+    pub(crate) fn acquired(&self) -> [usize; 4] {
+        self.with(|said| said.acquired)
+    }
+
+    pub(crate) fn longest_gap(&self) -> Duration {
+        self.with(|said| said.longest)
+    }
+
+    pub(crate) fn print(&self, name: &str, took: Duration, restarts: usize) {
+        let overlap = self.overlap();
+        self.with(|said| {
+            println!(
+                "{name}: {took:.1?}, {restarts} restarts, 4 processes acquired {:?}, {} lost, {} in vain, \
+                 longest time without an acquisition {:.1?}, overlap: {overlap:?}",
+                said.acquired, said.lost, said.failed, said.longest,
+            );
+        });
+    }
+
+    fn with<T>(&self, what: impl FnOnce(&mut Said) -> T) -> T {
+        what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
