@@ -144,7 +144,10 @@ impl Driver {
             Route::One(server) => server.run_id(),
             Route::Cluster(cluster) => {
                 let ids: Option<Vec<_>> = cluster.servers().iter().map(|server| server.run_id()).collect();
-                ids.map(|ids| ids.join("+"))
+                // All clients say the same, under whatever names they reach the servers.
+                let mut ids = ids?;
+                ids.sort_unstable();
+                Some(ids.join("+"))
             }
         }
     }
