@@ -256,14 +256,23 @@ async fn what_is_wrong_with_the_servers_is_named() {
     says(&error, &["redis-cluster://"]);
     let error = at("redis-cluster://h/2").await.unwrap_err();
     assert_eq!(error.argument(), Some("url"), "{error}");
-    let mut user = Operator::at(&format!("redis://{}", cluster.servers()[0])).await;
     let enough = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info";
-    user.say::<()>(&format!("ACL SETUSER app on >word ~latchwork:* &latchwork:* {enough}")).await;
-    let error = at(&format!("redis-cluster://app:word@{}", cluster.servers()[0])).await.unwrap_err();
+    for server in cluster.servers() {
+        let mut operator = Operator::at(&format!("redis://{server}")).await;
+        for (user, more) in [("blind", ""), ("app", "+cluster|slots")] {
+            let rules = format!("on >word ~latchwork:* &latchwork:* {enough} {more}");
+            operator.say::<()>(&format!("ACL SETUSER {user} {}", rules.trim_end())).await;
+        }
+    }
+    let error = at(&format!("redis-cluster://blind:word@{}", cluster.servers()[0])).await.unwrap_err();
     assert!(
         matches!(error.kind(), ErrorKind::Forbidden { what } if what.contains("CLUSTER SLOTS")),
         "{error}"
     );
+    let client = at(&format!("redis-cluster://app:word@{}", cluster.servers()[0])).await.unwrap();
+    for lock in locks_of_all(&cluster).await {
+        let _ = soon(client.mutex(lock).unwrap().acquire()).await.unwrap().release().await.unwrap();
+    }
 }
 
 fn says(error: &Error, words: &[&str]) {
