@@ -27,11 +27,12 @@
 //! - *Replicas.* An acquisition may ask that replicas confirm it: a connection of its own renews the
 //!   node and asks `WAIT` before there is a hold.
 //! - *Unknown outcomes.* A join that may arrive after its attempt is over meets a tombstone.
-//!
-//! `docs/protocol/redis-queue.md` in the repository has the whole protocol, and why it is safe.
-//!
 //! - *Sentinel.* `redis-sentinel://` asks for the master at each dial, and the server itself must say
 //!   that it leads: `docs/protocol/redis-sentinel.md`.
+//! - *Cluster.* All keys of a queue have one hash tag, so each script runs on the server of its slot.
+//!   Every connection listens to the inbox: `docs/protocol/redis-cluster.md`.
+//!
+//! `docs/protocol/redis-queue.md` in the repository has the whole protocol, and why it is safe.
 //!
 //! # What Redis cannot give
 //! A failover of an asynchronous replica may forget a lock, and a server that evicts keys throws
@@ -52,10 +53,10 @@
 //! that this library revokes learns it at once.)
 //!
 //! # What the server must allow
-//! Redis 6.2 or newer (tested: 7.0), or Valkey (expected). This ACL is enough:
+//! Redis 6.2 or newer (tested: 6.2, 7.0), or Valkey (tested: 9.1). This ACL is enough:
 //! `+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info` on
 //! `~<namespace>:* &<namespace>:*`. Without `SCAN` only the listing of queues is refused. With
-//! `min_replicas` before Redis 7 also `+wait`.
+//! `min_replicas` before Redis 7 also `+wait`. In a cluster also `+cluster|slots`.
 
 mod backend;
 mod cells;

@@ -17,7 +17,7 @@ pub enum Eviction {
 /// What a backend can do; each field is a promise.
 ///
 /// The conformance suite tests `clean_try`, `prompt_revocation`, `minimum_outlives_close`,
-/// `exact_addresses`, `confirms_on_replicas` and `idle_cells` (where one of these three is false, the
+/// `exact_addresses`, `confirms_on_replicas`, `idle_cells` and `held_writes` (where one of these four is false, the
 /// refusal must be typed). The other fields are the author's word: the suite compares them with what the testbed
 /// expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -17,7 +17,7 @@ use super::link::Wire;
 use super::map::Map;
 use super::slots::{Range, slot_of};
 use crate::config::{Host, Settings};
-use crate::error::Redirect;
+use crate::error::{Redirect, closed};
 use crate::scripts::{Call, Reply};
 
 /// The shortest and the longest pause before a request is repeated that was not carried out,
@@ -121,8 +121,10 @@ impl Cluster {
                 found = up => match found {
                     Some(found) => return Ok(found),
                     // It is none of the cluster's any more: the map says which one is.
-                    None if map.changed().await.is_ok() => {}
-                    None => return Err(Error::closed()),
+                    None => match timeout_at(until, map.changed()).await {
+                        Ok(changed) => changed.map_err(|_| Error::closed())?,
+                        Err(_) => return Err(closed()),
+                    },
                 },
                 changed = map.changed() => changed.map_err(|_| Error::closed())?,
                 () = sleep_until(until) => {

@@ -15,11 +15,11 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::command::{by_hash, by_text, reply};
 use super::dial::{Dialler, OnMessage};
 use super::incarnation::Incarnation;
-use super::link::{Link, Losses, Standing, Wire, take_down};
+use super::link::{Link, Losses, Wire, take_down};
 use super::silence::Silence;
 use super::switches;
 use crate::config::{NAME, Servers, Settings};
-use crate::error::{Failure, closed, from_redis, given_up, only_read, timed_out};
+use crate::error::{Failure, closed, given_up};
 use crate::layout::life;
 use crate::scripts::{self, Call, Reply};
 
@@ -28,16 +28,16 @@ const OWN: [&str; 5] = ["CLUSTER SLOTS", "PING", "SCAN", "SUBSCRIBE", "UNSUBSCRI
 
 /// A connection that is replaced as long as the driver lives.
 pub(super) struct Server {
-    clock: Clock,
-    link: Arc<watch::Sender<Link>>,
+    pub(super) clock: Clock,
+    pub(super) link: Arc<watch::Sender<Link>>,
     // Host and port, or the Sentinels that know it.
     address: String,
     inbox: String,
     // The last argument of every script.
     life: String,
-    silence: Silence,
+    pub(super) silence: Silence,
     incarnation: Arc<Incarnation>,
-    requests: Requests,
+    pub(super) requests: Requests,
 }
 
 impl Server {
@@ -145,64 +145,6 @@ impl Server {
 
     pub(super) fn is_up(&self) -> bool {
         self.up_now().is_some()
-    }
-
-    /// The connection that stands, or the next one.
-    ///
-    /// # Errors
-    /// `Unavailable` when there is none in time, and `Closed`.
-    pub(super) async fn standing(&self, within: Duration) -> Result<Standing> {
-        match timeout(within, self.up()).await {
-            Ok(wire) => Ok(self.standing_on(&wire?)),
-            Err(_) => Err(self.not_connected()),
-        }
-    }
-
-    pub(super) fn standing_on(&self, wire: &Wire) -> Standing {
-        Standing::of(self.link.subscribe(), wire)
-    }
-
-    /// Subscribes to a channel on this connection, which must still be up, or ends that. From the
-    /// answer on no message is lost while the connection stands.
-    ///
-    /// # Errors
-    /// `Unavailable`, `Forbidden`, or the server's own error.
-    pub(super) async fn listen(
-        &self,
-        on: &Standing,
-        channel: &str,
-        listen: bool,
-        within: Duration,
-    ) -> Result<()> {
-        let generation = on.generation();
-        let Some(mut wire) = self.up_now().filter(|wire| wire.generation == generation) else {
-            return Err(closed());
-        };
-        wire.connection.set_response_timeout(within);
-        let (sent, mut ending) = (self.clock.now(), on.clone());
-        self.requests.sent(if listen { "SUBSCRIBE" } else { "UNSUBSCRIBE" });
-        let asked = async {
-            match listen {
-                true => wire.connection.subscribe(channel).await,
-                false => wire.connection.unsubscribe(channel).await,
-            }
-        };
-        let answer = tokio::select! {
-            biased;
-            answer = asked => answer,
-            () = ending.ended() => return Err(closed()),
-        };
-        let Err(error) = answer else {
-            self.silence.end(self.clock.now());
-            return Ok(());
-        };
-        let failure = if error.is_timeout() { timed_out() } else { from_redis(error, false) };
-        let is_silent = || failure.timed_out && self.silence.is_too_long(sent, within, self.clock.now());
-        if failure.redial || is_silent() {
-            take_down(&self.link, generation, &failure.error);
-        }
-        // What it asks for can simply be asked again.
-        Err(only_read(failure.error))
     }
 
     /// Unsubscribes and disconnects.
@@ -323,11 +265,11 @@ impl Server {
 
     /// With the reason that dialling has met: waiting does not help when the server is a replica
     /// now.
-    fn not_connected(&self) -> Error {
+    pub(super) fn not_connected(&self) -> Error {
         Error::new(ErrorKind::Unavailable, "not connected").because_of(self.link.borrow().why())
     }
 
-    fn up_now(&self) -> Option<Wire> {
+    pub(super) fn up_now(&self) -> Option<Wire> {
         match &*self.link.borrow() {
             Link::Up(wire) => Some(wire.clone()),
             _ => None,

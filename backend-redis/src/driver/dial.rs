@@ -51,10 +51,15 @@ impl Dialler {
         reconnected: Arc<Notify>,
     ) {
         let mut generation = 0;
+        // A server that was not dialled yet has lost no connection.
+        let mut was_up = matches!(*link.borrow(), Link::Up(_));
         loop {
             let down = link.wait_for(|link| !matches!(link, Link::Up(_))).await;
             let Some(cause) = down.ok().and_then(|link| link.why()) else { return };
-            log.broken(&cause);
+            if was_up {
+                log.broken(&cause);
+            }
+            was_up = true;
             generation += 1;
             let Some(wire) = self.redial(generation, &mut link, &log).await else { return };
             let Some(link) = self.link.upgrade() else { return };

@@ -76,8 +76,15 @@ impl Map {
     /// Takes out the servers that have no slot.
     pub(super) fn without_slots(&mut self) -> Vec<Arc<Server>> {
         let used: BTreeSet<_> = self.owners.iter().flatten().map(|owner| Arc::clone(&owner.host)).collect();
-        let gone = self.servers.extract_if(.., |host, _| !used.contains(host));
-        gone.map(|(_, server)| server).collect()
+        let mut gone = Vec::new();
+        self.servers.retain(|host, server| {
+            let stays = used.contains(host);
+            if !stays {
+                gone.push(Arc::clone(server));
+            }
+            stays
+        });
+        gone
     }
 
     /// In the order of their hosts.

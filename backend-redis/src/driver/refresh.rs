@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::decide::renewal_period;
+use latchwork_core::support::Backoff;
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Result};
 use redis::{AsyncConnectionConfig, Cmd};
 use tokio::sync::{Notify, mpsc};
@@ -18,8 +19,13 @@ use super::slots::{Range, SLOTS, ranges};
 use crate::config::{Host, Settings};
 use crate::error::{Failure, from_redis};
 
-/// How soon the map is asked for again, while a server is down: a replica may take over.
-const AGAIN: Duration = Duration::from_millis(200);
+/// How soon the map is asked for again, first and in the end, while a server is down: a replica may
+/// take over.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// How often a client that is well is looked after.
+const CALM: Duration = Duration::from_secs(10);
+/// What many find at one time is asked once.
+const TOGETHER: Duration = Duration::from_millis(20);
 
 /// Connects to a cluster that these hosts know. Answers it, the hosts whose connections are lost from
 /// then on, and whether a server evicts locks.
@@ -49,7 +55,7 @@ pub(super) async fn connect(
                 });
             }
             // A shard that is down costs the others nothing; a refusal is for all of them.
-            Err(failure) if *failure.error.kind() == ErrorKind::Unavailable => {
+            Err(failure) if failure.is_replica || *failure.error.kind() == ErrorKind::Unavailable => {
                 tracing::warn!(host = %master, error = %failure.error, "a server of the cluster is down");
                 refused = Some(failure);
             }
@@ -143,6 +149,7 @@ fn question() -> Cmd {
 
 /// The task: asks for the map when somebody finds it stale, and while a server is down.
 async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host]>) {
+    let mut pauses = Backoff::new(AGAIN.0, AGAIN.1);
     loop {
         let Some(down) = cluster.upgrade().map(|cluster| {
             let closed = cluster.map.borrow().closed;
@@ -153,17 +160,18 @@ async fn keep_fresh(cluster: Weak<Cluster>, stale: Arc<Notify>, seeds: Arc<[Host
         let Some(down) = down else { return };
         match down {
             // An error means that it is time.
-            true => drop(timeout(AGAIN, stale.notified()).await),
-            // Looks now and then whether the client is still there.
-            false => drop(timeout(AGAIN * 50, stale.notified()).await),
+            true => drop(timeout(pauses.next(), stale.notified()).await),
+            false => {
+                pauses.reset();
+                drop(timeout(CALM, stale.notified()).await);
+            }
         }
         let Some(cluster) = cluster.upgrade() else { return };
         match fresh(&cluster, &seeds).await {
             Ok(known) => cluster.apply(&known, true),
             Err(error) => tracing::debug!(%error, "no map of the cluster"),
         }
-        // What many find at one time is asked once.
-        tokio::time::sleep(AGAIN / 10).await;
+        tokio::time::sleep(TOGETHER).await;
     }
 }
 

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::cluster::Cluster;
 use super::command::{by_pattern, scanned};
 use super::connection::Server;
+use super::cursor::Cursor;
 use super::dial::OnMessage;
 use super::link::{Losses, Standing};
 use super::refresh;
@@ -43,13 +44,6 @@ pub(crate) enum Lost {
 
 /// Which of a client's servers: the only one, or the one at this host, if any is known.
 pub(crate) type Place = Option<Arc<Host>>;
-
-/// Where a walk over all keys goes on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cursor {
-    at: u64,
-    host: Option<Host>,
-}
 
 impl Driver {
     /// Dials, and answers whether a server evicts locks. From then on broken connections are
@@ -144,7 +138,10 @@ impl Driver {
             Route::One(server) => server.run_id(),
             Route::Cluster(cluster) => {
                 let ids: Option<Vec<_>> = cluster.servers().iter().map(|server| server.run_id()).collect();
-                ids.map(|ids| ids.join("+"))
+                // All clients say the same, under whatever names they reach the servers.
+                let mut ids = ids?;
+                ids.sort_unstable();
+                Some(ids.join("+"))
             }
         }
     }
@@ -292,27 +289,6 @@ impl Lost {
 impl fmt::Debug for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Lost")
-    }
-}
-
-impl Cursor {
-    /// From the words of the page before.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (at, host) = match text.split_once('@') {
-            Some((at, host)) => (at, Some(Host::parse(host).ok()?)),
-            None => (text, None),
-        };
-        let cursor = Self { at: at.parse().ok()?, host };
-        (cursor.to_string() == text && cursor != Self::default()).then_some(cursor)
-    }
-}
-
-impl fmt::Display for Cursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.host {
-            Some(host) => write!(f, "{}@{host}", self.at),
-            None => write!(f, "{}", self.at),
-        }
     }
 }
 

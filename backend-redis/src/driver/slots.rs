@@ -51,7 +51,7 @@ fn range_of(range: Reply, asked: &Host) -> Option<Range> {
         _ => None,
     };
     let (first, last) = (slot()?, slot()?);
-    let Some(Reply::List(master)) = parts.next() else { return None };
+    let Some(Reply::List(master)) = parts.next().filter(|_| first <= last) else { return None };
     let mut master = master.into_iter();
     let name = match master.next()? {
         Reply::Text(name) if !name.is_empty() && name != b"?" => String::from_utf8(name).ok()?,
@@ -86,6 +86,11 @@ mod tests {
         let names: Vec<_> =
             ranges(reply, &asked).unwrap().into_iter().map(|range| range.master.to_string()).collect();
         assert_eq!(names, ["a:7", "h:7"]);
-        assert!(ranges(Reply::List(vec![range(text("a"), 0, 16_384)]), &asked).is_err());
+        for (first, last) in [(0, 16_384), (-1, 3), (5, 4)] {
+            assert!(
+                ranges(Reply::List(vec![range(text("a"), first, last)]), &asked).is_err(),
+                "{first} {last}"
+            );
+        }
     }
 }

@@ -69,12 +69,12 @@ impl ClusteredRedis {
             cluster.servers.push(server);
             buses.push(bus);
         }
-        for server in 0..SERVERS {
+        for (server, bus) in buses.iter().enumerate() {
             let id = cluster.say(server, "CLUSTER MYID").await?;
             cluster.ids.push(id.lines().nth(1).unwrap_or_default().to_owned());
             cluster.say(server, &format!("CLUSTER SET-CONFIG-EPOCH {}", server + 1)).await?;
             let port = cluster.servers[server].binary.port;
-            cluster.say(0, &format!("CLUSTER MEET 127.0.0.1 {port} {}", buses[server])).await?;
+            cluster.say(0, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}")).await?;
         }
         Ok(cluster)
     }

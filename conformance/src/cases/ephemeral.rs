@@ -137,7 +137,7 @@ cases! {
     /// a write under a hold may be ephemeral too: it outlives the hold, and not the client
     async fn cell_ephemeral_under_a_hold_outlives_it(context) {
         let (one, two, cell) = (context.client().await, context.client().await, cell(context));
-        let queue = context.queue_of(Kind::Mutex, "m");
+        let queue = context.queue_of(Kind::Mutex, "ephemeral");
         let Joined::Admitted(node) = join(&one, &queue, Claim::Exclusive).await else { panic!("it is free") };
         let written = soon("write", node.write_cell(&cell, &put(Expected::Absent, "held", CellLife::Lease))).await;
         assert!(matches!(written, Ok(CellWritten::Written(_))), "{written:?}");

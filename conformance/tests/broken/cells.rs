@@ -47,6 +47,12 @@ pub(super) const CONTROLS: &[Control] = &[
         testbed: |name| on_memory(name, LooksByItself),
     },
     Control {
+        name: "what_is_promised_of_holds_of_other_keys_is_refused",
+        case: "cell_held_by_another_key_is_written_or_refused",
+        beside: "cell_held_is_written_only_while_the_hold_stands",
+        testbed: |name| on_memory(name, OneKeyOnly),
+    },
+    Control {
         name: "a_close_takes_the_cells_along",
         case: "cell_stay_outlives_its_client",
         beside: "cell_cas_no_version_comes_again",
@@ -213,6 +219,21 @@ struct Unheld;
 impl Defect for Unheld {
     async fn write_held(&self, node: &BrokenNode, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
         node.backend.write_cell(cell, write).await
+    }
+}
+
+/// As a server does that has only a part of the keys.
+#[derive(Debug)]
+struct OneKeyOnly;
+
+#[async_trait]
+impl Defect for OneKeyOnly {
+    async fn write_held(&self, node: &BrokenNode, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        if node.join.queue.coded() != cell.coded() {
+            let kind = ErrorKind::Unsupported { capability: "held_writes" };
+            return Err(latchwork_core::Error::new(kind, "the two are apart"));
+        }
+        node.honest.write_cell(cell, write).await
     }
 }
 

@@ -1,0 +1,70 @@
+//! Subscriptions on the connection to one server, beside that to the inbox.
+
+use std::time::Duration;
+
+use latchwork_core::Result;
+use tokio::time::timeout;
+
+use super::connection::Server;
+use super::link::{Standing, Wire, take_down};
+use crate::error::{closed, from_redis, only_read, timed_out};
+
+impl Server {
+    /// The connection that stands, or the next one.
+    ///
+    /// # Errors
+    /// `Unavailable` when there is none in time, and `Closed`.
+    pub(super) async fn standing(&self, within: Duration) -> Result<Standing> {
+        match timeout(within, self.up()).await {
+            Ok(wire) => Ok(self.standing_on(&wire?)),
+            Err(_) => Err(self.not_connected()),
+        }
+    }
+
+    pub(super) fn standing_on(&self, wire: &Wire) -> Standing {
+        Standing::of(self.link.subscribe(), wire)
+    }
+
+    /// Subscribes to a channel on this connection, which must still be up, or ends that. From the
+    /// answer on no message is lost while the connection stands.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Forbidden`, or the server's own error.
+    pub(super) async fn listen(
+        &self,
+        on: &Standing,
+        channel: &str,
+        listen: bool,
+        within: Duration,
+    ) -> Result<()> {
+        let generation = on.generation();
+        let Some(mut wire) = self.up_now().filter(|wire| wire.generation == generation) else {
+            return Err(closed());
+        };
+        wire.connection.set_response_timeout(within);
+        let (sent, mut ending) = (self.clock.now(), on.clone());
+        self.requests.sent(if listen { "SUBSCRIBE" } else { "UNSUBSCRIBE" });
+        let asked = async {
+            match listen {
+                true => wire.connection.subscribe(channel).await,
+                false => wire.connection.unsubscribe(channel).await,
+            }
+        };
+        let answer = tokio::select! {
+            biased;
+            answer = asked => answer,
+            () = ending.ended() => return Err(closed()),
+        };
+        let Err(error) = answer else {
+            self.silence.end(self.clock.now());
+            return Ok(());
+        };
+        let failure = if error.is_timeout() { timed_out() } else { from_redis(error, false) };
+        let is_silent = || failure.timed_out && self.silence.is_too_long(sent, within, self.clock.now());
+        if failure.redial || is_silent() {
+            take_down(&self.link, generation, &failure.error);
+        }
+        // What it asks for can simply be asked again.
+        Err(only_read(failure.error))
+    }
+}

@@ -1,0 +1,282 @@
+//! A Redis Cluster: slots that move, shards that are lost, masters that are replaced.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{Operator, PATIENCE, own, soon};
+use latchwork_conformance::servers::ClusteredRedis;
+use latchwork_core::contracts::LeaseState;
+use latchwork_core::recipes::Acquire;
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Kind, LostReason, Release, connect};
+
+/// No master is replaced by itself, however busy the machine is.
+const CALM: Duration = Duration::from_secs(10);
+/// After so much silence a replica takes over.
+const PROMPT: Duration = Duration::from_millis(1500);
+
+async fn at(url: &str) -> Result<Coordinator, Error> {
+    let config = Config::from_url(url).expect("a good URL");
+    soon(connect(&[latchwork_redis::connector()], &config)).await
+}
+
+async fn user(cluster: &ClusteredRedis, options: &str) -> Coordinator {
+    at(&format!("{}?{options}", cluster.url())).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The key on the server of a lock.
+fn key_of(lock: &str) -> String {
+    format!("latchwork:mutex:{{{lock}}}:one")
+}
+
+/// A lock whose keys this server has, other than those that are `taken`.
+async fn lock_at(cluster: &ClusteredRedis, server: usize, taken: &mut usize) -> String {
+    loop {
+        *taken += 1;
+        let lock = format!("lock-{taken}");
+        if cluster.master_of(&key_of(&lock)).await.unwrap() == server {
+            return lock;
+        }
+    }
+}
+
+async fn locks_of_all(cluster: &ClusteredRedis) -> [String; 3] {
+    let mut taken = 0;
+    let mut locks = Vec::new();
+    for server in 0..3 {
+        locks.push(lock_at(cluster, server, &mut taken).await);
+    }
+    locks.try_into().unwrap()
+}
+
+/// 64 keys are contended for while their slots move from server to server, each several times.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_hold_is_lost_while_the_slots_of_contended_keys_move() {
+    const KEYS: usize = 64;
+    let cluster = Arc::new(ClusteredRedis::start(CALM).await.unwrap());
+    let clients = [user(&cluster, "ttl=6s").await, user(&cluster, "ttl=6s").await];
+    let over = Arc::new(AtomicBool::new(false));
+    let (inside, grants) = (Arc::new([const { AtomicUsize::new(0) }; KEYS]), Arc::new(AtomicUsize::new(0)));
+    let mut tasks = Vec::new();
+    for key in 0..KEYS {
+        for client in &clients {
+            let mutex = client.mutex(format!("lock-{key}")).unwrap();
+            let (over, inside, grants) = (Arc::clone(&over), Arc::clone(&inside), Arc::clone(&grants));
+            tasks.push(tokio::spawn(async move {
+                while !over.load(Ordering::Acquire) {
+                    let hold = match mutex.acquire_within(PATIENCE).await {
+                        Ok(hold) => hold,
+                        // A slot that is being moved.
+                        Err(error) if error.is_retryable() => continue,
+                        Err(error) => panic!("{error}"),
+                    };
+                    assert_eq!(inside[key].fetch_add(1, Ordering::AcqRel), 0, "two hold lock-{key}");
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    assert!(hold.is_held(), "lock-{key} was lost");
+                    inside[key].fetch_sub(1, Ordering::AcqRel);
+                    grants.fetch_add(1, Ordering::AcqRel);
+                    match hold.release().await {
+                        Ok(how) => assert_eq!(how, Release::Released, "lock-{key}"),
+                        Err(error) => {
+                            assert!(error.is_retryable() || *error.kind() == ErrorKind::Unknown, "{error}")
+                        }
+                    }
+                }
+            }));
+        }
+    }
+    // Beside them holds that stand all the time, and are renewed wherever they are.
+    let mut standing = Vec::new();
+    for key in 0..KEYS {
+        standing.push(soon(clients[0].mutex(format!("standing-{key}")).unwrap().acquire()).await.unwrap());
+    }
+    // Of each slot, its master.
+    let mut owners = BTreeMap::new();
+    for lock in (0..KEYS).flat_map(|key| [format!("lock-{key}"), format!("standing-{key}")]) {
+        let key = key_of(&lock);
+        owners.insert(cluster.slot(&key).await.unwrap(), cluster.master_of(&key).await.unwrap());
+    }
+    let rounds = if latchwork_conformance::cases::is_long() { 10 } else { 1 };
+    let (began, mut moves) = (Instant::now(), 0);
+    for _ in 0..rounds {
+        for (slot, owner) in &mut owners {
+            let from = std::mem::replace(owner, (*owner + 1) % 3);
+            cluster.move_slot(*slot, from, *owner).await.unwrap();
+            moves += 1;
+        }
+    }
+    let took = began.elapsed();
+    let lease = clients[0].lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
+    over.store(true, Ordering::Release);
+    for task in tasks {
+        soon(task).await.unwrap();
+    }
+    for hold in standing {
+        hold.check().expect("its shard kept it");
+        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    }
+    println!(
+        "{moves} slots moved in {took:.1?}, {} grants meanwhile, no hold lost",
+        grants.load(Ordering::Acquire)
+    );
+    for client in clients {
+        soon(client.close()).await.unwrap();
+    }
+}
+
+/// Without a replica to take over, a shard is gone until its server is back.
+#[tokio::test]
+async fn a_lost_shard_loses_its_own_holds_only() {
+    let cluster = ClusteredRedis::start(CALM).await.unwrap();
+    let client = user(&cluster, "ttl=3s").await;
+    let locks = locks_of_all(&cluster).await;
+    let mut holds = Vec::new();
+    for lock in &locks {
+        holds.push(soon(client.mutex(lock.as_str()).unwrap().acquire()).await.unwrap());
+    }
+    let lease = client.lease();
+    cluster.kill(1).await.unwrap();
+    assert_eq!(soon(lease.changed(LeaseState::Live)).await, LeaseState::Suspended);
+    assert_eq!(soon(holds[1].lost()).await.reason(), LostReason::Expired);
+    // Renewed several times since.
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl() * 2).await;
+    assert!(holds[0].is_held() && holds[2].is_held(), "the other shards are well");
+    let mut taken = 100;
+    let other = lock_at(&cluster, 2, &mut taken).await;
+    let _ = soon(client.mutex(other).unwrap().acquire()).await.unwrap().release().await.unwrap();
+    let error = client.mutex(locks[1].as_str()).unwrap().try_acquire().await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    for hold in [holds.remove(2), holds.remove(0)] {
+        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    }
+}
+
+#[tokio::test]
+async fn a_hold_goes_on_at_the_replica_that_takes_over_and_one_that_it_does_not_know_is_forgotten() {
+    let cluster = ClusteredRedis::start(PROMPT).await.unwrap();
+    let client = user(&cluster, "ttl=20s").await;
+    let locks = locks_of_all(&cluster).await;
+    let confirmed = || Acquire::new().min_replicas(1).within(PATIENCE);
+    let mut holds = Vec::new();
+    for lock in &locks {
+        holds.push(soon(client.mutex(lock.as_str()).unwrap().acquire_with(confirmed())).await.unwrap());
+    }
+    // The replica of the second shard has not read what its master wrote.
+    let mut replica = Operator::at(&format!("redis://{}", cluster.servers()[4])).await;
+    replica.say::<()>("CONFIG SET replica-read-only no").await;
+    replica.say::<()>("FLUSHALL").await;
+    for server in [0, 1] {
+        cluster.kill(server).await.unwrap();
+        let master = cluster.wait_until_replaced(&key_of(&locks[server]), server).await.unwrap();
+        assert_eq!(master, server + 3);
+    }
+    assert_eq!(soon(holds[1].lost()).await.reason(), LostReason::Forgotten);
+    let lease = client.lease();
+    lease.clock().sleep_until(lease.clock().now() + lease.ttl()).await;
+    assert!(holds[0].is_held() && holds[2].is_held(), "renewed at the replica, and at a master that is well");
+    for (hold, lock) in holds.iter().zip(&locks) {
+        let before = hold.token();
+        let _ = soon(hold.release()).await;
+        let again = soon(client.mutex(lock.as_str()).unwrap().acquire()).await.unwrap();
+        assert!(again.token() > before, "{lock}");
+        let _ = again.release().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn queues_of_all_shards_are_listed_page_by_page() {
+    let cluster = ClusteredRedis::start(CALM).await.unwrap();
+    let client = user(&cluster, "ttl=60s").await;
+    let mut holds = Vec::new();
+    for key in 0..50 {
+        holds.push(soon(client.mutex(format!("job-{key}")).unwrap().acquire()).await.unwrap());
+    }
+    let (mut found, mut after) = (std::collections::BTreeSet::new(), None);
+    loop {
+        let page = client.queues(Kind::Mutex, "job-").unwrap().page(after.as_deref(), 10).await.unwrap();
+        found.extend(page.queues.iter().map(|queue| queue.coded().to_owned()));
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 50, "{found:?}");
+}
+
+/// How many messages the servers have sent each other because of a `PUBLISH`.
+async fn broadcast(cluster: &ClusteredRedis) -> u64 {
+    let mut all = 0;
+    for server in cluster.servers() {
+        let info: String = Operator::at(&format!("redis://{server}")).await.say("CLUSTER INFO").await;
+        let sent = info.lines().find_map(|line| line.strip_prefix("cluster_stats_messages_publish_sent:"));
+        all += sent.map_or(0, |sent| sent.trim().parse::<u64>().unwrap());
+    }
+    all
+}
+
+/// What the inbox of a client costs the bus.
+#[tokio::test]
+async fn a_hand_off_costs_the_bus_one_message_to_each_other_server() {
+    let cluster = ClusteredRedis::start(CALM).await.unwrap();
+    let clients = [user(&cluster, "ttl=60s").await, user(&cluster, "ttl=60s").await];
+    let (before, began) = (broadcast(&cluster).await, Instant::now());
+    let turns = clients.each_ref().map(|client| {
+        let mutex = client.mutex("a").unwrap();
+        async move {
+            for _ in 0..500 {
+                let hold = soon(mutex.acquire()).await.unwrap();
+                // The other one is in the queue behind it.
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                assert_eq!(hold.release().await.unwrap(), Release::Released);
+            }
+        }
+    });
+    futures_util::future::join_all(turns).await;
+    let (took, sent) = (began.elapsed(), broadcast(&cluster).await - before);
+    println!("1,000 turns in {took:.1?}: {sent} messages on the bus of {} servers", cluster.servers().len());
+    assert!(sent > 0 && sent <= 1_000 * 5, "{sent} messages");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_servers_is_named() {
+    let single = own(&[]).await;
+    let error = at(&format!("redis-cluster://{}", single.addr())).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    says(&error, &[single.addr(), "no node of a Redis Cluster"]);
+    let error = at("redis-cluster://127.0.0.1:1,127.0.0.1:2").await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    says(&error, &["127.0.0.1:1,127.0.0.1:2", "refused"]);
+    let cluster = ClusteredRedis::start(CALM).await.unwrap();
+    let error = at(&format!("redis://{}", cluster.servers()[0])).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    says(&error, &["redis-cluster://"]);
+    let error = at("redis-cluster://h/2").await.unwrap_err();
+    assert_eq!(error.argument(), Some("url"), "{error}");
+    let enough = "+@read +@write +@pubsub +@scripting +@connection -@dangerous +time +info";
+    for server in cluster.servers() {
+        let mut operator = Operator::at(&format!("redis://{server}")).await;
+        for (user, more) in [("blind", ""), ("app", "+cluster|slots")] {
+            let rules = format!("on >word ~latchwork:* &latchwork:* {enough} {more}");
+            operator.say::<()>(&format!("ACL SETUSER {user} {}", rules.trim_end())).await;
+        }
+    }
+    let error = at(&format!("redis-cluster://blind:word@{}", cluster.servers()[0])).await.unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Forbidden { what } if what.contains("CLUSTER SLOTS")),
+        "{error}"
+    );
+    let client = at(&format!("redis-cluster://app:word@{}", cluster.servers()[0])).await.unwrap();
+    for lock in locks_of_all(&cluster).await {
+        let _ = soon(client.mutex(lock).unwrap().acquire()).await.unwrap().release().await.unwrap();
+    }
+}
+
+fn says(error: &Error, words: &[&str]) {
+    let text = error.to_string();
+    println!("{text}");
+    words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in: {text}"));
+}
