@@ -96,7 +96,7 @@ impl Watched {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_shows_what_the_server_has_while_fifty_processes_contend() {
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::crowded().await;
     let (mut processes, coordinator, lock) = contending(&fixture).await;
     let mut watched = Watched::start(&fixture, "100ms");
     let mut seen = BTreeSet::new();
@@ -148,7 +148,7 @@ async fn worked(fixture: &Fixture) -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_watch_costs_the_server_less_than_a_hundredth_of_its_time() {
-    let fixture = Fixture::new().await;
+    let fixture = Fixture::crowded().await;
     let (mut processes, coordinator, _lock) = contending(&fixture).await;
     let span = Duration::from_secs(4);
     let in_span = async || {

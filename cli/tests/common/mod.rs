@@ -39,6 +39,13 @@ impl Fixture {
         Self { server, url }
     }
 
+    /// For many clients at once, on a machine that does much else.
+    pub async fn crowded() -> Self {
+        let mut fixture = Self::new().await;
+        fixture.url = format!("{}?ttl=1m&request_timeout=20s&connect_timeout=60s", fixture.server.url());
+        fixture
+    }
+
     pub async fn client(&self) -> Coordinator {
         latchwork::connect(&self.url).await.expect("a client")
     }
