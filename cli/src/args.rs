@@ -8,6 +8,7 @@ use clap::builder::styling::AnsiColor;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::doctor::DoctorOrder;
 use crate::exit;
 use crate::hold::exec::ExecOrder;
 use crate::hold::guard::GuardOrder;
@@ -52,6 +53,9 @@ pub(crate) enum Command {
     /// Takes a holder or a waiter out of its queue, for operators
     #[command(after_help = RELEASE_EXAMPLES)]
     Release(ReleaseOrder),
+    /// Examines a coordinator: what a lock is worth there, and what to do about it
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorOrder),
     /// Prints the completions of a shell
     #[command(after_help = "Examples:\n  latchwork completions bash > /etc/bash_completion.d/latchwork\n  \
         latchwork completions fish > ~/.config/fish/completions/latchwork.fish")]
@@ -120,6 +124,13 @@ Example:
   latchwork release mutex/backup --sequence 1795515830065004
 
 Exit codes: 120 when nobody has this number (any more), 122 when the coordinator does not answer";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  latchwork doctor redis://localhost
+  latchwork doctor --json
+
+Exit codes: 0 when there is no fault, else 122";
 
 fn after_long_help() -> String {
     format!("{EXAMPLES}\n\n{FILE}\n\n{}", exit::HELP)

@@ -41,6 +41,11 @@ impl Failure {
         Self::new(exit::USAGE, format!("{what}: {error}"))
     }
 
+    /// What has failed, and the next step.
+    pub(crate) fn into_parts(self) -> (String, Option<String>) {
+        (self.what, self.next)
+    }
+
     #[cfg(test)]
     pub(crate) fn code(&self) -> u8 {
         self.code

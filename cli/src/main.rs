@@ -4,6 +4,7 @@
 //! args, exit        what is asked, and how a run ends
 //! hold              run a command while holding: lock, semaphore, cron, elect
 //! inspect           who holds, who waits, and why; forced releases
+//! doctor            what a coordinator is worth for locks
 //! manual            completions and man pages
 //! settings, shown   which coordinator, and how its URL is shown
 //! failure           an error as one line, with the next step
@@ -12,6 +13,7 @@
 //! How a command is kept under its hold is told in [`hold`].
 
 mod args;
+mod doctor;
 mod exit;
 mod failure;
 mod hold;
@@ -47,6 +49,7 @@ fn run(cli: Cli) -> Outcome {
         Command::Elect(order) => hold::run(&cli.common, &order.into_job()?),
         Command::Inspect(order) => inspect::run(&cli.common, &order),
         Command::Release(order) => order.run(&cli.common),
+        Command::Doctor(order) => order.run(&cli.common),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { folder } => manual::man(folder.as_deref()),
         Command::Guard(order) => hold::guard::run(order),

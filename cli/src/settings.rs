@@ -52,6 +52,15 @@ impl Common {
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     }
 
+    /// The URL, where one was given to a subcommand in a place of its own.
+    pub(crate) fn with_url(&self, url: Option<&str>) -> Self {
+        let mut common = self.clone();
+        if let Some(url) = url {
+            common.url = Some(url.to_owned());
+        }
+        common
+    }
+
     /// The configuration of the coordinator that is meant: by `--url`, by `--coordinator`, by the
     /// environment's URL, or the file's default, in this order.
     pub(crate) fn coordinator(&self) -> Result<Config, Failure> {
