@@ -26,6 +26,11 @@ pub const KEY: &str = "the/lock";
 /// Says its process, and waits to be ended.
 pub const WAITS: &str = "ulimit -c 0; echo $$; exec sleep 300";
 
+/// Counts signals until a moment after the first, says how many they were, and ends with the code 3. A
+/// shell would take two that come at once for one.
+pub const COUNTS: &str = r#"exec perl -e '$| = 1; $SIG{$_} = sub { $n++ } for qw(TERM INT HUP QUIT); print "$$\n";
+    select(undef, undef, undef, .05) until $n; select(undef, undef, undef, .05) for 1..10; print "signals $n\n"; exit 3'"#;
+
 /// A Redis of one test.
 pub struct Fixture {
     pub server: Server,

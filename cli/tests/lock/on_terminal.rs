@@ -4,11 +4,8 @@ use std::os::unix::process::ExitStatusExt;
 
 use rustix::process::Signal;
 
-use crate::common::{Fixture, KEY, Next, WAITS};
+use crate::common::{COUNTS, Fixture, KEY, Next, WAITS};
 use crate::terminal::{INTERRUPT, QUIT, Terminal};
-
-const COUNTS: &str = "n=0; trap 'n=$((n + 1))' INT QUIT; echo $$; \
-    while [ $n = 0 ]; do sleep 0.05; done; sleep 0.3; echo signals $n; exit 3";
 
 #[tokio::test]
 async fn the_command_reads_what_is_typed() {

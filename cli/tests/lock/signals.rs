@@ -4,11 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, kill_process};
 
-use crate::common::{Fixture, Next, Run, TTL, WAITS, gone};
-
-/// A script that counts a signal and ends a moment later, with the code 3.
-const COUNTS: &str = "n=0; trap 'n=$((n + 1))' TERM INT HUP QUIT; echo $$; \
-    while [ $n = 0 ]; do sleep 0.05; done; sleep 0.3; echo signals $n; exit 3";
+use crate::common::{COUNTS, Fixture, Next, Run, TTL, WAITS, gone};
 
 #[tokio::test]
 async fn a_command_that_ends_gives_its_code_and_the_lock_back() {
