@@ -1,0 +1,159 @@
+//! What is asked.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::Styles;
+use clap::builder::styling::AnsiColor;
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::doctor::DoctorOrder;
+use crate::exit;
+use crate::hold::exec::ExecOrder;
+use crate::hold::guard::GuardOrder;
+use crate::hold::order::{CronOrder, ElectOrder, LockOrder, SemaphoreOrder};
+use crate::inspect::{InspectOrder, ReleaseOrder};
+use crate::settings::{Common, FILE};
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Distributed locks at a terminal: run a command while holding one, see who holds what, look after
+/// a coordinator (Redis, Valkey, ZooKeeper or etcd).
+#[derive(Debug, Parser)]
+#[command(name = "latchwork", version, styles = STYLES, after_help = EXAMPLES, after_long_help = after_long_help())]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs a command while holding a lock
+    #[command(after_help = LOCK_EXAMPLES, after_long_help = format!("{LOCK_EXAMPLES}\n\n{}", exit::HELP))]
+    Lock(LockOrder),
+    /// Runs a command while holding permits of a semaphore
+    #[command(after_help = SEMAPHORE_EXAMPLES, after_long_help = format!("{SEMAPHORE_EXAMPLES}\n\n{}", exit::HELP))]
+    Semaphore(SemaphoreOrder),
+    /// Runs a command that cron starts on many hosts, on one of them
+    #[command(after_help = CRON_EXAMPLES, after_long_help = format!("{CRON_EXAMPLES}\n\n{}", exit::HELP))]
+    Cron(CronOrder),
+    /// Runs a command while leading: on one host at a time, and on the next when that one dies
+    #[command(after_help = ELECT_EXAMPLES, after_long_help = format!("{ELECT_EXAMPLES}\n\n{}", exit::HELP))]
+    Elect(ElectOrder),
+    /// Shows who holds, who waits, and why
+    #[command(after_help = INSPECT_EXAMPLES)]
+    Inspect(InspectOrder),
+    /// Takes a holder or a waiter out of its queue, for operators
+    #[command(after_help = RELEASE_EXAMPLES)]
+    Release(ReleaseOrder),
+    /// Examines a coordinator: what a lock is worth there, and what to do about it
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorOrder),
+    /// Prints the completions of a shell
+    #[command(after_help = "Examples:\n  latchwork completions bash > /etc/bash_completion.d/latchwork\n  \
+        latchwork completions fish > ~/.config/fish/completions/latchwork.fish")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Prints the man page, or writes one for each subcommand into a folder
+    #[command(
+        after_help = "Examples:\n  latchwork man | man -l -\n  latchwork man /usr/local/share/man/man1"
+    )]
+    Man {
+        /// The folder
+        folder: Option<PathBuf>,
+    },
+    /// Keeps a command under a hold (lock starts it)
+    #[command(hide = true, name = "internal-guard")]
+    Guard(GuardOrder),
+    /// Becomes the command, bound to its guard (the guard starts it)
+    #[command(hide = true, name = "internal-exec")]
+    Exec(ExecOrder),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  export LATCHWORK_URL=redis://localhost
+  latchwork lock backup -- ./backup.sh             one at a time, others wait their turn
+  latchwork cron report -- ./report.sh             in the crontab of every host, runs on one
+  latchwork semaphore export --of 3 -- ./export    three at a time
+  latchwork inspect --watch                        who holds, who waits, and why";
+
+const LOCK_EXAMPLES: &str = "\
+Examples:
+  latchwork lock backup -- ./backup.sh
+  latchwork lock backup --try -- ./backup.sh       do not wait: exit 120 if another holds
+  latchwork lock backup --within 30s -- ./backup.sh
+  latchwork lock notes -- vim notes.txt
+  latchwork lock data --shared -- ./report.sh      beside readers; --exclusive: alone
+  latchwork lock deploy -- sh -c 'psql -v fence=$LATCHWORK_TOKEN -f deploy.sql'";
+
+const SEMAPHORE_EXAMPLES: &str = "\
+Examples:
+  latchwork semaphore export --of 3 -- ./export.sh
+  latchwork semaphore export --permits 2 --of 8 -- ./big-export.sh";
+
+const CRON_EXAMPLES: &str = "\
+Examples, in the crontab of every host:
+  0 3 * * *  latchwork cron report -- /opt/report.sh
+  */5 * * *  latchwork cron sweep --hold-at-least 1m -- /opt/sweep.sh";
+
+const ELECT_EXAMPLES: &str = "\
+Examples:
+  latchwork elect scheduler -- ./scheduler --active
+  latchwork elect scheduler --data \"$HOSTNAME:8080\" -- ./scheduler --active";
+
+const INSPECT_EXAMPLES: &str = "\
+Examples:
+  latchwork inspect                    all that is in use
+  latchwork inspect mutex/backup       one lock
+  latchwork inspect invoices/ --watch  all whose keys begin so, live
+  latchwork inspect semaphore/ --json  all semaphores, for programs";
+
+const RELEASE_EXAMPLES: &str = "\
+Example:
+  latchwork inspect mutex/backup       shows 1795515830065004
+  latchwork release mutex/backup --sequence 1795515830065004
+
+Exit codes: 120 when nobody has this number (any more), 122 when the coordinator does not answer";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  latchwork doctor redis://localhost
+  latchwork doctor --json
+
+Exit codes: 0 when there is no fault, else 122";
+
+fn after_long_help() -> String {
+    format!("{EXAMPLES}\n\n{FILE}\n\n{}", exit::HELP)
+}
+
+/// Help and version are printed and end well; what is wrong is said, with our own code for it.
+pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
+    // A closed standard error can be told nothing.
+    let _ = error.print();
+    match error.use_stderr() {
+        true => exit::USAGE.into(),
+        false => ExitCode::SUCCESS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+}

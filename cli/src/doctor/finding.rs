@@ -1,0 +1,81 @@
+//! One thing that was found.
+
+use std::io::{self, Write};
+
+use clap::builder::styling::{AnsiColor, Style};
+use latchwork::Error;
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// How it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Level {
+    /// As it should be.
+    Good,
+    /// To be known.
+    Note,
+    /// To be mended.
+    Fault,
+}
+
+/// What was found, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    pub(super) level: Level,
+    /// What was examined.
+    pub(super) about: &'static str,
+    pub(super) what: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn good(about: &'static str, what: impl Into<String>) -> Self {
+        Self { level: Level::Good, about, what: what.into(), next: None }
+    }
+
+    pub(super) fn note(about: &'static str, what: impl Into<String>) -> Self {
+        Self { level: Level::Note, ..Self::good(about, what) }
+    }
+
+    pub(super) fn fault(about: &'static str, what: impl Into<String>) -> Self {
+        Self { level: Level::Fault, ..Self::good(about, what) }
+    }
+
+    /// The library's error has the fault in its words, and its kind the next step.
+    pub(super) fn of_error(about: &'static str, error: Error) -> Self {
+        let (what, next) = Failure::from(error).into_parts();
+        Self { next, ..Self::fault(about, what) }
+    }
+
+    pub(super) fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+}
+
+/// Prints them, with styles where they are seen.
+pub(super) fn print_all(findings: &[Finding], json: bool) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::machine("standard output cannot be written", error);
+    let mut out = anstream::stdout();
+    if json {
+        let text =
+            serde_json::to_string_pretty(findings).map_err(|error| Failure::machine("no JSON", error))?;
+        return writeln!(out, "{text}").map_err(failed);
+    }
+    for Finding { level, about, what, next } in findings {
+        let (color, mark) = match level {
+            Level::Good => (AnsiColor::Green, "good "),
+            Level::Note => (AnsiColor::Yellow, "note "),
+            Level::Fault => (AnsiColor::Red, "FAULT"),
+        };
+        let style = Style::new().bold().fg_color(Some(color.into()));
+        writeln!(out, "{style}{mark}{style:#}  {about}: {what}").map_err(failed)?;
+        if let Some(next) = next {
+            writeln!(out, "       do: {next}").map_err(failed)?;
+        }
+    }
+    Ok(())
+}

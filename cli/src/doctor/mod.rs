@@ -1,0 +1,106 @@
+//! What a coordinator is worth for locks, tried and told, with what to do about it.
+
+mod finding;
+mod trials;
+mod worth;
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use latchwork::{Config, Coordinator, ErrorKind};
+
+use self::finding::{Finding, Level, print_all};
+use crate::exit::{self, Ended, Outcome};
+use crate::failure::Failure;
+use crate::settings::Common;
+use crate::shown::url_without_secrets;
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorOrder {
+    /// The coordinator [default: as for the other subcommands]
+    url: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl DoctorOrder {
+    /// Examines a coordinator. What it makes there for its trials has keys of its own, and is gone at
+    /// the end.
+    pub(crate) fn run(&self, common: &Common) -> Outcome {
+        let config = common.with_url(self.url.as_deref()).coordinator()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Failure::machine("the run cannot begin", error))?;
+        let findings = runtime.block_on(examine(&config));
+        print_all(&findings, self.json)?;
+        match findings.iter().any(|finding| finding.level == Level::Fault) {
+            true => Ok(Ended::With(exit::COORDINATOR)),
+            false => Ok(Ended::WELL),
+        }
+    }
+}
+
+async fn examine(config: &Config) -> Vec<Finding> {
+    let begun = Instant::now();
+    let coordinator = match latchwork::connect(config).await {
+        Ok(coordinator) => coordinator,
+        Err(error) => return vec![Finding::of_error("connection", error)],
+    };
+    let mut findings = vec![Finding::good(
+        "connection",
+        format!("{} answers, connected in {}", url_without_secrets(config), trials::shown(begun.elapsed())),
+    )];
+    findings.push(lease_of(&coordinator, config));
+    findings.extend(ranges(config).await);
+    findings.extend(worth::of(&coordinator));
+    findings.extend(trials::all(&coordinator, config).await);
+    if let Err(error) = coordinator.close().await {
+        findings.push(Finding::of_error("close", error));
+    }
+    findings
+}
+
+fn lease_of(coordinator: &Coordinator, config: &Config) -> Finding {
+    let (lease, asked) = (coordinator.lease(), config.ttl);
+    let granted = lease.ttl();
+    let time = humantime::format_duration;
+    let what = format!(
+        "a TTL of {} is granted; a holder that cannot reach the server gives up {} earlier",
+        time(granted),
+        time(lease.margin())
+    );
+    match granted > asked {
+        true => Finding::note("lease", format!("{what} ({} was asked for)", time(asked)))
+            .next("nothing: a longer TTL only delays the next holder when one dies"),
+        false => Finding::good("lease", what),
+    }
+}
+
+/// What the server grants at both ends of what may be asked for.
+async fn ranges(config: &Config) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for ttl in [Duration::from_secs(1), Duration::from_secs(3600)] {
+        let mut asking = config.clone();
+        asking.ttl = ttl;
+        let time = humantime::format_duration;
+        findings.push(match latchwork::connect(&asking).await {
+            Ok(coordinator) => {
+                let granted = coordinator.lease().ttl();
+                let closed = coordinator.close().await;
+                let what = format!("for a TTL of {} the server grants {}", time(ttl), time(granted));
+                match closed {
+                    Ok(()) => Finding::good("TTL range", what),
+                    Err(error) => Finding::of_error("TTL range", error),
+                }
+            }
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Misconfigured | ErrorKind::InvalidArgument { .. }) =>
+            {
+                Finding::note("TTL range", format!("a TTL of {} is refused: {error}", time(ttl)))
+                    .next("nothing, unless you need it")
+            }
+            Err(error) => Finding::of_error("TTL range", error),
+        });
+    }
+    findings
+}

@@ -1,0 +1,140 @@
+//! Locks that are taken and given back, to see that the login may and how long it takes.
+
+use std::time::{Duration, Instant};
+
+use latchwork::{Config, Coordinator, Kind, Result};
+
+use super::finding::Finding;
+
+/// So many locks are taken for the time of one.
+const ROUNDS: usize = 21;
+
+/// Tries each recipe, measures, and hands a lock over.
+pub(super) async fn all(coordinator: &Coordinator, config: &Config) -> Vec<Finding> {
+    // Keys of this run alone.
+    let key =
+        format!("latchwork-doctor/{}-{:x}", std::process::id(), coordinator.lease().clock().now().as_nanos());
+    let mut findings = Vec::new();
+    let trials = [
+        ("mutex", mutex(coordinator, &key).await),
+        ("read/write lock", rwlock(coordinator, &key).await),
+        ("election", election(coordinator, &key).await),
+        ("shared value", value(coordinator, &key).await),
+        ("listing", listing(coordinator).await),
+    ];
+    let mut work = Vec::new();
+    for (name, tried) in trials {
+        match tried {
+            Ok(()) => work.push(name),
+            Err(error) => findings.push(Finding::of_error(name, error)),
+        }
+    }
+    if !work.is_empty() {
+        findings.push(Finding::good("rights", format!("the login may use: {}", work.join(", "))));
+    }
+    findings
+        .push(latency(coordinator, &key).await.unwrap_or_else(|error| Finding::of_error("latency", error)));
+    findings.push(
+        hand_off(coordinator, config, &key)
+            .await
+            .unwrap_or_else(|error| Finding::of_error("hand-off", error)),
+    );
+    findings.push(others(coordinator).await.unwrap_or_else(|error| Finding::of_error("clients", error)));
+    findings
+}
+
+async fn mutex(coordinator: &Coordinator, key: &str) -> Result<()> {
+    let _ = coordinator.mutex(key)?.acquire().await?.release().await?;
+    Ok(())
+}
+
+async fn rwlock(coordinator: &Coordinator, key: &str) -> Result<()> {
+    let lock = coordinator.rwlock(key)?;
+    let _ = lock.write().await?.downgrade().await?.release().await?;
+    Ok(())
+}
+
+async fn election(coordinator: &Coordinator, key: &str) -> Result<()> {
+    let election = coordinator.election(key)?;
+    let observer = election.observe().await?;
+    let _ = election.campaign(b"doctor").await?.resign().await?;
+    drop(observer);
+    Ok(())
+}
+
+async fn value(coordinator: &Coordinator, key: &str) -> Result<()> {
+    let value = coordinator.shared_value(key)?;
+    value.write("doctor").await?;
+    value.delete().await?;
+    Ok(())
+}
+
+async fn listing(coordinator: &Coordinator) -> Result<()> {
+    coordinator.queues(Kind::Mutex, "latchwork-doctor/")?.page(None, 1).await?;
+    Ok(())
+}
+
+async fn latency(coordinator: &Coordinator, key: &str) -> Result<Finding> {
+    let lock = coordinator.mutex(key)?;
+    let mut times = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let begun = Instant::now();
+        let hold = lock.acquire().await?;
+        times.push(begun.elapsed());
+        let _ = hold.release().await?;
+    }
+    times.sort_unstable();
+    let (median, worst) = (times[ROUNDS / 2], times[ROUNDS - 1]);
+    let what =
+        format!("a free lock is taken in {} (median of {ROUNDS}, worst {})", shown(median), shown(worst));
+    // What a lease must bear several times over.
+    match median < coordinator.lease().ttl() / 20 {
+        true => Ok(Finding::good("latency", what)),
+        false => Ok(Finding::fault("latency", what).next("ask for a longer TTL, or a server that is nearer")),
+    }
+}
+
+/// One client waits for what another releases.
+async fn hand_off(coordinator: &Coordinator, config: &Config, key: &str) -> Result<Finding> {
+    let other = latchwork::connect(config).await?;
+    let (held, next) = (coordinator.mutex(key)?.acquire().await?, other.mutex(key)?);
+    let waits = next.acquire();
+    tokio::pin!(waits);
+    let both = async {
+        loop {
+            if coordinator.mutex(key)?.queue(0, 2).await?.len() == 2 {
+                break;
+            }
+        }
+        let begun = Instant::now();
+        let _ = held.release().await?;
+        Ok::<_, latchwork::Error>(begun)
+    };
+    tokio::pin!(both);
+    let (begun, next) = tokio::try_join!(both, waits)?;
+    let took = begun.elapsed();
+    let _ = next.release().await?;
+    other.close().await?;
+    let what = format!("a released lock is the next one's after {}", shown(took));
+    // A waiter that hears nothing looks by itself after a third of a TTL.
+    match took < coordinator.lease().ttl() / 10 {
+        true => Ok(Finding::good("hand-off", what)),
+        false => Ok(Finding::fault("hand-off", what + ": the waiter was not told, and looked by itself")
+            .next("let the login publish to and subscribe to the channels of the namespace, and look at the way there")),
+    }
+}
+
+async fn others(coordinator: &Coordinator) -> Result<Finding> {
+    let clients = coordinator.clients().page(0, 1000).await?;
+    let mut versions: Vec<_> = clients.iter().map(|client| client.version.as_str()).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    Ok(Finding::good(
+        "clients",
+        format!("{} connected, this one among them, of latchwork {}", clients.len(), versions.join(", ")),
+    ))
+}
+
+pub(super) fn shown(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
+}

@@ -1,0 +1,67 @@
+//! How a run of the program ends.
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+
+/// Not acquired: others hold or wait (`--try`, `--within`).
+pub(crate) const NOT_ACQUIRED: u8 = 120;
+/// The hold was lost while the command ran, and the command was ended for it.
+pub(crate) const LOST: u8 = 121;
+/// The coordinator did not answer, or refused.
+pub(crate) const COORDINATOR: u8 = 122;
+/// Bad usage, or a fault of this program or its machine.
+pub(crate) const USAGE: u8 = 125;
+/// The command was found, and cannot be executed.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// The command was not found.
+pub(crate) const NOT_FOUND: u8 = 127;
+/// Added to the number of the signal that ended the command, or this program before it held.
+pub(crate) const BY_SIGNAL: u8 = 128;
+
+/// What a run comes to.
+pub(crate) type Outcome = Result<Ended, Failure>;
+
+/// A run that has done what was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// With this code.
+    With(u8),
+    /// By this signal, which is for all programs of the terminal: a script that runs us should end by
+    /// it too.
+    By(i32),
+}
+
+impl Ended {
+    pub(crate) const WELL: Ended = Ended::With(0);
+}
+
+impl From<Ended> for ExitCode {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::With(code) => code.into(),
+            Ended::By(signal) => {
+                // Shells show 128 and the number, as in the code below, which stands in where the
+                // signal cannot end us.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+                by_signal(signal).into()
+            }
+        }
+    }
+}
+
+/// The code that shells give a program that this signal has ended.
+pub(crate) fn by_signal(signal: i32) -> u8 {
+    BY_SIGNAL.saturating_add(u8::try_from(signal).unwrap_or(u8::MAX))
+}
+
+/// The codes, for the help.
+pub(crate) const HELP: &str = "\
+Exit codes:
+  the command's own, or 128 + n where signal n ended it
+  120  not acquired: others hold or wait
+  121  the hold was lost, and the command was ended for it
+  122  the coordinator does not answer, or refuses
+  125  bad usage, or a fault of this program or its machine
+  126  the command cannot be executed
+  127  the command was not found";

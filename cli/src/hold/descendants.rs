@@ -1,0 +1,87 @@
+//! The processes that descend from this one.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
+
+/// The pause between two rounds: a process that was killed takes a moment to go.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Makes this process the parent of its orphaned descendants, so that none leaves its sight (Linux).
+#[cfg(target_os = "linux")]
+pub(super) fn adopt() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(getpid()))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn adopt() -> io::Result<()> {
+    Ok(())
+}
+
+/// Kills all descendants, and those that they start meanwhile, until there is none. Where `/proc`
+/// does not show them, only `child` is killed.
+pub(super) async fn kill_all(mut child: Option<Pid>, mut ended: impl FnMut(Pid, WaitStatus)) {
+    loop {
+        let mut any = false;
+        for pid in of(getpid()).into_iter().chain(child).collect::<HashSet<_>>() {
+            // One that has ended meanwhile is reaped below.
+            any |= kill_process(pid, Signal::KILL).is_ok();
+        }
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            // Its number may be another's from now on.
+            child = child.filter(|child| *child != pid);
+            ended(pid, status);
+        }
+        if !any {
+            return;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The descendants of a process that have not ended.
+fn of(ancestor: Pid) -> Vec<Pid> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    for process in processes.flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let stat = fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        if let Some(parent) = living_parent(&stat) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = Vec::new();
+    let mut next = vec![ancestor.as_raw_nonzero().get()];
+    while let Some(parent) = next.pop() {
+        for child in children.remove(&parent).unwrap_or_default() {
+            found.extend(Pid::from_raw(child));
+            next.push(child);
+        }
+    }
+    found
+}
+
+/// The parent in a line of `/proc/PID/stat`, unless the process is a zombie. Its name, in
+/// parentheses, may hold anything.
+fn living_parent(stat: &str) -> Option<i32> {
+    let mut words = stat[stat.rfind(')')? + 1..].split_whitespace();
+    match words.next()? {
+        "Z" | "X" => None,
+        _ => words.next()?.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_hide_the_parent() {
+        assert_eq!(living_parent("12 (a) R 7) S 34 12 0"), Some(34));
+        assert_eq!(living_parent("12 (a) Z 34 12 0"), None);
+        assert_eq!(living_parent(""), None);
+    }
+}

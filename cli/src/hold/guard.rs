@@ -1,0 +1,182 @@
+//! The guard: a process between this program and its command, which ends the command in time
+//! whatever becomes of the program.
+//!
+//! It is told until when the hold is surely good, and told anew while it is. When it is not, the
+//! command gets SIGTERM and then SIGKILL, without a further word: also while the program is stopped,
+//! or when it was killed. The guard is in the process group of both, and takes no signal itself.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use clap::Args;
+use latchwork::{Clock, Moment};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::signal::unix::{SignalKind, signal as on_signal};
+
+use super::message::{Order, Report};
+use super::{descendants, exec, own_program, signals};
+use crate::exit::{Ended, Outcome};
+use crate::failure::Failure;
+
+/// What the program asks.
+#[derive(Debug, Args)]
+pub(crate) struct GuardOrder {
+    /// Where the program listens.
+    socket: PathBuf,
+    /// How long the command has to end, once the program is gone.
+    #[arg(value_parser = humantime::parse_duration)]
+    grace: Duration,
+    /// The command and its arguments.
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs the command, and answers when it has ended.
+pub(crate) fn run(order: GuardOrder) -> Outcome {
+    let failed = |error: std::io::Error| Failure::machine("the command cannot be guarded", error);
+    let _signals = signals::shrug_off().map_err(failed)?;
+    descendants::adopt().map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    runtime.block_on(guard(order)).map_err(failed)?;
+    Ok(Ended::WELL)
+}
+
+/// What the guard knows.
+struct Guard {
+    clock: Clock,
+    lines: Lines<BufReader<OwnedReadHalf>>,
+    says: OwnedWriteHalf,
+    child: Option<Pid>,
+    /// How the command has ended.
+    status: Option<WaitStatus>,
+    end: Moment,
+    warn: Moment,
+    grace: Duration,
+    /// The command was asked to end, for the sake of the hold.
+    warned: bool,
+    /// The program is gone.
+    abandoned: bool,
+}
+
+async fn guard(order: GuardOrder) -> std::io::Result<()> {
+    let (reads, says) = UnixStream::connect(&order.socket).await?.into_split();
+    let lines = BufReader::new(reads).lines();
+    let mut guard = Guard {
+        clock: Clock::system(),
+        lines,
+        says,
+        child: None,
+        status: None,
+        end: Moment::NEVER,
+        warn: Moment::NEVER,
+        grace: order.grace,
+        warned: false,
+        abandoned: false,
+    };
+    let mut children = on_signal(SignalKind::child())?;
+    // Nothing runs before its end is known.
+    let first = guard.lines.next_line().await;
+    guard.obey(first).await?;
+    if guard.abandoned {
+        return Err(std::io::Error::other("the program is gone"));
+    }
+    let child =
+        Command::new(own_program()?).arg0("latchwork").args(exec::arguments(&order.command)).spawn()?;
+    guard.child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    guard.say(Report::Started).await;
+    while guard.status.is_none() {
+        let clock = guard.clock.clone();
+        tokio::select! {
+            biased;
+            () = clock.sleep_until(guard.end) => guard.kill().await,
+            () = clock.sleep_until(guard.warn) => guard.warn().await,
+            _ = children.recv() => guard.reap(),
+            line = guard.lines.next_line(), if !guard.abandoned => guard.obey(line).await?,
+        }
+    }
+    if guard.warned {
+        // What the command has left behind would work on under a hold that ends.
+        guard.kill().await;
+    }
+    guard.conclude().await;
+    Ok(())
+}
+
+impl Guard {
+    /// Does what a line orders. Without a program that gives orders, the command is asked to end,
+    /// and has its grace, but not beyond the end that was told last.
+    async fn obey(&mut self, line: std::io::Result<Option<String>>) -> std::io::Result<()> {
+        match line.ok().flatten().map(|line| line.parse::<Order>()) {
+            Some(Ok(Order::Until { end, warn })) => (self.end, self.warn) = (end, warn),
+            Some(Ok(Order::Signal(number))) => self.send(signals::signal(number)),
+            Some(Ok(Order::Kill)) => self.kill().await,
+            Some(Err(_)) => return Err(std::io::Error::other("an order that is none")),
+            None => {
+                self.warn().await;
+                self.end = self.end.min(self.clock.now() + self.grace);
+                self.abandoned = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the command to end, once.
+    async fn warn(&mut self) {
+        self.warn = Moment::NEVER;
+        if !self.warned {
+            self.warned = true;
+            self.send(Some(Signal::TERM));
+            self.say(Report::Warned).await;
+        }
+    }
+
+    fn send(&self, signal: Option<Signal>) {
+        // A command that has ended meanwhile is not reaped yet, so its number is no other's.
+        if let (Some(child), Some(signal), None) = (self.child, signal, self.status) {
+            let _ = kill_process(child, signal);
+        }
+    }
+
+    /// Kills the command and all that it has started.
+    async fn kill(&mut self) {
+        let child = self.child.filter(|_| self.status.is_none());
+        let (own, mut status) = (self.child, self.status);
+        descendants::kill_all(child, |pid, ended| {
+            if Some(pid) == own {
+                status = Some(ended);
+            }
+        })
+        .await;
+        self.status = status;
+        (self.end, self.warn) = (Moment::NEVER, Moment::NEVER);
+    }
+
+    /// Takes the ends of the command, and of orphans that are ours now.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            if Some(pid) == self.child {
+                self.status = Some(status);
+            }
+        }
+    }
+
+    async fn conclude(&mut self) {
+        let Some(status) = self.status else { return };
+        let report = match status.terminating_signal() {
+            Some(number) => Report::Signalled(number),
+            None => Report::Exited(status.exit_status().unwrap_or(0)),
+        };
+        self.say(report).await;
+    }
+
+    /// A program that is gone hears nothing.
+    async fn say(&mut self, report: Report) {
+        let _ = self.says.write_all(format!("{report}\n").as_bytes()).await;
+    }
+}

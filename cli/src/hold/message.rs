@@ -1,0 +1,108 @@
+//! What the program and the guard of its command say to each other, a line each.
+
+use std::fmt;
+use std::str::FromStr;
+
+use latchwork::Moment;
+
+/// To the guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The hold is good until `end`; unless this is said anew, the command is asked to end at `warn`.
+    Until {
+        /// When the command must be gone.
+        end: Moment,
+        /// When it gets SIGTERM.
+        warn: Moment,
+    },
+    /// Pass this signal on.
+    Signal(i32),
+    /// The hold is lost: the command must go at once.
+    Kill,
+}
+
+/// From the guard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// The command runs.
+    Started,
+    /// The command was asked to end, for the sake of the hold.
+    Warned,
+    /// The command has ended, with this code.
+    Exited(i32),
+    /// The command was ended by this signal.
+    Signalled(i32),
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Order::Until { end, warn } => write!(f, "until {} {}", end.as_nanos(), warn.as_nanos()),
+            Order::Signal(number) => write!(f, "signal {number}"),
+            Order::Kill => f.write_str("kill"),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Report::Started => f.write_str("started"),
+            Report::Warned => f.write_str("warned"),
+            Report::Exited(code) => write!(f, "exited {code}"),
+            Report::Signalled(number) => write!(f, "signalled {number}"),
+        }
+    }
+}
+
+/// A line that none of ours has written.
+#[derive(Debug)]
+pub(super) struct Garbled;
+
+impl FromStr for Order {
+    type Err = Garbled;
+
+    fn from_str(line: &str) -> Result<Self, Garbled> {
+        let words: Vec<_> = line.split(' ').collect();
+        let moment = |word: &str| word.parse().map(Moment::from_nanos).map_err(|_| Garbled);
+        match words[..] {
+            ["until", end, warn] => Ok(Order::Until { end: moment(end)?, warn: moment(warn)? }),
+            ["signal", number] => number.parse().map(Order::Signal).map_err(|_| Garbled),
+            ["kill"] => Ok(Order::Kill),
+            _ => Err(Garbled),
+        }
+    }
+}
+
+impl FromStr for Report {
+    type Err = Garbled;
+
+    fn from_str(line: &str) -> Result<Self, Garbled> {
+        match line.split_once(' ').unwrap_or((line, "")) {
+            ("started", "") => Ok(Report::Started),
+            ("warned", "") => Ok(Report::Warned),
+            ("exited", code) => code.parse().map(Report::Exited).map_err(|_| Garbled),
+            ("signalled", number) => number.parse().map(Report::Signalled).map_err(|_| Garbled),
+            _ => Err(Garbled),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let until = Order::Until { end: Moment::from_nanos(7), warn: Moment::NEVER };
+        for order in [until, Order::Signal(15), Order::Kill] {
+            assert_eq!(order.to_string().parse::<Order>().unwrap(), order);
+        }
+        for report in [Report::Started, Report::Warned, Report::Exited(3), Report::Signalled(9)] {
+            assert_eq!(report.to_string().parse::<Report>().unwrap(), report);
+        }
+        for garbled in ["", "until", "until 1", "until x 2", "signal", "kill now"] {
+            assert!(garbled.parse::<Order>().is_err(), "{garbled:?}");
+        }
+    }
+}

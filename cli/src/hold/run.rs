@@ -1,0 +1,119 @@
+//! One run: connect, acquire, run the command, give the hold back.
+
+use latchwork::{Config, Coordinator, ErrorKind, Release};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::job::{Held, Job, Patience, Recipe};
+use super::signals::{self, Received};
+use super::supervisor::{Ending, Supervisor};
+use crate::exit::{self, Ended, Outcome};
+use crate::failure::{Failure, after_loss, warn};
+use crate::settings::Common;
+
+/// Runs the job's command while holding.
+pub(crate) fn run(common: &Common, job: &Job) -> Outcome {
+    let config = common.coordinator()?;
+    if config.backend == "memory" {
+        return Err(Failure::usage("memory:// is of this process alone: it would keep nobody out")
+            .next("give the URL of a server"));
+    }
+    let failed = |error| Failure::machine("the run cannot begin", error);
+    let signals = signals::receive().map_err(failed)?;
+    // One thread: it is the parent of the guard as long as this process lives.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    runtime.block_on(hold(&config, job, signals))
+}
+
+type Signals = UnboundedReceiver<Received>;
+
+async fn hold(config: &Config, job: &Job, mut signals: Signals) -> Outcome {
+    let coordinator = tokio::select! {
+        connected = latchwork::connect(config) => connected?,
+        Some(signal) = signals.recv() => return Ok(interrupted(signal)),
+    };
+    let ran = under(&coordinator, config, job, &mut signals).await;
+    let closed = tokio::select! {
+        closed = coordinator.close() => closed,
+        // Somebody does not want to wait until a job of many hosts may be given back.
+        Some(_) = signals.recv() => coordinator.close_now().await,
+    };
+    if let Err(error) = closed {
+        warn(format_args!("{error}; the lease frees the rest within its TTL"));
+    }
+    ran
+}
+
+async fn under(coordinator: &Coordinator, config: &Config, job: &Job, signals: &mut Signals) -> Outcome {
+    let held = tokio::select! {
+        acquired = job.acquire(coordinator) => acquired?,
+        Some(signal) = signals.recv() => return Ok(interrupted(signal)),
+    };
+    let Some(held) = held else { return taken(job) };
+    let ending = Supervisor::new(coordinator, config, job, &held).run(signals).await;
+    let lost = held.hold.lost().reason();
+    let released = held.hold.release().await;
+    let ending = ending?;
+    match (lost, ending) {
+        (Some(reason), _) => {
+            Err(Failure::new(exit::LOST, format!("the hold of {:?} was lost: {reason}", job.key))
+                .next(after_loss(reason)))
+        }
+        (None, Ending { warned: true, .. }) => Err(ended_early(job)),
+        (None, Ending { code, .. }) => {
+            tell_of(job, &held, released);
+            Ok(code)
+        }
+    }
+}
+
+/// The command was asked to end while the hold stood, and has.
+fn ended_early(job: &Job) -> Failure {
+    let (why, next) = match job.max_hold {
+        Some(_) => (
+            "--max-hold was near, or the coordinator did not answer",
+            "give it more time, or a longer --max-hold",
+        ),
+        None => ("the coordinator did not answer", "look at it and the network, then start anew"),
+    };
+    Failure::new(
+        exit::LOST,
+        format!("the command was ended before the hold of {:?} could be lost: {why}", job.key),
+    )
+    .next(next)
+}
+
+/// Says what is not as it should be about a release; the command has ended as it has.
+fn tell_of(job: &Job, held: &Held, released: latchwork::Result<Release>) {
+    match released {
+        Ok(Release::Released) => {}
+        Ok(Release::AlreadyLost(reason)) => warn(format_args!(
+            "the hold of {:?} (token {}) was lost before the command ended: {reason}",
+            job.key, held.token
+        )),
+        Err(error) if error.kind() == &ErrorKind::Unknown => {
+            warn(format_args!("{error}; the lease frees it within its TTL"));
+        }
+        Err(error) => warn(error),
+    }
+}
+
+/// Not acquired, without waiting.
+fn taken(job: &Job) -> Outcome {
+    match job.recipe {
+        // As it should be: another host runs it.
+        Recipe::Cron { .. } => Ok(Ended::WELL),
+        _ => {
+            let next = match job.patience {
+                Patience::Try => "`latchwork inspect` shows who; leave --try out to wait",
+                Patience::Wait { .. } => "wait longer",
+            };
+            Err(Failure::new(exit::NOT_ACQUIRED, format!("{:?} is taken: others hold or wait", job.key))
+                .next(next))
+        }
+    }
+}
+
+/// A signal before the hold.
+fn interrupted(signal: Received) -> Ended {
+    Ended::By(signal.number)
+}

@@ -1,0 +1,71 @@
+//! The signals that end programs, as the program and the guard of its command take them.
+
+use std::fs;
+use std::io;
+use std::thread;
+
+use rustix::process::Signal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Origin};
+use tokio::sync::mpsc;
+
+/// The signals that are passed on.
+const PASSED_ON: [i32; 4] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT];
+
+/// A signal that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Received {
+    pub(super) number: i32,
+    /// It came from the terminal, which has sent it to the command too.
+    pub(super) from_terminal: bool,
+}
+
+/// The signals of this process, from the call on.
+///
+/// One that was ignored when this process was started stays so, for the command too: `nohup` and
+/// jobs in the background of a script rely on it.
+pub(super) fn receive() -> io::Result<mpsc::UnboundedReceiver<Received>> {
+    let mut signals = SignalsInfo::<WithOrigin>::new(heeded())?;
+    let (sender, receiver) = mpsc::unbounded_channel();
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for Origin { signal, cause, .. } in signals.forever() {
+            let from_terminal = cause == Cause::Kernel && !(signal == SIGHUP && leads_session());
+            let received = Received { number: signal, from_terminal };
+            if sender.send(received).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(receiver)
+}
+
+/// Takes the signals, and does nothing at them. Unlike ignoring them, this is not inherited by the
+/// command.
+pub(super) fn shrug_off() -> io::Result<SignalsInfo> {
+    SignalsInfo::new(heeded())
+}
+
+/// A terminal that is closed tells only the leader of its session, which tells the others. That is
+/// the shell, or this program where it was started in its place (`ssh -t HOST latchwork …`).
+fn leads_session() -> bool {
+    rustix::process::getsid(None).is_ok_and(|session| session == rustix::process::getpid())
+}
+
+/// The signal of this number.
+pub(super) fn signal(number: i32) -> Option<Signal> {
+    Signal::from_named_raw(number)
+}
+
+fn heeded() -> Vec<i32> {
+    let ignored = ignored();
+    PASSED_ON.into_iter().filter(|number| ignored & (1 << (number - 1)) == 0).collect()
+}
+
+/// The signals that this process ignores, as bits. Only Linux tells.
+fn ignored() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}

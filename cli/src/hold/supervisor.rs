@@ -1,0 +1,230 @@
+//! The program's side of a running command: it starts the guard, keeps it informed, and hears how the
+//! command ended.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use latchwork::contracts::LeaseState;
+use latchwork::{Config, Coordinator, Moment};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::net::UnixListener;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{MissedTickBehavior, timeout};
+
+use super::deadline::Bounds;
+use super::job::{Held, Job};
+use super::message::{Order, Report};
+use super::signals::Received;
+use super::{descendants, own_program};
+use crate::exit::{self, Ended};
+use crate::failure::Failure;
+use crate::shown::url_without_secrets;
+
+/// How long a signal to all of a terminal's processes takes to reach the last of them.
+const A_MOMENT: Duration = Duration::from_millis(50);
+
+/// How the command has ended.
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// As it would have without us.
+    pub(super) code: Ended,
+    /// It was asked to end for the sake of the hold.
+    pub(super) warned: bool,
+}
+
+/// Keeps a command under a hold.
+pub(super) struct Supervisor<'a> {
+    coordinator: &'a Coordinator,
+    config: &'a Config,
+    job: &'a Job,
+    held: &'a Held,
+    bounds: Bounds,
+    /// The last signal that came from the terminal.
+    from_terminal: Option<i32>,
+    /// The guard has asked the command to end.
+    warned: bool,
+}
+
+/// The guard, as the program talks to it.
+struct Guard {
+    process: Child,
+    reports: Lines<BufReader<OwnedReadHalf>>,
+    orders: OwnedWriteHalf,
+}
+
+impl<'a> Supervisor<'a> {
+    pub(super) fn new(
+        coordinator: &'a Coordinator,
+        config: &'a Config,
+        job: &'a Job,
+        held: &'a Held,
+    ) -> Self {
+        let lease = coordinator.lease();
+        let fixed_end = job.max_hold.map_or(Moment::NEVER, |most| lease.clock().now() + most);
+        let bounds = Bounds { grace: job.grace, ttl: lease.ttl(), fixed_end };
+        Self { coordinator, config, job, held, bounds, from_terminal: None, warned: false }
+    }
+
+    /// Runs the command to its end.
+    ///
+    /// # Errors
+    /// When the guard cannot start, or was killed; the command is gone then.
+    pub(super) async fn run(mut self, signals: &mut UnboundedReceiver<Received>) -> Result<Ending, Failure> {
+        let failed = |error| Failure::machine("the command cannot be guarded", error);
+        // Orphans of a guard that is killed become ours.
+        descendants::adopt().map_err(failed)?;
+        let guard = self.start().await.map_err(failed)?;
+        self.watch(guard, signals).await
+    }
+
+    async fn start(&self) -> io::Result<Guard> {
+        // A socket with a name, since a descriptor cannot be handed down without unsafe code.
+        let folder = tempfile::Builder::new().prefix("latchwork-").tempdir()?;
+        let socket = folder.path().join("guard");
+        let listener = UnixListener::bind(&socket)?;
+        let mut children = signal(SignalKind::child())?;
+        let mut process = Command::new(own_program()?)
+            .arg0("latchwork")
+            .args(self.arguments(&socket))
+            .envs(self.environment())
+            .spawn()?;
+        let stream = loop {
+            tokio::select! {
+                came = listener.accept() => break came?.0,
+                _ = children.recv() => if process.try_wait()?.is_some() {
+                    return Err(io::Error::other("its guard did not start"));
+                },
+            }
+        };
+        let (reads, orders) = stream.into_split();
+        Ok(Guard { process, reports: BufReader::new(reads).lines(), orders })
+    }
+
+    fn arguments(&self, socket: &Path) -> Vec<OsString> {
+        let grace = humantime::format_duration(self.job.grace).to_string();
+        let mut arguments: Vec<OsString> =
+            vec!["internal-guard".into(), socket.into(), grace.into(), "--".into()];
+        arguments.extend(self.job.command.iter().cloned());
+        arguments
+    }
+
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        let number = self.held.token.to_string();
+        let mut variables = vec![
+            ("LATCHWORK_KEY", self.job.key.clone()),
+            ("LATCHWORK_URL", url_without_secrets(self.config)),
+            ("LATCHWORK_SEQUENCE", self.held.token.sequence().to_string()),
+        ];
+        if self.held.fences {
+            variables.push(("LATCHWORK_TOKEN", number));
+        }
+        variables
+    }
+
+    async fn watch(
+        &mut self,
+        mut guard: Guard,
+        signals: &mut UnboundedReceiver<Received>,
+    ) -> Result<Ending, Failure> {
+        let mut states = self.held.hold.states();
+        let mut ticks = tokio::time::interval(self.bounds.period());
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut over = false;
+        loop {
+            tokio::select! {
+                biased;
+                report = guard.reports.next_line() => {
+                    let report = report.ok().flatten().and_then(|line| line.parse::<Report>().ok());
+                    let Some(report) = report else { return Err(abandoned(guard.process).await) };
+                    if let Some(code) = self.heard(report, signals).await {
+                        return self.conclude(guard, code);
+                    }
+                }
+                state = states.next(), if !over => match state {
+                    Some(LeaseState::Lost(_)) | None => {
+                        over = true;
+                        guard.order(Order::Kill).await;
+                    }
+                    Some(_) => self.inform(&mut guard).await,
+                },
+                Some(signal) = signals.recv() => self.pass_on(&mut guard, signal).await,
+                _ = ticks.tick(), if !over => self.inform(&mut guard).await,
+            }
+        }
+    }
+}
+
+impl Supervisor<'_> {
+    /// Tells the guard until when the hold is good.
+    async fn inform(&mut self, guard: &mut Guard) {
+        let now = self.coordinator.lease().clock().now();
+        guard.order(self.bounds.order(now, &*self.held.hold)).await;
+    }
+
+    async fn pass_on(&mut self, guard: &mut Guard, signal: Received) {
+        if signal.from_terminal {
+            self.from_terminal = Some(signal.number);
+        } else {
+            guard.order(Order::Signal(signal.number)).await;
+        }
+    }
+
+    /// How the command has ended, if it has.
+    async fn heard(&mut self, report: Report, signals: &mut UnboundedReceiver<Received>) -> Option<Ended> {
+        match report {
+            Report::Exited(code) => Some(Ended::With(u8::try_from(code).unwrap_or(u8::MAX))),
+            Report::Signalled(number) => Some(match self.was_typed(number, signals).await {
+                true => Ended::By(number),
+                false => Ended::With(exit::by_signal(number)),
+            }),
+            Report::Started => None,
+            Report::Warned => {
+                self.warned = true;
+                None
+            }
+        }
+    }
+
+    /// Whether a signal was sent by the terminal to the command and to us: then Ctrl-C has ended the
+    /// command, and should end the script that has started us too. Ours may come a moment later.
+    async fn was_typed(&mut self, number: i32, signals: &mut UnboundedReceiver<Received>) -> bool {
+        let typed = Received { number, from_terminal: true };
+        while self.from_terminal != Some(number) {
+            match timeout(A_MOMENT, signals.recv()).await {
+                Ok(Some(received)) if received == typed => self.from_terminal = Some(number),
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    fn conclude(&self, mut guard: Guard, code: Ended) -> Result<Ending, Failure> {
+        // It has said its last and ends by itself.
+        guard.process.wait().map_err(|error| Failure::machine("the guard did not end", error))?;
+        Ok(Ending { code, warned: self.warned })
+    }
+}
+
+impl Guard {
+    /// A guard that is gone is noticed by the silence of its reports.
+    async fn order(&mut self, order: Order) {
+        let _ = self.orders.write_all(format!("{order}\n").as_bytes()).await;
+    }
+}
+
+/// The guard was killed. On Linux its command has died with it, and the command's children are ours:
+/// they go too, before the hold is given back.
+async fn abandoned(mut guard: Child) -> Failure {
+    let _ = guard.wait();
+    descendants::kill_all(None, |_, _| {}).await;
+    Failure::new(exit::LOST, "the guard of the command was killed, and the command with it")
+        .next("start anew")
+}

@@ -1,0 +1,110 @@
+//! Who holds, who waits, and why.
+
+mod reason;
+mod release;
+mod snapshot;
+mod table;
+mod target;
+mod watch;
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use anstream::{AutoStream, ColorChoice};
+use clap::Args;
+use clap::builder::styling::Style;
+use latchwork::{Config, Coordinator};
+
+pub(crate) use self::release::ReleaseOrder;
+use self::snapshot::Snapshot;
+use self::table::STYLES;
+use self::target::Target;
+use crate::exit::{Ended, Outcome};
+use crate::failure::Failure;
+use crate::settings::Common;
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectOrder {
+    /// KIND/KEY (mutex/backup), KIND/ (all of a kind), or the beginning of keys of any kind
+    /// [default: all]
+    what: Option<String>,
+    /// Takes WHAT as the beginning of keys, also where it looks like KIND/KEY
+    #[arg(long)]
+    prefix: bool,
+    /// Shows it again and again, in place on a terminal, until Ctrl-C
+    #[arg(long, short)]
+    watch: bool,
+    /// How often with --watch
+    #[arg(long, value_name = "TIME", value_parser = crate::hold::order::time, default_value = "1s", requires = "watch")]
+    every: Duration,
+    /// As JSON; with --watch a line each time
+    #[arg(long)]
+    json: bool,
+}
+
+/// Shows what was asked for.
+pub(crate) fn run(common: &Common, order: &InspectOrder) -> Outcome {
+    let config = common.coordinator()?;
+    on_a_server(&config, async |coordinator| show(coordinator, &config, order).await)
+}
+
+/// Runs `work` with a client of the coordinator.
+fn on_a_server(config: &Config, work: impl AsyncFnOnce(&Coordinator) -> Outcome) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::machine("the run cannot begin", error))?;
+    let ended = runtime.block_on(latchwork::with(config, async |coordinator| work(&coordinator).await));
+    // A thread that prints for a reader who stands still is not waited for.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn show(coordinator: &Coordinator, config: &Config, order: &InspectOrder) -> Outcome {
+    let target = match order.prefix {
+        true => Target::all(order.what.as_deref().unwrap_or_default()),
+        false => Target::of(order.what.as_deref()),
+    };
+    if order.watch {
+        return watch::run(coordinator, config, &target, order).await;
+    }
+    let snapshot = Snapshot::take(coordinator, config, &target).await?;
+    print(&order.text(&snapshot)?)?;
+    Ok(Ended::WELL)
+}
+
+impl InspectOrder {
+    fn text(&self, snapshot: &Snapshot) -> Result<String, Failure> {
+        if !self.json {
+            return Ok(snapshot.table(&self.nothing()));
+        }
+        let json =
+            if self.watch { serde_json::to_string(snapshot) } else { serde_json::to_string_pretty(snapshot) };
+        json.map(|json| json + "\n").map_err(|error| Failure::machine("no JSON", error))
+    }
+
+    fn nothing(&self) -> String {
+        match &self.what {
+            Some(what) => format!("nobody holds or waits at {}", table::printable(what)),
+            None => "nobody holds or waits".to_owned(),
+        }
+    }
+}
+
+/// Prints, with styles where they are seen. Answers whether somebody still reads it.
+///
+/// Styles are taken out here, since a terminal without colours still has a cursor to move.
+fn print(text: &str) -> Result<bool, Failure> {
+    let mut stdout = io::stdout();
+    let text = match AutoStream::choice(&stdout) {
+        ColorChoice::Never => STYLES.iter().fold(text.to_owned(), |text, style| plain(&text, style)),
+        _ => text.to_owned(),
+    };
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::machine("standard output cannot be written", error)),
+    }
+}
+
+fn plain(text: &str, style: &Style) -> String {
+    text.replace(&style.render().to_string(), "").replace(&style.render_reset().to_string(), "")
+}

@@ -1,0 +1,145 @@
+//! What the server has at one moment.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use latchwork::contracts::{Entry, Page};
+use latchwork::decide::Claim;
+use latchwork::{Address, Config, Coordinator, Kind, Result};
+use serde::Serialize;
+
+use super::reason::waits_for;
+use super::target::Target;
+
+/// So many nodes of one queue are shown.
+const MOST: usize = 1000;
+
+/// Queues, and who is in them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Snapshot {
+    pub(crate) queues: Vec<Queue>,
+}
+
+/// One queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Queue {
+    pub(crate) kind: &'static str,
+    pub(crate) key: String,
+    /// A semaphore's stored limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) limit: Option<u32>,
+    pub(crate) nodes: Vec<Node>,
+    /// There are more nodes than are shown.
+    pub(crate) more: bool,
+}
+
+/// A holder or a waiter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Node {
+    /// Its place in the queue, from 1.
+    pub(crate) place: usize,
+    pub(crate) holds: bool,
+    /// Its number on the server; of an exclusive holder, its fencing token.
+    pub(crate) sequence: u64,
+    /// `exclusive`, `shared`, or how many permits.
+    pub(crate) claim: Claim,
+    pub(crate) label: String,
+    /// How long it has been there, where the server tells.
+    #[serde(serialize_with = "seconds")]
+    pub(crate) age: Option<Duration>,
+    /// Why it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) waits_for: Option<String>,
+}
+
+#[allow(clippy::ref_option, reason = "serde passes a reference to the field")]
+fn seconds<S: serde::Serializer>(
+    age: &Option<Duration>,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    age.map(|age| age.as_secs_f64()).serialize(serializer)
+}
+
+impl Snapshot {
+    /// Reads it: a request for each page of queues, and one for each queue (two for a semaphore).
+    ///
+    /// # Errors
+    /// `Unavailable`; `Forbidden`; `InvalidArgument` naming `key` or `prefix`.
+    pub(crate) async fn take(coordinator: &Coordinator, config: &Config, target: &Target) -> Result<Self> {
+        let names = addresses(coordinator, config, target).await?;
+        Self::read(coordinator, &names, target).await
+    }
+
+    /// Reads the queues of these names.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub(super) async fn read(
+        coordinator: &Coordinator,
+        names: &BTreeSet<Address>,
+        target: &Target,
+    ) -> Result<Self> {
+        let mut queues = Vec::new();
+        for address in names {
+            let queue = Queue::read(coordinator, address).await?;
+            // One that has emptied since it was listed is not in use.
+            if !queue.nodes.is_empty() || matches!(target, Target::Queue(_)) {
+                queues.push(queue);
+            }
+        }
+        Ok(Self { queues })
+    }
+}
+
+/// In a stable order, each once.
+pub(super) async fn addresses(
+    coordinator: &Coordinator,
+    config: &Config,
+    target: &Target,
+) -> Result<BTreeSet<Address>> {
+    match target {
+        Target::Queue(queue) => {
+            Ok(BTreeSet::from([Address::new(&config.namespace, queue.kind, queue.key.as_str())?]))
+        }
+        Target::Prefix { kinds, prefix } => {
+            let mut found = BTreeSet::new();
+            for kind in kinds {
+                let queues: Vec<_> = coordinator.queues(*kind, prefix)?.into_stream().try_collect().await?;
+                found.extend(queues);
+            }
+            Ok(found)
+        }
+    }
+}
+
+impl Queue {
+    async fn read(coordinator: &Coordinator, address: &Address) -> Result<Self> {
+        let backend = coordinator.backend();
+        let entries = backend.list(address, Page { after: 0, most: MOST }).await?;
+        let limit = match address.kind() {
+            Kind::Semaphore => backend.limit(address).await?,
+            _ => None,
+        };
+        Ok(Self::of(address, limit, &entries))
+    }
+
+    fn of(address: &Address, limit: Option<u32>, entries: &[Entry]) -> Self {
+        let node = |(at, entry): (usize, &Entry)| Node {
+            place: at + 1,
+            holds: entry.admitted,
+            sequence: entry.sequence,
+            claim: entry.claim,
+            label: entry.label.clone(),
+            age: entry.age,
+            waits_for: waits_for(entries, at, limit),
+        };
+        Self {
+            kind: address.kind().as_str(),
+            key: address.name().to_owned(),
+            limit,
+            nodes: entries.iter().enumerate().map(node).collect(),
+            more: entries.len() == MOST,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Which queues are meant: a kind and a key, or the beginning of keys.
+
+use std::str::FromStr;
+
+use latchwork::Kind;
+
+/// The kinds that have holders and waiters, but for the registry of clients.
+pub(crate) const KINDS: [Kind; 7] = [
+    Kind::Mutex,
+    Kind::RwLock,
+    Kind::Semaphore,
+    Kind::Election,
+    Kind::Group,
+    Kind::Barrier,
+    Kind::DoubleBarrier,
+];
+
+/// The queue of a kind and a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueueName {
+    pub(crate) kind: Kind,
+    pub(crate) key: String,
+}
+
+impl FromStr for QueueName {
+    type Err = String;
+
+    /// `KIND/KEY`; what follows the first slash is the key.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let kinds = || KINDS.map(Kind::as_str).join(", ");
+        let (kind, key) =
+            text.split_once('/').ok_or_else(|| format!("is not KIND/KEY, with a KIND of {}", kinds()))?;
+        let known = KINDS.into_iter().find(|known| known.as_str() == kind);
+        let kind = known.ok_or_else(|| format!("{kind:?} is no kind of lock; there are {}", kinds()))?;
+        if key.is_empty() {
+            return Err(format!("has no key behind {}/", kind.as_str()));
+        }
+        Ok(Self { kind, key: key.to_owned() })
+    }
+}
+
+/// What to show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// One queue, also when it is empty.
+    Queue(QueueName),
+    /// The queues in use of these kinds whose keys begin so.
+    Prefix { kinds: Vec<Kind>, prefix: String },
+}
+
+impl Target {
+    /// `KIND/KEY`, `KIND/` (all of a kind), the beginning of keys of any kind, or nothing: all.
+    pub(crate) fn of(text: Option<&str>) -> Self {
+        let text = text.unwrap_or_default();
+        if let Ok(queue) = text.parse() {
+            return Target::Queue(queue);
+        }
+        let whole =
+            text.strip_suffix('/').and_then(|kind| KINDS.into_iter().find(|known| known.as_str() == kind));
+        match whole {
+            Some(kind) => Target::Prefix { kinds: vec![kind], prefix: String::new() },
+            None => Target::all(text),
+        }
+    }
+
+    /// All kinds, of keys that begin so.
+    pub(crate) fn all(prefix: &str) -> Self {
+        Target::Prefix { kinds: KINDS.to_vec(), prefix: prefix.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_and_a_key_or_a_prefix() {
+        let queue = |kind, key: &str| Target::Queue(QueueName { kind, key: key.to_owned() });
+        assert_eq!(Target::of(Some("mutex/a/b")), queue(Kind::Mutex, "a/b"));
+        assert_eq!(Target::of(Some("double-barrier/x")), queue(Kind::DoubleBarrier, "x"));
+        assert_eq!(
+            Target::of(Some("semaphore/")),
+            Target::Prefix { kinds: vec![Kind::Semaphore], prefix: String::new() }
+        );
+        assert_eq!(Target::of(Some("invoices/")), Target::all("invoices/"));
+        assert_eq!(Target::of(None), Target::all(""));
+        for bad in ["x", "lock/x", "mutex/"] {
+            assert!(bad.parse::<QueueName>().is_err(), "{bad}");
+        }
+    }
+}

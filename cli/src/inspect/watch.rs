@@ -1,0 +1,133 @@
+//! The same view again and again.
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+use latchwork::{Address, Config, Coordinator};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::sleep;
+
+use super::snapshot::{Snapshot, addresses};
+use super::target::Target;
+use super::{InspectOrder, print};
+use crate::exit::{Ended, Outcome};
+use crate::failure::{Failure, warn};
+use crate::shown::url_without_secrets;
+
+/// Listing the names of queues may cost a server time for all of its keys (Redis has no index of
+/// them). It gets one hundredth of the time.
+const LISTING: u32 = 100;
+/// Reading the queues that are known costs a request each. It gets a tenth of the time, most of which
+/// is the way there and back.
+const READING: u32 = 10;
+
+/// Moves to the upper left corner, and does not break long lines.
+const HOME: &str = "\u{1b}[H\u{1b}[?7l";
+const CLEAR_LINE: &str = "\u{1b}[K\n";
+/// Clears what is below, and breaks lines as ever.
+const END: &str = "\u{1b}[J\u{1b}[?7h";
+const CLEAR_ALL: &str = "\u{1b}[2J";
+
+/// A view, and what it knows from one time to the next.
+struct Watch<'a> {
+    coordinator: &'a Coordinator,
+    config: &'a Config,
+    target: &'a Target,
+    names: BTreeSet<Address>,
+    list_again: Instant,
+}
+
+/// Shows it until Ctrl-C.
+pub(super) async fn run(
+    coordinator: &Coordinator,
+    config: &Config,
+    target: &Target,
+    order: &InspectOrder,
+) -> Outcome {
+    let mut interrupts =
+        signal(SignalKind::interrupt()).map_err(|error| Failure::machine("no Ctrl-C", error))?;
+    let in_place = io::stdout().is_terminal() && !order.json;
+    let mut watch = Watch { coordinator, config, target, names: BTreeSet::new(), list_again: Instant::now() };
+    if in_place {
+        print(CLEAR_ALL)?;
+    }
+    loop {
+        let begun = Instant::now();
+        let shown = tokio::select! {
+            _ = interrupts.recv() => return Ok(Ended::WELL),
+            snapshot = watch.look() => snapshot,
+        };
+        let text = match shown {
+            Ok(snapshot) => order.text(&snapshot)?,
+            // It may be back for the next view.
+            Err(error) if error.is_retryable() && in_place => format!("{error}\n"),
+            Err(error) if error.is_retryable() => {
+                warn(&error);
+                String::new()
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let text = if in_place { frame(config, order.every, &text) } else { text };
+        // In a thread of its own, since a reader may stand still: Ctrl-C ends it also then.
+        let printed = tokio::select! {
+            _ = interrupts.recv() => return Ok(Ended::WELL),
+            printed = tokio::task::spawn_blocking(move || print(&text)) => printed,
+        };
+        if !printed.map_err(|error| Failure::machine("standard output cannot be written", error))?? {
+            return Ok(Ended::WELL);
+        }
+        let pause = order.every.saturating_sub(begun.elapsed()).max(begun.elapsed() * READING);
+        tokio::select! {
+            _ = interrupts.recv() => return Ok(Ended::WELL),
+            () = sleep(pause) => {}
+        }
+    }
+}
+
+impl Watch<'_> {
+    async fn look(&mut self) -> latchwork::Result<Snapshot> {
+        let begun = Instant::now();
+        if begun >= self.list_again {
+            self.names = addresses(self.coordinator, self.config, self.target).await?;
+            self.list_again = Instant::now() + begun.elapsed() * LISTING;
+        }
+        Snapshot::read(self.coordinator, &self.names, self.target).await
+    }
+}
+
+/// A view in place: as many lines as the terminal has.
+fn frame(config: &Config, every: Duration, text: &str) -> String {
+    let rows = rustix::termios::tcgetwinsize(io::stdout()).map_or(24, |size| usize::from(size.ws_row));
+    let head = format!(
+        "{}  every {}, Ctrl-C ends\n",
+        url_without_secrets(config),
+        humantime::format_duration(every)
+    );
+    cut(&format!("{head}\n{text}"), rows.saturating_sub(1).max(2))
+}
+
+fn cut(text: &str, rows: usize) -> String {
+    let all: Vec<_> = text.lines().collect();
+    let mut lines = all.clone();
+    let rest;
+    if all.len() > rows {
+        rest = format!("… {} lines more: a longer WHAT shows less", all.len() - rows + 1);
+        lines.truncate(rows - 1);
+        lines.push(&rest);
+    }
+    format!("{HOME}{}{CLEAR_LINE}{END}", lines.join(CLEAR_LINE))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_has_no_more_lines_than_the_terminal() {
+        assert_eq!(cut("a\nb\n", 3), format!("{HOME}a{CLEAR_LINE}b{CLEAR_LINE}{END}"));
+        let long = cut("a\nb\nc\nd\n", 3);
+        assert!(long.contains("b") && !long.contains("d") && long.contains("2 lines more"), "{long:?}");
+        assert_eq!(long.matches('\n').count(), 3);
+    }
+}

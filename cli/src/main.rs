@@ -1,0 +1,58 @@
+//! The program `latchwork`: what people do with a coordinator at a terminal.
+//!
+//! ```text
+//! args, exit        what is asked, and how a run ends
+//! hold              run a command while holding: lock, semaphore, cron, elect
+//! inspect           who holds, who waits, and why; forced releases
+//! doctor            what a coordinator is worth for locks
+//! manual            completions and man pages
+//! settings, shown   which coordinator, and how its URL is shown
+//! failure           an error as one line, with the next step
+//! ```
+//!
+//! How a command is kept under its hold is told in [`hold`].
+
+mod args;
+mod doctor;
+mod exit;
+mod failure;
+mod hold;
+mod inspect;
+mod manual;
+mod settings;
+mod shown;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+use crate::exit::Outcome;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return args::refuse(&error),
+    };
+    match run(cli) {
+        Ok(ended) => ended.into(),
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(cli: Cli) -> Outcome {
+    cli.common.log();
+    match cli.command {
+        Command::Lock(order) => hold::run(&cli.common, &order.into_job()?),
+        Command::Semaphore(order) => hold::run(&cli.common, &order.into_job()?),
+        Command::Cron(order) => hold::run(&cli.common, &order.into_job()?),
+        Command::Elect(order) => hold::run(&cli.common, &order.into_job()?),
+        Command::Inspect(order) => inspect::run(&cli.common, &order),
+        Command::Release(order) => order.run(&cli.common),
+        Command::Doctor(order) => order.run(&cli.common),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { folder } => manual::man(folder.as_deref()),
+        Command::Guard(order) => hold::guard::run(order),
+        Command::Exec(order) => Err(hold::exec::run(&order)),
+    }
+}

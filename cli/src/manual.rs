@@ -1,0 +1,46 @@
+//! Completions and man pages, generated from the arguments.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::args::Cli;
+use crate::exit::{Ended, Outcome};
+use crate::failure::Failure;
+
+/// Prints the completions of a shell.
+pub(crate) fn completions(shell: Shell) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "latchwork", &mut script);
+    print(&script)
+}
+
+/// Prints the program's man page, or writes one for it and for each subcommand into a folder.
+pub(crate) fn man(folder: Option<&Path>) -> Outcome {
+    let mut command = Cli::command();
+    command.build();
+    let Some(folder) = folder else {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command)
+            .render(&mut page)
+            .map_err(|error| Failure::machine("the man page was not made", error))?;
+        return print(&page);
+    };
+    fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(command, folder))
+        .map_err(|error| Failure::machine(&format!("no man pages in {}", folder.display()), error))?;
+    Ok(Ended::WELL)
+}
+
+/// A reader that has closed its end has all it wants.
+fn print(text: &[u8]) -> Outcome {
+    match io::stdout().write_all(text) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::machine("standard output cannot be written", error))
+        }
+        _ => Ok(Ended::WELL),
+    }
+}

@@ -1,0 +1,66 @@
+//! A coordinator's URL without its secrets.
+
+use std::time::Duration;
+
+use latchwork::Config;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// In a login and in options.
+const CODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'.').remove(b'-').remove(b'~');
+/// In a path, whose slashes are meant.
+const IN_PATH: &AsciiSet = &CODED.remove(b'/');
+
+/// The URL that makes this configuration, but for its password. It has no default options.
+pub(crate) fn url_without_secrets(config: &Config) -> String {
+    let defaults = Config::new(&*config.backend);
+    let coded = |text: &str| utf8_percent_encode(text, CODED).to_string();
+    let user = config.user.as_deref().map(|user| coded(user) + "@").unwrap_or_default();
+    let path = if config.path.is_empty() {
+        String::new()
+    } else {
+        format!("/{}", utf8_percent_encode(&config.path, IN_PATH))
+    };
+    let text =
+        |name: &str, value: &Option<String>| value.as_deref().map(|value| (name.to_owned(), coded(value)));
+    let time = |name: &str, value: Duration, default: Duration| {
+        (value != default).then(|| (name.to_owned(), coded(&humantime::format_duration(value).to_string())))
+    };
+    let options = [
+        (config.namespace != defaults.namespace).then(|| ("namespace".to_owned(), coded(&config.namespace))),
+        text("name", &config.name),
+        text("label", &config.label),
+        time("ttl", config.ttl, defaults.ttl),
+        time("connect_timeout", config.connect_timeout, defaults.connect_timeout),
+        time("request_timeout", config.request_timeout, defaults.request_timeout),
+        time("tick", config.tick, defaults.tick),
+        config.remember.and_then(|remember| time("remember", remember, Duration::ZERO)),
+        config.strict.then(|| ("strict".to_owned(), "true".to_owned())),
+        (config.min_replicas != 0).then(|| ("min_replicas".to_owned(), config.min_replicas.to_string())),
+    ];
+    let options: Vec<_> =
+        options.into_iter().flatten().map(|(name, value)| format!("{name}={value}")).collect();
+    let query = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
+    format!("{}://{user}{}{path}{query}", config.backend, config.hosts.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_read_back_as_the_same_but_for_the_password() {
+        for url in [
+            "redis://app:hunter2@cache:6380/2?ttl=5s&namespace=a%2Fb&remember=1m&min_replicas=2&strict=true",
+            "zookeeper://a:1,b,[::1]:3/chroot/x?tick=100ms&label=an%20op&request_timeout=1s&connect_timeout=9s",
+            "etcd://h?name=east",
+            "redis://a%2Fb:hunter2@h",
+            "memory://",
+        ] {
+            let mut config = Config::from_url(url).unwrap();
+            let shown = url_without_secrets(&config);
+            assert!(!shown.contains("hunter2"), "{shown}");
+            config.password = None;
+            assert_eq!(Config::from_url(&shown).unwrap(), config, "{url} shown as {shown}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! A server, and the program run on it.
+
+// Each test program uses a part of it.
+#![allow(dead_code, unreachable_pub)]
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use latchwork::{Coordinator, MutexGuard};
+use latchwork_servers::{Kind, Options, Server};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader, Lines};
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+/// The TTL of all that is held here.
+pub const TTL: Duration = Duration::from_secs(2);
+/// For what must happen, on a machine that does much else.
+pub const SOON: Duration = Duration::from_secs(20);
+/// The lock of the tests.
+pub const KEY: &str = "the/lock";
+/// Says its process, and waits to be ended.
+pub const WAITS: &str = "ulimit -c 0; echo $$; exec sleep 300";
+
+/// Counts signals until a moment after the first, says how many they were, and ends with the code 3. A
+/// shell would take two that come at once for one.
+pub const COUNTS: &str = r#"exec perl -e '$| = 1; $SIG{$_} = sub { $n++ } for qw(TERM INT HUP QUIT); print "$$\n";
+    select(undef, undef, undef, .05) until $n; select(undef, undef, undef, .05) for 1..10; print "signals $n\n"; exit 3'"#;
+
+/// A Redis of one test.
+pub struct Fixture {
+    pub server: Server,
+    pub url: String,
+}
+
+impl Fixture {
+    pub async fn new() -> Self {
+        let server = Server::start(Kind::Redis, Options::new().own()).await.expect("a Redis");
+        let url = format!("{}?ttl=2s&request_timeout=1s", server.url());
+        Self { server, url }
+    }
+
+    /// For many clients at once, on a machine that does much else.
+    pub async fn crowded() -> Self {
+        let mut fixture = Self::new().await;
+        fixture.url = format!("{}?ttl=1m&request_timeout=20s&connect_timeout=60s", fixture.server.url());
+        fixture
+    }
+
+    pub async fn client(&self) -> Coordinator {
+        latchwork::connect(&self.url).await.expect("a client")
+    }
+
+    /// The program, on this server.
+    pub fn program<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        program(&self.url, arguments)
+    }
+
+    /// `latchwork lock KEY OPTION… -- sh -c SCRIPT`, up to the first line of the script: its process.
+    pub async fn lock(&self, options: &[&str], script: &str) -> Run {
+        let arguments =
+            ["lock", KEY].into_iter().chain(options.iter().copied()).chain(["--", "sh", "-c", script]);
+        Run::start(self.program(arguments)).await
+    }
+}
+
+/// The program, on a server, without the settings of whoever runs the test.
+pub fn program<S: AsRef<OsStr>>(url: &str, arguments: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_latchwork"));
+    command.args(arguments).env("LATCHWORK_URL", url).env("XDG_CONFIG_HOME", "/nonexistent");
+    command.env_remove("LATCHWORK_CONFIG").stdin(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+/// A running program and its command.
+pub struct Run {
+    child: Child,
+    lines: Lines<BufReader<Box<dyn AsyncRead + Unpin + Send>>>,
+    /// The command's process.
+    pub command: Pid,
+}
+
+/// How a program has ended.
+#[derive(Debug)]
+pub struct Over {
+    pub status: ExitStatus,
+    pub said: String,
+}
+
+impl Over {
+    /// The code that a shell shows.
+    pub fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| 128 + self.status.signal().expect("a signal"))
+    }
+}
+
+impl Run {
+    pub async fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let stdout = child.stdout.take().expect("piped");
+        let lines: Box<dyn AsyncRead + Unpin + Send> = Box::new(stdout);
+        Self::of(child, lines).await
+    }
+
+    /// A program whose command says its process in the first of these lines.
+    pub async fn of(child: Child, lines: Box<dyn AsyncRead + Unpin + Send>) -> Self {
+        let mut run =
+            Self { child, lines: BufReader::new(lines).lines(), command: rustix::process::getpid() };
+        let line = run.line().await;
+        let command = line.trim().parse().ok().and_then(Pid::from_raw);
+        run.command = command.unwrap_or_else(|| panic!("not a process: {line:?}"));
+        run
+    }
+
+    /// The next line of the command.
+    pub async fn line(&mut self) -> String {
+        let line = timeout(SOON, self.lines.next_line()).await.expect("a line in time").expect("a line");
+        match line {
+            Some(line) => line,
+            None => panic!("the command says no more: {}", self.complaint().await),
+        }
+    }
+
+    /// Reads no more: a terminal is closed when nobody has it open.
+    pub fn forget_lines(&mut self) {
+        let nothing: Box<dyn AsyncRead + Unpin + Send> = Box::new(tokio::io::empty());
+        self.lines = BufReader::new(nothing).lines();
+    }
+
+    async fn complaint(&mut self) -> String {
+        let mut said = String::new();
+        if let Some(stderr) = &mut self.child.stderr {
+            stderr.read_to_string(&mut said).await.expect("its words");
+        }
+        said
+    }
+
+    /// The program's process.
+    pub fn pid(&self) -> Pid {
+        pid_of(self.child.id())
+    }
+
+    /// The guard's process: the parent of the command.
+    pub fn guard(&self) -> Pid {
+        parent(self.command).expect("a guard")
+    }
+
+    /// Sends a signal to the program.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("it runs");
+    }
+
+    /// Waits for its end.
+    pub async fn over(mut self) -> Over {
+        let status = timeout(SOON, self.child.wait()).await.expect("an end in time").expect("a status");
+        let said = self.complaint().await;
+        Over { status, said }
+    }
+
+    /// Waits until the command is gone.
+    pub async fn command_is_gone(&self) {
+        gone(self.command).await;
+    }
+}
+
+pub fn pid_of(id: Option<u32>) -> Pid {
+    id.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw).expect("it runs")
+}
+
+/// Whether a process is there and does anything.
+pub fn alive(pid: Pid) -> bool {
+    stat(pid).is_some_and(|(state, _)| state != 'Z')
+}
+
+/// Waits until a process is gone.
+pub async fn gone(pid: Pid) {
+    let until = async {
+        while alive(pid) {
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    timeout(SOON, until).await.expect("it goes");
+}
+
+pub fn parent(pid: Pid) -> Option<Pid> {
+    stat(pid).and_then(|(_, parent)| Pid::from_raw(parent))
+}
+
+fn stat(pid: Pid) -> Option<(char, i32)> {
+    let mut stat = String::new();
+    let path = PathBuf::from(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    std::fs::File::open(path).ok()?.read_to_string(&mut stat).ok()?;
+    let mut words = stat[stat.rfind(')')? + 1..].split_whitespace();
+    Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
+}
+
+/// Another client, which waits for the lock and holds it as soon as it may.
+pub struct Next {
+    holds: tokio::task::JoinHandle<(bool, MutexGuard)>,
+    coordinator: Coordinator,
+}
+
+impl Next {
+    /// Stands in the queue. It notes whether `command` was alive when it got the lock.
+    pub async fn behind(fixture: &Fixture, command: Pid) -> Self {
+        let coordinator = fixture.client().await;
+        let lock = coordinator.mutex(KEY).expect("a lock");
+        let watched = coordinator.clone();
+        let holds = tokio::spawn({
+            let lock = lock.clone();
+            async move {
+                let guard = loop {
+                    match lock.acquire().await {
+                        Ok(guard) => break guard,
+                        // The server is away; it comes back, or the test fails.
+                        Err(error) if error.is_retryable() => sleep(Duration::from_millis(50)).await,
+                        Err(error) => panic!("{error}"),
+                    }
+                };
+                (alive(command), guard)
+            }
+        });
+        let stands = async {
+            while watched.mutex(KEY).expect("a lock").queue(0, 9).await.expect("a queue").len() < 2 {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(SOON, stands).await.expect("it stands in the queue");
+        Self { holds, coordinator }
+    }
+
+    pub fn holds_already(&self) -> bool {
+        self.holds.is_finished()
+    }
+
+    /// Waits until it holds: the command must be gone by then.
+    pub async fn holds_alone(self) {
+        let (beside, guard) = timeout(SOON, self.holds).await.expect("it holds in time").expect("no panic");
+        assert!(!beside, "the command still ran when another held");
+        assert_eq!(guard.release().await.expect("a release"), latchwork::Release::Released);
+        self.coordinator.close().await.expect("a close");
+    }
+}

@@ -1,0 +1,239 @@
+//! What is inspected is what the server has, and costs it little; a forced release is asked about.
+
+mod common;
+mod terminal;
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use latchwork::contracts::Entry;
+use latchwork_servers::ask;
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout};
+use tokio::time::{sleep, timeout};
+
+use crate::common::{Fixture, KEY, SOON, WAITS, pid_of};
+use crate::terminal::Terminal;
+
+/// So many processes contend.
+const PROCESSES: usize = 50;
+
+/// What the library lists of the lock.
+async fn listed(lock: &latchwork::Mutex) -> Vec<Entry> {
+    lock.queue(0, 1000).await.expect("a queue")
+}
+
+/// The nodes of the lock in JSON.
+fn nodes(json: &str) -> Vec<Value> {
+    let snapshot: Value = serde_json::from_str(json).expect("JSON");
+    let queues = snapshot["queues"].as_array().expect("queues");
+    let queue = queues.iter().find(|queue| queue["key"] == KEY);
+    queue.map(|queue| queue["nodes"].as_array().expect("nodes").clone()).unwrap_or_default()
+}
+
+fn view(entry: &Entry) -> (u64, bool, String) {
+    (entry.sequence, entry.admitted, entry.label.clone())
+}
+
+fn view_of(node: &Value) -> (u64, bool, String) {
+    let label = node["label"].as_str().expect("a label").to_owned();
+    (node["sequence"].as_u64().expect("a number"), node["holds"].as_bool().expect("a truth"), label)
+}
+
+/// Processes that wait for the lock behind one that holds it.
+async fn contending(fixture: &Fixture) -> (Vec<Child>, latchwork::Coordinator, latchwork::Mutex) {
+    let mut processes = Vec::new();
+    for number in 0..PROCESSES {
+        let label = format!("process {number}");
+        let arguments = ["lock", KEY, "--owner-label", &label, "--", "sh", "-c", WAITS];
+        processes.push(fixture.program(arguments).stdout(Stdio::null()).spawn().expect("it starts"));
+    }
+    let coordinator = fixture.client().await;
+    let lock = coordinator.mutex(KEY).expect("a lock");
+    let all = async {
+        while listed(&lock).await.len() < PROCESSES {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(3 * SOON, all).await.expect("all contend in time");
+    (processes, coordinator, lock)
+}
+
+async fn end(processes: &mut [Child]) {
+    for process in processes {
+        kill_process(pid_of(process.id()), Signal::TERM).expect("it runs");
+        process.wait().await.expect("an end");
+    }
+}
+
+struct Watched {
+    child: Child,
+    // Nobody need read them: Ctrl-C ends a watch also when its reader stands still.
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Watched {
+    fn start(fixture: &Fixture, every: &str) -> Self {
+        let mut command = fixture.program(["inspect", "--watch", "--every", every, "--json"]);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Self { child, lines }
+    }
+
+    async fn next(&mut self) -> Vec<Value> {
+        let line = timeout(SOON, self.lines.next_line()).await.expect("in time").expect("a line");
+        nodes(&line.expect("a view"))
+    }
+
+    async fn end(mut self) {
+        kill_process(pid_of(self.child.id()), Signal::INT).expect("it runs");
+        assert!(self.child.wait().await.expect("an end").success(), "Ctrl-C ends it well");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_shows_what_the_server_has_while_fifty_processes_contend() {
+    let fixture = Fixture::crowded().await;
+    let (mut processes, coordinator, lock) = contending(&fixture).await;
+    let mut watched = Watched::start(&fixture, "100ms");
+    let mut seen = BTreeSet::new();
+    let mut compared = 0;
+    // Each holder that is ended lets the next one in, up to the last.
+    for _ in 0..10 {
+        let before = listed(&lock).await;
+        let output = fixture.program(["inspect", "--json"]).output().await.expect("it ran");
+        let after = listed(&lock).await;
+        if before.iter().map(view).eq(after.iter().map(view)) {
+            let once = nodes(&String::from_utf8(output.stdout).expect("text"));
+            assert!(
+                once.iter().map(view_of).eq(after.iter().map(view)),
+                "{once:?}, the server has {after:?}"
+            );
+            compared += 1;
+        }
+        let shown = watched.next().await;
+        let sequences: Vec<_> = shown.iter().map(|node| view_of(node).0).collect();
+        assert!(sequences.is_sorted_by(|one, next| one < next), "{sequences:?}");
+        assert!(shown.iter().filter(|node| view_of(node).1).count() <= 1, "one holds: {shown:?}");
+        seen.extend(sequences);
+        let holder =
+            after.first().expect("a holder").label.strip_prefix("process ").expect("ours").to_owned();
+        let holder: usize = holder.parse().expect("a number");
+        if let Some(id) = processes[holder].id() {
+            kill_process(pid_of(Some(id)), Signal::TERM).expect("it runs");
+            processes[holder].wait().await.expect("an end");
+        }
+    }
+    assert!(seen.len() >= PROCESSES - 1, "all were shown: {}", seen.len());
+    // Once nothing changes, view and server are the same.
+    let server: Vec<_> = listed(&lock).await.iter().map(view).collect();
+    let same = async { while watched.next().await.iter().map(view_of).collect::<Vec<_>>() != server {} };
+    timeout(SOON, same).await.expect("the view is what the server has");
+    assert!(compared > 0, "the queue stood still for one view at least");
+    watched.end().await;
+    let mut left: Vec<_> = processes.into_iter().filter(|process| process.id().is_some()).collect();
+    end(&mut left).await;
+    coordinator.close().await.expect("a close");
+}
+
+/// The time for which the server has worked on commands, by its own statistics.
+async fn worked(fixture: &Fixture) -> Duration {
+    let stats = ask(fixture.server.addr(), "INFO commandstats\r\nQUIT\r\n").await.expect("statistics");
+    let fields = stats.split(',').filter_map(|field| field.trim().strip_prefix("usec="));
+    Duration::from_micros(fields.map(|usec| usec.parse::<u64>().expect("a number")).sum())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_costs_the_server_less_than_a_hundredth_of_its_time() {
+    let fixture = Fixture::crowded().await;
+    let (mut processes, coordinator, _lock) = contending(&fixture).await;
+    let span = Duration::from_secs(4);
+    let in_span = async || {
+        let (before, begun) = (worked(&fixture).await, Instant::now());
+        sleep(span).await;
+        (worked(&fixture).await - before).as_secs_f64() / begun.elapsed().as_secs_f64()
+    };
+    // Those that have come last still start.
+    sleep(Duration::from_secs(2)).await;
+    let without = in_span().await;
+    // Ten times as often as by default, so that the cost stands out of what the processes cost.
+    let mut watched = Watched::start(&fixture, "100ms");
+    assert_eq!(watched.next().await.len(), PROCESSES);
+    let with = in_span().await;
+    let cost = (with - without) / 10.0;
+    println!(
+        "the server works {:.3} % of the time without a watch, {:.3} % more with one",
+        100.0 * without,
+        100.0 * cost
+    );
+    assert!(cost < 0.01, "{without} {with}");
+    watched.end().await;
+    end(&mut processes).await;
+    coordinator.close().await.expect("a close");
+}
+
+#[tokio::test]
+async fn each_kind_and_key_is_shown_with_its_reason_and_nothing_of_others() {
+    let fixture = Fixture::new().await;
+    let coordinator = fixture.client().await;
+    let _mutex = coordinator.mutex(KEY).expect("a lock").acquire().await.expect("held");
+    let semaphore = coordinator.semaphore(KEY, 3).expect("a semaphore");
+    let _permits = semaphore.acquire(2).await.expect("held");
+    let other = fixture.client().await;
+    let waits = other.semaphore(KEY, 3).expect("a semaphore");
+    let waiting = tokio::spawn(async move { waits.acquire(2).await });
+    while semaphore.queue(0, 9).await.expect("a queue").len() < 2 {
+        sleep(Duration::from_millis(5)).await;
+    }
+    let shown = async |arguments: &[&str]| {
+        let output = fixture.program(arguments).output().await.expect("it ran");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let both = shown(&["inspect", "the/"]).await;
+    assert!(both.contains("mutex/the/lock  1 holds, 0 wait") && !both.contains('\u{1b}'), "{both}");
+    assert!(both.contains("semaphore/the/lock  1 holds, 1 waits, limit 3"), "{both}");
+    assert!(both.contains("2 free, there is 1") && both.contains("2 permits"), "{both}");
+    assert!(!shown(&["inspect", "mutex/the/lock"]).await.contains("semaphore"));
+    assert_eq!(shown(&["inspect", "mutex/nothing"]).await, "nobody holds or waits at mutex/nothing\n");
+    let namespaced = format!("{}&namespace=other", fixture.url);
+    assert_eq!(shown(&["inspect", "--url", &namespaced]).await, "nobody holds or waits\n");
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn a_forced_release_asks_says_what_it_does_and_takes_that_one_only() {
+    let fixture = Fixture::new().await;
+    let run = fixture.lock(&[], WAITS).await;
+    let lock = fixture.client().await.mutex(KEY).expect("a lock");
+    let sequence = listed(&lock).await[0].sequence.to_string();
+    let queue = format!("mutex/{KEY}");
+    let release = async |more: &[&str]| {
+        let output =
+            fixture.program([&["release", &queue, "--sequence", &sequence], more].concat()).output().await;
+        let output = output.expect("it ran");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = release(&[]).await;
+    assert!(code == Some(125) && said.contains("--yes"), "nobody to ask: {said}");
+
+    let program = env!("CARGO_BIN_EXE_latchwork");
+    let script = format!("echo $$; exec {program} release {queue} --sequence {sequence}");
+    let (mut terminal, mut asked) = Terminal::run(&fixture, &["sh", "-c", &script]).await;
+    let mut warning = String::new();
+    while !warning.contains("Type yes:") {
+        warning += &asked.line().await;
+    }
+    assert!(warning.contains("fencing") && warning.contains("holder"), "{warning}");
+    terminal.types(b"no\n").await;
+    assert_eq!(asked.over().await.code(), 125);
+    assert!(common::alive(run.command), "no means no");
+
+    assert_eq!(release(&["--yes"]).await.0, Some(0));
+    assert_eq!(run.over().await.code(), 121);
+    let (code, said) = release(&["--yes"]).await;
+    assert!(code == Some(120) && said.contains("any more"), "{said}");
+}

@@ -1,0 +1,215 @@
+//! Signals to the program and to its command, without a terminal.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, kill_process};
+
+use crate::common::{COUNTS, Fixture, Next, Run, TTL, WAITS, gone};
+
+#[tokio::test]
+async fn a_command_that_ends_gives_its_code_and_the_lock_back() {
+    let fixture = Fixture::new().await;
+    let run = fixture.lock(&[], "trap 'exit 7' USR1; echo $$; while :; do sleep 0.05; done").await;
+    let next = Next::behind(&fixture, run.command).await;
+    kill_process(run.command, Signal::USR1).expect("it runs");
+    assert_eq!(run.over().await.code(), 7);
+    next.holds_alone().await;
+}
+
+/// What the other tests rely on: a command without a guard, which outlives its hold, is noticed.
+#[tokio::test]
+#[should_panic(expected = "the command still ran when another held")]
+async fn control_a_command_that_runs_on_is_noticed() {
+    let fixture = Fixture::new().await;
+    let mut unguarded =
+        tokio::process::Command::new("sleep").arg("300").kill_on_drop(true).spawn().expect("it starts");
+    let holder = fixture.client().await;
+    let held = holder.mutex(crate::common::KEY).expect("a lock").acquire().await.expect("it holds");
+    let next = Next::behind(&fixture, crate::common::pid_of(unguarded.id())).await;
+    drop(held);
+    next.holds_alone().await;
+    unguarded.kill().await.expect("killed");
+}
+
+async fn passed_on(signal: Signal) {
+    let fixture = Fixture::new().await;
+    let run = fixture.lock(&[], WAITS).await;
+    let next = Next::behind(&fixture, run.command).await;
+    let begun = Instant::now();
+    run.signal(signal);
+    run.command_is_gone().await;
+    assert_eq!(run.over().await.status.code(), Some(128 + signal.as_raw()), "{signal:?}");
+    next.holds_alone().await;
+    assert!(begun.elapsed() < TTL, "the lock was given back, not left to its lease");
+}
+
+#[tokio::test]
+async fn sigterm_is_passed_on() {
+    passed_on(Signal::TERM).await;
+}
+
+#[tokio::test]
+async fn sigint_is_passed_on() {
+    passed_on(Signal::INT).await;
+}
+
+#[tokio::test]
+async fn sighup_is_passed_on() {
+    passed_on(Signal::HUP).await;
+}
+
+#[tokio::test]
+async fn sigquit_is_passed_on() {
+    passed_on(Signal::QUIT).await;
+}
+
+#[tokio::test]
+async fn a_command_that_handles_a_signal_hears_it_once_and_gives_its_own_code() {
+    let fixture = Fixture::new().await;
+    let mut run = fixture.lock(&[], COUNTS).await;
+    run.signal(Signal::TERM);
+    assert_eq!(run.line().await, "signals 1");
+    assert_eq!(run.over().await.code(), 3);
+}
+
+#[tokio::test]
+async fn a_command_that_was_killed_gives_128_and_the_signal() {
+    let fixture = Fixture::new().await;
+    let run = fixture.lock(&[], WAITS).await;
+    let next = Next::behind(&fixture, run.command).await;
+    kill_process(run.command, Signal::KILL).expect("it runs");
+    assert_eq!(run.over().await.status.code(), Some(137));
+    next.holds_alone().await;
+}
+
+#[tokio::test]
+async fn a_command_that_is_stopped_keeps_the_lock() {
+    let fixture = Fixture::new().await;
+    let run = fixture.lock(&[], WAITS).await;
+    let next = Next::behind(&fixture, run.command).await;
+    kill_process(run.command, Signal::STOP).expect("it runs");
+    tokio::time::sleep(TTL + TTL / 2).await;
+    assert!(crate::common::alive(run.command) && !next.holds_already());
+    kill_process(run.command, Signal::CONT).expect("it runs");
+    run.signal(Signal::TERM);
+    assert_eq!(run.over().await.code(), 143);
+    next.holds_alone().await;
+}
+
+#[tokio::test]
+async fn a_program_that_was_killed_takes_the_command_with_it_before_another_holds() {
+    let fixture = Fixture::new().await;
+    let run = fixture.lock(&["--grace", "300ms"], "trap '' TERM; echo $$; sleep 300 & wait; sleep 300").await;
+    let next = Next::behind(&fixture, run.command).await;
+    run.signal(Signal::KILL);
+    run.command_is_gone().await;
+    next.holds_alone().await;
+}
+
+#[tokio::test]
+async fn a_guard_that_was_killed_takes_the_command_with_it() {
+    let fixture = Fixture::new().await;
+    let run = fixture.lock(&[], WAITS).await;
+    let next = Next::behind(&fixture, run.command).await;
+    kill_process(run.guard(), Signal::KILL).expect("it runs");
+    run.command_is_gone().await;
+    let over = run.over().await;
+    assert_eq!(over.code(), 121, "{}", over.said);
+    assert!(over.said.contains("guard"), "{}", over.said);
+    next.holds_alone().await;
+}
+
+#[tokio::test]
+async fn a_program_and_a_guard_that_were_killed_together_take_the_command_with_them() {
+    let fixture = Fixture::new().await;
+    let run = fixture.lock(&[], WAITS).await;
+    let next = Next::behind(&fixture, run.command).await;
+    let guard = run.guard();
+    // The guard cannot act when the program goes.
+    kill_process(guard, Signal::STOP).expect("it runs");
+    run.signal(Signal::KILL);
+    kill_process(guard, Signal::KILL).expect("it runs");
+    run.command_is_gone().await;
+    next.holds_alone().await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_stopped_past_the_ttl_has_its_command_ended_in_time() {
+    let fixture = Fixture::new().await;
+    let run = fixture.lock(&["--grace", "300ms"], "trap '' TERM; echo $$; while :; do sleep 0.1; done").await;
+    let next = Next::behind(&fixture, run.command).await;
+    run.signal(Signal::STOP);
+    next.holds_alone().await;
+    run.signal(Signal::CONT);
+    let over = run.over().await;
+    assert_eq!(over.code(), 121, "{}", over.said);
+    assert!(over.said.contains("the lease expired"), "{}", over.said);
+}
+
+/// All of it stands still, as after Ctrl-Z: nobody can end the command in time, and it is ended as
+/// soon as it goes on.
+#[tokio::test]
+async fn a_group_that_is_stopped_past_the_ttl_has_its_command_ended_at_once_when_it_goes_on() {
+    let fixture = Fixture::new().await;
+    let run = fixture.lock(&[], "trap '' TERM; echo $$; while :; do sleep 0.1; done").await;
+    let (command, guard) = (run.command, run.guard());
+    for process in [command, guard, run.pid()] {
+        kill_process(process, Signal::STOP).expect("it runs");
+    }
+    let next = fixture.client().await;
+    let held = next.mutex(crate::common::KEY).expect("a lock").acquire().await.expect("it is free in time");
+    let begun = Instant::now();
+    for process in [run.pid(), guard, command] {
+        kill_process(process, Signal::CONT).expect("it is there");
+    }
+    gone(command).await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "at once: {:?}", begun.elapsed());
+    assert_eq!(run.over().await.code(), 121);
+    assert_eq!(held.release().await.expect("a release"), latchwork::Release::Released);
+}
+
+#[tokio::test]
+async fn a_signal_while_it_waits_leaves_the_queue() {
+    let fixture = Fixture::new().await;
+    let holder = fixture.lock(&[], WAITS).await;
+    let mut waiting =
+        fixture.program(["lock", crate::common::KEY, "--", "echo", "never"]).spawn().expect("it starts");
+    let lock = fixture.client().await.mutex(crate::common::KEY).expect("a lock");
+    while lock.queue(0, 9).await.expect("a queue").len() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    kill_process(crate::common::pid_of(waiting.id()), Signal::TERM).expect("it runs");
+    let status = waiting.wait().await.expect("a status");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(15));
+    assert_eq!(lock.queue(0, 9).await.expect("a queue").len(), 1);
+    holder.signal(Signal::TERM);
+    assert_eq!(holder.over().await.code(), 143);
+}
+
+/// `nohup`, and the background of a script: the command ignores it too.
+#[tokio::test]
+async fn a_signal_that_was_ignored_stays_ignored() {
+    let fixture = Fixture::new().await;
+    let program = env!("CARGO_BIN_EXE_latchwork");
+    let script = format!(
+        "trap '' HUP; exec {program} lock {} -- sh -c 'echo $$; read -r _; exec sleep 300'",
+        crate::common::KEY
+    );
+    let mut command = crate::common::program(&fixture.url, [""; 0]);
+    command = {
+        let mut shell = tokio::process::Command::new("sh");
+        shell
+            .arg("-c")
+            .arg(script)
+            .envs(command.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))));
+        shell.stdin(std::process::Stdio::null()).kill_on_drop(true);
+        shell
+    };
+    let run = Run::start(command).await;
+    run.signal(Signal::HUP);
+    kill_process(run.command, Signal::HUP).expect("it runs");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(crate::common::alive(run.command));
+    run.signal(Signal::TERM);
+    assert_eq!(run.over().await.code(), 143);
+}

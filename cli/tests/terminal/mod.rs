@@ -1,0 +1,63 @@
+//! A terminal, of which the program is the session's leader.
+
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
+use std::process::Stdio;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use tokio::fs::OpenOptions;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::process::Command;
+
+use crate::common::{Fixture, Run};
+
+/// Ctrl-C.
+pub(crate) const INTERRUPT: u8 = 3;
+/// Ctrl-\.
+pub(crate) const QUIT: u8 = 28;
+
+/// The side of whoever sits before it.
+pub(crate) struct Terminal(Sender);
+
+impl Terminal {
+    /// `latchwork lock …` with a shell's script at a terminal of its own. `setsid`, which every Linux
+    /// has, makes that its controlling one.
+    pub(crate) async fn lock(fixture: &Fixture, key: &str, script: &str) -> (Self, Run) {
+        let program = env!("CARGO_BIN_EXE_latchwork");
+        Self::run(fixture, &[program, "lock", key, "--", "sh", "-c", script]).await
+    }
+
+    /// Any command at a terminal of its own.
+    pub(crate) async fn run(fixture: &Fixture, arguments: &[&str]) -> (Self, Run) {
+        let ours =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+        grantpt(&ours).expect("a terminal");
+        unlockpt(&ours).expect("a terminal");
+        let name = ptsname(&ours, Vec::new()).expect("its name").into_string().expect("text");
+        let open =
+            || async { OpenOptions::new().read(true).write(true).open(&name).await.expect("its other side") };
+        let side = || async { Stdio::from(open().await.into_std().await) };
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").args(arguments).env("LATCHWORK_URL", &fixture.url).kill_on_drop(true);
+        let child = command
+            .stdin(side().await)
+            .stdout(side().await)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        drop(command);
+        let ours = std::fs::File::from(ours);
+        // A terminal is no pipe, but is read and written as one, without a thread that keeps it open.
+        let screen = Receiver::from_file_unchecked(ours.try_clone().expect("a copy")).expect("read");
+        let run = Run::of(child, Box::new(screen)).await;
+        (Self(Sender::from_file_unchecked(ours).expect("written")), run)
+    }
+
+    /// Types.
+    pub(crate) async fn types(&mut self, keys: &[u8]) {
+        self.0.write_all(keys).await.expect("typed");
+        self.0.flush().await.expect("typed");
+    }
+}
