@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use latchwork_core::contracts::NodeId;
-use latchwork_core::{Config, ENDLESS, Error, Result, Secret, encode};
+use latchwork_core::support::Transport;
+use latchwork_core::{Config, ENDLESS, Error, Logins, Result, encode};
 
 /// Redis' own port.
 const PORT: u16 = 6379;
@@ -20,9 +21,10 @@ const REMEMBER_RANGE: RangeInclusive<Duration> =
 pub(crate) struct Settings {
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// What secures the connections.
+    pub(crate) transport: Transport,
     pub(crate) database: i64,
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<Secret>,
+    pub(crate) logins: Logins,
     pub(crate) ttl: Duration,
     /// How long a queue's last token outlives the queue's last use.
     pub(crate) remember: Duration,
@@ -76,9 +78,9 @@ impl Settings {
         Ok(Self {
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
             port: port.parse().map_err(|_| bad_port())?,
+            transport: Transport::of(config, None)?,
             database,
-            user: config.user.clone(),
-            password: config.password.clone(),
+            logins: Logins::of(config),
             ttl: config.ttl,
             remember,
             connect_timeout: config.connect_timeout.min(ENDLESS),

@@ -24,7 +24,8 @@ use crate::watch::{Channels, Inbox, recheck};
 /// The pause before a server that is still loading is asked again, without jitter.
 const LOADING_PAUSE: Duration = Duration::from_millis(50);
 
-/// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`.
+/// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`, and with the
+/// feature `tls` `rediss://`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RedisConnector;
 
@@ -43,6 +44,10 @@ impl Connector for RedisConnector {
         Settings::of(config).map(|_| ())
     }
 
+    fn speaks_tls(&self) -> bool {
+        cfg!(feature = "tls")
+    }
+
     fn check(&self, _config: &Config, queue: &Address) -> Result<()> {
         QueueKeys::of(queue).map(drop)
     }
@@ -55,6 +60,7 @@ impl Connector for RedisConnector {
 
 /// Opens a client and starts its tasks, which end with it.
 async fn open(settings: Settings) -> Result<RedisBackend> {
+    settings.transport.prepare().await?;
     let clock = Clock::system();
     let inbox = Arc::new(Inbox::new(clock.clone(), settings.inbox.clone()));
     let reconnected = Arc::new(Notify::new());
@@ -123,16 +129,14 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
     let at = settings.address();
     let seen = match failure.answered {
         true => None,
-        false => probe::stranger(&settings.host, settings.port).await,
+        false => probe::stranger(settings).await,
     };
     match (seen, failure.error.kind()) {
         (Some(Stranger::Named(saw)), _) => {
             Error::new(ErrorKind::WrongServer { expected: "redis", saw }, at).because(failure.error)
         }
         (Some(Stranger::HangsUp), _) => {
-            let what = format!(
-                "{at} hangs up: it is no Redis, or wants TLS (not supported yet), or is a proxy whose Redis is down"
-            );
+            let what = format!("{at} hangs up: it is no Redis, or is a proxy whose Redis is down");
             Error::new(ErrorKind::Unavailable, what).because(failure.error)
         }
         (None, ErrorKind::Unavailable | ErrorKind::Unknown) => {

@@ -1,5 +1,6 @@
 //! The client crate's errors, translated here and nowhere else.
 
+use latchwork_core::support::Transport;
 use latchwork_core::{Error, ErrorKind};
 use redis::RedisError;
 
@@ -25,6 +26,14 @@ impl Failure {
     /// An answer of the server, or what follows from one.
     pub(crate) fn said(error: Error) -> Self {
         Self { error, redial: false, noscript: false, timed_out: false, answered: true }
+    }
+
+    /// With what TLS says of a connection that failed without an answer.
+    pub(crate) fn secured_by(self, transport: &Transport) -> Self {
+        match transport.failure() {
+            Some(error) if !self.answered => Self { error, answered: true, ..self },
+            _ => self,
+        }
     }
 
     fn redial(self) -> Self {

@@ -3,8 +3,11 @@
 use std::io;
 use std::time::Duration;
 
+use latchwork_core::support::speaks_tls;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::config::Settings;
 
 /// The bound of each question.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -17,13 +20,21 @@ pub(crate) enum Stranger {
     HangsUp,
 }
 
-/// `None` for a Redis, and where nothing answers.
-pub(crate) async fn stranger(host: &str, port: u16) -> Option<Stranger> {
+/// `None` for a Redis, and where nothing answers. All questions are asked in the clear.
+pub(crate) async fn stranger(settings: &Settings) -> Option<Stranger> {
+    let (host, port) = (settings.host.as_str(), settings.port);
+    let tls = settings.transport.is_tls();
+    if speaks_tls(&settings.address()).await {
+        // Which server it is shows only within.
+        let saw = "a TLS server (rediss:// asks for TLS)".to_owned();
+        return (!tls).then_some(Stranger::Named(saw));
+    }
     // Silence is no proof: a Redis may be frozen.
     let answer = ask(host, port, b"PING\r\n").await.ok()?;
     // A Redis answers +PONG, or an error such as -NOAUTH.
     if answer.starts_with('+') || answer.starts_with('-') {
-        return None;
+        let saw = "a Redis that does not speak TLS (it is redis:// without)".to_owned();
+        return tls.then_some(Stranger::Named(saw));
     }
     let named = |name: &str| Some(Stranger::Named(name.to_owned()));
     let zookeeper = ask(host, port, b"ruok").await;

@@ -10,7 +10,7 @@ use redis::{AsyncConnectionConfig, Value};
 use tokio::time::timeout;
 
 use super::command::{by_hash, reply};
-use super::dial::connect;
+use super::dial::{connect, login};
 use super::handshake::handshake_to_confirm;
 use super::wait_command::{wait_for, wait_forbidden};
 use crate::config::Settings;
@@ -45,8 +45,9 @@ impl ConfirmingConnection {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(bound))
             .set_response_timeout(Some(bound));
-        let failed = |failure: Failure| only_unavailable(failure.error);
-        let Ok(connecting) = timeout(bound, connect(settings, config)).await else {
+        let failed = |failure: Failure| only_unavailable(failure.secured_by(&settings.transport).error);
+        let login = login(settings).await.map_err(failed)?;
+        let Ok(connecting) = timeout(bound, connect(settings, &login, config)).await else {
             return Err(failed(timed_out()));
         };
         let mut connection = connecting.map_err(|error| failed(from_redis(error, false)))?;

@@ -112,11 +112,14 @@ impl Dialler {
             .set_response_timeout(Some(bound))
             .set_pipeline_buffer_size(BUFFER)
             .set_push_sender(self.on_push(generation));
-        let unsent = |error| from_redis(error, false);
+        let unsent = |error| from_redis(error, false).secured_by(&settings.transport);
+        let login = login(settings).await?;
         let late = |_| unsent(io::Error::from(io::ErrorKind::TimedOut).into());
-        let connecting = tokio::time::timeout(bound, connect(settings, config)).await.map_err(late)?;
+        let connecting =
+            tokio::time::timeout(bound, connect(settings, &login, config)).await.map_err(late)?;
         let mut connection = connecting.map_err(unsent)?;
-        let (run_id, eviction) = handshake(&mut connection, settings, generation == 0).await?;
+        let greeted = handshake(&mut connection, settings, generation == 0).await;
+        let (run_id, eviction) = greeted.map_err(|failure| failure.secured_by(&settings.transport))?;
         // Before the connection is used: earlier requests went to the server that was there before.
         self.incarnation.met(run_id, self.clock.now());
         Ok((Wire { generation, connection }, eviction))
@@ -147,19 +150,27 @@ impl Dialler {
     }
 }
 
+/// The login of the next connection.
+pub(super) async fn login(settings: &Settings) -> std::result::Result<RedisConnectionInfo, Failure> {
+    let mut login =
+        RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(settings.database);
+    // It is asked each time: a login may change under way.
+    let given = settings.logins.now(settings.request_timeout).await.map_err(Failure::said)?;
+    if let Some(given) = given {
+        if let Some(user) = given.user {
+            login = login.set_username(user);
+        }
+        login = login.set_password(given.password.expose());
+    }
+    Ok(login)
+}
+
 /// A connection whose replies have a bound, logged in.
 pub(super) async fn connect(
     settings: &Settings,
+    login: &RedisConnectionInfo,
     config: AsyncConnectionConfig,
 ) -> redis::RedisResult<MultiplexedConnection> {
-    let mut login =
-        RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(settings.database);
-    if let Some(user) = &settings.user {
-        login = login.set_username(user);
-    }
-    if let Some(password) = &settings.password {
-        login = login.set_password(password.expose());
-    }
     let stream = TcpStream::connect((settings.host.as_str(), settings.port)).await?;
     // Small requests must not wait for the answers to others.
     stream.set_nodelay(true)?;
@@ -167,8 +178,9 @@ pub(super) async fn connect(
     // waiter listen on one that is forgotten.
     let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6);
     SockRef::from(&stream).set_tcp_keepalive(&probes)?;
+    let stream = settings.transport.secure(stream, &settings.host).await?;
     let (connection, work) =
-        MultiplexedConnection::new_with_config(&login, BoundedStream::new(stream), config).await?;
+        MultiplexedConnection::new_with_config(login, BoundedStream::new(stream), config).await?;
     // Ends with the last handle of the connection.
     tokio::spawn(work);
     Ok(connection)

@@ -22,6 +22,8 @@
 //! their disks: they are for tests.
 
 mod binary;
+#[cfg(feature = "tls")]
+mod certificates;
 #[cfg(feature = "containers")]
 mod container;
 mod ensemble;
@@ -37,7 +39,12 @@ mod process;
 pub mod proxy;
 mod serve;
 mod server;
+#[cfg(feature = "tls")]
+mod terminated;
+mod tls;
 
+#[cfg(feature = "tls")]
+pub use certificates::{Authority, Certificates, Validity};
 pub use ensemble::Ensemble;
 pub use error::ServerError;
 pub use kind::Kind;
@@ -45,3 +52,6 @@ pub use options::{Clocks, Options};
 pub use probe::ask;
 pub use serve::serve;
 pub use server::{Origin, Server};
+#[cfg(feature = "tls")]
+pub use terminated::Terminator;
+pub use tls::ServerTls;

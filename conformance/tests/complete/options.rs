@@ -3,7 +3,7 @@
 use super::places::{Place, assert_all_missing, assert_filled_in, place, read};
 
 /// Fields that a URL has parts for: no options behind its `?`.
-const PARTS_OF_A_URL: [&str; 5] = ["backend", "hosts", "path", "user", "password"];
+const PARTS_OF_A_URL: [&str; 6] = ["backend", "hosts", "path", "user", "password", "tls"];
 
 /// The fields of `Config`.
 fn fields() -> Vec<String> {
