@@ -62,9 +62,9 @@ pub use latchwork_core::recipes::{
     Semaphore, SharedValue, Stored, ValueWatch, WriteGuard,
 };
 pub use latchwork_core::{
-    Address, Capabilities, ClientRecord, Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind,
-    Eviction, Fenced, Hold, Kind, Loss, LostReason, Moment, Name, Owner, Release, Result, Run, Secret, Token,
-    contracts, decide, memory, registry, seen, support,
+    Address, Capabilities, ClientRecord, Clock, Config, Connector, Coordinator, Credentials,
+    CredentialsProvider, Ended, Error, ErrorKind, Eviction, Fenced, Hold, Kind, Loss, LostReason, Moment,
+    Name, Owner, Release, Result, Run, Secret, Token, contracts, decide, memory, registry, seen, support,
 };
 
 /// Connects to the coordinator that a URL (or a [`Config`]) names.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use latchwork_core::{Config, ENDLESS, Error, Result, Secret};
+use latchwork_core::support::Transport;
+use latchwork_core::{Config, ENDLESS, Error, Logins, Result};
 
 /// The scheme of this backend's URLs, and its name in logs, metrics and reports.
 pub(crate) const NAME: &str = "etcd";
@@ -21,7 +22,9 @@ pub(crate) const OPS_PER_TXN: usize = 100;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) endpoints: Vec<String>,
-    pub(crate) login: Option<(String, Secret)>,
+    /// What secures the connections.
+    pub(crate) transport: Transport,
+    pub(crate) logins: Logins,
     pub(crate) request_timeout: Duration,
     /// Off for tests only: the plain protocol then runs alone (see
     /// [`fast_path`](crate::queue::fast_path)).
@@ -36,18 +39,18 @@ impl Settings {
                 format!("etcd logs in with user and password: the {what} is missing"),
             ))
         };
-        let login = match (&config.user, &config.password) {
-            (Some(user), Some(password)) => Some((user.clone(), password.clone())),
-            (None, None) => None,
+        match (&config.user, &config.password) {
+            (Some(_), Some(_)) | (None, None) => {}
             (Some(_), None) => return missing("password", "password"),
             (None, Some(_)) => return missing("user", "user"),
-        };
+        }
         if !config.path.is_empty() {
             return Err(Error::invalid("url", "etcd:// takes no path; use the option namespace"));
         }
         Ok(Self {
             endpoints: config.hosts_with_port(DEFAULT_PORT)?,
-            login,
+            transport: Transport::of(config, Some(b"h2"))?,
+            logins: Logins::of(config),
             request_timeout: config.request_timeout.min(ENDLESS),
             fast_path: true,
         })

@@ -18,7 +18,8 @@ use crate::probe;
 /// over ranges.
 const OLDEST: (u32, u32) = (3, 4);
 
-/// Opens clients of etcd: `etcd://[user:password@]host[:port][,host…][?option=value&…]`.
+/// Opens clients of etcd: `etcd://[user:password@]host[:port][,host…][?option=value&…]`, and with
+/// the feature `tls` `etcd+tls://`.
 ///
 /// [`Config::connect_timeout`] bounds all of it: the search for a server that speaks HTTP/2 (a
 /// Redis or ZooKeeper behind the URL is reported by name), the log-in, the check of the version
@@ -40,6 +41,10 @@ impl Connector for EtcdConnector {
     fn validate(&self, config: &Config) -> Result<()> {
         config.validate()?;
         Settings::read(config).map(|_| ())
+    }
+
+    fn speaks_tls(&self) -> bool {
+        cfg!(feature = "tls")
     }
 
     fn check(&self, config: &Config, queue: &Address) -> Result<()> {
@@ -73,6 +78,10 @@ impl Connector for WithoutFastPath {
         EtcdConnector.validate(config)
     }
 
+    fn speaks_tls(&self) -> bool {
+        EtcdConnector.speaks_tls()
+    }
+
     fn check(&self, config: &Config, queue: &Address) -> Result<()> {
         EtcdConnector.check(config, queue)
     }
@@ -87,7 +96,8 @@ async fn connect(config: &Config, settings: Settings) -> Result<Arc<dyn Backend>
 }
 
 async fn open(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>> {
-    probe::find_server(&settings.endpoints).await?;
+    settings.transport.prepare().await?;
+    probe::find_server(&settings.endpoints, &settings.transport).await?;
     let (clock, mut backoff) = (Clock::system(), Backoff::new(FIRST_RETRY, LONGEST_RETRY));
     loop {
         match log_in(settings, config).await {

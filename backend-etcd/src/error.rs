@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use etcd_client::Error as ClientError;
+use latchwork_core::support::Transport;
 use latchwork_core::{Error, ErrorKind, LostReason};
 
 /// Why a request failed: the cases that the backend acts on, and all others as the user sees them.
@@ -36,6 +37,16 @@ impl Failure {
                 Error::new(ErrorKind::Unknown, "a full server may have stored it").because(error)
             }
             other => other.into(),
+        }
+    }
+
+    /// With what TLS says of a request that no connection took.
+    pub(crate) fn secured_by(self, transport: &Transport) -> Self {
+        match transport.failure() {
+            Some(failure) if self.was_not_sent() => {
+                Failure::Other(Error::new(ErrorKind::Unavailable, "no secured connection").because(failure))
+            }
+            _ => self,
         }
     }
 
@@ -169,6 +180,15 @@ pub(crate) fn lease_exists(error: &ClientError) -> bool {
     matches!(error, ClientError::GRpcStatus(status) if status.message().contains("lease already exists"))
 }
 
+/// Whether the server does not accept the user and password of a log-in, or its token.
+pub(crate) fn refuses_login(error: &ClientError) -> bool {
+    let ClientError::GRpcStatus(status) = error else { return false };
+    i32::from(status.code()) == UNAUTHENTICATED
+        || ["authentication failed", "invalid auth token", "user name is empty"]
+            .iter()
+            .any(|text| status.message().contains(text))
+}
+
 /// Why a read of a past revision was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Past {
@@ -225,12 +245,22 @@ fn never_sent(text: &str, status: &dyn std::error::Error) -> bool {
     let mut cause = status.source();
     while let Some(error) = cause {
         let io = error.downcast_ref::<io::Error>();
-        if io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused) {
+        if io.is_some_and(|io| io.kind() == io::ErrorKind::ConnectionRefused) || is_no_connection(error) {
             return true;
         }
         cause = error.source();
     }
     ["tcp connect error", "dns error", "etcdserver: no leader"].iter().any(|sign| text.contains(sign))
+}
+
+#[cfg(feature = "tls")]
+fn is_no_connection(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.is::<crate::driver::NotConnected>()
+}
+
+#[cfg(not(feature = "tls"))]
+fn is_no_connection(_: &(dyn std::error::Error + 'static)) -> bool {
+    false
 }
 
 /// A read changes nothing, so an unknown outcome only means that the server is not there.

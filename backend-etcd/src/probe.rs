@@ -2,29 +2,38 @@
 //! closed port or a Redis.
 
 use std::io;
+use std::pin::pin;
+use std::time::Duration;
 
+use latchwork_core::support::{Transport, speaks_tls};
 use latchwork_core::{Error, ErrorKind, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// HTTP/2's connection preface and an empty SETTINGS frame (RFC 9113, 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const SETTINGS: u8 = 4;
+
+/// How long a server may be silent before it is asked whether it speaks TLS.
+const PATIENCE: Duration = Duration::from_millis(750);
 
 enum Probed {
     Http2,
     /// It accepts the connection and closes it, as a proxy does whose etcd is down.
     HangsUp,
     Other(String),
+    /// By what TLS says.
+    Refused(Error),
 }
 
 /// Waits for the first of the hosts that speaks HTTP/2. The caller bounds the time.
-pub(crate) async fn find_server(hosts: &[String]) -> Result<()> {
+pub(crate) async fn find_server(hosts: &[String], transport: &Transport) -> Result<()> {
     let mut probes = JoinSet::new();
     for host in hosts.iter().cloned() {
+        let transport = transport.clone();
         probes.spawn(async move {
-            let probed = probe(&host).await;
+            let probed = probe(&host, &transport).await;
             (host, probed)
         });
     }
@@ -33,13 +42,12 @@ pub(crate) async fn find_server(hosts: &[String]) -> Result<()> {
         let (host, probed) = probe.map_err(|error| Error::new(ErrorKind::Unavailable, "").because(error))?;
         failure = Some(match probed {
             Ok(Probed::Http2) => return Ok(()),
+            Ok(Probed::Refused(why)) => why,
             Ok(Probed::Other(saw)) => {
                 Error::new(ErrorKind::WrongServer { expected: "etcd", saw }, format!("at {host}"))
             }
             Ok(Probed::HangsUp) => {
-                let what = format!(
-                    "{host} hangs up: it is no etcd, or wants TLS (not supported yet), or is a proxy whose etcd is down"
-                );
+                let what = format!("{host} hangs up: it is no etcd, or is a proxy whose etcd is down");
                 Error::new(ErrorKind::Unavailable, what)
             }
             Err(error) => Error::new(ErrorKind::Unavailable, format!("cannot reach {host}")).because(error),
@@ -48,22 +56,51 @@ pub(crate) async fn find_server(hosts: &[String]) -> Result<()> {
     Err(failure.unwrap_or_else(|| Error::invalid("url", "etcd:// needs a host")))
 }
 
-async fn probe(host: &str) -> io::Result<Probed> {
-    let start = exchange(host, PREFACE).await?;
-    Ok(match start.as_slice() {
+async fn probe(host: &str, transport: &Transport) -> io::Result<Probed> {
+    let mut answer = pin!(exchange(host, PREFACE, transport));
+    if transport.is_tls() {
+        return match (answer.await, transport.failure()) {
+            (_, Some(why)) => Ok(Probed::Refused(why)),
+            (Err(error), None) => {
+                let plain = exchange(host, PREFACE, &Transport::default()).await;
+                let is_plain = matches!(plain.as_deref(), Ok([_, _, _, SETTINGS, ..]));
+                let saw =
+                    || Probed::Other("an etcd that does not speak TLS (it is etcd:// without)".to_owned());
+                if is_plain { Ok(saw()) } else { Err(error) }
+            }
+            (Ok(start), None) => Ok(judge(host, &start).await),
+        };
+    }
+    let tls_server = || Probed::Other("a TLS server (etcd+tls:// asks for TLS)".to_owned());
+    let start = match timeout(PATIENCE, &mut answer).await {
+        Ok(start) => start?,
+        // It takes the preface for the length of a record, and waits for the rest.
+        Err(_) if speaks_tls(host).await => return Ok(tls_server()),
+        Err(_) => answer.await?,
+    };
+    Ok(match judge(host, &start).await {
+        Probed::HangsUp | Probed::Other(_) if speaks_tls(host).await => tls_server(),
+        judged => judged,
+    })
+}
+
+async fn judge(host: &str, start: &[u8]) -> Probed {
+    match start {
         // A frame: three bytes of length, then its type.
         [_, _, _, SETTINGS, ..] => Probed::Http2,
-        [0x15, 0x03, ..] => Probed::Other("a TLS server (TLS comes in a later version)".to_owned()),
         [b'-' | b'+' | b':' | b'$' | b'*', ..] => Probed::Other("Redis".to_owned()),
         answer if answer.starts_with(b"HTTP/") => Probed::Other("an HTTP/1 server".to_owned()),
         // ZooKeeper closes the connection on a length that makes no sense. It answers a command of
         // four letters.
-        [] if exchange(host, b"srvr").await.is_ok_and(|answer| is_zookeeper(&answer)) => {
+        [] if exchange(host, b"srvr", &Transport::default())
+            .await
+            .is_ok_and(|answer| is_zookeeper(&answer)) =>
+        {
             Probed::Other("ZooKeeper".to_owned())
         }
         [] => Probed::HangsUp,
         _ => Probed::Other("a server that does not speak HTTP/2".to_owned()),
-    })
+    }
 }
 
 fn is_zookeeper(answer: &[u8]) -> bool {
@@ -72,9 +109,10 @@ fn is_zookeeper(answer: &[u8]) -> bool {
 
 /// Sends `probe` and reads the first bytes of the answer; none when the server closes the
 /// connection.
-async fn exchange(host: &str, probe: &[u8]) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(host).await?;
+async fn exchange(host: &str, probe: &[u8], transport: &Transport) -> io::Result<Vec<u8>> {
+    let mut stream = transport.dial(host).await?;
     stream.write_all(probe).await?;
+    stream.flush().await?;
     let mut start = Vec::new();
     // Nine bytes are the header of a frame, and enough of any other answer.
     while start.len() < 9 {
@@ -114,17 +152,20 @@ mod tests {
             (vec![&b"-ERR unknown command 'PRI'\r\n"[..]], "Redis"),
             (vec![&b""[..], &b"Zookeeper version: 3.8.0"[..]], "ZooKeeper"),
             (vec![&b"HTTP/1.1 400 Bad Request\r\n"[..]], "HTTP/1"),
-            (vec![&b"\x15\x03\x03\x00\x02\x02\x32\x00\x00"[..]], "TLS"),
+            (vec![&b""[..], &b""[..], &b"\x15\x03\x03\x00\x02\x02\x32\x00\x00"[..]], "TLS"),
         ] {
-            let error = find_server(&[server(answers).await]).await.unwrap_err();
+            let error = find_server(&[server(answers).await], &Transport::default()).await.unwrap_err();
             match error.kind() {
                 ErrorKind::WrongServer { expected: "etcd", saw } => assert!(saw.contains(expected), "{saw}"),
                 _ => panic!("{error}"),
             }
         }
-        let error = find_server(&[server(vec![b"", b""]).await]).await.unwrap_err();
+        let error =
+            find_server(&[server(vec![b"", b"", b""]).await], &Transport::default()).await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
-        find_server(&[server(vec![b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0@\0"]).await]).await.unwrap();
+        find_server(&[server(vec![b"\0\0\x06\x04\0\0\0\0\0\0\x05\0\0@\0"]).await], &Transport::default())
+            .await
+            .unwrap();
     }
 
     #[tokio::test]
@@ -133,8 +174,10 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             listener.local_addr().unwrap().to_string()
         };
-        let error = find_server(std::slice::from_ref(&closed)).await.unwrap_err();
+        let error = find_server(std::slice::from_ref(&closed), &Transport::default()).await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Unavailable);
-        find_server(&[closed, server(vec![b"\0\0\x06\x04\0\0\0\0\0"]).await]).await.unwrap();
+        find_server(&[closed, server(vec![b"\0\0\x06\x04\0\0\0\0\0"]).await], &Transport::default())
+            .await
+            .unwrap();
     }
 }

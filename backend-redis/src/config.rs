@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use latchwork_core::contracts::NodeId;
-use latchwork_core::{Config, ENDLESS, Error, ErrorKind, Result, Secret, encode};
+use latchwork_core::support::Transport;
+use latchwork_core::{Config, Credentials, ENDLESS, Error, ErrorKind, Logins, Result, encode};
 
 /// The scheme of this backend's URLs, and its name in logs, metrics and reports.
 pub(crate) const NAME: &str = "redis";
@@ -63,13 +64,6 @@ impl fmt::Display for Host {
     }
 }
 
-/// Who logs in.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Login {
-    pub(crate) user: Option<String>,
-    pub(crate) password: Option<Secret>,
-}
-
 /// Where the server with the locks is found, at each dial.
 #[derive(Clone, Debug)]
 pub(crate) enum Servers {
@@ -87,7 +81,8 @@ pub(crate) enum Servers {
 pub(crate) struct Sentinels {
     pub(crate) hosts: Arc<[Host]>,
     pub(crate) service: String,
-    pub(crate) login: Login,
+    /// At the Sentinels themselves.
+    pub(crate) login: Option<Credentials>,
     /// The one that answered last, which is asked first.
     pub(crate) first: Arc<AtomicUsize>,
 }
@@ -120,9 +115,11 @@ fn list(f: &mut fmt::Formatter<'_>, hosts: &[Host]) -> fmt::Result {
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) servers: Servers,
+    /// What secures the connections.
+    pub(crate) transport: Transport,
     pub(crate) database: i64,
     /// At the server with the locks.
-    pub(crate) login: Login,
+    pub(crate) logins: Logins,
     pub(crate) ttl: Duration,
     /// How long a queue's last token outlives the queue's last use.
     pub(crate) remember: Duration,
@@ -173,8 +170,9 @@ impl Settings {
         let (namespace, client) = (encode(&config.namespace), NodeId::random());
         Ok(Self {
             servers,
+            transport: Transport::of(config, None)?,
             database,
-            login: Login { user: config.user.clone(), password: config.password.clone() },
+            logins: Logins::of(config),
             ttl: config.ttl,
             remember,
             connect_timeout: config.connect_timeout.min(ENDLESS),
@@ -192,7 +190,10 @@ fn servers(config: &Config) -> Result<Servers> {
     if let Some(service) = &config.sentinel_service {
         let hosts = config.hosts_with_port(SENTINEL_PORT)?;
         let hosts = hosts.iter().map(|host| Host::parse(host)).collect::<Result<_>>()?;
-        let login = Login { user: config.sentinel_user.clone(), password: config.sentinel_password.clone() };
+        let login = config.sentinel_password.as_ref().map(|password| match &config.sentinel_user {
+            Some(user) => Credentials::new(user, password.expose()),
+            None => Credentials::of_default_user(password.expose()),
+        });
         return Ok(Servers::Watched(Sentinels {
             hosts,
             service: service.clone(),
@@ -235,8 +236,9 @@ mod tests {
         let read = settings("redis-sentinel://u:p@a,[::1]:5/s?db=3&sentinel_password=q").unwrap();
         assert_eq!((read.servers.to_string().as_str(), read.database), ("a:26379,[::1]:5/s", 3));
         let Servers::Watched(sentinels) = read.servers else { panic!("Sentinels") };
-        let password = |login: &Login| login.password.as_ref().unwrap().expose().to_owned();
-        assert_eq!((password(&sentinels.login), password(&read.login)), ("q".to_owned(), "p".to_owned()));
+        let login = sentinels.login.expect("given");
+        assert_eq!((login.user.as_deref(), login.password.expose()), (None, "q"));
+        assert!(read.logins.are_given(), "at the master");
     }
 
     #[test]

@@ -26,7 +26,7 @@ const LOADING_PAUSE: Duration = Duration::from_millis(50);
 
 /// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`, and
 /// `redis-sentinel://[[user]:password@]host[:port],…/service` for a master that Sentinels watch, and
-/// `redis-cluster://[[user]:password@]host[:port],…`.
+/// `redis-cluster://[[user]:password@]host[:port],…`; with the feature `tls` `rediss://`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RedisConnector;
 
@@ -45,6 +45,10 @@ impl Connector for RedisConnector {
         Settings::of(config).map(|_| ())
     }
 
+    fn speaks_tls(&self) -> bool {
+        cfg!(feature = "tls")
+    }
+
     fn check(&self, _config: &Config, queue: &Address) -> Result<()> {
         QueueKeys::of(queue).map(drop)
     }
@@ -57,6 +61,7 @@ impl Connector for RedisConnector {
 
 /// Opens a client and starts its tasks, which end with it.
 async fn open(settings: Settings) -> Result<RedisBackend> {
+    settings.transport.prepare().await?;
     let clock = Clock::system();
     let inbox = Arc::new(Inbox::new(clock.clone(), settings.inbox.clone()));
     let reconnected = Arc::new(Notify::new());
@@ -129,7 +134,7 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
         Servers::Watched(sentinels) => (sentinels.to_string(), sentinels.hosts.first(), "Redis Sentinel"),
     };
     let seen = match host.filter(|_| !failure.answered) {
-        Some(host) => probe::stranger(&host.name, host.port).await,
+        Some(host) => probe::stranger(host, settings.transport.is_tls()).await,
         None => None,
     };
     match (seen, failure.error.kind()) {
@@ -137,9 +142,7 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
             Error::new(ErrorKind::WrongServer { expected, saw }, at).because(failure.error)
         }
         (Some(Stranger::HangsUp), _) => {
-            let what = format!(
-                "{at} hangs up: it is no Redis, or wants TLS (not supported yet), or is a proxy whose Redis is down"
-            );
+            let what = format!("{at} hangs up: it is no Redis, or is a proxy whose Redis is down");
             Error::new(ErrorKind::Unavailable, what).because(failure.error)
         }
         // It says that no Sentinel answers.

@@ -1,5 +1,6 @@
 //! The client crate's errors, translated here and nowhere else.
 
+use latchwork_core::support::Transport;
 use latchwork_core::{Error, ErrorKind};
 use redis::RedisError;
 
@@ -54,6 +55,14 @@ impl Failure {
     /// What a replica says, which was taken for the master.
     pub(crate) fn replica(error: Error) -> Self {
         Self { is_replica: true, ..Self::said(error) }
+    }
+
+    /// With what TLS says of a connection that failed without an answer.
+    pub(crate) fn secured_by(self, transport: &Transport) -> Self {
+        match transport.failure() {
+            Some(error) if !self.answered => Self { error, answered: true, ..self },
+            _ => self,
+        }
     }
 
     fn redial(self) -> Self {

@@ -3,8 +3,11 @@
 use std::io;
 use std::time::Duration;
 
+use latchwork_core::support::speaks_tls;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use crate::config::Host;
 
 /// The bound of each question.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -17,13 +20,20 @@ pub(crate) enum Stranger {
     HangsUp,
 }
 
-/// `None` for a Redis, and where nothing answers.
-pub(crate) async fn stranger(host: &str, port: u16) -> Option<Stranger> {
+/// `None` for a Redis, and where nothing answers. `tls`: the client speaks it. All questions are asked in the clear.
+pub(crate) async fn stranger(at: &Host, tls: bool) -> Option<Stranger> {
+    let (host, port) = (at.name.as_str(), at.port);
+    if speaks_tls(&at.to_string()).await {
+        // Which server it is shows only within.
+        let saw = "a TLS server (rediss:// asks for TLS)".to_owned();
+        return (!tls).then_some(Stranger::Named(saw));
+    }
     // Silence is no proof: a Redis may be frozen.
     let answer = ask(host, port, b"PING\r\n").await.ok()?;
     // A Redis answers +PONG, or an error such as -NOAUTH.
     if answer.starts_with('+') || answer.starts_with('-') {
-        return None;
+        let saw = "a Redis that does not speak TLS (it is redis:// without)".to_owned();
+        return tls.then_some(Stranger::Named(saw));
     }
     let named = |name: &str| Some(Stranger::Named(name.to_owned()));
     let zookeeper = ask(host, port, b"ruok").await;

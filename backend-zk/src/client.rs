@@ -30,7 +30,8 @@ impl Client {
         let (settings, names, runtime) =
             (Arc::new(settings), Arc::new(NamePool::default()), Handle::current());
         let opened = async {
-            probe(&settings.hosts).await?;
+            settings.transport.prepare().await?;
+            probe(&settings).await?;
             open_session(&settings, &names, &runtime).await
         };
         let session = in_time(&settings, opened).await?;
@@ -129,5 +130,10 @@ impl Client {
 }
 
 async fn in_time<T>(settings: &Settings, connecting: impl Future<Output = Result<T>>) -> Result<T> {
-    connect_within(settings.connect_timeout, "ZooKeeper", &settings.hosts, connecting).await
+    let answer = connect_within(settings.connect_timeout, "ZooKeeper", &settings.hosts, connecting).await;
+    answer.map_err(|error| match (error.kind(), settings.transport.failure()) {
+        // The client crate reports no more than the time that has passed.
+        (ErrorKind::Unavailable, Some(failure)) => failure,
+        _ => error,
+    })
 }

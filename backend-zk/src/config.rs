@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::decide::{contact_period, margin};
-use latchwork_core::support::LinkLog;
-use latchwork_core::{Clock, Config, Error, ErrorKind, Result, encode};
+use latchwork_core::support::{LinkLog, Transport};
+use latchwork_core::{Clock, Config, Error, ErrorKind, Logins, Result, encode};
 
 use crate::layout::{SERVERS_OWN, check_path};
 
@@ -23,13 +23,15 @@ const A_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Settings {
     pub(crate) clock: Clock,
     pub(crate) hosts: Vec<String>,
+    /// What secures the connections.
+    pub(crate) transport: Transport,
     /// Logs the state of the connection.
     pub(crate) link: Arc<LinkLog>,
     /// `/a/b`, or `None` for the root.
     pub(crate) chroot: Option<String>,
     /// In core's coding.
     pub(crate) namespace: String,
-    pub(crate) login: Option<Login>,
+    pub(crate) logins: Logins,
     pub(crate) label: Arc<str>,
     pub(crate) ttl: Duration,
     pub(crate) tick: Duration,
@@ -40,15 +42,6 @@ pub(crate) struct Settings {
     /// A control for tests: an answered read counts as a proof of contact, which it is not.
     #[cfg(feature = "controls")]
     pub(crate) believes_reads: bool,
-}
-
-/// `user:password`, for the digest scheme. `Debug` hides it.
-pub(crate) struct Login(pub(crate) String);
-
-impl std::fmt::Debug for Login {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
-    }
 }
 
 impl Settings {
@@ -70,25 +63,24 @@ impl Settings {
                 "/zookeeper is the server's own: choose another name, or a chroot",
             ));
         }
-        let login = match (&config.user, &config.password) {
-            (Some(user), Some(password)) if !user.contains(':') => {
-                Some(Login(format!("{user}:{}", password.expose())))
-            }
-            (None, None) => None,
+        match (&config.user, &config.password) {
+            (Some(user), Some(_)) if !user.contains(':') => {}
+            (None, None) => {}
             _ => {
                 return Err(Error::invalid(
                     "user",
                     "digest login needs a user without a colon, and a password",
                 ));
             }
-        };
+        }
         Ok(Self {
             clock: Clock::system(),
             link: Arc::new(LinkLog::new(NAME, hosts.join(","))),
             hosts,
+            transport: Transport::of(config, None)?,
             chroot,
             namespace,
-            login,
+            logins: Logins::of(config),
             // Core gives every client a label.
             label: config.label.as_deref().unwrap_or_default().into(),
             ttl: config.ttl,
@@ -99,6 +91,18 @@ impl Settings {
             #[cfg(feature = "controls")]
             believes_reads: false,
         })
+    }
+
+    /// `user:password`, for the digest scheme of a new session.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming `credentials`, and those of a provider.
+    pub(crate) async fn digest(&self) -> Result<Option<String>> {
+        let Some(login) = self.logins.now(self.request_timeout).await? else { return Ok(None) };
+        match login.user {
+            Some(user) if !user.contains(':') => Ok(Some(format!("{user}:{}", login.password.expose()))),
+            _ => Err(Error::invalid("credentials", "digest login needs a user without a colon")),
+        }
     }
 
     /// The time between two proofs of a session that was granted for `ttl`.
@@ -163,7 +167,7 @@ mod tests {
         let settings = settings("zookeeper://app:pw@a:2182,b,[::1]/x/y/?namespace=my ns").unwrap();
         assert_eq!(settings.hosts, ["a:2182", "b:2181", "[::1]:2181"]);
         assert_eq!(settings.chroot.as_deref(), Some("/x/y"));
-        assert_eq!(settings.login.as_ref().unwrap().0, "app:pw");
+        assert!(settings.logins.are_given());
         assert!(!format!("{settings:?}").contains("pw"));
         assert_eq!(settings.namespace, "my%20ns");
     }

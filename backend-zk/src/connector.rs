@@ -11,7 +11,8 @@ use crate::client::Client;
 use crate::config::{NAME, Settings};
 use crate::layout::QueuePaths;
 
-/// Connects to ZooKeeper: `zookeeper://[user:password@]host[:port],…[/chroot]`.
+/// Connects to ZooKeeper: `zookeeper://[user:password@]host[:port],…[/chroot]`, and with the feature
+/// `tls` `zookeeper+tls://`.
 #[derive(Clone, Copy, Debug)]
 pub struct ZooKeeperConnector {
     fast_path: bool,
@@ -42,6 +43,10 @@ impl Connector for ZooKeeperConnector {
 
     fn validate(&self, config: &Config) -> Result<()> {
         Settings::read(config).map(drop)
+    }
+
+    fn speaks_tls(&self) -> bool {
+        cfg!(feature = "tls")
     }
 
     fn check(&self, _config: &Config, queue: &Address) -> Result<()> {

@@ -31,6 +31,8 @@ pub(crate) enum Fault {
     Unknown(Unanswered),
     /// The server refuses the request for good.
     Refused(DriverError),
+    /// There is no login for a new session.
+    NoLogin(Error),
 }
 
 /// Where a request was tried, and for how long.
@@ -123,6 +125,7 @@ impl Fault {
             Fault::NodeExists => {
                 Error::new(ErrorKind::Conflict, format!("could not {what}: it is there already"))
             }
+            Fault::NoLogin(error) => error,
             Fault::Refused(answer) => {
                 Error::new(ErrorKind::Misconfigured, format!("the server refused to {what}")).because(answer)
             }

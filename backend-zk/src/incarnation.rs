@@ -34,7 +34,7 @@ pub(crate) async fn forgotten(lease: &SessionLease) {
         // The jitter spreads clients that were cut off together.
         tokio::time::sleep(Backoff::new(PAUSE / 2, PAUSE / 2).next()).await;
         while !driver.is_connected() {
-            let answers = join_all(settings.hosts.iter().map(|host| ask(host))).await;
+            let answers = join_all(settings.hosts.iter().map(|host| ask(host, &settings.transport))).await;
             let seen = lease.seen();
             if !driver.is_connected() && is_another(&answers, seen) {
                 let now = answers.iter().flatten().map(|(_, last)| *last).max();

@@ -77,7 +77,7 @@
 //!   versions from before.
 //! * The client crate does not bound answers: a listing that announces 2^31-1 children aborts the
 //!   process, and a message of 2 GB is collected before it is read. No ZooKeeper sends either.
-//! * No SASL, and no TLS yet.
+//! * No SASL. TLS is the crate feature `tls`; a relay in this process speaks it for the client crate.
 
 mod backend;
 mod cell_uses;

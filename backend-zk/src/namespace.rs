@@ -44,7 +44,7 @@ pub(crate) async fn trusted(driver: &Driver, settings: &Settings) -> Result<Trus
     let open = |found: &Option<Vec<Grant>>| found.as_deref().is_some_and(is_open);
     let unguarded: Vec<_> =
         paths.iter().zip(&found).filter(|(_, found)| open(found)).map(|(path, _)| path.as_str()).collect();
-    if settings.login.is_some() && !unguarded.is_empty() {
+    if settings.logins.are_given() && !unguarded.is_empty() {
         let namespace = format!("{root}/{}", settings.namespace);
         let what = format!(
             "the login does not protect this namespace: these directories were made without it, and everybody may delete \
@@ -72,6 +72,7 @@ pub(crate) fn connect_error(fault: Fault, settings: &Settings) -> Error {
         None => "log in".to_owned(),
     };
     match fault {
+        Fault::NoLogin(error) => error,
         Fault::Forbidden(_) => fault.error(&with_chroot("log in, or create")),
         Fault::Refused(_) => fault.error(&with_chroot("use")),
         Fault::NoNode | Fault::NodeExists => fault.error(&with_chroot("create")),

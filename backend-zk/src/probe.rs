@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use latchwork_core::support::{Transport, speaks_tls};
 use latchwork_core::{Error, ErrorKind, Result, seen};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-use crate::config::NAME;
+use crate::config::{NAME, Settings};
 
 /// The one four-letter word that a server allows by default.
 const WORD: &[u8] = b"srvr";
@@ -25,8 +25,9 @@ const OLDEST: (u32, u32, u32) = (3, 5, 3);
 /// # Errors
 /// The most specific one of the hosts: `WrongServer`, `Misconfigured` (too old), else
 /// `Unavailable`.
-pub(crate) async fn probe(hosts: &[String]) -> Result<()> {
-    let mut probes: FuturesUnordered<_> = hosts.iter().map(|host| probe_one(host)).collect();
+pub(crate) async fn probe(settings: &Settings) -> Result<()> {
+    let Settings { hosts, transport, .. } = settings;
+    let mut probes: FuturesUnordered<_> = hosts.iter().map(|host| probe_one(host, transport)).collect();
     let mut worst: Option<Error> = None;
     while let Some(probed) = probes.next().await {
         match probed {
@@ -40,15 +41,21 @@ pub(crate) async fn probe(hosts: &[String]) -> Result<()> {
     Err(worst.unwrap_or_else(|| Error::invalid("url", "no host")))
 }
 
-async fn probe_one(host: &str) -> Result<()> {
+async fn probe_one(host: &str, transport: &Transport) -> Result<()> {
     let unavailable = |what: &str| Error::new(ErrorKind::Unavailable, format!("{host}: {what}"));
-    let mut stream =
-        TcpStream::connect(host).await.map_err(|error| unavailable("cannot connect").because(error))?;
+    let mut stream = match transport.dial(host).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            return Err(refused(host, transport, unavailable("cannot connect").because(error)).await);
+        }
+    };
     let mut answer = Vec::new();
     let exchange = async {
         stream.write_all(WORD).await?;
+        stream.flush().await?;
         if tokio::time::timeout(PATIENCE, stream.read_buf(&mut answer)).await.is_err() {
             stream.write_all(b"\r\n").await?;
+            stream.flush().await?;
         }
         // A ZooKeeper closes behind its answer. Of other servers the first bytes are enough.
         while answer.len() < 4096 && !is_foreign(&answer) && stream.read_buf(&mut answer).await? > 0 {}
@@ -60,10 +67,10 @@ async fn probe_one(host: &str) -> Result<()> {
         false => judge(host, &answer),
         true => {
             let error = unavailable(
-                "hangs up: it is no ZooKeeper, or wants TLS (not supported yet), or takes no more connections \
-                 (maxClientCnxns), or is a proxy whose ZooKeeper is down",
+                "hangs up: it is no ZooKeeper, or takes no more connections (maxClientCnxns), or is a proxy \
+                 whose ZooKeeper is down",
             );
-            Err(error.because_of(ended.err()))
+            Err(refused(host, transport, error.because_of(ended.err())).await)
         }
     };
     match judged {
@@ -75,6 +82,22 @@ async fn probe_one(host: &str) -> Result<()> {
     }
 }
 
+/// Why a host takes no connection as it was asked for: what TLS says, or that one of the two speaks it
+/// and the other does not; else `error`.
+async fn refused(host: &str, transport: &Transport, error: Error) -> Error {
+    if let Some(failure) = transport.failure() {
+        return failure;
+    }
+    let saw = if !transport.is_tls() {
+        speaks_tls(host).await.then_some("a TLS server (zookeeper+tls:// asks for TLS)")
+    } else {
+        let answer = exchange(host, WORD, &Transport::default()).await.unwrap_or_default();
+        let is_zookeeper = !answer.is_empty() && !is_foreign(answer.as_bytes());
+        is_zookeeper.then_some("a ZooKeeper that does not speak TLS (it is zookeeper:// without)")
+    };
+    saw.map_or(error, |saw| wrong(host, saw.to_owned()))
+}
+
 /// The role of a server in its ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerRole {
@@ -84,8 +107,8 @@ pub(crate) enum ServerRole {
 }
 
 /// The role of a server, and the number of its last transaction. `None` where it does not answer.
-pub(crate) async fn ask(host: &str) -> Option<(ServerRole, i64)> {
-    read_state(&exchange(host, WORD).await?)
+pub(crate) async fn ask(host: &str, transport: &Transport) -> Option<(ServerRole, i64)> {
+    read_state(&exchange(host, WORD, transport).await?)
 }
 
 pub(crate) fn read_state(answer: &str) -> Option<(ServerRole, i64)> {
@@ -101,25 +124,29 @@ pub(crate) fn read_state(answer: &str) -> Option<(ServerRole, i64)> {
 }
 
 async fn is_etcd(host: &str) -> bool {
-    let answer = exchange(host, b"GET /version HTTP/1.0\r\n\r\n").await;
+    let answer = exchange(host, b"GET /version HTTP/1.0\r\n\r\n", &Transport::default()).await;
     answer.is_some_and(|answer| answer.contains("etcdserver"))
 }
 
 /// The start of what a host answers within [`PATIENCE`].
-async fn exchange(host: &str, word: &[u8]) -> Option<String> {
+async fn exchange(host: &str, word: &[u8], transport: &Transport) -> Option<String> {
     let exchange = async {
-        let mut stream = TcpStream::connect(host).await?;
+        let mut stream = transport.dial(host).await?;
         stream.write_all(word).await?;
+        stream.flush().await?;
         let mut answer = Vec::new();
-        stream.take(4096).read_to_end(&mut answer).await?;
-        Ok::<_, std::io::Error>(answer)
+        match stream.take(4096).read_to_end(&mut answer).await {
+            // Some servers end TLS without its last word.
+            Err(error) if answer.is_empty() => Err(error),
+            _ => Ok(answer),
+        }
     };
     let answer = tokio::time::timeout(PATIENCE, exchange).await.ok()?.ok()?;
     Some(String::from_utf8_lossy(&answer).into_owned())
 }
 
 fn wrong(host: &str, saw: String) -> Error {
-    let why = format!("{host} answers, but is no ZooKeeper");
+    let why = format!("{host} answers, but not as this URL says");
     Error::new(ErrorKind::WrongServer { expected: "zookeeper", saw }, why)
 }
 

@@ -4,12 +4,15 @@ mod file;
 mod url;
 
 use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::url::Url;
 use serde::Serialize;
 
 use crate::address::check_length;
+use crate::credentials::{CredentialsProvider, Provider};
 use crate::decide::check_ttl;
 use crate::decide::layout::LAYOUT;
 use crate::error::{Error, Result};
@@ -65,6 +68,26 @@ pub struct Config {
     /// The password. Read, never written.
     #[serde(skip_serializing)]
     pub password: Option<Secret>,
+    /// Whether the client speaks TLS: what `rediss://`, `zookeeper+tls://` and `etcd+tls://` ask for.
+    /// It needs the crate feature `tls`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tls: bool,
+    /// TLS: a file with the certificates (PEM) of those who may sign the server's; without it, those
+    /// that the system trusts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// TLS: a file with the client's certificate (PEM), and those between it and a CA. It goes with
+    /// [`key`](Self::key). All these files are read again at each dial, so that what is renewed on
+    /// disk is used from the next connection on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    /// TLS: a file with the private key (PEM) of [`cert`](Self::cert).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// TLS: the name that the server's certificate must have, where it is not the host's: a tunnel, or
+    /// an address instead of a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_name: Option<String>,
     /// The namespace of all keys (default `latchwork`).
     pub namespace: String,
     /// The coordinator's name, 1 to 255 bytes: tells several coordinators of one program apart, and
@@ -114,6 +137,9 @@ pub struct Config {
     /// Refused for another backend.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cluster: bool,
+    /// Gives the login at each dial, in the place of `user` and `password`.
+    #[serde(skip)]
+    pub(crate) credentials: Provider,
     /// The highest layout that its clients work with.
     #[serde(skip)]
     pub(crate) layout: u32,
@@ -158,6 +184,20 @@ const ONLY_FOR: [(&str, &str); 8] = [
 ];
 const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
 
+/// The scheme of a backend's URLs that asks for TLS.
+pub(crate) fn tls_scheme(backend: &str) -> String {
+    match backend {
+        "redis" => "rediss".to_owned(),
+        other => format!("{other}+tls"),
+    }
+}
+
+/// The name of a backend of ours, for an error that outlives the configuration.
+#[cfg(feature = "tls")]
+pub(crate) fn backend_name(backend: &str) -> &'static str {
+    OURS.into_iter().find(|ours| *ours == backend).unwrap_or("the server of this URL")
+}
+
 /// Refuses an option that has no effect on `backend`: the user would rely on it in vain.
 fn check_applies(backend: &str, option: &'static str) -> Result<()> {
     match ONLY_FOR.into_iter().find(|(name, _)| *name == option) {
@@ -181,6 +221,11 @@ impl Config {
             path: String::new(),
             user: None,
             password: None,
+            tls: false,
+            ca: None,
+            cert: None,
+            key: None,
+            server_name: None,
             namespace: default_namespace(),
             name: None,
             ttl: default_ttl(),
@@ -195,8 +240,16 @@ impl Config {
             sentinel_user: None,
             sentinel_password: None,
             cluster: false,
+            credentials: Provider::default(),
             layout: LAYOUT,
         }
+    }
+
+    /// With a provider that gives the login at each dial, in the place of `user` and `password`.
+    #[must_use]
+    pub fn with_credentials(mut self, provider: impl CredentialsProvider + 'static) -> Self {
+        self.credentials = Provider(Some(Arc::new(provider)));
+        self
     }
 
     /// As a build that works with layouts up to this one: for tests of rolling upgrades. It changes
@@ -222,6 +275,13 @@ impl Config {
             if timeout.is_zero() {
                 return Err(Error::invalid(name, "must not be zero"));
             }
+        }
+        self.check_tls()?;
+        if self.credentials.0.is_some() && (self.user.is_some() || self.password.is_some()) {
+            return Err(Error::invalid("credentials", "a provider and a fixed login: give one of them"));
+        }
+        if self.credentials.0.is_some() && self.backend == "memory" {
+            return Err(Error::invalid("credentials", "memory:// has no login"));
         }
         if self.tick != default_tick() {
             check_applies(&self.backend, "tick")?;
@@ -284,7 +344,37 @@ impl Config {
         if self.sentinel_user.is_some() && self.sentinel_password.is_none() {
             return Err(Error::invalid("sentinel_password", "is missing: a Sentinel's user has one too"));
         }
+        if self.tls && (self.cluster || self.sentinel_service.is_some()) {
+            let why = "is for one server yet: Sentinels and a Redis Cluster are reached in the clear";
+            return Err(Error::invalid("tls", why));
+        }
         Ok(())
+    }
+
+    /// Refuses half an identity, and what belongs to TLS without TLS: the user would rely on it in vain.
+    fn check_tls(&self) -> Result<()> {
+        let given = [
+            ("ca", self.ca.is_some()),
+            ("cert", self.cert.is_some()),
+            ("key", self.key.is_some()),
+            ("server_name", self.server_name.is_some()),
+        ];
+        if let Some((name, _)) = given.into_iter().find(|(_, given)| *given && !self.tls) {
+            let (plain, tls) = (&self.backend, tls_scheme(&self.backend));
+            return Err(Error::invalid(
+                name,
+                format!("is of TLS, which {plain}:// does not speak: write {tls}://"),
+            ));
+        }
+        for (name, missing) in [("key", self.cert.is_some()), ("cert", self.key.is_some())] {
+            if missing && self.cert.is_some() != self.key.is_some() {
+                return Err(Error::invalid(name, "is missing: a client certificate is `cert` and `key`"));
+            }
+        }
+        for (name, path) in [("ca", &self.ca), ("cert", &self.cert), ("key", &self.key)] {
+            check_visible(name, &path.as_deref().unwrap_or("".as_ref()).to_string_lossy())?;
+        }
+        check_visible("server_name", self.server_name.as_deref().unwrap_or_default())
     }
 
     /// The hosts, with `port` added to those without one.

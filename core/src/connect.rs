@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::label::default_label;
 use crate::lazy::Lazy;
 use crate::registry::connect_in_time;
+use crate::support::no_tls;
 
 /// Connects to the coordinator that `config` names, with the first of `connectors` of that name. The
 /// client registers itself ([`Coordinator::clients`] lists it), and checks the [layout](crate::registry)
@@ -63,6 +64,9 @@ fn choose(connectors: &[Arc<dyn Connector>], config: &Config) -> Result<(Arc<dyn
                 ),
             )
         })?;
+    if config.tls && !connector.speaks_tls() {
+        return Err(no_tls(&config.backend));
+    }
     connector.validate(config)?;
     let mut config = config.clone();
     config.label.get_or_insert_with(|| default_label().to_string());

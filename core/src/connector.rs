@@ -33,6 +33,12 @@ pub trait Connector: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether this build of the backend speaks TLS. Core refuses a configuration that asks for it
+    /// where this says no, so that nothing is ever sent in the clear by mistake.
+    fn speaks_tls(&self) -> bool {
+        false
+    }
+
     /// The clock that clients of `config` will count by. Core asks for it before a client exists
     /// ([`connect_lazy`](crate::connect_lazy)), so that the deadlines set until then keep their
     /// meaning afterwards.

@@ -7,19 +7,20 @@ use std::time::{Duration, Instant};
 
 use etcd_client::{Client, ConnectOptions, KvClient, ResponseHeader};
 use latchwork_core::seen::{Rechecks, Requests};
-use latchwork_core::support::{LinkLog, Throttle};
+use latchwork_core::support::{LinkLog, Throttle, Transport};
+use latchwork_core::{Error, Logins};
 
 use super::encode::unsigned;
 use crate::config::{NAME, Settings};
-use crate::error::{Answer, Failure, as_read, is_older_than_the_roles, late};
+use crate::error::{Answer, Failure, as_read, is_older_than_the_roles, late, refuses_login};
 use crate::incarnation::{Incarnations, Known};
 
 /// After how long a silence the client pings a server. Servers hang up on clients that ping more
 /// often than every 5 s. A renewal that gets no answer is noticed earlier, and goes to another
 /// member; other requests wait for this.
-const PING_AFTER: Duration = Duration::from_secs(6);
+pub(super) const PING_AFTER: Duration = Duration::from_secs(6);
 /// How long a server may take to answer a ping.
-const PING_ANSWER: Duration = Duration::from_secs(2);
+pub(super) const PING_ANSWER: Duration = Duration::from_secs(2);
 /// Room for a whole queue of 1,000 nodes with the longest labels.
 const LARGEST_ANSWER: usize = 64 << 20;
 
@@ -49,6 +50,9 @@ pub(crate) struct Driver {
     // Cloned for each request: a clone of the whole client costs more.
     pub(super) kv: KvClient,
     request_timeout: Duration,
+    logins: Logins,
+    // Says why no secured connection was made.
+    transport: Transport,
     spare_servers: usize,
     // Bounds requests about keys, so that renewals do not queue behind them.
     throttle: Arc<Throttle>,
@@ -72,9 +76,17 @@ impl Driver {
         server: &latchwork_conformance::servers::Server,
         login: Option<(String, latchwork_core::Secret)>,
     ) -> Self {
+        let mut config = latchwork_core::Config::new("etcd");
+        (config.user, config.password) = login.unzip();
+        let logins = Logins::of(&config);
         let endpoints = vec![server.addr().to_owned()];
-        let settings =
-            Settings { endpoints, login, request_timeout: Duration::from_secs(5), fast_path: true };
+        let settings = Settings {
+            endpoints,
+            login,
+            request_timeout: Duration::from_secs(5),
+            fast_path: true,
+            transport: Transport::default(),
+        };
         Self::connect(&settings).await.expect("the server is up")
     }
 }
@@ -91,10 +103,10 @@ impl Driver {
             // silent.
             .with_require_leader(true)
             .with_auto_token_refresh(true);
-        if let Some((user, password)) = &settings.login {
-            options = options.with_user(user.clone(), password.expose());
+        if let Some((user, password)) = login(&settings.logins, settings.request_timeout).await? {
+            options = options.with_user(user, password);
         }
-        let client = Client::connect(&settings.endpoints, Some(options)).await?;
+        let client = open(settings, options).await?;
         // The client crate picks servers at random, and may pick one that is down several times in
         // a row.
         let spare_servers = 4 * (settings.endpoints.len() - 1);
@@ -103,6 +115,8 @@ impl Driver {
             client,
             kv,
             request_timeout: settings.request_timeout,
+            logins: settings.logins.clone(),
+            transport: settings.transport.clone(),
             spare_servers,
             throttle: Arc::default(),
             link: Arc::new(LinkLog::new(NAME, settings.endpoints.join(","))),
@@ -178,7 +192,11 @@ impl Driver {
                 self.requests.sent(kind(what));
                 let logged_in = self.logged_in.load(Ordering::Acquire);
                 match request().await {
-                    Err(error) if is_older_than_the_roles(&error) && !anew => {
+                    Err(error)
+                        if !anew
+                            && (is_older_than_the_roles(&error)
+                                || self.logins.may_change() && refuses_login(&error)) =>
+                    {
                         anew = true;
                         self.log_in_after(logged_in).await.map_err(as_read)?;
                     }
@@ -191,7 +209,9 @@ impl Driver {
         };
         let begun = Instant::now();
         let answer = tokio::time::timeout(within, all).await.unwrap_or_else(|_| Err(late()));
-        answer.map_err(|failure| failure.tried(what, self.link.host(), begun.elapsed()))
+        answer.map_err(|failure| {
+            failure.secured_by(&self.transport).tried(what, self.link.host(), begun.elapsed())
+        })
     }
 
     /// Logs in anew, unless another request has done so since `count`: each log-in costs the server
@@ -199,11 +219,36 @@ impl Driver {
     async fn log_in_after(&self, count: u64) -> Answer<()> {
         let _one_at_a_time = self.log_ins.lock().await;
         if self.logged_in.load(Ordering::Acquire) == count {
-            self.client.refresh_token().await?;
+            // The present login, where a provider gives it.
+            let login = login(&self.logins, self.request_timeout).await?;
+            self.client.clone().update_user(login).await?;
             self.logged_in.fetch_add(1, Ordering::AcqRel);
         }
         Ok(())
     }
+}
+
+/// User and password for a log-in.
+async fn login(logins: &Logins, within: Duration) -> Answer<Option<(String, String)>> {
+    let Some(login) = logins.now(within).await? else { return Ok(None) };
+    let Some(user) = login.user else {
+        return Err(Error::invalid("credentials", "etcd logs in with a user: the provider gave none").into());
+    };
+    Ok(Some((user, login.password.expose().to_owned())))
+}
+
+#[cfg(feature = "tls")]
+async fn open(settings: &Settings, options: ConnectOptions) -> Answer<Client> {
+    if settings.transport.is_tls() {
+        let channel = super::secured::channel(settings)?;
+        return Ok(Client::from_channel(channel, Some(options)).await?);
+    }
+    Ok(Client::connect(&settings.endpoints, Some(options)).await?)
+}
+
+#[cfg(not(feature = "tls"))]
+async fn open(settings: &Settings, options: ConnectOptions) -> Answer<Client> {
+    Ok(Client::connect(&settings.endpoints, Some(options)).await?)
 }
 
 impl std::fmt::Debug for Driver {

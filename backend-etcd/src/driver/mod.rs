@@ -5,11 +5,15 @@ mod encode;
 mod history;
 mod keys;
 mod lease;
+#[cfg(feature = "tls")]
+mod secured;
 mod txn;
 mod watch;
 
 pub(crate) use connection::Driver;
 pub(crate) use encode::end_of;
 pub(crate) use lease::RenewalStream;
+#[cfg(feature = "tls")]
+pub(crate) use secured::NotConnected;
 pub(crate) use txn::{Compare, Found, Op, Order, Range, StoredKey, Txn, TxnResult};
 pub(crate) use watch::{Change, EndReason, EventKind, StreamEvent, Watch, WatchEvents, WatchRequests};

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use latchwork_core::decide::renewal_period;
-use latchwork_core::support::{Backoff, LinkLog};
-use latchwork_core::{Clock, Error, ErrorKind, Eviction};
+use latchwork_core::support::{Backoff, LinkLog, Transport};
+use latchwork_core::{Clock, Credentials, Error, ErrorKind, Eviction};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
 use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, Value};
@@ -20,7 +20,7 @@ use super::handshake::handshake;
 use super::incarnation::Incarnation;
 use super::link::{Link, Wire, take_down};
 use super::sentinels;
-use crate::config::{Host, Login, Sentinels, Servers, Settings};
+use crate::config::{Host, Sentinels, Servers, Settings};
 use crate::error::{Failure, closed, from_redis};
 
 /// The shortest and the longest pause before an attempt, without jitter.
@@ -126,7 +126,8 @@ impl Dialler {
             .set_push_sender(self.on_push(generation));
         let (host, mut connection) = reach(settings, config, bound).await?;
         let shaken = handshake(&mut connection, settings, generation == 0).await;
-        let (run_id, eviction) = shaken.map_err(|failure| settings.servers.named_it(&host, failure))?;
+        let (run_id, eviction) = shaken
+            .map_err(|failure| settings.servers.named_it(&host, failure.secured_by(&settings.transport)))?;
         // Before the connection is used: earlier requests went to the server that was there before.
         self.incarnation.met(&host.to_string(), run_id, self.clock.now());
         Ok((Wire { generation, host: Arc::new(host), connection }, eviction))
@@ -157,6 +158,18 @@ impl Dialler {
     }
 }
 
+/// The login of a connection: of `given`, if anybody.
+pub(super) fn login(given: Option<Credentials>, database: i64) -> RedisConnectionInfo {
+    let mut login = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(database);
+    if let Some(given) = given {
+        if let Some(user) = given.user {
+            login = login.set_username(user);
+        }
+        login = login.set_password(given.password.expose());
+    }
+    login
+}
+
 /// A connection to the server with the locks, wherever it is now, and where that is. Neither the
 /// search nor the connecting takes longer than `bound`.
 pub(super) async fn reach(
@@ -170,14 +183,20 @@ pub(super) async fn reach(
         // Its clients dial each server by itself.
         Servers::Cluster(hosts) => hosts[0].clone(),
     };
-    let connecting = connect(&host, &settings.login, settings.database, config);
+    // It is asked each time: a login may change under way.
+    let given = settings.logins.now(settings.request_timeout).await.map_err(Failure::said)?;
+    let login = login(given, settings.database);
+    let connecting = connect(&host, &login, &settings.transport, config);
     let connected = match timeout(bound, connecting).await {
         Ok(connected) => connected,
         Err(_) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
     };
     match connected {
         Ok(connection) => Ok((host, connection)),
-        Err(error) => Err(settings.servers.named_it(&host, from_redis(error, false))),
+        Err(error) => {
+            let failure = from_redis(error, false).secured_by(&settings.transport);
+            Err(settings.servers.named_it(&host, failure))
+        }
     }
 }
 
@@ -196,17 +215,10 @@ impl Servers {
 /// A connection to one host, logged in, whose replies have a bound.
 pub(super) async fn connect(
     host: &Host,
-    login: &Login,
-    database: i64,
+    login: &RedisConnectionInfo,
+    transport: &Transport,
     config: AsyncConnectionConfig,
 ) -> redis::RedisResult<MultiplexedConnection> {
-    let mut info = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(database);
-    if let Some(user) = &login.user {
-        info = info.set_username(user);
-    }
-    if let Some(password) = &login.password {
-        info = info.set_password(password.expose());
-    }
     let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
     // Small requests must not wait for the answers to others.
     stream.set_nodelay(true)?;
@@ -214,8 +226,9 @@ pub(super) async fn connect(
     // waiter listen on one that is forgotten.
     let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6);
     SockRef::from(&stream).set_tcp_keepalive(&probes)?;
+    let stream = transport.secure(stream, &host.name).await?;
     let (connection, work) =
-        MultiplexedConnection::new_with_config(&info, BoundedStream::new(stream), config).await?;
+        MultiplexedConnection::new_with_config(login, BoundedStream::new(stream), config).await?;
     // Ends with the last handle of the connection.
     tokio::spawn(work);
     Ok(connection)

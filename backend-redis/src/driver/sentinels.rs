@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use latchwork_core::support::Transport;
 use latchwork_core::{Error, ErrorKind};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushInfo, Value};
 use tokio::time::timeout;
 
-use super::dial::connect;
+use super::dial::{connect, login};
 use crate::config::{Host, Sentinels};
 use crate::error::{Failure, from_redis, timed_out};
 
@@ -101,7 +102,9 @@ async fn ask(
         });
     }
     let failed = |error| explain(from_redis(error, false), sentinel);
-    let mut connection = connect(sentinel, &sentinels.login, 0, config).await.map_err(failed)?;
+    let login = login(sentinels.login.clone(), 0);
+    let connecting = connect(sentinel, &login, &Transport::default(), config).await;
+    let mut connection = connecting.map_err(failed)?;
     if listens {
         // Before the question: a change behind its answer is heard.
         connection.subscribe(SWITCH).await.map_err(failed)?;

@@ -7,6 +7,7 @@
 
 mod acls;
 mod reads;
+mod relay;
 mod request;
 mod session;
 mod tasks;

@@ -1,6 +1,7 @@
 //! The life of one session: opened, followed, closed or killed.
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +15,12 @@ use tokio_util::sync::CancellationToken;
 use zookeeper_client::{Acls, Client, Error, SessionState, StateWatcher};
 
 use super::NodeMode;
+use super::relay::{self, Relay};
 use super::request::KINDS;
 use super::tasks::Tasks;
 use super::watch_budget::WatchedBytes;
 use crate::config::{NAME, Settings};
-use crate::error::{Answer, Fault};
+use crate::error::{Answer, Fault, Tried};
 
 /// The shortest pause before a request that failed is sent again.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -68,19 +70,29 @@ impl Driver {
         let ask = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
         let mut connector =
             Client::connector().with_session_timeout(ask).with_connection_timeout(settings.host_timeout());
-        if let Some(login) = &settings.login {
-            connector = connector.with_auth("digest", login.0.as_bytes());
+        let login = settings.digest().await.map_err(Fault::NoLogin)?;
+        let relay = relay(settings, &tasks).await?;
+        let hosts = relay.as_ref().map_or_else(|| settings.hosts.join(","), Relay::addresses);
+        if let Some(relay) = &relay {
+            // Before any login: the relay expects it first.
+            connector = connector.with_auth(relay::SCHEME, relay.secret());
+        }
+        if let Some(login) = login {
+            connector = connector.with_auth("digest", login.as_bytes());
         }
         let sent = settings.clock.now();
-        let client = tasks.within(connector.connect(&settings.hosts.join(","))).await?;
+        let client = tasks.within(connector.connect(&hosts)).await?;
         let answered = settings.clock.now();
+        if let Some(relay) = relay {
+            tasks.runtime.spawn(end_with_session(relay, client.state_watcher(), tasks.killed.clone()));
+        }
         let own = || LeaseWriter::new(settings.clock.clone(), client.session_timeout(), sent);
         let lease = beside.cloned().unwrap_or_else(own);
         if beside.is_none() {
             settings.link.mended();
         }
         // Open to all without a login, as with Curator. With a login, to that login only.
-        let acls = if settings.login.is_some() { Acls::creator_all() } else { Acls::anyone_all() };
+        let acls = if settings.logins.are_given() { Acls::creator_all() } else { Acls::anyone_all() };
         let driver = Driver {
             state: client.state_watcher(),
             session: client.session_id().0,
@@ -236,6 +248,34 @@ impl Driver {
     pub(super) fn client(&self) -> Answer<Arc<Client>> {
         self.client.lock().clone().ok_or(Fault::SessionOver)
     }
+}
+
+/// The relay of a client that speaks TLS.
+async fn relay(settings: &Settings, tasks: &Tasks) -> Answer<Option<Relay>> {
+    if !settings.transport.is_tls() {
+        return Ok(None);
+    }
+    let opened = Relay::open(&settings.hosts, &settings.transport, &tasks.runtime).await;
+    opened.map(Some).map_err(|error| {
+        tracing::warn!(%error, "no local port for the secured connection");
+        Fault::Unsent(Tried { hosts: Ipv4Addr::LOCALHOST.to_string(), took: Duration::ZERO })
+    })
+}
+
+/// Keeps the relay until the client crate needs no connection any more, which is later than the last use
+/// of a client: its session is closed in the background.
+async fn end_with_session(relay: Relay, mut watcher: StateWatcher, killed: CancellationToken) {
+    let over = async {
+        let mut state = watcher.state();
+        while !state.is_terminated() {
+            state = watcher.changed().await;
+        }
+    };
+    tokio::select! {
+        () = killed.cancelled() => {}
+        () = over => {}
+    }
+    drop(relay);
 }
 
 impl fmt::Debug for Driver {

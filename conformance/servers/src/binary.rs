@@ -14,6 +14,7 @@ use crate::options::{Clocks, Options};
 use crate::ports::free_ports;
 use crate::probe::{self, Identity};
 use crate::process::Process;
+use crate::tls::ServerTls;
 use crate::{Kind, ServerError};
 
 /// How long a server may take until it serves.
@@ -32,6 +33,7 @@ pub(super) struct Binary {
     program: Program,
     args: Vec<String>,
     pub(super) port: u16,
+    pub(super) tls_port: Option<u16>,
     folder: TempDir,
 }
 
@@ -40,13 +42,17 @@ impl Binary {
     pub(super) fn prepare(kind: Kind, options: &Options) -> Result<Binary, ServerError> {
         let program = locate(kind)?;
         let folder = temporary_folder(kind)?;
-        let ports = free_ports(2)?;
+        let ports = free_ports(3)?;
         let (port, peer_port) = (ports[0], ports[1]);
+        let tls = options.tls.as_ref().map(|tls| (tls, ports[2]));
         let args = match kind {
-            Kind::Redis => redis_args(port, options),
-            Kind::Etcd => etcd_args(folder.path(), port, peer_port, options),
+            Kind::Redis => redis_args(port, tls, options),
+            Kind::Etcd => etcd_args(folder.path(), port, peer_port, tls, options),
             Kind::Zookeeper => {
                 let mut config = zookeeper_config(folder.path(), port, options.clocks);
+                if let Some((tls, port)) = tls {
+                    config.push_str(&tls.zookeeper(port));
+                }
                 let (of_java, lines): (Vec<_>, Vec<_>) =
                     options.args.iter().cloned().partition(|arg| arg.starts_with("-D"));
                 for line in lines {
@@ -56,7 +62,7 @@ impl Binary {
                 zookeeper_args(&program, folder.path(), &config, &of_java)?
             }
         };
-        Ok(Binary { kind, program, args, port, folder })
+        Ok(Binary { kind, program, args, port, tls_port: tls.map(|(_, port)| port), folder })
     }
 
     /// One member of a ZooKeeper ensemble: `members` are the `server.N=` lines as this one is to
@@ -75,14 +81,14 @@ impl Binary {
             .map_err(ServerError::io("writing myid"))?;
         let config = zookeeper_config(folder.path(), port, clocks) + members;
         let args = zookeeper_args(&program, folder.path(), &config, &[])?;
-        Ok(Binary { kind, program, args, port, folder })
+        Ok(Binary { kind, program, args, port, tls_port: None, folder })
     }
 
     /// A Redis on this port, with these arguments.
     pub(super) fn redis_member(port: u16, args: &[&str]) -> Result<Binary, ServerError> {
         let kind = Kind::Redis;
-        let args = redis_args(port, &Options::new().args(args.iter().copied()));
-        Ok(Binary { kind, program: locate(kind)?, args, port, folder: temporary_folder(kind)? })
+        let args = redis_args(port, None, &Options::new().args(args.iter().copied()));
+        Ok(Binary { kind, program: locate(kind)?, args, port, tls_port: None, folder: temporary_folder(kind)? })
     }
 
     /// A Redis Sentinel on this port, with these lines of its file, which it goes on writing.
@@ -93,7 +99,7 @@ impl Binary {
         let text = format!("port {port}\nbind 127.0.0.1\nprotected-mode no\n{lines}");
         std::fs::write(&file, text).map_err(ServerError::io("writing sentinel.conf"))?;
         let args = vec![file.to_string_lossy().into_owned(), "--sentinel".to_owned()];
-        Ok(Binary { kind, program: locate(kind)?, args, port, folder })
+        Ok(Binary { kind, program: locate(kind)?, args, port, tls_port: None, folder })
     }
 
     pub(super) fn addr(&self) -> String {
@@ -178,13 +184,20 @@ fn temporary_folder(kind: Kind) -> Result<TempDir, ServerError> {
         .map_err(ServerError::io("making a temporary folder"))
 }
 
-fn redis_args(port: u16, options: &Options) -> Vec<String> {
+fn redis_args(port: u16, tls: Option<(&ServerTls, u16)>, options: &Options) -> Vec<String> {
     let port = port.to_string();
     let fixed = ["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "no"];
-    fixed.into_iter().map(str::to_owned).chain(options.args.iter().cloned()).collect()
+    let tls = tls.into_iter().flat_map(|(tls, port)| tls.redis(port));
+    fixed.into_iter().map(str::to_owned).chain(tls).chain(options.args.iter().cloned()).collect()
 }
 
-fn etcd_args(folder: &Path, port: u16, peer_port: u16, options: &Options) -> Vec<String> {
+fn etcd_args(
+    folder: &Path,
+    port: u16,
+    peer_port: u16,
+    tls: Option<(&ServerTls, u16)>,
+    options: &Options,
+) -> Vec<String> {
     let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
     let fixed = [
         "--name=latchwork".to_owned(),
@@ -197,7 +210,9 @@ fn etcd_args(folder: &Path, port: u16, peer_port: u16, options: &Options) -> Vec
         format!("--heartbeat-interval={}", options.clocks.etcd_heartbeat().as_millis()),
         format!("--election-timeout={}", options.clocks.etcd_election().as_millis()),
     ];
-    fixed.into_iter().chain(options.args.iter().cloned()).collect()
+    // The last of two flags of a name counts.
+    let tls = tls.into_iter().flat_map(|(tls, port)| tls.etcd(&client, port));
+    fixed.into_iter().chain(tls).chain(options.args.iter().cloned()).collect()
 }
 
 fn zookeeper_config(folder: &Path, port: u16, clocks: Clocks) -> String {

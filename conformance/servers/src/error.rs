@@ -21,6 +21,10 @@ pub enum ServerError {
         /// What was tried, and how it failed.
         tried: String,
     },
+    /// A certificate could not be made.
+    #[cfg(feature = "tls")]
+    #[error("a certificate could not be made: {0}")]
+    Certificate(#[from] rcgen::Error),
     /// A program was started and ended before it answered.
     #[error("{kind} ended before it was ready ({status}); its log ends:\n{log}")]
     Died {

@@ -26,6 +26,8 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod binary;
+#[cfg(feature = "tls")]
+mod certificates;
 mod clustered_redis;
 #[cfg(feature = "containers")]
 mod container;
@@ -42,8 +44,13 @@ mod process;
 pub mod proxy;
 mod serve;
 mod server;
+#[cfg(feature = "tls")]
+mod terminated;
+mod tls;
 mod watched_redis;
 
+#[cfg(feature = "tls")]
+pub use certificates::{Authority, Certificates, Validity};
 pub use clustered_redis::ClusteredRedis;
 pub use ensemble::Ensemble;
 pub use error::ServerError;
@@ -52,4 +59,7 @@ pub use options::{Clocks, Options};
 pub use probe::ask;
 pub use serve::serve;
 pub use server::{Origin, Server};
+#[cfg(feature = "tls")]
+pub use terminated::Terminator;
+pub use tls::ServerTls;
 pub use watched_redis::WatchedRedis;

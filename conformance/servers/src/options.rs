@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::tls::ServerTls;
+
 /// How fast a server's own timers run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clocks {
@@ -55,6 +57,7 @@ pub struct Options {
     pub(super) clocks: Clocks,
     pub(super) own: bool,
     pub(super) args: Vec<String>,
+    pub(super) tls: Option<ServerTls>,
 }
 
 impl Options {
@@ -75,6 +78,12 @@ impl Options {
     pub fn own(mut self) -> Self {
         self.own = true;
         self
+    }
+
+    /// A program of this process' own that speaks TLS too, at [`Server::tls_addr`](super::Server::tls_addr).
+    pub fn tls(mut self, tls: ServerTls) -> Self {
+        self.tls = Some(tls);
+        self.own()
     }
 
     /// With more arguments: of the command line for Redis and etcd, lines of `zoo.cfg`

@@ -135,6 +135,11 @@ impl Server {
         &self.addr
     }
 
+    /// The `host:port` where it speaks TLS, if it was asked to ([`Options::tls`]).
+    pub fn tls_addr(&self) -> Option<String> {
+        Some(format!("127.0.0.1:{}", self.program()?.binary.tls_port?))
+    }
+
     /// The URL with `addr` in the place of this server's own: of a [`Proxy`](crate::proxy::Proxy)
     /// before it. Everything else of a URL from the environment stays.
     pub fn url_at(&self, addr: impl fmt::Display) -> String {

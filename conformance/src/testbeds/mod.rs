@@ -7,6 +7,8 @@ mod proxied;
 mod proxy_link;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "tls")]
+mod secured;
 #[cfg(feature = "zookeeper")]
 mod zookeeper;
 
@@ -14,6 +16,8 @@ mod zookeeper;
 pub use etcd::etcd_testbed;
 #[cfg(feature = "redis")]
 pub use redis::{clustered_redis_testbed, redis_testbed, watched_redis_testbed};
+#[cfg(feature = "tls")]
+pub use secured::tls_testbed;
 #[cfg(feature = "zookeeper")]
 pub use zookeeper::{zookeeper_ensemble_testbed, zookeeper_testbed};
 

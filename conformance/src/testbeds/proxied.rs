@@ -46,6 +46,10 @@ pub trait Admin: fmt::Debug + Send + Sync {
 /// runtime of the case.
 pub type OpenAdmin = fn(addr: String) -> futures_util::future::BoxFuture<'static, Result<Box<dyn Admin>>>;
 
+fn no_port(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, "no port for a proxy").because(error)
+}
+
 /// A backend on a real server.
 #[derive(Clone, Debug)]
 pub struct ServerTestbed {
@@ -55,11 +59,13 @@ pub struct ServerTestbed {
     pub connector: Arc<dyn Connector>,
     /// What it is expected to promise.
     pub capabilities: Capabilities,
-    /// `host:port` of each of its servers.
+    /// `host:port` of each of its servers, for clients.
     pub hosts: Vec<String>,
     /// How many of them a client is told of, the first ones: it hears of the others from these, and
     /// a proxy stands before each all the same. By default all of them.
     pub doors: usize,
+    /// The same for the operator.
+    pub admin_hosts: Vec<String>,
     /// The configuration of a client, hosts apart.
     pub config: Config,
     /// LEASE-EXPIRY's bound beyond the TTL.
@@ -68,8 +74,11 @@ pub struct ServerTestbed {
     pub admin: OpenAdmin,
     /// What a name for `Address::exact` begins with.
     pub exact_prefix: &'static str,
-    // What must live as long as the run: its servers.
-    kept: Arc<tokio::sync::Mutex<Option<Box<dyn fmt::Debug + Send + Sync>>>>,
+    /// TLS, which ends before the proxies and begins again behind them.
+    #[cfg(feature = "tls")]
+    pub(super) certificates: Option<Arc<latchwork_servers::Certificates>>,
+    // What must live as long as the run: its servers, and their files.
+    kept: Arc<Mutex<Vec<Box<dyn fmt::Debug + Send + Sync>>>>,
 }
 
 impl ServerTestbed {
@@ -100,22 +109,36 @@ impl ServerTestbed {
             connector,
             capabilities,
             doors: hosts.len(),
+            admin_hosts: hosts.clone(),
             hosts,
             config,
             expiry_bound,
             admin,
             exact_prefix,
+            #[cfg(feature = "tls")]
+            certificates: None,
             kept: Arc::default(),
         })
     }
 
     async fn open_admin(&self) -> Result<Box<dyn Admin>> {
-        (self.admin)(self.hosts.join(",")).await
+        (self.admin)(self.admin_hosts.join(",")).await
     }
 
-    /// With its servers, which end with it.
-    pub fn keeping(self, servers: impl fmt::Debug + Send + Sync + 'static) -> Self {
-        Self { kept: Arc::new(tokio::sync::Mutex::new(Some(Box::new(servers)))), ..self }
+    /// With its servers, or files of theirs, which go with it.
+    pub fn keeping(self, what: impl fmt::Debug + Send + Sync + 'static) -> Self {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(what));
+        self
+    }
+
+    /// With clients that come at these addresses; the operator stays where it is.
+    pub fn at(self, hosts: Vec<String>) -> Self {
+        Self { hosts, ..self }
+    }
+
+    /// Under another name.
+    pub fn called(self, name: &'static str) -> Self {
+        Self { name, ..self }
     }
 }
 
@@ -138,12 +161,15 @@ impl Testbed for ServerTestbed {
             testbed,
             last_name: AtomicU64::new(0),
             proxies: Mutex::default(),
+            #[cfg(feature = "tls")]
+            terminators: Mutex::default(),
         }))
     }
 
     async fn close(&self) {
         // A container is removed on the runtime that it was made on.
-        drop(self.kept.lock().await.take());
+        let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(kept);
     }
 
     fn connectors(&self) -> Vec<Arc<dyn Connector>> {
@@ -158,12 +184,17 @@ struct ServerFixture {
     last_name: AtomicU64,
     // They outlive the clients, whose last words are said after a case has dropped them.
     proxies: Mutex<Vec<Arc<Proxy>>>,
+    #[cfg(feature = "tls")]
+    terminators: Mutex<Vec<latchwork_servers::Terminator>>,
 }
 
 impl ServerFixture {
     /// The way of a client: a proxy to each server.
     async fn way(&self) -> Result<(Vec<String>, ProxyLink)> {
-        let no_port = |error| Error::new(ErrorKind::Unavailable, "no port for a proxy").because(error);
+        #[cfg(feature = "tls")]
+        if let Some(certificates) = &self.testbed.certificates {
+            return self.terminated(certificates).await.map_err(no_port);
+        }
         let proxies = try_join_all(self.testbed.hosts.iter().map(Proxy::start)).await.map_err(no_port)?;
         let proxies: Vec<_> = proxies.into_iter().map(Arc::new).collect();
         self.proxies.lock().unwrap_or_else(PoisonError::into_inner).extend(proxies.iter().cloned());
@@ -175,6 +206,26 @@ impl ServerFixture {
             proxies.iter().for_each(|proxy| proxy.readdress(ports.iter().copied()));
         }
         Ok((hosts[..self.testbed.doors].to_vec(), ProxyLink(proxies)))
+    }
+
+    /// The same for TLS: it ends before each proxy, and begins again behind it.
+    #[cfg(feature = "tls")]
+    async fn terminated(
+        &self,
+        certificates: &latchwork_servers::Certificates,
+    ) -> std::io::Result<(Vec<String>, ProxyLink)> {
+        use latchwork_servers::Terminator;
+        let (mut hosts, mut proxies) = (Vec::new(), Vec::new());
+        for host in &self.testbed.hosts {
+            let behind = Terminator::behind(host.clone(), certificates).await?;
+            let proxy = Arc::new(Proxy::start(behind.addr().to_string()).await?);
+            let before = Terminator::before(proxy.addr(), certificates).await?;
+            hosts.push(before.addr().to_string());
+            self.terminators.lock().unwrap_or_else(PoisonError::into_inner).extend([behind, before]);
+            self.proxies.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&proxy));
+            proxies.push(proxy);
+        }
+        Ok((hosts, ProxyLink(proxies)))
     }
 
     fn exact(&self, number: u64) -> String {

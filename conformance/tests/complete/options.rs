@@ -3,8 +3,8 @@
 use super::places::{Place, assert_all_missing, assert_filled_in, place, read};
 
 /// Fields that a URL has parts for: no options behind its `?`.
-const PARTS_OF_A_URL: [&str; 7] =
-    ["backend", "hosts", "path", "user", "password", "sentinel_service", "cluster"];
+const PARTS_OF_A_URL: [&str; 8] =
+    ["backend", "hosts", "path", "user", "password", "sentinel_service", "cluster", "tls"];
 
 /// The fields of `Config`.
 fn fields() -> Vec<String> {

@@ -1,6 +1,7 @@
 //! A configuration in a file: a table of its fields, or its URL.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::de::value::MapAccessDeserializer;
@@ -22,6 +23,16 @@ struct Table {
     user: Option<String>,
     #[serde(default)]
     password: Option<Secret>,
+    #[serde(default)]
+    tls: bool,
+    #[serde(default)]
+    ca: Option<PathBuf>,
+    #[serde(default)]
+    cert: Option<PathBuf>,
+    #[serde(default)]
+    key: Option<PathBuf>,
+    #[serde(default)]
+    server_name: Option<String>,
     #[serde(default = "super::default_namespace")]
     namespace: String,
     #[serde(default)]
@@ -50,6 +61,8 @@ struct Table {
     sentinel_password: Option<Secret>,
     #[serde(default)]
     cluster: bool,
+    #[serde(skip)]
+    credentials: super::Provider,
     #[serde(skip, default = "super::default_layout")]
     layout: u32,
 }
@@ -132,7 +145,7 @@ mod tests {
             ("redis://app:hunter2@cache:port", "port"),
             ("app:hunter2@cache", "scheme://host"),
             ("redis://app:hunter2@cache?ttl=0s", "`ttl`"),
-            ("rediss://app:hunter2@cache", "TLS"),
+            ("rediss://app:hunter2@cache?cert=a.pem", "`key`"),
             ("redis://app:hunter2/4@cache", "%2F"),
         ] {
             for error in read(&format!("{url:?}")) {

@@ -7,14 +7,20 @@ use super::{Config, Secret, check_applies, check_host};
 use crate::error::{Error, Result};
 use crate::label::check_visible;
 
-/// TLS schemes, which this version does not support yet.
-const TLS_SCHEMES: [&str; 5] = ["rediss", "valkeys", "zookeepers", "etcds", "https"];
+/// Schemes that others use for TLS, and how ours is written.
+const OTHERS_TLS_SCHEMES: [(&str, &str); 4] = [
+    ("zookeepers", "zookeeper+tls"),
+    ("etcds", "etcd+tls"),
+    ("https", "etcd+tls"),
+    ("tcp+tls", "zookeeper+tls"),
+];
 
 impl Config {
     /// Reads `scheme://[user[:password]@]host[:port][,host…][/path][?option=value&…]`. Options:
     /// `namespace`, `name`, `ttl`, `connect_timeout`, `request_timeout`, `label`; for `zookeeper://` also
     /// `tick`, for `redis://` also `strict`, `remember` and `min_replicas`, which other backends
-    /// refuse. Durations are written like `10s` or `500ms`.
+    /// refuse. `rediss://`, `zookeeper+tls://` and `etcd+tls://` ask for TLS, and have the options
+    /// `ca`, `cert`, `key` and `server_name` beside. Durations are written like `10s` or `500ms`.
     ///
     /// `redis-cluster://h1,h2` names some servers of a Redis Cluster,
     /// `redis-sentinel://h1,h2/service` Sentinels and the service that they watch, with the
@@ -41,8 +47,8 @@ impl Config {
                 "what stands before :// is not a scheme (redis, valkey, zookeeper, etcd or memory)",
             ));
         }
-        if TLS_SCHEMES.contains(&&*scheme) {
-            return Err(bad(&format!("{scheme}:// asks for TLS, which this version does not have yet")));
+        if let Some((_, ours)) = OTHERS_TLS_SCHEMES.into_iter().find(|(theirs, _)| *theirs == scheme) {
+            return Err(bad(&format!("{scheme}:// is no scheme of ours: TLS is asked for by {ours}://")));
         }
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, tail) = rest.split_at(end);
@@ -63,11 +69,14 @@ impl Config {
         }
         let (path, query) = tail.split_once('?').unwrap_or((tail, ""));
 
-        let watched = matches!(&*scheme, "redis-sentinel" | "valkey-sentinel");
-        let cluster = matches!(&*scheme, "redis-cluster" | "valkey-cluster");
-        let backend = if watched || cluster || scheme == "valkey" { "redis" } else { &scheme };
-        let mut config = Config::new(backend);
-        config.cluster = cluster;
+        let (plain, tls) = match &*scheme {
+            "rediss" | "valkeys" => ("redis", true),
+            other => other.strip_suffix("+tls").map_or((other, false), |plain| (plain, true)),
+        };
+        let watched = matches!(plain, "redis-sentinel" | "valkey-sentinel");
+        let cluster = matches!(plain, "redis-cluster" | "valkey-cluster");
+        let backend = if watched || cluster || plain == "valkey" { "redis" } else { plain };
+        let mut config = Config { tls, cluster, ..Config::new(backend) };
         for host in hosts.split(',').filter(|_| !hosts.is_empty()) {
             check_host("url", host)?;
             config.hosts.push(host.to_owned());
@@ -126,6 +135,10 @@ impl Config {
             "namespace" => self.namespace = value,
             "name" => self.name = Some(value),
             "label" => self.label = Some(value),
+            "ca" => self.ca = Some(value.into()),
+            "cert" => self.cert = Some(value.into()),
+            "key" => self.key = Some(value.into()),
+            "server_name" => self.server_name = Some(value),
             "ttl" => self.ttl = duration(option, &value)?,
             "connect_timeout" => self.connect_timeout = duration(option, &value)?,
             "request_timeout" => self.request_timeout = duration(option, &value)?,
@@ -148,7 +161,7 @@ impl Config {
 }
 
 /// The options of a URL.
-const OPTIONS: [&str; 13] = [
+const OPTIONS: [&str; 17] = [
     "namespace",
     "name",
     "ttl",
@@ -156,6 +169,10 @@ const OPTIONS: [&str; 13] = [
     "request_timeout",
     "tick",
     "label",
+    "ca",
+    "cert",
+    "key",
+    "server_name",
     "strict",
     "remember",
     "min_replicas",
@@ -278,6 +295,28 @@ mod tests {
     }
 
     #[test]
+    fn a_scheme_asks_for_tls() {
+        for (url, backend, tls) in [
+            ("redis://h", "redis", false),
+            ("rediss://h", "redis", true),
+            ("REDISS://h", "redis", true),
+            ("valkeys://h", "redis", true),
+            ("zookeeper+tls://h", "zookeeper", true),
+            ("etcd+tls://h", "etcd", true),
+            ("own+tls://h", "own", true),
+        ] {
+            let config = Config::from_url(url).unwrap();
+            assert_eq!((config.backend.as_str(), config.tls), (backend, tls), "{url}");
+        }
+        let config =
+            Config::from_url("rediss://h?ca=/etc/ca.pem&cert=c%2C.pem&key=k.pem&server_name=cache").unwrap();
+        assert_eq!(config.ca.as_deref(), Some("/etc/ca.pem".as_ref()));
+        assert_eq!(config.cert.as_deref(), Some("c,.pem".as_ref()));
+        assert_eq!(config.key.as_deref(), Some("k.pem".as_ref()));
+        assert_eq!(config.server_name.as_deref(), Some("cache"));
+    }
+
+    #[test]
     fn bad_urls_name_what_is_wrong() {
         for (url, argument) in [
             ("redis", "url"),
@@ -294,7 +333,14 @@ mod tests {
             ("redis://%ff@h", "user"),
             ("redis://u:%ff@h", "password"),
             ("redis://h/%ff", "url"),
-            ("rediss://h", "url"),
+            ("zookeepers://h", "url"),
+            ("https://h", "url"),
+            ("redis://h?ca=a.pem", "ca"),
+            ("etcd://h?server_name=a", "server_name"),
+            ("rediss://h?cert=a.pem", "key"),
+            ("etcd+tls://h?key=a.pem", "cert"),
+            ("rediss://h?ca=a%00b", "ca"),
+            ("rediss://h?server_name=a%0ab", "server_name"),
             ("redis://h:port", "url"),
             ("redis://a,,b", "url"),
             ("redis://h?colour=red", "url"),

@@ -9,6 +9,7 @@ mod name_pool;
 mod replicas;
 mod single_flight;
 mod throttle;
+mod transport;
 mod unobserved;
 
 pub use backoff::Backoff;
@@ -20,4 +21,6 @@ pub use name_pool::NamePool;
 pub use replicas::no_replicas;
 pub use single_flight::{SharedTask, SingleFlight};
 pub use throttle::{AT_ONCE, Pass, Throttle};
+pub(crate) use transport::no_tls;
+pub use transport::{Stream, Transport, speaks_tls};
 pub use unobserved::Unobserved;

@@ -1,0 +1,137 @@
+//! Logins: passwords that change under way, a server that begins to ask for them, tokens that run out,
+//! and the permissions that a client needs.
+
+mod common;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use common::{etcdctl, require_log_in, server, soon};
+use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_core::{
+    Config, Coordinator, Credentials, CredentialsProvider, Error, ErrorKind, Release, Result, connect,
+};
+use parking_lot::Mutex;
+
+/// A provider whose password somebody else changes.
+#[derive(Clone)]
+struct Vault(Arc<Mutex<String>>);
+
+impl Vault {
+    fn new(password: &str) -> Self {
+        Self(Arc::new(Mutex::new(password.to_owned())))
+    }
+}
+
+#[async_trait]
+impl CredentialsProvider for Vault {
+    async fn credentials(&self) -> Result<Credentials> {
+        Ok(Credentials::new("app", self.0.lock().clone()))
+    }
+}
+
+async fn at(config: &Config) -> Result<Coordinator, Error> {
+    soon(connect(&[latchwork_etcd::connector()], config)).await
+}
+
+fn config(server: &Server, login: &str, options: &str) -> Config {
+    Config::from_url(&format!("etcd://{login}{}?{options}", server.addr())).unwrap()
+}
+
+async fn as_root(server: &Server, arguments: &[&str]) {
+    etcdctl(server, &[&["--user", "root:secret"], arguments].concat()).await;
+}
+
+async fn use_a_lock(client: &Coordinator, key: &str) -> Result<()> {
+    let hold = client.mutex(key)?.acquire_within(Duration::from_secs(10)).await?;
+    assert_eq!(hold.release().await?, Release::Released);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_password_that_is_changed_under_way_is_healed_at_the_next_log_in() {
+    let server = server().await;
+    require_log_in(&server).await;
+    let vault = Vault::new("hunter2");
+    let healed = at(&config(&server, "", "ttl=30s").with_credentials(vault.clone())).await.unwrap();
+    let fixed = at(&config(&server, "app:hunter2@", "ttl=30s")).await.unwrap();
+    let hold = healed.mutex("a").unwrap().acquire().await.unwrap();
+    as_root(&server, &["user", "delete", "app"]).await;
+    as_root(&server, &["user", "add", "app:other"]).await;
+    as_root(&server, &["user", "grant-role", "app", "locks"]).await;
+    *vault.0.lock() = "other".to_owned();
+    use_a_lock(&healed, "b").await.unwrap();
+    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    healed.close().await.unwrap();
+    // Without a provider there is nothing to heal it with.
+    let error = use_a_lock(&fixed, "c").await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+}
+
+#[tokio::test]
+async fn auth_that_is_switched_on_under_a_running_client_is_met_by_a_provider() {
+    let server = server().await;
+    let provided = at(&config(&server, "", "ttl=30s").with_credentials(Vault::new("hunter2"))).await.unwrap();
+    let anonymous = at(&config(&server, "", "ttl=30s")).await.unwrap();
+    let hold = provided.mutex("a").unwrap().acquire().await.unwrap();
+    require_log_in(&server).await;
+    use_a_lock(&provided, "b").await.unwrap();
+    assert!(hold.is_held());
+    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    provided.close().await.unwrap();
+    let error = use_a_lock(&anonymous, "c").await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+}
+
+/// The client crate logs in again by itself; with a provider, by what that says then.
+#[tokio::test]
+async fn a_signed_token_that_runs_out_is_renewed() {
+    let mut secret = tempfile::NamedTempFile::new().unwrap();
+    secret.write_all(b"only for this test").unwrap();
+    let token = format!("jwt,sign-method=HS256,ttl=2s,priv-key={}", secret.path().display());
+    let options = Options::new().own().args(["--auth-token", &token]);
+    let server = Server::start(Kind::Etcd, options).await.unwrap_or_else(|error| panic!("{error}"));
+    require_log_in(&server).await;
+    let fixed = at(&config(&server, "app:hunter2@", "ttl=2s")).await.unwrap();
+    let provided = at(&config(&server, "", "ttl=2s").with_credentials(Vault::new("hunter2"))).await.unwrap();
+    let holds = [
+        fixed.mutex("a").unwrap().acquire().await.unwrap(),
+        provided.mutex("b").unwrap().acquire().await.unwrap(),
+    ];
+    // No event tells that a token has run out.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for (client, key) in [(&fixed, "c"), (&provided, "d")] {
+        use_a_lock(client, key).await.unwrap();
+    }
+    for hold in holds {
+        assert!(hold.is_held());
+        assert_eq!(hold.release().await.unwrap(), Release::Released);
+    }
+}
+
+#[tokio::test]
+async fn readwrite_on_the_namespace_is_enough_and_each_half_of_it_is_needed() {
+    let server = server().await;
+    require_log_in(&server).await;
+    for (role, right, prefix) in [
+        ("reads", "read", "latchwork/"),
+        ("writes", "write", "latchwork/"),
+        ("other", "readwrite", "latchwork/mutex/"),
+    ] {
+        as_root(&server, &["role", "add", role]).await;
+        as_root(&server, &["role", "grant-permission", role, "--prefix=true", right, prefix]).await;
+        as_root(&server, &["user", "add", &format!("{role}:word")]).await;
+        as_root(&server, &["user", "grant-role", role, role]).await;
+        let error = at(&config(&server, &format!("{role}:word@"), "")).await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{role}: {error}");
+    }
+    let client = at(&config(&server, "app:hunter2@", "")).await.unwrap();
+    use_a_lock(&client, "a").await.unwrap();
+    client.counter("a").unwrap().add(1).await.unwrap();
+    let permit = client.semaphore("a", 2).unwrap().acquire(1).await.unwrap();
+    assert_eq!(permit.release().await.unwrap(), Release::Released);
+    client.close().await.unwrap();
+}

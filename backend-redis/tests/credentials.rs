@@ -1,0 +1,125 @@
+//! Logins: passwords that change under way, and the rights that a client needs.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use common::{Operator, own, soon};
+use latchwork_core::{
+    Config, Coordinator, Credentials, CredentialsProvider, ErrorKind, Eviction, Release, Result, connect,
+};
+use parking_lot::Mutex;
+
+/// A provider whose password somebody else changes.
+#[derive(Clone, Default)]
+struct Vault(Arc<Mutex<String>>, Arc<AtomicUsize>);
+
+impl Vault {
+    fn change(&self, password: &str) {
+        *self.0.lock() = password.to_owned();
+    }
+
+    fn asked(&self) -> usize {
+        self.1.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl CredentialsProvider for Vault {
+    async fn credentials(&self) -> Result<Credentials> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        Ok(Credentials::new("app", self.0.lock().clone()))
+    }
+}
+
+async fn at(config: &Config) -> Result<Coordinator> {
+    connect(&[latchwork_redis::connector()], config).await
+}
+
+#[tokio::test]
+async fn a_password_that_is_changed_under_way_is_healed_at_the_next_dial() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    operator.say::<()>("ACL SETUSER app on >first ~latchwork:* &latchwork:* +@all").await;
+    let vault = Vault::default();
+    vault.change("first");
+    let url = |login: &str| {
+        Config::from_url(&format!("redis://{login}{}?ttl=30s&request_timeout=1s", server.addr())).unwrap()
+    };
+    let healed = at(&url("").with_credentials(vault.clone())).await.unwrap();
+    let fixed = at(&url("app:first@")).await.unwrap();
+    let hold = healed.mutex("a").unwrap().acquire().await.unwrap();
+    assert_eq!(vault.asked(), 1);
+
+    operator.say::<()>("ACL SETUSER app resetpass >second").await;
+    vault.change("second");
+    let killed: u64 = operator.say("CLIENT KILL USER app").await;
+    assert_eq!(killed, 2);
+    let other = soon(healed.mutex("b").unwrap().acquire()).await.unwrap();
+    assert_eq!(other.release().await.unwrap(), Release::Released);
+    assert_eq!(hold.release().await.unwrap(), Release::Released);
+    assert!(vault.asked() > 1);
+    // Without a provider there is nothing to heal it with, and the error says why.
+    let error = fixed.mutex("c").unwrap().acquire_within(Duration::from_secs(3)).await.unwrap_err();
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("log in") && !error.to_string().contains("first"), "{error}");
+    healed.close().await.unwrap();
+}
+
+/// What a client does in its life.
+async fn work(config: &Config) -> Result<Eviction> {
+    let (a, b) = (at(config).await?, at(config).await?);
+    let mutex = a.mutex("a")?;
+    let hold = mutex.acquire().await?;
+    let waiting = tokio::spawn({
+        let mutex = b.mutex("a")?;
+        async move { mutex.acquire().await }
+    });
+    while mutex.queue(0, 9).await?.len() < 2 {}
+    let _ = hold.release().await?;
+    let _ = soon(waiting).await.expect("it did not panic")?.release().await?;
+    let permit = a.semaphore("a", 2)?.acquire(1).await?;
+    let _ = permit.release().await?;
+    a.counter("a")?.add(1).await?;
+    let eviction = a.capabilities().eviction;
+    a.close().await?;
+    b.close().await?;
+    Ok(eviction)
+}
+
+/// The rules of the crate's page.
+fn documented() -> Vec<String> {
+    let page = include_str!("../src/lib.rs");
+    let (_, rest) = page.split_once("This ACL is enough:\n//! `").expect("the page has it");
+    let (rules, _) = rest.split_once('`').expect("it ends");
+    rules.split(' ').map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn the_documented_acl_is_enough_and_each_of_its_parts_is_needed() {
+    let server = own(&[]).await;
+    let mut operator = Operator::of(&server).await;
+    let rules = documented();
+    assert!(rules.len() > 5 && rules.iter().any(|rule| rule == "-@dangerous"), "{rules:?}");
+    let places = ["~latchwork:*", "&latchwork:*"];
+    let parts: Vec<_> = rules.iter().map(String::as_str).chain(places).collect();
+    let config = Config::from_url(&format!("redis://app:word@{}", server.addr())).unwrap();
+    let mut with = async |parts: &[&str]| {
+        let rules = parts.join(" ");
+        operator.say::<()>(&format!("ACL SETUSER app reset on >word {rules}")).await;
+        work(&config).await
+    };
+    assert_eq!(with(&parts).await.expect("it is enough"), Eviction::Never);
+    // It takes rights away, and gives none.
+    for part in parts.iter().filter(|part| **part != "-@dangerous") {
+        let others: Vec<_> = parts.iter().copied().filter(|other| other != part).collect();
+        match with(&others).await {
+            // Without it one thing remains unknown, which is said.
+            Ok(eviction) => assert_eq!((*part, eviction), ("+info", Eviction::Unknown)),
+            Err(error) => assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{part}: {error}"),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Logins: what a client makes belongs to its login, and a provider is asked for each session.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use common::{config, coordinator, own_server, server, soon};
+use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_core::{
+    Config, Coordinator, Credentials, CredentialsProvider, Release, Result, Secret, connect,
+};
+use zookeeper_client::{Acl, Client};
+
+async fn at(config: &Config) -> Coordinator {
+    connect(&[latchwork_zookeeper::connector()], config).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Each node below a path with its list, and the path itself.
+async fn lists(client: &Client, path: &str) -> Vec<(String, Vec<Acl>)> {
+    let (mut found, mut open) = (Vec::new(), vec![path.to_owned()]);
+    while let Some(path) = open.pop() {
+        // Nodes of a queue come and go.
+        let Ok(children) = client.list_children(&path).await else { continue };
+        open.extend(children.iter().map(|child| format!("{path}/{child}")));
+        let (acls, _) = client.get_acl(&path).await.expect("it is there, and may be read");
+        found.push((path, acls));
+    }
+    found
+}
+
+/// Makes a node of every kind of place, and answers what holds them.
+async fn made(client: &Coordinator) -> Vec<Box<dyn std::any::Any>> {
+    client.counter("a").unwrap().add(1).await.unwrap();
+    vec![
+        Box::new(client.mutex("a").unwrap().acquire().await.unwrap()),
+        Box::new(client.semaphore("a", 2).unwrap().acquire(1).await.unwrap()),
+        Box::new(client.election("a").unwrap().campaign(b"leader").await.unwrap()),
+        Box::new(client.group("a").unwrap().join(b"member").await.unwrap()),
+        Box::new(client.rwlock("a").unwrap().read().await.unwrap()),
+    ]
+}
+
+#[tokio::test]
+async fn every_node_that_a_client_with_a_login_makes_is_its_logins_alone() {
+    let addr = server().await.addr();
+    let mut config = config(addr);
+    (config.user, config.password) = (Some("app".to_owned()), Some(Secret::new("secret")));
+    let client = at(&config).await;
+    let held = made(&client).await;
+    let owner = Client::connector().with_auth("digest", b"app:secret").connect(addr).await.unwrap();
+    let lists = lists(&owner, &format!("/{}", config.namespace)).await;
+    assert!(lists.len() > 15, "{lists:?}");
+    for (path, acls) in lists {
+        assert!(!acls.is_empty(), "{path}");
+        for acl in acls {
+            assert!(acl.scheme() == "digest" && acl.id().starts_with("app:"), "{path}: {acl:?}");
+        }
+    }
+    drop(held);
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_client_without_a_login_makes_is_everybodys() {
+    let addr = server().await.addr();
+    let config = config(addr);
+    let client = coordinator(&config).await;
+    let held = made(&client).await;
+    let other = common::stranger(addr).await;
+    let lists = lists(&other, &format!("/{}", config.namespace)).await;
+    assert!(lists.len() > 10, "{lists:?}");
+    for (path, acls) in lists {
+        assert!(acls.iter().all(|acl| acl.scheme() == "world"), "{path}: {acls:?}");
+    }
+    drop(held);
+    client.close().await.unwrap();
+}
+
+struct Counted(Arc<AtomicUsize>);
+
+#[async_trait]
+impl CredentialsProvider for Counted {
+    async fn credentials(&self) -> Result<Credentials> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Ok(Credentials::new("app", "secret"))
+    }
+}
+
+#[tokio::test]
+async fn a_provider_is_asked_for_each_session() {
+    let server = own_server().await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let mut config = config(&proxy.addr().to_string());
+    config.ttl = std::time::Duration::from_secs(1);
+    let client = at(&config.clone().with_credentials(Counted(Arc::clone(&asked)))).await;
+    let first = asked.load(Ordering::SeqCst);
+    assert!(first >= 1);
+    let hold = client.mutex("a").unwrap().acquire().await.unwrap();
+    proxy.hold(Direction::ToServer);
+    proxy.hold(Direction::ToClient);
+    soon(hold.lost()).await;
+    proxy.resume();
+    let again = soon(client.mutex("a").unwrap().acquire()).await.unwrap();
+    assert!(again.is_held() && asked.load(Ordering::SeqCst) > first);
+    assert_eq!(again.release().await.unwrap(), Release::Released);
+    // The new session is logged in too: what it made is the login's.
+    let owner = Client::connector().with_auth("digest", b"app:secret").connect(server.addr()).await.unwrap();
+    for (path, acls) in lists(&owner, &format!("/{}", config.namespace)).await {
+        assert!(acls.iter().all(|acl| acl.scheme() == "digest"), "{path}: {acls:?}");
+    }
+    client.close().await.unwrap();
+}

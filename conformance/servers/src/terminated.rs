@@ -1,0 +1,146 @@
+//! TLS that ends before the fault proxy and begins again behind it: the proxy knows requests by what
+//! stands in them.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use crate::Certificates;
+
+/// One of the two: it takes connections, and makes one to the next for each. They end with it.
+#[derive(Debug)]
+pub struct Terminator {
+    addr: SocketAddr,
+    task: AbortHandle,
+}
+
+impl Terminator {
+    /// Speaks TLS with the clients, demands their certificates, and goes on to `next` in the clear.
+    ///
+    /// # Errors
+    /// That of the port, or of the certificates.
+    pub async fn before(next: SocketAddr, certificates: &Certificates) -> io::Result<Self> {
+        let acceptor = TlsAcceptor::from(Arc::new(server(certificates).map_err(io::Error::other)?));
+        Self::start(move |client| {
+            let acceptor = acceptor.clone();
+            async move {
+                let client = acceptor.accept(client).await?;
+                relay(client, connected(next).await?).await
+            }
+        })
+        .await
+    }
+
+    /// Takes connections in the clear, and speaks TLS with the server at `next`, which may demand a
+    /// certificate.
+    ///
+    /// # Errors
+    /// As [`before`](Self::before).
+    pub async fn behind(next: String, certificates: &Certificates) -> io::Result<Self> {
+        let connector = TlsConnector::from(Arc::new(client(certificates).map_err(io::Error::other)?));
+        let name = ServerName::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
+        Self::start(move |client| {
+            let (connector, name, next) = (connector.clone(), name.clone(), next.clone());
+            async move {
+                let server = connector.connect(name, connected(next).await?).await?;
+                relay(client, server).await
+            }
+        })
+        .await
+    }
+
+    /// Where it takes connections.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    async fn start<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> io::Result<Self>
+    where
+        F: Future<Output = io::Result<()>> + Send + 'static,
+    {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let addr = listener.local_addr()?;
+        let task = tokio::spawn(async move {
+            // They end with this task.
+            let mut open = JoinSet::new();
+            loop {
+                tokio::select! {
+                    accepted = listener.accept() => {
+                        // A connection that fails is closed, which is what its client is to see.
+                        let Ok((client, _)) = accepted else { continue };
+                        let _ = client.set_nodelay(true);
+                        open.spawn(serve(client));
+                    }
+                    Some(_) = open.join_next() => {}
+                }
+            }
+        });
+        Ok(Self { addr, task: task.abort_handle() })
+    }
+}
+
+impl Drop for Terminator {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn connected(to: impl tokio::net::ToSocketAddrs) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(to).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+async fn relay(
+    mut one: impl AsyncRead + AsyncWrite + Unpin,
+    mut other: impl AsyncRead + AsyncWrite + Unpin,
+) -> io::Result<()> {
+    copy_bidirectional(&mut one, &mut other).await.map(drop)
+}
+
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+fn server(certificates: &Certificates) -> Result<ServerConfig, Failed> {
+    let provider = Arc::new(ring::default_provider());
+    let roots = Arc::new(roots(certificates)?);
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider)).build()?;
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(chain(certificates, "server.pem")?, key(certificates, "server.key")?)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(config)
+}
+
+fn client(certificates: &Certificates) -> Result<ClientConfig, Failed> {
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots(certificates)?)
+        .with_client_auth_cert(chain(certificates, "client.pem")?, key(certificates, "client.key")?)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(config)
+}
+
+fn roots(certificates: &Certificates) -> Result<RootCertStore, Failed> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(chain(certificates, "ca.pem")?);
+    Ok(roots)
+}
+
+fn chain(certificates: &Certificates, name: &str) -> Result<Vec<CertificateDer<'static>>, Failed> {
+    Ok(CertificateDer::pem_file_iter(certificates.path(name))?.collect::<Result<_, _>>()?)
+}
+
+fn key(certificates: &Certificates, name: &str) -> Result<PrivateKeyDer<'static>, Failed> {
+    Ok(PrivateKeyDer::from_pem_file(certificates.path(name))?)
+}

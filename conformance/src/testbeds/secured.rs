@@ -1,0 +1,39 @@
+//! Servers that speak TLS, and demand it of both sides.
+
+use std::sync::Arc;
+
+use latchwork_core::{Error, ErrorKind, Result};
+use latchwork_servers::{Certificates, Kind, Options, Server};
+
+use super::ServerTestbed;
+
+/// The testbed of a server of this kind whose clients show a certificate; the operator comes in the
+/// clear. Its name is that of the backend with `-tls` behind it.
+///
+/// # Errors
+/// `Unavailable` when there is no such server, or none in this build.
+pub async fn tls_testbed(kind: Kind) -> Result<ServerTestbed> {
+    let failed = |error| Error::new(ErrorKind::Unavailable, "no server with TLS").because(error);
+    let certificates = Certificates::new().map_err(failed)?;
+    let options = Options::new().tls(certificates.server(true));
+    let server = Server::start(kind, options).await.map_err(failed)?;
+    let address =
+        server.tls_addr().ok_or_else(|| Error::invalid("kind", "this server does not speak TLS"))?;
+    let (testbed, name) = match kind {
+        #[cfg(feature = "redis")]
+        Kind::Redis => (super::redis_testbed(server)?, "redis-tls"),
+        #[cfg(feature = "zookeeper")]
+        Kind::Zookeeper => (super::zookeeper_testbed(server)?, "zookeeper-tls"),
+        #[cfg(feature = "etcd")]
+        Kind::Etcd => (super::etcd_testbed(server)?, "etcd-tls"),
+        #[allow(unreachable_patterns)]
+        kind => return Err(Error::invalid("kind", format!("this build has no {kind}"))),
+    };
+    let mut testbed = testbed.at(vec![address]).called(name);
+    let path = |name: &str| Some(certificates.path(name));
+    testbed.config.tls = true;
+    (testbed.config.ca, testbed.config.cert, testbed.config.key) =
+        (path("ca.pem"), path("client.pem"), path("client.key"));
+    testbed.certificates = Some(Arc::new(certificates));
+    Ok(testbed)
+}

@@ -1,0 +1,168 @@
+//! Passwords are never seen: not in `Debug`, not in errors, not in the log of this library or of a client
+//! crate at any level, not in what a server shows of its clients.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use latchwork_core::{
+    Config, Connector, Coordinator, Credentials, CredentialsProvider, Result, Secret, connect,
+};
+use latchwork_servers::proxy::Proxy;
+use latchwork_servers::{Kind, Options, Server};
+
+/// What no text may hold: the right password, and a wrong one.
+const SECRETS: [&str; 2] = ["hunter2-right", "hunter3-wrong"];
+
+/// Everything that was logged in this process.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn listen() -> Self {
+        let log = Self::default();
+        let writer = log.clone();
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .try_init()
+            .expect("the first of this process");
+        log
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+}
+
+/// Shows nothing of what it holds by itself: the library must not either.
+struct Vault(&'static str);
+
+#[async_trait]
+impl CredentialsProvider for Vault {
+    async fn credentials(&self) -> Result<Credentials> {
+        Ok(Credentials::new("app", self.0))
+    }
+}
+
+fn connectors() -> Vec<Arc<dyn Connector>> {
+    vec![latchwork_redis::connector(), latchwork_zookeeper::connector(), latchwork_etcd::connector()]
+}
+
+/// A server of each kind that knows `app` with the right password.
+async fn server(kind: Kind) -> Server {
+    let user = ["--user", "app", "on", ">hunter2-right", "~*", "&*", "+@all"];
+    let options = match kind {
+        Kind::Redis => Options::new().own().args(user),
+        _ => Options::new().own(),
+    };
+    let server = Server::start(kind, options).await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+    if kind == Kind::Etcd {
+        let mut root = etcd_client::Client::connect([server.addr()], None).await.expect("it is up");
+        root.user_add("root", "root", None).await.expect("added");
+        root.user_grant_role("root", "root").await.expect("granted");
+        root.user_add("app", SECRETS[0], None).await.expect("added");
+        root.user_grant_role("app", "root").await.expect("granted");
+        root.auth_enable().await.expect("enabled");
+    }
+    server
+}
+
+/// Lives a life with each login, and answers every text that a user or a log may see of it.
+async fn texts(kind: Kind, server: &Server) -> Vec<String> {
+    let proxy = Proxy::start(server.addr()).await.expect("a port");
+    let url = |login: &str| format!("{kind}://{login}{}?ttl=2s&request_timeout=1s&tick=100ms", proxy.addr());
+    let url = |login: &str| match kind {
+        Kind::Zookeeper => url(login),
+        _ => url(login).replace("&tick=100ms", ""),
+    };
+    let mut seen = Vec::new();
+    let fixed: Config = url("app:hunter2-right@").parse().expect("a URL");
+    let provided = Config::from_url(&url("")).expect("a URL").with_credentials(Vault(SECRETS[0]));
+    for config in [&fixed, &provided] {
+        seen.extend([format!("{config:?} {config:#?}"), serde_json::to_string(config).expect("written")]);
+        let client = connect(&connectors(), config).await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        seen.extend(of_a_life(&client, &proxy).await);
+    }
+    let mut wrong = fixed.clone();
+    wrong.password = Some(Secret::new(SECRETS[1]));
+    let refused = connect(&connectors(), &wrong).await;
+    let refused_by_a_provider = connect(
+        &connectors(),
+        &Config::from_url(&url("")).expect("a URL").with_credentials(Vault(SECRETS[1])),
+    )
+    .await;
+    for refused in [refused, refused_by_a_provider] {
+        match refused {
+            Ok(client) => {
+                // A ZooKeeper takes any digest: the namespace of another is closed to it.
+                assert_eq!(kind, Kind::Zookeeper);
+                client.close_now().await.expect("closed");
+            }
+            Err(error) => seen.push(format!("{error} {error:?} {error:#?} {:?}", error.cause())),
+        }
+    }
+    // The panic of a caller who unwraps.
+    let unwrapped = tokio::spawn(async move { connect(&connectors(), &wrong).await.expect("it is wrong") });
+    if let Err(error) = unwrapped.await {
+        let panic = error.into_panic();
+        seen.push(panic.downcast_ref::<String>().cloned().expect("a text"));
+    }
+    seen
+}
+
+/// Holds, waits, is cut off, comes back, and closes.
+async fn of_a_life(client: &Coordinator, proxy: &Proxy) -> Vec<String> {
+    let mutex = client.mutex("secrets").expect("a key");
+    let hold = mutex.acquire().await.expect("free");
+    let mut seen = vec![format!("{client:?} {client:#?} {mutex:?} {hold:?}")];
+    seen.push(format!("{:?}", client.clients()));
+    proxy.cut();
+    if let Err(error) = client.mutex("other").expect("a key").acquire_within(Duration::from_millis(300)).await
+    {
+        seen.push(format!("{error} {error:#?}"));
+    }
+    proxy.resume();
+    drop(hold);
+    let again = mutex.acquire_within(Duration::from_secs(20)).await.expect("it is back");
+    drop(again);
+    client.close().await.expect("closed");
+    seen
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_password_is_shown_to_anybody() {
+    let log = Log::listen();
+    for kind in [Kind::Redis, Kind::Zookeeper, Kind::Etcd] {
+        let server = server(kind).await;
+        for text in texts(kind, &server).await {
+            assert!(!SECRETS.iter().any(|secret| text.contains(secret)), "{kind}: {text}");
+        }
+        if kind == Kind::Redis {
+            let shown =
+                latchwork_servers::ask(server.addr(), "CLIENT LIST\r\nQUIT\r\n").await.expect("it is up");
+            assert!(shown.contains("cmd=client") && !shown.contains("hunter"), "{shown}");
+        }
+    }
+    let log = log.text();
+    // The control: it heard all of them, and the client crates.
+    for heard in ["latchwork_redis", "latchwork_zookeeper", "latchwork_etcd", "zookeeper_client", "h2::"] {
+        assert!(log.contains(heard), "nothing was logged by {heard}");
+    }
+    for secret in SECRETS {
+        let line = log.lines().find(|line| line.contains(secret));
+        assert_eq!(line, None, "it was logged");
+    }
+}

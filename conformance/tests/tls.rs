@@ -1,0 +1,215 @@
+//! TLS on real servers: what works, and what each mistake is called. The guide has the table of the
+//! mistakes, and this test reads it: every row is made on every backend, and its error is what the table
+//! says.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use latchwork_core::{Config, Connector, Coordinator, Error, ErrorKind, Release, connect};
+use latchwork_servers::proxy::Proxy;
+use latchwork_servers::{Authority, Certificates, Kind, Options, Server, Validity};
+
+fn connectors() -> Vec<Arc<dyn Connector>> {
+    vec![
+        #[cfg(feature = "redis")]
+        latchwork_redis::connector(),
+        #[cfg(feature = "zookeeper")]
+        latchwork_zookeeper::connector(),
+        #[cfg(feature = "etcd")]
+        latchwork_etcd::connector(),
+    ]
+}
+
+/// The scheme of a kind with TLS.
+fn secured(kind: Kind) -> String {
+    match kind {
+        Kind::Redis => "rediss".to_owned(),
+        other => format!("{other}+tls"),
+    }
+}
+
+async fn open(url: &str) -> Result<Coordinator, Error> {
+    let mut config = Config::from_url(url)?;
+    if config.backend == "zookeeper" {
+        config.tick = latchwork_servers::Clocks::Fast.zookeeper_tick();
+    }
+    connect(&connectors(), &config).await
+}
+
+async fn refusal(url: &str) -> Error {
+    match open(url).await {
+        Err(error) => error,
+        Ok(coordinator) => {
+            coordinator.close_now().await.expect("closed");
+            panic!("{url}: it connected")
+        }
+    }
+}
+
+/// A server with certificates of its own.
+struct Secured {
+    server: Server,
+    certificates: Certificates,
+}
+
+impl Secured {
+    async fn new(kind: Kind, certificates: Certificates, demands: bool) -> Self {
+        let options = Options::new().tls(certificates.server(demands));
+        let server = Server::start(kind, options).await.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        Self { server, certificates }
+    }
+
+    /// The URL of a client that trusts it; `more` options stand behind.
+    fn url(&self, more: &str) -> String {
+        let (scheme, addr) = (secured(self.server.kind()), self.server.tls_addr().expect("it speaks TLS"));
+        format!("{scheme}://{addr}?{}{more}", self.certificates.trusting())
+    }
+
+    fn mutual(&self) -> String {
+        let (scheme, addr) = (secured(self.server.kind()), self.server.tls_addr().expect("it speaks TLS"));
+        format!("{scheme}://{addr}?{}", self.certificates.mutual())
+    }
+}
+
+/// Each mistake, and the error that it makes. `demanding` asks its clients for certificates.
+async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Error> {
+    let mut seen = BTreeMap::new();
+    let (tls, scheme) = (demanding.server.tls_addr().expect("it speaks TLS"), secured(kind));
+    let plain = demanding.server.addr();
+    let certificates = &demanding.certificates;
+    for (mistake, names, validity) in [
+        ("the server's certificate has expired", ["127.0.0.1"], Validity::Over),
+        ("the server's certificate is not valid yet", ["127.0.0.1"], Validity::ToCome),
+        ("the server's certificate has another name", ["elsewhere"], Validity::Now),
+    ] {
+        let certificates = Certificates::of(&names, validity).expect("made");
+        let server = Secured::new(kind, certificates, false).await;
+        seen.insert(mistake, refusal(&server.url("")).await);
+        if mistake.ends_with("another name") {
+            // And the way out.
+            let coordinator = open(&server.url("&server_name=elsewhere")).await.expect("by its other name");
+            coordinator.close().await.expect("closed");
+            // What the system trusts does not include the tests' authority.
+            let url = format!("{scheme}://{}", server.server.tls_addr().expect("it speaks TLS"));
+            seen.insert("nobody who is trusted has signed it", refusal(&url).await);
+        }
+    }
+    let none = refusal(&demanding.url("")).await;
+    seen.insert("the server demands a client certificate, and there is none", none);
+    let stranger = Authority::new("a stranger").expect("made").client("client", Validity::Now).expect("made");
+    certificates.write("stranger.pem", &stranger.0).expect("written");
+    certificates.write("stranger.key", &stranger.1).expect("written");
+    let file = |name: &str| certificates.path(name).display().to_string();
+    let identity = format!("&cert={}&key={}", file("stranger.pem"), file("stranger.key"));
+    seen.insert(
+        "the server does not know who signed the client's certificate",
+        refusal(&demanding.url(&identity)).await,
+    );
+    seen.insert("a URL without TLS, and a server with it", refusal(&format!("{kind}://{tls}")).await);
+    let plainly = format!("{scheme}://{plain}?{}", certificates.mutual());
+    seen.insert("a URL with TLS, and a server without it", refusal(&plainly).await);
+    seen.insert("a file is not there", refusal(&format!("{scheme}://{tls}?ca=/nowhere.pem")).await);
+    certificates.write("garbled.pem", "-----BEGIN").expect("written");
+    seen.insert("a file is garbled", refusal(&format!("{scheme}://{tls}?ca={}", file("garbled.pem"))).await);
+    let other = format!("&cert={}&key={}", file("client.pem"), file("stranger.key"));
+    seen.insert("the key of another certificate", refusal(&demanding.url(&other)).await);
+    let half = format!("&cert={}", file("client.pem"));
+    seen.insert("a certificate without a key", refusal(&demanding.url(&half)).await);
+    let unused = format!("{kind}://{plain}?{}", certificates.trusting());
+    seen.insert("`ca`, `cert`, `key` or `server_name` without TLS", refusal(&unused).await);
+    seen
+}
+
+/// The rows of the guide's table: the mistake, the kind of error, what it says.
+fn table() -> Vec<[String; 3]> {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src/guide/connecting.md");
+    let text = fs::read_to_string(guide).expect("the guide is there");
+    let (_, section) = text.split_once("# When TLS fails\n").expect("the section is there");
+    let section = section.split("\n# ").next().unwrap_or_default();
+    let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
+    rows.map(|row| {
+        let cells: Vec<_> = row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+        cells.try_into().unwrap_or_else(|cells| panic!("three cells: {cells:?}"))
+    })
+    .collect()
+}
+
+/// The name of a kind of error, with the argument that it names.
+fn kind_of(error: &Error) -> String {
+    match error.kind() {
+        ErrorKind::InvalidArgument { name } => format!("`InvalidArgument` ({name})"),
+        ErrorKind::Forbidden { .. } => "`Forbidden`".to_owned(),
+        ErrorKind::WrongServer { .. } => "`WrongServer`".to_owned(),
+        other => format!("`{other:?}`"),
+    }
+}
+
+async fn every_mistake_is_called_what_the_guide_says(kind: Kind) {
+    let demanding = Secured::new(kind, Certificates::new().expect("made"), true).await;
+    let coordinator = open(&demanding.mutual()).await.expect("both sides are content");
+    let hold = coordinator.mutex("tls").expect("a key").acquire().await.expect("free");
+    assert!(hold.is_held());
+    assert_eq!(hold.release().await.expect("released"), Release::Released);
+    coordinator.close().await.expect("closed");
+
+    let mut seen = mistakes(kind, &demanding).await;
+    for [mistake, expected, says] in table() {
+        let error =
+            seen.remove(mistake.as_str()).unwrap_or_else(|| panic!("{mistake}: no such mistake here"));
+        assert_eq!(kind_of(&error), expected, "{kind}: {mistake}: {error}");
+        assert!(error.to_string().contains(&says), "{kind}: {mistake}: {error}");
+        assert!(!error.is_retryable(), "{error}");
+    }
+    assert!(seen.is_empty(), "not in the guide: {seen:?}");
+}
+
+/// A client that is cut off while its certificate is renewed comes back with the new one, and not before.
+async fn a_renewed_certificate_is_used_at_the_next_reconnect(kind: Kind) {
+    let server = Secured::new(kind, Certificates::new().expect("made"), true).await;
+    let proxy = Proxy::start(server.server.tls_addr().expect("it speaks TLS")).await.expect("a port");
+    let scheme = secured(kind);
+    let url =
+        format!("{scheme}://{}?{}&ttl=30s&request_timeout=500ms", proxy.addr(), server.certificates.mutual());
+    let coordinator = open(&url).await.expect("connected");
+    let mutex = coordinator.mutex("renewed").expect("a key");
+    let _ = mutex.acquire().await.expect("free").release().await.expect("released");
+
+    let stranger = Authority::new("a stranger").expect("made").client("client", Validity::Now).expect("made");
+    server.certificates.write("client.pem", &stranger.0).expect("written");
+    server.certificates.write("client.key", &stranger.1).expect("written");
+    proxy.sever();
+    let error = mutex.acquire_within(std::time::Duration::from_secs(2)).await.expect_err("it is refused");
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+
+    server.certificates.renew_client("renewed").expect("written");
+    let hold = mutex.acquire_within(std::time::Duration::from_secs(20)).await.expect("it is back");
+    assert_eq!(hold.release().await.expect("released"), Release::Released);
+    coordinator.close().await.expect("closed");
+}
+
+macro_rules! on {
+    ($($feature:literal $name:ident $kind:ident;)*) => { $(
+        #[cfg(feature = $feature)]
+        mod $name {
+            use super::*;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn every_mistake_is_called_what_the_guide_says() {
+                super::every_mistake_is_called_what_the_guide_says(Kind::$kind).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn a_renewed_certificate_is_used_at_the_next_reconnect() {
+                super::a_renewed_certificate_is_used_at_the_next_reconnect(Kind::$kind).await;
+            }
+        }
+    )* };
+}
+
+on! {
+    "redis" redis Redis;
+    "zookeeper" zookeeper Zookeeper;
+    "etcd" etcd Etcd;
+}

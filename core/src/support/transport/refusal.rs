@@ -1,0 +1,107 @@
+//! What a failed handshake means, and what to do.
+
+use std::io;
+
+use rustls::{AlertDescription, CertificateError, Error as TlsError};
+
+use crate::error::{Error, ErrorKind};
+
+/// Whose connection it was.
+#[derive(Debug)]
+pub(super) struct Peer<'a> {
+    /// The backend's name.
+    pub(super) expected: &'static str,
+    pub(super) host: &'a str,
+    /// The server has asked for a client certificate.
+    pub(super) asked: bool,
+    /// There is one.
+    pub(super) shows_certificate: bool,
+}
+
+impl Peer<'_> {
+    /// What the end of a connection means on which nothing but the handshake has been said. `None`
+    /// where TLS has nothing to do with it, as far as can be seen here.
+    pub(super) fn refusal(&self, error: Option<&io::Error>) -> Option<Error> {
+        let said = error.and_then(|error| error.get_ref()?.downcast_ref::<TlsError>());
+        let refusal = match said {
+            Some(TlsError::InvalidCertificate(why)) => self.certificate(why),
+            Some(TlsError::AlertReceived(alert)) => self.alert(*alert),
+            Some(TlsError::PeerIncompatible(_) | TlsError::PeerMisbehaved(_)) => Error::new(
+                ErrorKind::Misconfigured,
+                "the server and this client do not agree on a TLS handshake",
+            ),
+            Some(TlsError::NoApplicationProtocol) => self.wrong("a TLS server of another protocol"),
+            Some(TlsError::InvalidMessage(_)) => self.wrong("a server that does not speak TLS"),
+            // A server that hangs up on a client without the certificate that it wants often does so
+            // before its alert is read.
+            _ if self.asked => {
+                self.unwanted("the server hung up after it had asked for a client certificate")
+            }
+            _ => return None,
+        };
+        Some(refusal.because_of(said.cloned()))
+    }
+
+    fn wrong(&self, saw: &str) -> Error {
+        let kind = ErrorKind::WrongServer { expected: self.expected, saw: saw.to_owned() };
+        Error::new(kind, format!("at {}", self.host))
+    }
+
+    fn certificate(&self, why: &CertificateError) -> Error {
+        let misconfigured = |what: &'static str| Error::new(ErrorKind::Misconfigured, what);
+        match why {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                misconfigured("the server's certificate has expired: renew it (or set this machine's clock)")
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => misconfigured(
+                "the server's certificate is not valid yet: look at the clocks of both machines",
+            ),
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                let kind = ErrorKind::WrongServer {
+                    expected: self.expected,
+                    saw: "a server whose certificate has another name".to_owned(),
+                };
+                let host = self.host;
+                Error::new(
+                    kind,
+                    format!(
+                        "the certificate is not for {host}: connect by a name that it has, or give that as `server_name`"
+                    ),
+                )
+            }
+            CertificateError::UnknownIssuer => misconfigured(
+                "nobody who is trusted has signed the server's certificate: give the file of its authority as `ca`",
+            ),
+            CertificateError::Revoked => misconfigured("the server's certificate was revoked"),
+            _ => misconfigured("the server's certificate cannot be accepted"),
+        }
+    }
+
+    fn alert(&self, alert: AlertDescription) -> Error {
+        use AlertDescription as Alert;
+        match alert {
+            Alert::CertificateRequired => self.unwanted("the server demands a client certificate"),
+            Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::UnknownCA
+            | Alert::AccessDenied
+            | Alert::DecryptError => self.unwanted("the server refused the client's certificate"),
+            Alert::HandshakeFailure if self.asked => {
+                self.unwanted("the server ended the handshake after it had asked for a client certificate")
+            }
+            Alert::NoApplicationProtocol => self.wrong("a TLS server of another protocol"),
+            _ => Error::new(ErrorKind::Misconfigured, "the server refused the TLS handshake"),
+        }
+    }
+
+    fn unwanted(&self, why: &'static str) -> Error {
+        let what = match self.shows_certificate {
+            true => "to connect with this client certificate (see `cert` and `key`)",
+            false => "to connect without a client certificate (give `cert` and `key`)",
+        };
+        Error::new(ErrorKind::Forbidden { what: what.to_owned() }, why)
+    }
+}

@@ -1,0 +1,232 @@
+//! TLS of one client.
+
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+
+use parking_lot::Mutex;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::Stream;
+use super::files::{Contents, Paths};
+use super::refusal::Peer;
+use crate::config::{Config, backend_name};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What one client needs for TLS, and what it has met.
+pub(super) struct Tls(Arc<Shared>);
+
+struct Shared {
+    expected: &'static str,
+    paths: Paths,
+    server_name: Option<ServerName<'static>>,
+    protocol: Option<&'static [u8]>,
+    // The last configuration, and the files that it was made of. As long as they stay the same, so does
+    // it: it remembers sessions, which a server resumes in fewer steps.
+    loaded: Mutex<Option<(Contents, Arc<ClientConfig>)>>,
+    // Whether the server of the present handshake has asked for a client certificate.
+    asked: Arc<AtomicBool>,
+    failure: Mutex<Option<Error>>,
+}
+
+impl Tls {
+    pub(super) fn of(config: &Config, protocol: Option<&'static [u8]>) -> Result<Self> {
+        let bad_name = |error| Error::invalid("server_name", "is no host name or address").because(error);
+        let server_name =
+            config.server_name.clone().map(ServerName::try_from).transpose().map_err(bad_name)?;
+        let paths = Paths { ca: config.ca.clone(), cert: config.cert.clone(), key: config.key.clone() };
+        Ok(Self(Arc::new(Shared {
+            expected: backend_name(&config.backend),
+            paths,
+            server_name,
+            protocol,
+            loaded: Mutex::default(),
+            asked: Arc::default(),
+            failure: Mutex::default(),
+        })))
+    }
+
+    pub(super) async fn prepare(&self) -> Result<()> {
+        self.config().await.map(drop)
+    }
+
+    pub(super) fn failure(&self) -> Option<Error> {
+        self.0.failure.lock().clone()
+    }
+
+    pub(super) async fn secure(&self, stream: TcpStream, host: &str) -> io::Result<Stream> {
+        let shared = &self.0;
+        let config = match self.config().await {
+            Ok(config) => config,
+            Err(error) => {
+                *shared.failure.lock() = Some(error.clone());
+                return Err(io::Error::other(error));
+            }
+        };
+        let name = match &shared.server_name {
+            Some(name) => name.clone(),
+            None => ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
+        };
+        shared.asked.store(false, Ordering::Release);
+        *shared.failure.lock() = None;
+        match TlsConnector::from(config).connect(name, stream).await {
+            Ok(stream) => Ok(Stream::tls(TlsStream {
+                stream,
+                first: Some(First { shared: Arc::clone(shared), host: host.to_owned() }),
+            })),
+            Err(error) => {
+                shared.failed(host, Some(&error));
+                Err(error)
+            }
+        }
+    }
+
+    /// The configuration by what the files hold now.
+    async fn config(&self) -> Result<Arc<ClientConfig>> {
+        let shared = Arc::clone(&self.0);
+        let read = tokio::task::spawn_blocking(move || shared.configured()).await;
+        read.unwrap_or_else(|error| {
+            Err(Error::new(ErrorKind::RuntimeGone, "the certificates were not read").because(error))
+        })
+    }
+}
+
+impl Shared {
+    fn configured(&self) -> Result<Arc<ClientConfig>> {
+        let fresh = self.paths.read().and_then(|contents| {
+            if let Some((_, config)) = self.loaded.lock().as_ref().filter(|(last, _)| *last == contents) {
+                return Ok(Arc::clone(config));
+            }
+            let config = Arc::new(contents.configure(&self.asked, self.protocol)?);
+            *self.loaded.lock() = Some((contents, Arc::clone(&config)));
+            Ok(config)
+        });
+        match (fresh, self.loaded.lock().as_ref()) {
+            (Err(error), Some((_, last))) => {
+                tracing::warn!(%error, "the renewed certificates cannot be used: the last ones are");
+                Ok(Arc::clone(last))
+            }
+            (fresh, _) => fresh,
+        }
+    }
+
+    /// The connection ended before the server said anything in it.
+    fn failed(&self, host: &str, error: Option<&io::Error>) {
+        let peer = Peer {
+            expected: self.expected,
+            host,
+            asked: self.asked.load(Ordering::Acquire),
+            shows_certificate: self.paths.cert.is_some(),
+        };
+        *self.failure.lock() = peer.refusal(error);
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("paths", &self.0.paths).finish_non_exhaustive()
+    }
+}
+
+/// A secured connection.
+#[derive(Debug)]
+pub(super) struct TlsStream {
+    stream: tokio_rustls::client::TlsStream<TcpStream>,
+    // Until the first answer.
+    first: Option<First>,
+}
+
+/// What waits for the first answer: its absence may be the server's refusal of the client's certificate.
+struct First {
+    shared: Arc<Shared>,
+    host: String,
+}
+
+impl fmt::Debug for First {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.host)
+    }
+}
+
+impl TlsStream {
+    /// Notes how the connection ended, if nothing was heard before.
+    fn ended(&mut self, error: Option<&io::Error>) {
+        if let Some(first) = self.first.take() {
+            first.shared.failed(&first.host, error);
+        }
+    }
+
+    /// The same after a write, whose error says that the server has closed: why, stands in what it sent
+    /// before.
+    fn written<T>(&mut self, context: &mut Context<'_>, answer: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &answer
+            && self.first.is_some()
+        {
+            let mut room = [0; 16];
+            let read = Pin::new(&mut self.stream).poll_read(context, &mut ReadBuf::new(&mut room));
+            match read {
+                Poll::Ready(Err(alert)) => self.ended(Some(&alert)),
+                _ => self.ended(Some(error)),
+            }
+        }
+        answer
+    }
+}
+
+impl AsyncRead for TlsStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = ready!(Pin::new(&mut self.stream).poll_read(context, buffer));
+        match &read {
+            Ok(()) if buffer.filled().len() > before => self.first = None,
+            Ok(()) if buffer.remaining() > 0 => self.ended(None),
+            Ok(()) => {}
+            Err(error) => self.ended(Some(error)),
+        }
+        Poll::Ready(read)
+    }
+}
+
+impl AsyncWrite for TlsStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes));
+        Poll::Ready(self.written(context, written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = ready!(Pin::new(&mut self.stream).poll_flush(context));
+        Poll::Ready(self.written(context, flushed))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices));
+        Poll::Ready(self.written(context, written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

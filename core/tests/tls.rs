@@ -1,0 +1,229 @@
+//! TLS of a client, against servers in this process.
+//!
+//! The test programs of the backends have the real servers; here are the files, and the provider.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use latchwork_core::support::Transport;
+use latchwork_core::{Config, ErrorKind};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::ServerConfig;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+type Pem = (String, String);
+
+/// Signs certificates.
+struct Authority(Issuer<'static, KeyPair>, String);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self(Issuer::new(params, key), pem)
+    }
+
+    fn sign(&self, name: &str) -> Pem {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
+    }
+
+    /// A server at 127.0.0.1 that asks its clients for a certificate, greets them with their number, and
+    /// counts them.
+    async fn serve(&self, served: Arc<AtomicUsize>) -> String {
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.1.as_bytes()).unwrap()).unwrap();
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(roots.into(), Arc::clone(&provider)).build().unwrap();
+        let (cert, key) = self.sign("127.0.0.1");
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(
+                vec![CertificateDer::from_pem_slice(cert.as_bytes()).unwrap()],
+                PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+            )
+            .unwrap();
+        let (acceptor, listener) =
+            (TlsAcceptor::from(Arc::new(config)), TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                // A refused client is no business of this server.
+                if let Ok(mut stream) = acceptor.accept(stream).await {
+                    served.fetch_add(1, Ordering::SeqCst);
+                    let _ = stream.write_all(b"hello").await;
+                    let _ = stream.shutdown().await;
+                }
+            }
+        });
+        address
+    }
+}
+
+/// A folder with files, which goes with it.
+struct Files(PathBuf);
+
+impl Files {
+    fn new(authority: &Authority) -> Self {
+        let folder = std::env::temp_dir().join(format!("latchwork-tls-{}", uuid::Uuid::new_v4()));
+        fs::create_dir(&folder).unwrap();
+        let files = Self(folder);
+        files.write("ca", &authority.1);
+        files.identity(&authority.sign("client"));
+        files
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.join(name), text).unwrap();
+    }
+
+    fn identity(&self, (cert, key): &Pem) {
+        self.write("cert", cert);
+        self.write("key", key);
+    }
+
+    fn config(&self) -> Config {
+        let mut config = Config::new("redis");
+        config.tls = true;
+        let path = |name: &str| Some(self.0.join(name));
+        (config.ca, config.cert, config.key) = (path("ca"), path("cert"), path("key"));
+        config
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+/// What the server says to a client on a new connection.
+async fn greeting(transport: &Transport, address: &str) -> std::io::Result<String> {
+    let mut text = String::new();
+    transport.dial(address).await?.read_to_string(&mut text).await?;
+    Ok(text)
+}
+
+async fn refused(config: &Config) -> (Option<&'static str>, String) {
+    let error = Transport::of(config, None).unwrap().prepare().await.unwrap_err();
+    (error.argument(), error.to_string())
+}
+
+#[tokio::test]
+async fn a_mistake_in_a_file_is_an_invalid_argument_that_names_the_field() {
+    let (authority, other) = (Authority::new(), Authority::new().sign("other"));
+    let files = Files::new(&authority);
+    Transport::of(&files.config(), None).unwrap().prepare().await.expect("these are good");
+    for (name, text, says) in [
+        ("ca", "", "no certificate"),
+        ("ca", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "a bad certificate"),
+        ("ca", "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", "no PEM"),
+        ("cert", "nothing", "no certificate"),
+        ("cert", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "a bad certificate"),
+        ("key", "nothing", "no private key"),
+        ("key", "-----BEGIN PRIVATE KEY-----\nhunter2h\n-----END PRIVATE KEY-----\n", "cannot be used"),
+        ("key", other.1.as_str(), "not the private key of the certificate"),
+    ] {
+        let files = Files::new(&authority);
+        files.write(name, text);
+        let (argument, error) = refused(&files.config()).await;
+        assert!(argument == Some(name) && error.contains(says), "{name} {text:?}: {error}");
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+    for name in ["ca", "cert", "key"] {
+        let mut config = files.config();
+        // A folder can be found, and not be read.
+        for (path, says) in [(files.0.join("missing"), "missing"), (files.0.clone(), "cannot be read")] {
+            *match name {
+                "ca" => &mut config.ca,
+                "cert" => &mut config.cert,
+                _ => &mut config.key,
+            } = Some(path);
+            let (argument, error) = refused(&config).await;
+            assert!(argument == Some(name) && error.contains(says), "{name}: {error}");
+        }
+    }
+    let mut config = files.config();
+    config.server_name = Some("no name".to_owned());
+    assert_eq!(Transport::of(&config, None).unwrap_err().argument(), Some("server_name"));
+}
+
+#[tokio::test]
+async fn what_is_renewed_on_disk_is_used_from_the_next_connection_on() {
+    let (authority, served) = (Authority::new(), Arc::default());
+    let address = authority.serve(Arc::clone(&served)).await;
+    let files = Files::new(&authority);
+    let transport = Transport::of(&files.config(), None).unwrap();
+    assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
+
+    // Signed by somebody whom the server does not know.
+    files.identity(&Authority::new().sign("client"));
+    greeting(&transport, &address).await.expect_err("the new files are used");
+    let failure = transport.failure().expect("it is TLS that failed");
+    assert!(matches!(failure.kind(), ErrorKind::Forbidden { .. }), "{failure}");
+
+    files.identity(&authority.sign("renewed"));
+    assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
+    assert!(transport.failure().is_none(), "it is over");
+
+    // In the middle of a renewal: a certificate without its key. The last good ones are used.
+    files.write("cert", &authority.sign("half").0);
+    assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
+    files.write("ca", "gone");
+    assert_eq!(greeting(&transport, &address).await.unwrap(), "hello");
+    assert_eq!(served.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test]
+async fn another_name_is_expected_where_one_is_given() {
+    let authority = Authority::new();
+    let address = authority.serve(Arc::default()).await;
+    let files = Files::new(&authority);
+    let mut config = files.config();
+    config.server_name = Some("elsewhere".to_owned());
+    let transport = Transport::of(&config, None).unwrap();
+    greeting(&transport, &address).await.expect_err("another name");
+    let failure = transport.failure().expect("it is TLS that failed");
+    assert!(matches!(failure.kind(), ErrorKind::WrongServer { expected: "redis", .. }), "{failure}");
+    // By its address, though it is dialled by a name that the certificate has not.
+    config.server_name = Some("127.0.0.1".to_owned());
+    let transport = Transport::of(&config, None).unwrap();
+    let dialled = address.replace("127.0.0.1", "localhost");
+    assert_eq!(greeting(&transport, &dialled).await.unwrap(), "hello");
+}
+
+/// The process-wide default of rustls is neither needed nor used nor set. One test, since it is
+/// process-wide: first without one, then with one that nothing can be done with.
+#[tokio::test]
+async fn no_process_wide_provider_is_needed_used_or_set() {
+    let authority = Authority::new();
+    let address = authority.serve(Arc::default()).await;
+    let files = Files::new(&authority);
+    let talk = async || {
+        let transport = Transport::of(&files.config(), None).unwrap();
+        greeting(&transport, &address).await
+    };
+    assert!(CryptoProvider::get_default().is_none());
+    assert_eq!(talk().await.unwrap(), "hello");
+    assert!(CryptoProvider::get_default().is_none(), "it is the program's to set");
+
+    let useless =
+        CryptoProvider { cipher_suites: Vec::new(), kx_groups: Vec::new(), ..ring::default_provider() };
+    useless.install_default().expect("nobody has set one");
+    assert_eq!(talk().await.unwrap(), "hello");
+}
