@@ -4,6 +4,7 @@ use latchwork_core::contracts::Cell;
 use latchwork_core::{Address, Error, Result};
 
 use super::condition::version;
+use crate::driver::InDirectory;
 use crate::error::{Answer, Fault};
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
@@ -35,6 +36,10 @@ pub(crate) async fn read(lease: &SessionLease, cell: &Address) -> Result<Option<
 /// The directory is read before the cell, see the [module](super).
 pub(super) async fn look(lease: &SessionLease, paths: &CellPaths) -> Attempt<Option<Cell>> {
     let answer: Answer<_> = lease.driver.sync_read_in(&paths.directory, &paths.cell).await;
-    let (directory, Some((value, stat))) = answer? else { return Ok(None) };
-    Ok(Some(Cell { version: version(directory, &stat), value: value.into() }))
+    Ok(cell_in(answer?))
+}
+
+pub(super) fn cell_in((directory, node): InDirectory) -> Option<Cell> {
+    let (value, stat) = node?;
+    Some(Cell { version: version(directory, &stat), value: value.into() })
 }

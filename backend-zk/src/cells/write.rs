@@ -2,13 +2,13 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
+use latchwork_core::contracts::{Cell, CellLife, CellWrite, CellWritten, Expected};
 use latchwork_core::{Address, Error, ErrorKind, Result};
 
 use super::change::Change;
 use super::condition::Condition;
-use super::read::{Attempt, Trouble, look};
-use crate::driver::{CellStat, Commit, NodeMode, Refusal, Step};
+use super::read::{Attempt, Trouble, cell_in, look};
+use crate::driver::{Beside, CellStat, Commit, NodeMode, Refusal, Step};
 use crate::error::{Fault, Unanswered};
 use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
@@ -22,8 +22,9 @@ const CHILD: &str = "latchwork";
 /// Writes or deletes a cell: one try, bounded by the request timeout. With `held` it is made only
 /// while the node at that path stands. `None`: that node is not there, and nothing was made.
 ///
-/// Mostly one trip. A refused write reads, which is one more. A write without a condition is two
-/// where it makes the cell.
+/// Mostly one trip. A refused write reads, which is one more, unless others have just refused writes
+/// of this cell: then it reads in the same trip ([`Contended`](crate::contended::Contended)). A write
+/// without a condition is two where it makes the cell.
 pub(crate) async fn write(
     lease: &SessionLease,
     cell: &Address,
@@ -67,8 +68,8 @@ enum Tried {
     Done(CellWritten),
     /// The holder's node is not there.
     NotHeld,
-    /// The cell is not as this change needs it.
-    Otherwise(Refusal),
+    /// The cell is not as this change needs it. What it is, where that was read too.
+    Otherwise(Refusal, Option<Option<Cell>>),
     /// There is no directory to make the cell in.
     NoDirectory,
 }
@@ -76,12 +77,15 @@ enum Tried {
 impl Writing<'_> {
     /// Tries until the server has made it, or refused it for what the cell is.
     async fn until_decided(&self) -> Attempt<Option<CellWritten>> {
-        let mut next = Change::first(self.write);
+        let (mut next, mut read) = (Change::first(self.write), None);
         loop {
             let change = match next.take() {
                 Some(change) => change,
                 None => {
-                    let found = look(self.lease, self.paths).await?;
+                    let found = match read.take() {
+                        Some(found) => found,
+                        None => look(self.lease, self.paths).await?,
+                    };
                     let Some(change) = Change::on_read(self.write, found.as_ref()) else {
                         return Ok(Some(CellWritten::Refused(found)));
                     };
@@ -96,10 +100,10 @@ impl Writing<'_> {
                     next = Some(Change::Create);
                 }
                 // Without a condition the refusal says all that a read would.
-                Tried::Otherwise(why) if self.write.expected == Expected::Any => {
+                Tried::Otherwise(why, _) if self.write.expected == Expected::Any => {
                     next = Some(change.instead(why, self.write.life));
                 }
-                Tried::Otherwise(_) => {}
+                Tried::Otherwise(_, found) => read = found,
             }
         }
     }
@@ -115,14 +119,24 @@ impl Writing<'_> {
         }
         // The generation of a cell that is written over without a condition. It must be read before
         // the write: no older cell then has the version that is answered.
-        let before = (change == Change::Overwrite(None)).then_some(self.paths.directory.as_str());
-        match self.lease.driver.commit(&steps, before, self.in_flight).await? {
-            Commit::Refused { at: 0, why: Refusal::Missing } if self.held.is_some() => Ok(Tried::NotHeld),
+        let (directory, path) = (self.paths.directory.as_str(), self.paths.cell.as_str());
+        let contended = &self.lease.contended;
+        let beside = match change.condition() {
+            None if change == Change::Overwrite(None) => Beside::Before(directory),
+            Some(_) if contended.expects_refusal(path) => Beside::Behind { directory, path },
+            _ => Beside::Nothing,
+        };
+        let commit = self.lease.driver.commit(&steps, beside, self.in_flight).await?;
+        if condition.is_some() {
+            contended.learn(path, matches!(commit, Commit::Refused { .. }));
+        }
+        match commit {
+            Commit::Refused { at: 0, why: Refusal::Missing, .. } if self.held.is_some() => Ok(Tried::NotHeld),
             Commit::Refused { why: Refusal::HasChildren, .. } => Err(Trouble::Refused(self.has_children())),
             Commit::Refused { why: Refusal::Missing, .. } if change == Change::Create => {
                 Ok(Tried::NoDirectory)
             }
-            Commit::Refused { why, .. } => Ok(Tried::Otherwise(why)),
+            Commit::Refused { why, found, .. } => Ok(Tried::Otherwise(why, found.map(cell_in))),
             Commit::Made { written, before } => self.made(change, written, before).map(Tried::Done),
         }
     }
