@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 
 use crate::cell_uses::CellUses;
 use crate::config::Settings;
+use crate::contended::Contended;
 use crate::driver::{Driver, Stat};
 
 /// The lease of one session. All nodes of the session hang on it.
@@ -32,6 +33,8 @@ pub(crate) struct SessionLease {
     // The server's wall clock at a moment of ours.
     server_time: Mutex<(i64, Moment)>,
     seen: AtomicI64,
+    /// The cells that others write too.
+    pub(crate) contended: Contended,
 }
 
 impl SessionLease {
@@ -43,6 +46,7 @@ impl SessionLease {
             settings: Arc::clone(settings),
             server_time: Mutex::new((made.ctime, settings.clock.now())),
             seen: AtomicI64::new(made.czxid),
+            contended: Contended::default(),
         }
     }
 

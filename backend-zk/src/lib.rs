@@ -86,6 +86,7 @@ mod change_watch;
 mod client;
 mod config;
 mod connector;
+mod contended;
 mod driver;
 mod error;
 #[cfg(test)]

@@ -16,7 +16,8 @@ local WRITERS = 48
 local I64, MINUS_I64 = '9223372036854775807', '9223372036854775808'
 local U64, U32 = '18446744073709551615', '4294967295'
 local BASE = 10000000000
-local RECORD = ' ' .. string.rep('[0-9a-f]', 16) .. ':%d+:%-?%d+'
+local RECORD = ' ' .. string.rep('%x', 16) .. ':%d+:%-?%d+'
+local LONG = ':%-?' .. string.rep('%d', 19)
 local key, now, life = KEYS[1], time(''), ARGV[11] ~= '' and ARGV[11]
 local change, number, becomes, writer, own, fence = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local till, doubted, initial = ARGV[7], ARGV[8] == '1', ARGV[9]
@@ -80,12 +81,13 @@ local function count(text)
     records = behind
   end
   local rest, known = string.gsub(records, RECORD, '')
-  -- No leading zero in a record, and no negative zero.
-  if rest ~= '' or known > WRITERS or string.find(records, ':%-?0%d') or string.find(records, ':-0', 1, true) then
+  -- No upper case, no leading zero in a record, and no negative zero.
+  if rest ~= '' or known > WRITERS or string.find(records, '%u') or string.find(records, ':%-?0%d')
+    or string.find(records, ':-0', 1, true) then
     return nil
   end
-  -- A number of so many digits may be too high. A writer has 16.
-  if string.find(records, string.rep('%d', 19)) then
+  -- A number of so many digits may be too high.
+  if string.find(records, LONG) then
     for its, result in string.gmatch(records, ':(%d+):(%-?%d+)') do
       if not fits(its, U64) or not signed(result) then
         return nil

@@ -6,6 +6,7 @@ use latchwork_core::{Address, Result};
 use super::condition::version;
 use super::idle;
 use super::trouble::{Attempt, Trouble};
+use crate::driver::InDirectory;
 use crate::error::{Answer, Fault, Unanswered};
 use crate::layout::CellPaths;
 use crate::lease::SessionLease;
@@ -30,6 +31,10 @@ pub(crate) async fn read(lease: &SessionLease, cell: &Address) -> Result<Option<
 /// The directory is read before the cell, see the [module](super).
 pub(super) async fn look(lease: &SessionLease, paths: &CellPaths) -> Attempt<Option<Cell>> {
     let answer: Answer<_> = lease.driver.sync_read_in(&paths.directory, &paths.cell).await;
-    let (directory, Some((value, stat))) = answer? else { return Ok(None) };
-    Ok(Some(Cell { version: version(directory, &stat), value: value.into() }))
+    Ok(cell_in(answer?))
+}
+
+pub(super) fn cell_in((directory, node): InDirectory) -> Option<Cell> {
+    let (value, stat) = node?;
+    Some(Cell { version: version(directory, &stat), value: value.into() })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use latchwork_core::contracts::{CellWrite, CellWritten, Expected};
+use latchwork_core::contracts::{Cell, CellWrite, CellWritten, Expected};
 use latchwork_core::support::no_idle_cells;
 use latchwork_core::{Address, Error, ErrorKind, Result};
 
@@ -10,9 +10,9 @@ use super::change::Change;
 use super::condition::Condition;
 use super::idle;
 use super::kept::Kept;
-use super::read::look;
+use super::read::{cell_in, look};
 use super::trouble::{Attempt, Trouble, has_children, used_up};
-use crate::driver::{CellStat, Commit, NodeMode, Refusal, Step};
+use crate::driver::{Beside, CellStat, Commit, NodeMode, Refusal, Step};
 use crate::error::{Fault, Unanswered};
 use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
@@ -26,8 +26,9 @@ const CHILD: &str = "latchwork";
 /// Writes or deletes a cell: one try, bounded by the request timeout. With `held` it is made only
 /// while the node at that path stands. `None`: that node is not there, and nothing was made.
 ///
-/// Mostly one trip. A refused write reads, which is one more. A write without a condition is two
-/// where it makes the cell.
+/// Mostly one trip. A refused write reads, which is one more, unless others have just refused writes
+/// of this cell: then it reads in the same trip ([`Contended`](crate::contended::Contended)). A write
+/// without a condition is two where it makes the cell.
 pub(crate) async fn write(
     lease: &SessionLease,
     cell: &Address,
@@ -79,8 +80,8 @@ enum Tried {
     Done(CellWritten),
     /// The holder's node is not there.
     NotHeld,
-    /// The cell is not as this change needs it.
-    Otherwise(Refusal),
+    /// The cell is not as this change needs it. What it is, where that was read too.
+    Otherwise(Refusal, Option<Option<Cell>>),
     /// There is no directory to make the cell in.
     NoDirectory,
 }
@@ -88,12 +89,15 @@ enum Tried {
 impl Writing<'_> {
     /// Tries until the server has made it, or refused it for what the cell is.
     async fn until_decided(&self) -> Attempt<Option<CellWritten>> {
-        let mut next = Change::first(self.write);
+        let (mut next, mut read) = (Change::first(self.write), None);
         loop {
             let change = match next.take() {
                 Some(change) => change,
                 None => {
-                    let found = look(self.lease, self.paths).await?;
+                    let found = match read.take() {
+                        Some(found) => found,
+                        None => look(self.lease, self.paths).await?,
+                    };
                     let Some(change) = Change::on_read(self.write, found.as_ref()) else {
                         return Ok(Some(CellWritten::Refused(found)));
                     };
@@ -108,10 +112,10 @@ impl Writing<'_> {
                     next = Some(Change::Create);
                 }
                 // Without a condition the refusal says all that a read would.
-                Tried::Otherwise(why) if self.write.expected == Expected::Any => {
+                Tried::Otherwise(why, _) if self.write.expected == Expected::Any => {
                     next = Some(change.instead(why, Kept::of(self.write.life)));
                 }
-                Tried::Otherwise(_) => {}
+                Tried::Otherwise(_, found) => read = found,
             }
         }
     }
@@ -127,16 +131,26 @@ impl Writing<'_> {
         }
         // The generation of a cell that is written over without a condition. It must be read before
         // the write: no older cell then has the version that is answered.
-        let before = (change == Change::Overwrite(None)).then_some(self.paths.directory.as_str());
-        match self.lease.driver.commit(&steps, before, self.in_flight).await? {
-            Commit::Refused { at: 0, why: Refusal::Missing } if self.held.is_some() => Ok(Tried::NotHeld),
+        let (directory, path) = (self.paths.directory.as_str(), self.paths.cell.as_str());
+        let contended = &self.lease.contended;
+        let beside = match change.condition() {
+            None if change == Change::Overwrite(None) => Beside::Before(directory),
+            Some(_) if contended.expects_refusal(path) => Beside::Behind { directory, path },
+            _ => Beside::Nothing,
+        };
+        let commit = self.lease.driver.commit(&steps, beside, self.in_flight).await?;
+        if condition.is_some() {
+            contended.learn(path, matches!(commit, Commit::Refused { .. }));
+        }
+        match commit {
+            Commit::Refused { at: 0, why: Refusal::Missing, .. } if self.held.is_some() => Ok(Tried::NotHeld),
             Commit::Refused { why: Refusal::HasChildren, .. } => {
                 Err(Trouble::Refused(has_children(self.paths)))
             }
             Commit::Refused { why: Refusal::Missing, .. } if change == Change::Create => {
                 Ok(Tried::NoDirectory)
             }
-            Commit::Refused { why, .. } => Ok(Tried::Otherwise(why)),
+            Commit::Refused { why, found, .. } => Ok(Tried::Otherwise(why, found.map(cell_in))),
             Commit::Made { written, before } => self.made(change, written, before).map(Tried::Done),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use zookeeper_client::{Error, MultiWriteError, MultiWriteResult, MultiWriter};
+use zookeeper_client::{Error, MultiWriteError, MultiWriteResult, MultiWriter, Stat};
 
 use super::{CellStat, Driver, NodeMode};
 use crate::error::{Answer, Fault};
@@ -30,8 +30,32 @@ pub(crate) enum Commit {
         /// The stat, before the transaction, of the node that was asked for.
         before: Option<CellStat>,
     },
-    /// Nothing was made: the step at this place was refused.
-    Refused { at: usize, why: Refusal },
+    /// Nothing was made.
+    Refused {
+        /// The place of the step that was refused.
+        at: usize,
+        why: Refusal,
+        /// What was read [behind](Beside::Behind) it.
+        found: Option<InDirectory>,
+    },
+}
+
+/// The stat of a directory, and then a node in it, of those that are there.
+pub(crate) type InDirectory = (Option<CellStat>, Option<(Vec<u8>, CellStat)>);
+
+/// What is read in the same trip as a transaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Beside<'a> {
+    Nothing,
+    /// The stat of this node, before the transaction.
+    Before(&'a str),
+    /// A node behind the transaction, and before it the stat of its directory. A server answers the
+    /// requests of a session in their order, so it shows at least the state that the transaction met,
+    /// and needs no `sync`.
+    Behind {
+        directory: &'a str,
+        path: &'a str,
+    },
 }
 
 /// Why a step was refused.
@@ -64,13 +88,12 @@ impl Refusal {
 }
 
 impl Driver {
-    /// Carries the steps out, all or none. In the same trip, before them, it asks for the stat of
-    /// the node `before`, if one is named. `in_flight` is set while the transaction may have been
+    /// Carries the steps out, all or none. `in_flight` is set while the transaction may have been
     /// sent and the server has not answered it: whoever gives it up then must take it for unknown.
     pub(crate) async fn commit(
         &self,
         steps: &[Step<'_>],
-        before: Option<&str>,
+        beside: Beside<'_>,
         in_flight: &AtomicBool,
     ) -> Answer<Commit> {
         let committed = self
@@ -79,24 +102,40 @@ impl Driver {
                 for step in steps {
                     self.add(&mut all, step)?;
                 }
-                // Both are called, and so queued, before the first is awaited.
-                let before = before.map(|path| client.check_stat(path));
+                // All are called, and so queued, before the first is awaited.
+                let before = match beside {
+                    Beside::Before(path) => Some(client.check_stat(path)),
+                    _ => None,
+                };
                 in_flight.store(true, Ordering::Release);
                 let committed = all.commit();
+                let behind = match beside {
+                    Beside::Behind { directory, path } => {
+                        Some((client.check_stat(directory), client.get_data(path)))
+                    }
+                    _ => None,
+                };
                 let before = match before {
                     Some(before) => readable(before.await)?,
                     None => None,
                 };
                 match committed.await {
                     Ok(results) => Ok(Ok(Commit::Made { written: last_written(&results), before })),
-                    Err(MultiWriteError::OperationFailed { index, source }) => Ok(Err((index, source))),
+                    Err(MultiWriteError::OperationFailed { index, source }) => {
+                        in_flight.store(false, Ordering::Release);
+                        let found = match behind {
+                            Some((directory, node)) => in_directory(directory.await, node.await),
+                            None => None,
+                        };
+                        Ok(Err((index, source, found)))
+                    }
                     Err(MultiWriteError::RequestFailed { source }) => Err(source),
                 }
             })
             .await?;
         in_flight.store(false, Ordering::Release);
-        committed.or_else(|(at, answer)| match Refusal::of(&answer) {
-            Some(why) => Ok(Commit::Refused { at, why }),
+        committed.or_else(|(at, answer, found)| match Refusal::of(&answer) {
+            Some(why) => Ok(Commit::Refused { at, why, found }),
             None => Err(Fault::from(answer)),
         })
     }
@@ -112,10 +151,23 @@ impl Driver {
 }
 
 /// A stat that may not be read is as good as none. It must not pass for the transaction's answer.
-fn readable(stat: Result<Option<zookeeper_client::Stat>, Error>) -> Result<Option<CellStat>, Error> {
+fn readable(stat: Result<Option<Stat>, Error>) -> Result<Option<CellStat>, Error> {
     match stat {
         Err(Error::NoAuth) => Ok(None),
         stat => Ok(stat?.map(CellStat::from)),
+    }
+}
+
+/// A read that failed is as good as none: whoever needs it reads again.
+fn in_directory(
+    directory: Result<Option<Stat>, Error>,
+    node: Result<(Vec<u8>, Stat), Error>,
+) -> Option<InDirectory> {
+    let directory = directory.ok()?.map(CellStat::from);
+    match node {
+        Ok((data, stat)) => Some((directory, Some((data, stat.into())))),
+        Err(Error::NoNode) => Some((directory, None)),
+        Err(_) => None,
     }
 }
 

@@ -29,7 +29,7 @@ use latchwork_core::{Error, ErrorKind, LostReason, Result};
 use tokio::sync::MutexGuard;
 
 use super::zk_node::{Contents, ZkNode};
-use crate::driver::{Commit, Step};
+use crate::driver::{Beside, Commit, Step};
 use crate::error::{Answer, Fault, Unanswered};
 use crate::layout::{DataLayout, admitted, downgraded, plain};
 
@@ -120,7 +120,7 @@ impl ZkNode {
         let node = Step::Write { path, data, version: None };
         let directory = Step::Write { path: self.queue(), data: &[], version: None };
         let steps = if self.kind.is_observed() { &[node, directory][..] } else { &[node] };
-        let committed = self.session.driver.commit(steps, None, in_flight).await?;
+        let committed = self.session.driver.commit(steps, Beside::Nothing, in_flight).await?;
         Ok(matches!(committed, Commit::Made { .. }))
     }
 }

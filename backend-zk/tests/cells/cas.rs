@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::common::{address, backend, config, put, server, soon, stranger};
-use crate::{cell, delete, put_value, seen, set, value, written};
+use crate::common::{address, backend, config, holds, one_proxied, put, server, soon, stranger};
+use crate::{MULTI, READ, cell, delete, put_value, seen, set, value, written};
 use futures_util::future::join_all;
 use latchwork_core::Kind;
 use latchwork_core::contracts::{Backend, CellWrite, CellWritten, Expected, Version};
@@ -54,6 +54,36 @@ async fn a_write_is_made_only_where_the_cell_is_as_it_expects() {
     assert_eq!(refused(set(Expected::Version(fourth), b"x")).await, None);
     put_value(&one, &at, b"five").await;
     assert_eq!(made(delete(Expected::Any)).await, GONE);
+}
+
+/// A refused transaction answers no value. Once others write the cell too, it is read in the same trip:
+/// the read is sent before the transaction's answer is there.
+#[tokio::test]
+async fn a_write_of_a_contended_cell_reads_in_the_same_trip() {
+    let config = config(server().await.addr());
+    let (proxy, [one, other]) = one_proxied(&config).await;
+    let at = value(&config, "a");
+    let mut known = put_value(&one, &at, b"0").await;
+    for (round, reads_behind) in [false, true, true].into_iter().enumerate() {
+        let newer = put_value(&other, &at, b"other").await;
+        let mut answered = proxy.hold_reply_to(|chunk| holds(chunk, MULTI));
+        let mut read = proxy.request(|chunk| holds(chunk, READ));
+        let held = async {
+            answered.fired().await.unwrap();
+            if reads_behind {
+                soon(read.fired()).await.unwrap();
+            }
+            assert_eq!(read.has_fired(), reads_behind, "{round}");
+            proxy.resume();
+        };
+        let write = set(Expected::Version(known), b"mine");
+        let (refused, ()) = tokio::join!(one.write_cell(&at, &write), held);
+        let CellWritten::Refused(Some(found)) = refused.unwrap() else { panic!("{round}: it is another's") };
+        assert_eq!(seen(&found), (newer.number(), &b"other"[..]), "{round}");
+        // What was read there is good for the next write.
+        let mine = one.write_cell(&at, &set(Expected::Version(found.version), b"mine")).await;
+        known = written(mine);
+    }
 }
 
 #[tokio::test]

@@ -88,7 +88,14 @@ impl Binary {
     pub(super) fn redis_member(port: u16, args: &[&str]) -> Result<Binary, ServerError> {
         let kind = Kind::Redis;
         let args = redis_args(port, None, &Options::new().args(args.iter().copied()));
-        Ok(Binary { kind, program: locate(kind)?, args, port, tls_port: None, folder: temporary_folder(kind)? })
+        Ok(Binary {
+            kind,
+            program: locate(kind)?,
+            args,
+            port,
+            tls_port: None,
+            folder: temporary_folder(kind)?,
+        })
     }
 
     /// A Redis Sentinel on this port, with these lines of its file, which it goes on writing.

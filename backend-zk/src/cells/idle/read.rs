@@ -8,7 +8,7 @@ use super::found::look;
 use crate::cell_uses::{CellUses, Use};
 use crate::cells::kept::Kept;
 use crate::cells::trouble::Attempt;
-use crate::driver::{Commit, NodeMode, Step};
+use crate::driver::{Beside, Commit, NodeMode, Step};
 use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
 
@@ -54,7 +54,7 @@ pub(super) async fn report(
     };
     let sent = uses.now();
     let steps = [first, Step::Create { path: &fresh, data: &[], mode }];
-    match lease.driver.commit(&steps, None, &AtomicBool::new(false)).await? {
+    match lease.driver.commit(&steps, Beside::Nothing, &AtomicBool::new(false)).await? {
         Commit::Made { .. } => {
             uses.note(&paths.cell, made, sent);
             Ok(true)

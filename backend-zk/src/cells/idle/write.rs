@@ -12,7 +12,7 @@ use crate::cell_uses::{CellUses, Use};
 use crate::cells::condition::Condition;
 use crate::cells::kept::Kept;
 use crate::cells::trouble::{Attempt, Trouble, has_children, used_up};
-use crate::driver::{CellStat, Commit, NodeMode, Refusal, Step};
+use crate::driver::{Beside, CellStat, Commit, NodeMode, Refusal, Step};
 use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
 
@@ -85,9 +85,12 @@ impl Writing<'_> {
         let sent = self.uses.now();
         // The generation must be read before the write: no older cell then has the version that is
         // answered.
-        let before = found.is_some_and(|found| found.is_guess).then_some(self.paths.directory.as_str());
-        match self.lease.driver.commit(&steps, before, self.in_flight).await? {
-            Commit::Refused { at: 0, why: Refusal::Missing } if self.held.is_some() => Ok(Tried::NotHeld),
+        let beside = match found {
+            Some(found) if found.is_guess => Beside::Before(&self.paths.directory),
+            _ => Beside::Nothing,
+        };
+        match self.lease.driver.commit(&steps, beside, self.in_flight).await? {
+            Commit::Refused { at: 0, why: Refusal::Missing, .. } if self.held.is_some() => Ok(Tried::NotHeld),
             Commit::Refused { why: Refusal::HasChildren, .. }
                 if found.is_some_and(|found| found.is_foreign) =>
             {
