@@ -30,6 +30,11 @@ impl Failure {
         matches!(self, Failure::Other(error) if *error.kind() == ErrorKind::Unavailable)
     }
 
+    /// Whether the server has refused a log-in because it knows no users.
+    pub(crate) fn asks_for_no_login(&self) -> bool {
+        matches!(self, Failure::Other(error) if error.to_string().contains("authentication is not enabled"))
+    }
+
     /// As the caller of a write sees it.
     pub(crate) fn of_write(self) -> Error {
         match self {

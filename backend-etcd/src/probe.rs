@@ -78,10 +78,12 @@ async fn probe(host: &str, transport: &Transport) -> io::Result<Probed> {
         Err(_) if speaks_tls(host).await => return Ok(tls_server()),
         Err(_) => answer.await?,
     };
-    Ok(match judge(host, &start).await {
-        Probed::HangsUp | Probed::Other(_) if speaks_tls(host).await => tls_server(),
-        judged => judged,
-    })
+    // Before other questions: a TLS server may wait for more than they send.
+    let is_http2 = matches!(start.as_slice(), [_, _, _, SETTINGS, ..]);
+    if !is_http2 && speaks_tls(host).await {
+        return Ok(tls_server());
+    }
+    Ok(judge(host, &start).await)
 }
 
 async fn judge(host: &str, start: &[u8]) -> Probed {
@@ -150,9 +152,9 @@ mod tests {
     async fn each_kind_of_server_is_reported_by_name() {
         for (answers, expected) in [
             (vec![&b"-ERR unknown command 'PRI'\r\n"[..]], "Redis"),
-            (vec![&b""[..], &b"Zookeeper version: 3.8.0"[..]], "ZooKeeper"),
+            (vec![&b""[..], &b""[..], &b"Zookeeper version: 3.8.0"[..]], "ZooKeeper"),
             (vec![&b"HTTP/1.1 400 Bad Request\r\n"[..]], "HTTP/1"),
-            (vec![&b""[..], &b""[..], &b"\x15\x03\x03\x00\x02\x02\x32\x00\x00"[..]], "TLS"),
+            (vec![&b""[..], &b"\x15\x03\x03\x00\x02\x02\x32\x00\x00"[..]], "TLS"),
         ] {
             let error = find_server(&[server(answers).await], &Transport::default()).await.unwrap_err();
             match error.kind() {

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use common::{etcdctl, require_log_in, server, soon};
 use latchwork_conformance::servers::{Kind, Options, Server};
 use latchwork_core::{
-    Config, Coordinator, Credentials, CredentialsProvider, Error, ErrorKind, Release, Result, connect,
+    Config, Coordinator, Credentials, CredentialsProvider, ErrorKind, Release, Result, connect,
 };
 use parking_lot::Mutex;
 
@@ -32,7 +32,7 @@ impl CredentialsProvider for Vault {
     }
 }
 
-async fn at(config: &Config) -> Result<Coordinator, Error> {
+async fn at(config: &Config) -> Result<Coordinator> {
     soon(connect(&[latchwork_etcd::connector()], config)).await
 }
 

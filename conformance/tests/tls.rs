@@ -171,7 +171,7 @@ async fn a_renewed_certificate_is_used_at_the_next_reconnect(kind: Kind) {
     let proxy = Proxy::start(server.server.tls_addr().expect("it speaks TLS")).await.expect("a port");
     let scheme = secured(kind);
     let url =
-        format!("{scheme}://{}?{}&ttl=30s&request_timeout=500ms", proxy.addr(), server.certificates.mutual());
+        format!("{scheme}://{}?{}&ttl=30s&connect_timeout=20s", proxy.addr(), server.certificates.mutual());
     let coordinator = open(&url).await.expect("connected");
     let mutex = coordinator.mutex("renewed").expect("a key");
     let _ = mutex.acquire().await.expect("free").release().await.expect("released");
@@ -180,7 +180,7 @@ async fn a_renewed_certificate_is_used_at_the_next_reconnect(kind: Kind) {
     server.certificates.write("client.pem", &stranger.0).expect("written");
     server.certificates.write("client.key", &stranger.1).expect("written");
     proxy.sever();
-    let error = mutex.acquire_within(std::time::Duration::from_secs(2)).await.expect_err("it is refused");
+    let error = mutex.acquire_within(std::time::Duration::from_secs(5)).await.expect_err("it is refused");
     assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
 
     server.certificates.renew_client("renewed").expect("written");

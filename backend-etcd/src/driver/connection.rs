@@ -94,7 +94,7 @@ impl Driver {
 impl Driver {
     /// Makes the channel, and logs in if a user is given. Connects to nothing else yet.
     pub(crate) async fn connect(settings: &Settings) -> Answer<Self> {
-        let mut options = ConnectOptions::new()
+        let options = ConnectOptions::new()
             .with_connect_timeout(settings.request_timeout)
             .with_timeout(settings.request_timeout)
             .with_keep_alive(PING_AFTER, settings.request_timeout.min(PING_ANSWER))
@@ -103,10 +103,19 @@ impl Driver {
             // silent.
             .with_require_leader(true)
             .with_auto_token_refresh(true);
-        if let Some((user, password)) = login(&settings.logins, settings.request_timeout).await? {
-            options = options.with_user(user, password);
-        }
-        let client = open(settings, options).await?;
+        let login = login(&settings.logins, settings.request_timeout).await?;
+        let client = match login {
+            Some((user, password)) => {
+                match open(settings, options.clone().with_user(user, password)).await {
+                    // It asks for no log-in yet. What a provider gives is used once it does.
+                    Err(failure) if settings.logins.may_change() && failure.asks_for_no_login() => {
+                        open(settings, options).await?
+                    }
+                    opened => opened?,
+                }
+            }
+            None => open(settings, options).await?,
+        };
         // The client crate picks servers at random, and may pick one that is down several times in
         // a row.
         let spare_servers = 4 * (settings.endpoints.len() - 1);
