@@ -50,7 +50,7 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
     }
     let closed = in_phase(&phase, 3, &mut took, client.close()).await;
     drop(phase);
-    let timings = beside.end()?;
+    let Seen { timings, failed } = beside.end()?;
     drop(holds);
     let left = left_of(&target.open_with(TTL).await?, count).await?;
 
@@ -63,6 +63,10 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
         let line = Line::new(target.name(), Recipe::Mutex.peer(), "MANY", &param, "us").timed(timings);
         Line { value: Some(took.as_secs_f64()), ..line }
     });
+    let unanswered = |phase: usize| match failed[phase] {
+        0 => String::new(),
+        failed => format!("another had no answer in time: {failed}; "),
+    };
     let mut lines: Vec<_> = lines.collect();
     lines[2] = Line {
         client_cpu_pct: share(own, own_after),
@@ -72,10 +76,11 @@ pub(super) async fn measure(target: &Target, count: usize, plan: &Plan) -> Resul
             .map(|(empty, own)| own.memory.saturating_sub(empty.memory) as f64 / count as f64),
         ..lines[2].clone()
     };
-    lines[3].note = Some(match closed {
-        Ok(()) => format!("closed; {left} of {SAMPLE} locks are not free"),
-        Err(error) => format!("{error}; {left} of {SAMPLE} locks are not free"),
-    });
+    for (phase, line) in lines.iter_mut().enumerate() {
+        line.note = Some(unanswered(phase)).filter(|note| !note.is_empty());
+    }
+    let closed = closed.map_or_else(|error| error.to_string(), |()| "closed".to_owned());
+    lines[3].note = Some(format!("{}{closed}; {left} of {SAMPLE} locks are not free", unanswered(3)));
     Ok(lines)
 }
 
@@ -108,7 +113,14 @@ async fn left_of(client: &Coordinator, count: usize) -> Result<usize> {
 
 /// A client on a thread and a runtime of its own, which acquires and releases one lock again and
 /// again.
-struct Bystander(thread::JoinHandle<Result<[Timings; 4]>>);
+struct Bystander(thread::JoinHandle<Result<Seen>>);
+
+/// What it has seen in each phase.
+struct Seen {
+    timings: [Timings; 4],
+    // How often it had no answer in time.
+    failed: [u64; 4],
+}
 
 impl Bystander {
     fn start(
@@ -119,7 +131,7 @@ impl Bystander {
         Ok(Self(thread::spawn(move || runtime.block_on(stand_by(opening, phases)))))
     }
 
-    fn end(self) -> Result<[Timings; 4]> {
+    fn end(self) -> Result<Seen> {
         self.0.join().map_err(|_| "the bystander panicked")?
     }
 }
@@ -127,19 +139,27 @@ impl Bystander {
 async fn stand_by(
     opening: impl Future<Output = Result<Coordinator>>,
     phases: watch::Receiver<usize>,
-) -> Result<[Timings; 4]> {
+) -> Result<Seen> {
     let client = opening.await?;
     let mutex = client.mutex("many-bystander")?;
-    let mut timings = [(); 4].map(|()| Timings::new());
+    let (mut timings, mut failed) = ([(); 4].map(|()| Timings::new()), [0; 4]);
     // Until the phases end.
     while phases.has_changed().is_ok() {
         // Of the phase in which it began: one that waits through a phase counts where it was stalled.
         let (phase, begun) = (*phases.borrow(), Instant::now());
-        let hold = mutex.acquire().await?;
-        timings[phase].record(begun.elapsed());
-        let _ = hold.release().await?;
+        let turn = async {
+            let hold = mutex.acquire().await?;
+            timings[phase].record(begun.elapsed());
+            hold.release().await
+        };
+        match turn.await {
+            Ok(_) => {}
+            // A server that is stalled for longer than a request may take: that is what is looked for.
+            Err(error) if error.is_retryable() => failed[phase] += 1,
+            Err(error) => return Err(error.into()),
+        }
         tokio::time::sleep(PAUSE).await;
     }
     client.close().await?;
-    Ok(timings)
+    Ok(Seen { timings, failed })
 }
