@@ -86,8 +86,9 @@ impl Common {
 
     fn default_one(&self) -> Result<Config, Failure> {
         let none = || {
-            Failure::usage("no coordinator is named")
-                .next("give --url redis://host, set LATCHWORK_URL, or write a file of coordinators (`latchwork --help` shows one)")
+            Failure::usage("no coordinator is named").next(
+                "give --url redis://host, set LATCHWORK_URL, or write a file (`latchwork --help` shows one)",
+            )
         };
         let (path, mut file) = self.read()?.ok_or_else(none)?;
         match file.default {
