@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// Options of all subcommands.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Common {
-    /// The coordinator: redis://host[:port][/db], zookeeper://a,b,c/chroot or etcd://a,b,c, with
+    /// The coordinator: redis://host:port/db, zookeeper://a,b,c/chroot or etcd://a,b,c, with
     /// options such as ?ttl=30s&namespace=billing. A password is better placed in the environment or
     /// in the file, since others see a command line [env: LATCHWORK_URL]
     #[arg(long, global = true, value_name = "URL", conflicts_with = "coordinator")]
@@ -86,8 +86,9 @@ impl Common {
 
     fn default_one(&self) -> Result<Config, Failure> {
         let none = || {
-            Failure::usage("no coordinator is named")
-                .next("give --url redis://host, set LATCHWORK_URL, or write a file of coordinators (`latchwork --help` shows one)")
+            Failure::usage("no coordinator is named").next(
+                "give --url redis://host, set LATCHWORK_URL, or write a file (`latchwork --help` shows one)",
+            )
         };
         let (path, mut file) = self.read()?.ok_or_else(none)?;
         match file.default {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use latchwork_servers::{Clocks, Kind, Options, Server, ask};
+use latchwork_servers::{Kind, Options, Server, ask};
 use serde_json::Value;
 
 use crate::common::{Fixture, program};
@@ -139,7 +139,7 @@ async fn another_server_than_the_url_says() {
 #[cfg(feature = "zookeeper")]
 #[tokio::test]
 async fn a_zookeeper_that_grants_shorter_sessions() {
-    let options = Options::new().own().clocks(Clocks::Default);
+    let options = Options::new().own().clocks(latchwork_servers::Clocks::Default);
     let server = Server::start(Kind::Zookeeper, options).await.expect("a ZooKeeper");
     let (code, findings) = examined(&format!("{}?connect_timeout=20s", server.url())).await;
     assert_eq!(code, Some(0), "{findings:#?}");

@@ -120,7 +120,7 @@ async fn hand_off(coordinator: &Coordinator, config: &Config, key: &str) -> Resu
     match took < coordinator.lease().ttl() / 10 {
         true => Ok(Finding::good("hand-off", what)),
         false => Ok(Finding::fault("hand-off", what + ": the waiter was not told, and looked by itself")
-            .next("let the login publish to and subscribe to the channels of the namespace, and look at the way there")),
+            .next("let the login publish and subscribe in the namespace, and look at the network")),
     }
 }
 

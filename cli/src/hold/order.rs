@@ -8,15 +8,18 @@ use clap::Args;
 use super::job::{Job, Patience, Recipe};
 use crate::failure::Failure;
 
+/// How long a command has to end, unless that is said.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// Options of all that run a command.
 #[derive(Debug, Args)]
 struct Running {
     /// The most the hold may last; the command gets SIGTERM a grace before, SIGKILL at its end
     #[arg(long, value_name = "TIME", value_parser = time)]
     max_hold: Option<Duration>,
-    /// How long before it must be gone the command gets SIGTERM
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "2s")]
-    grace: Duration,
+    /// How long before it must be gone the command gets SIGTERM [default: 2s, or half of --max-hold]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    grace: Option<Duration>,
     /// What others see as the holder [default: host, process and a number]
     #[arg(long, value_name = "TEXT")]
     owner_label: Option<String>,
@@ -115,9 +118,18 @@ impl Waiting {
 }
 
 impl Running {
-    fn job(self, key: String, recipe: Recipe, patience: Patience) -> Job {
+    fn job(self, key: String, recipe: Recipe, patience: Patience) -> Result<Job, Failure> {
         let Self { max_hold, grace, owner_label, command } = self;
-        Job { key, recipe, patience, max_hold, grace, owner_label, command }
+        if let (Some(grace), Some(most)) = (grace, max_hold)
+            && grace >= most
+        {
+            return Err(Failure::usage(
+                "--grace is as long as --max-hold: the command would be ended at once",
+            )
+            .next("make it shorter"));
+        }
+        let grace = grace.unwrap_or_else(|| max_hold.map_or(GRACE, |most| GRACE.min(most / 2)));
+        Ok(Job { key, recipe, patience, max_hold, grace, owner_label, command })
     }
 }
 
@@ -129,14 +141,14 @@ impl LockOrder {
             (None, false, true) => Recipe::Writer,
             (None, false, false) => Recipe::Mutex,
         };
-        Ok(self.running.job(self.key, recipe, self.waiting.patience()))
+        self.running.job(self.key, recipe, self.waiting.patience())
     }
 }
 
 impl SemaphoreOrder {
     pub(crate) fn into_job(self) -> Result<Job, Failure> {
         let recipe = Recipe::Semaphore { permits: self.permits, limit: self.of };
-        Ok(self.running.job(self.key, recipe, self.waiting.patience()))
+        self.running.job(self.key, recipe, self.waiting.patience())
     }
 }
 
@@ -146,12 +158,12 @@ impl CronOrder {
             return Err(Failure::usage("--max-hold is shorter than --hold-at-least").next("make it longer"));
         }
         let recipe = Recipe::Cron { hold_at_least: self.hold_at_least };
-        Ok(self.running.job(self.key, recipe, Patience::Try))
+        self.running.job(self.key, recipe, Patience::Try)
     }
 }
 
 impl ElectOrder {
     pub(crate) fn into_job(self) -> Result<Job, Failure> {
-        Ok(self.running.job(self.key, Recipe::Election { data: self.data }, self.waiting.patience()))
+        self.running.job(self.key, Recipe::Election { data: self.data }, self.waiting.patience())
     }
 }

@@ -77,8 +77,9 @@ impl ReleaseOrder {
         text += match node.admitted {
             true => {
                 "It loses what it holds, and the next in the queue holds at once.\n\
-                 Its process is not stopped: it hears of the loss within a TTL, and works on until then. Only fencing keeps its\n\
-                 last writes out: a resource that refuses a token below the highest it has seen.\n\
+                 Its process is not stopped: it hears of the loss within a TTL, and works on until then.\n\
+                 Only fencing keeps its last writes out: a resource that refuses a token below the\n\
+                 highest it has seen.\n\
                  If its process is dead, wait instead: its lease ends by itself.\n"
             }
             false => "It loses its place in the queue, and its acquisition fails.\n",

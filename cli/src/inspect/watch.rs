@@ -98,7 +98,9 @@ impl Watch<'_> {
 
 /// A view in place: as many lines as the terminal has.
 fn frame(config: &Config, every: Duration, text: &str) -> String {
-    let rows = rustix::termios::tcgetwinsize(io::stdout()).map_or(24, |size| usize::from(size.ws_row));
+    // A terminal that does not know its size says 0.
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_row > 0);
+    let rows = size.map_or(24, |size| usize::from(size.ws_row));
     let head = format!(
         "{}  every {}, Ctrl-C ends\n",
         url_without_secrets(config),

@@ -7,6 +7,7 @@ mod common;
 mod terminal;
 
 mod coordinator;
+mod each_server;
 mod kept;
 mod on_terminal;
 mod signals;

@@ -41,6 +41,7 @@ async fn bad_usage_is_125_and_says_what_to_do() {
         (&["lock", KEY, "--url", "memory://", "--", "true"], "keep nobody out"),
         (&["lock", KEY, "--coordinator", "main", "--", "true"], "no file"),
         (&["cron", KEY, "--max-hold", "1s", "--hold-at-least", "2s", "--", "true"], "--max-hold"),
+        (&["lock", KEY, "--max-hold", "1s", "--grace", "1s", "--", "true"], "--grace"),
         (&["lok"], "lock"),
     ] {
         let (code, _, said) = output(url, arguments).await;
