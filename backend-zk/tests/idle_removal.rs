@@ -81,7 +81,7 @@ async fn a_cell_that_is_written_as_an_idle_one_ends_is_not_removed_in_its_place(
     let (client, config) = (stranger(server.addr()).await, config(server.addr()));
     let backend = backend(&config).await;
     let idle = CellLife::Idle(TimeToIdle::new(Duration::from_secs(1)).unwrap());
-    let cells: Vec<_> = (0..CELLS).map(|number| address(&config, Kind::Value, &number.to_string())).collect();
+    let cells: Vec<_> = (0..CELLS).map(|number| address(&config, Kind::Value, number.to_string())).collect();
     let write = |life| CellWrite { expected: Expected::Any, value: Some(b"here"[..].into()), life };
     let write_all = async |lives: [CellLife; 3]| {
         let written = cells.iter().enumerate().map(|(number, cell)| {
