@@ -82,7 +82,7 @@ impl Driver {
         let endpoints = vec![server.addr().to_owned()];
         let settings = Settings {
             endpoints,
-            login,
+            logins,
             request_timeout: Duration::from_secs(5),
             fast_path: true,
             transport: Transport::default(),

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use latchwork_core::support::Transport;
 use latchwork_core::{Error, ErrorKind, Result};
 use latchwork_servers::{Certificates, Kind, Options, Server};
 
 use super::ServerTestbed;
+
+/// How many handshakes warm a server up.
+const HANDSHAKES: usize = 50;
 
 /// The testbed of a server of this kind whose clients show a certificate; the operator comes in the
 /// clear. Its name is that of the backend with `-tls` behind it.
@@ -13,7 +17,6 @@ use super::ServerTestbed;
 /// # Errors
 /// `Unavailable` when there is no such server, or none in this build.
 pub async fn tls_testbed(kind: Kind) -> Result<ServerTestbed> {
-    let failed = |error| Error::new(ErrorKind::Unavailable, "no server with TLS").because(error);
     let certificates = Certificates::new().map_err(failed)?;
     let options = Options::new().tls(certificates.server(true));
     let server = Server::start(kind, options).await.map_err(failed)?;
@@ -34,6 +37,23 @@ pub async fn tls_testbed(kind: Kind) -> Result<ServerTestbed> {
     testbed.config.tls = true;
     (testbed.config.ca, testbed.config.cert, testbed.config.key) =
         (path("ca.pem"), path("client.pem"), path("client.key"));
+    warm_up(&testbed).await.map_err(failed)?;
     testbed.certificates = Some(Arc::new(certificates));
     Ok(testbed)
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::new(ErrorKind::Unavailable, "no server with TLS").because(error)
+}
+
+/// Shakes hands until the server does it fast: the first handshakes of a JVM take a hundred times as long
+/// as later ones, and a run begins with dozens at once.
+async fn warm_up(testbed: &ServerTestbed) -> std::io::Result<()> {
+    let transport = Transport::of(&testbed.config, Some(b"h2")).map_err(std::io::Error::other)?;
+    for _ in 0..HANDSHAKES {
+        for host in &testbed.hosts {
+            transport.dial(host).await?;
+        }
+    }
+    Ok(())
 }

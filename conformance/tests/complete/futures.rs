@@ -21,6 +21,12 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("CloseOnce::close", FLIGHT),
     ("Connector::connect", CONTRACT),
     ("connect_within", "of backends: it is dropped with the connecting that it bounds"),
+    ("CredentialsProvider::credentials", "a user's own, which is asked again where a dial was dropped"),
+    ("Logins::now", "of backends: it is dropped with the dial that it is for"),
+    ("Transport::prepare", "of backends: it reads files, and is dropped with the connecting"),
+    ("Transport::secure", DIAL),
+    ("Transport::dial", DIAL),
+    ("speaks_tls", DIAL),
     ("SharedTask::wait", FLIGHT),
     ("SharedTask::wait_within", FLIGHT),
     ("Node::admitted", CONTRACT),
@@ -44,6 +50,8 @@ const NOT_DROPPED: &[(&str, &str)] = &[
 ];
 
 const CONTRACT: &str = "of the contract: core awaits it, and drops it wherever a recipe's future is dropped";
+
+const DIAL: &str = "of backends: what it holds is a connection, which ends with it";
 
 const FLIGHT: &str = "of backends: what it waits for is another task's, and its unit tests drop it";
 
