@@ -259,7 +259,7 @@ async fn texts_are_read_as_the_twin_reads_them() {
                 let operation = Operation { writer, number };
                 let (change, since) = (Change::Add(1), Some(350 + 2 * writer));
                 let request = Request { change, operation, initial, since, in_doubt: false };
-                drop(cell.send(&request, 5).await);
+                let _agreed = cell.send(&request, 5).await;
             }
         }
     }

@@ -67,7 +67,7 @@ cases! {
     /// a request that arrives again is answered from the record, and one of an operation that has
     /// ended is refused
     async fn cell_count_repeated_request_is_applied_once(context) {
-        let Some((client, cell)) = fixture(&context).await else { return };
+        let Some((client, cell)) = fixture(context).await else { return };
         let other = context.client().await;
         let add = request(WRITER, 2, Change::Add(5));
         assert_eq!(outcome(&client, &cell, add).await, Outcome::Applied(5));
@@ -84,7 +84,7 @@ cases! {
     "CELL-COUNT" =>
     /// after a refusal, a request of the same operation that arrives late is refused too
     async fn cell_count_refused_is_not_made_late(context) {
-        let Some((client, cell)) = fixture(&context).await else { return };
+        let Some((client, cell)) = fixture(context).await else { return };
         let other = context.client().await;
         let swap = request(WRITER, 2, Change::Swap { from: 3, to: 9 });
         let mut parked = client.link.park("a");
@@ -102,7 +102,7 @@ cases! {
     "CELL-COUNT" =>
     /// an operation whose record may have been pushed out is not applied
     async fn cell_count_forgotten_is_not_applied_again(context) {
-        let Some((client, cell)) = fixture(&context).await else { return };
+        let Some((client, cell)) = fixture(context).await else { return };
         let add = request(WRITER, 2, Change::Add(1));
         let first = decided(&client, &cell, add).await;
         assert_eq!(first.outcome, Outcome::Applied(1));
@@ -127,7 +127,7 @@ cases! {
     "CELL-COUNT" =>
     /// what it leaves in the cell is what a compare-and-set would, and each goes on from the other's
     async fn cell_count_agrees_with_compare_and_set(context) {
-        let Some((client, cell)) = fixture(&context).await else { return };
+        let Some((client, cell)) = fixture(context).await else { return };
         let other = context.client().await;
         for number in 1..20 {
             let operation = Operation { writer: number % 3, number: 2 * number };
@@ -154,7 +154,7 @@ cases! {
     "CELL-COUNT" =>
     /// what is no count, or began with another number, is a conflict, and stays
     async fn cell_count_of_another_thing_is_a_conflict(context) {
-        let Some((client, _)) = fixture(&context).await else { return };
+        let Some((client, _)) = fixture(context).await else { return };
         delete_count(&client).await;
         let it = value(&client, "a");
         let others = [("5 1 of 3", Some(4)), ("5 1 of 3", None), ("5 1", Some(5)), ("five", None), ("05 1", None)];
