@@ -157,7 +157,7 @@ impl Coordinator {
             Ok(Ok(done)) => closed.map(|()| done).map_err(E::from),
             failed => {
                 if let Err(error) = closed {
-                    tracing::warn!(%error, "not everything was given back behind work that failed");
+                    crate::seen::not_given_back(&error);
                 }
                 failed.unwrap_or_else(|panic| resume_unwind(panic))
             }

@@ -22,6 +22,13 @@ recipe! {
 }
 
 impl CountDownLatch {
+    /// From the next change by this handle on, it goes when nobody has used it for `time`. Validates,
+    /// no I/O. As [`CountDownLatch::with_time_to_idle`](crate::CountDownLatch::with_time_to_idle), with its errors.
+    pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
+        self.recipe = self.recipe.with_time_to_idle(time)?;
+        Ok(self)
+    }
+
     forward! { CountDownLatch:
         /// How many count-downs are missing.
         fn count() -> u32;

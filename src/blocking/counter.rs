@@ -1,5 +1,7 @@
 //! A number that all clients share.
 
+use std::time::Duration;
+
 use super::forward::{forward, keyed, recipe};
 use crate::Result;
 
@@ -21,6 +23,13 @@ recipe! {
 }
 
 impl Counter {
+    /// From the next change by this handle on, it goes when nobody has used it for `time`. Validates,
+    /// no I/O. As [`Counter::with_time_to_idle`](crate::Counter::with_time_to_idle), with its errors.
+    pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
+        self.recipe = self.recipe.with_time_to_idle(time)?;
+        Ok(self)
+    }
+
     forward! { Counter:
         /// The number now.
         fn get() -> i64;

@@ -1,5 +1,7 @@
 //! Unique, rising ids.
 
+use std::time::Duration;
+
 use super::forward::{forward, keyed, recipe};
 use crate::Result;
 
@@ -20,6 +22,13 @@ recipe! {
 }
 
 impl IdGenerator {
+    /// From the next block by this handle on, it goes when nobody has used it for `time`. Validates,
+    /// no I/O. As [`IdGenerator::with_time_to_idle`](crate::IdGenerator::with_time_to_idle), with its errors.
+    pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
+        self.recipe = self.recipe.with_time_to_idle(time)?;
+        Ok(self)
+    }
+
     /// Reserves so many ids at a time. As [`IdGenerator::with_block`](crate::IdGenerator::with_block).
     ///
     /// # Errors

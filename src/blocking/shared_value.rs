@@ -33,6 +33,13 @@ recipe! {
 }
 
 impl SharedValue {
+    /// From the next write by this handle on, it goes when nobody has used it for `time`. Validates,
+    /// no I/O. As [`SharedValue::with_time_to_idle`](crate::SharedValue::with_time_to_idle), with its errors.
+    pub fn with_time_to_idle(mut self, time: Duration) -> Result<Self> {
+        self.recipe = self.recipe.with_time_to_idle(time)?;
+        Ok(self)
+    }
+
     /// Writes it, whatever it was. As [`SharedValue::write`](crate::SharedValue::write), with its errors,
     /// and `InAsyncCode`.
     pub fn write(&self, value: impl AsRef<[u8]>) -> Result<Version> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use latchwork_core::decide::renewal_period;
+use latchwork_core::seen;
 use latchwork_core::support::Backoff;
 use latchwork_core::{Clock, Error, ErrorKind, Eviction, Result};
 use redis::{AsyncConnectionConfig, Cmd};
@@ -16,7 +17,7 @@ use super::command::reply;
 use super::connection::Server;
 use super::dial::{OnMessage, reach};
 use super::slots::{Range, SLOTS, ranges};
-use crate::config::{Host, Settings};
+use crate::config::{Host, NAME, Settings};
 use crate::error::{Failure, from_redis};
 
 /// How soon the map is asked for again, first and in the end, while a server is down: a replica may
@@ -56,7 +57,7 @@ pub(super) async fn connect(
             }
             // A shard that is down costs the others nothing; a refusal is for all of them.
             Err(failure) if failure.is_replica || *failure.error.kind() == ErrorKind::Unavailable => {
-                tracing::warn!(host = %master, error = %failure.error, "a server of the cluster is down");
+                seen::shard_down(NAME, &master.to_string(), &failure.error);
                 refused = Some(failure);
             }
             Err(failure) => return Err(failure),

@@ -14,11 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_core::contracts::NodeId;
+use latchwork_core::seen;
 use latchwork_core::support::Transport;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::config::NAME;
 
 /// The scheme of the packet with the secret. No server sees it.
 pub(super) const SCHEME: &str = "latchwork-relay";
@@ -88,7 +91,7 @@ async fn serve(listener: TcpListener, way: Way, ended: CancellationToken) {
             }
             Err(error) => {
                 // The process has no file left. Nothing tells when it has.
-                tracing::warn!(host = way.host, %error, "no connection to the relay was accepted");
+                seen::relay_failed(NAME, &error);
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }

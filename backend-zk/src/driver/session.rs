@@ -5,10 +5,10 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use latchwork_core::Moment;
 use latchwork_core::contracts::LeaseWriter;
 use latchwork_core::seen::{Rechecks, Requests};
 use latchwork_core::support::{LinkLog, Throttle};
+use latchwork_core::{Moment, seen};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -257,7 +257,7 @@ async fn relay(settings: &Settings, tasks: &Tasks) -> Answer<Option<Relay>> {
     }
     let opened = Relay::open(&settings.hosts, &settings.transport, &tasks.runtime).await;
     opened.map(Some).map_err(|error| {
-        tracing::warn!(%error, "no local port for the secured connection");
+        seen::relay_failed(NAME, &error);
         Fault::Unsent(Tried { hosts: Ipv4Addr::LOCALHOST.to_string(), took: Duration::ZERO })
     })
 }

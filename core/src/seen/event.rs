@@ -120,7 +120,7 @@ events! {
         = DEBUG "latchwork.release.unconfirmed" [key, %token, %error] "a release was not confirmed at once";
 
     /// The program ends by an error, and its coordinator is closed behind it.
-    pub(crate) fn not_given_back(error: &Error)
+    pub fn not_given_back(error: &Error)
         = WARN "latchwork.not_given_back" [%error] "not everything was given back behind work that failed";
 
     /// A look that nothing asked for has found a change.
@@ -152,6 +152,18 @@ events! {
     pub fn forgot(backend: &str, hosts: &str, seen: u64, now: Option<u64>)
         = WARN "latchwork.server.forgot" [backend, hosts, seen, now]
         "the server has forgotten what it knew: it was started without its data, or set back to an earlier state";
+
+    /// A server of a cluster is down while a client connects, which the others let in.
+    pub fn shard_down(backend: &str, host: &str, error: &Error)
+        = WARN "latchwork.server.down" [backend, host, %error] "a server of the cluster is down";
+
+    /// Renewed certificates are no good: the connections go on with the last ones.
+    pub fn certificates_refused(error: &Error)
+        = WARN "latchwork.tls.refused" [%error] "the renewed certificates cannot be used: the last ones are";
+
+    /// This machine gives no local port, or takes no connection, for the relay of secured connections.
+    pub fn relay_failed(backend: &str, error: &dyn Display)
+        = WARN "latchwork.tls.relay" [backend, %error] "the local relay of secured connections does not work";
 
     /// The server's wall clock was set.
     pub fn clock_set(backend: &str, step_ms: i64)

@@ -21,11 +21,12 @@ mod meter;
 
 pub(crate) use acquisition::SeenAcquisition;
 pub use event::{
-    EVENTS, Event, SPANS, Span, TARGET, advice, clock_set, forgot, intruder, publish_refused, replaced,
+    EVENTS, Event, SPANS, Span, TARGET, advice, certificates_refused, clock_set, forgot, intruder,
+    not_given_back, publish_refused, relay_failed, replaced, shard_down,
 };
 pub(crate) use event::{
-    broken, connected, layout_ended, layout_raised, layout_stamped, lease_lost, mended, not_given_back,
-    registered_anew, release_unconfirmed, renewal_late, resumed, suspended,
+    broken, connected, layout_ended, layout_raised, layout_stamped, lease_lost, mended, registered_anew,
+    release_unconfirmed, renewal_late, resumed, suspended,
 };
 pub(crate) use hold::SeenHold;
 pub(crate) use meter::{ClientMeter, Links, RecipeMeter, Recipes};

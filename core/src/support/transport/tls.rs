@@ -19,6 +19,7 @@ use super::files::{Contents, Paths};
 use super::refusal::Peer;
 use crate::config::{Config, backend_name};
 use crate::error::{Error, ErrorKind, Result};
+use crate::seen;
 
 /// What one client needs for TLS, and what it has met.
 pub(super) struct Tls(Arc<Shared>);
@@ -110,7 +111,7 @@ impl Shared {
         });
         match (fresh, self.loaded.lock().as_ref()) {
             (Err(error), Some((_, last))) => {
-                tracing::warn!(%error, "the renewed certificates cannot be used: the last ones are");
+                seen::certificates_refused(&error);
                 Ok(Arc::clone(last))
             }
             (fresh, _) => fresh,
