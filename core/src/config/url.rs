@@ -336,6 +336,8 @@ mod tests {
             ("zookeepers://h", "url"),
             ("https://h", "url"),
             ("redis://h?ca=a.pem", "ca"),
+            ("redis-sentinel+tls://h/service", "tls"),
+            ("redis-cluster+tls://h", "tls"),
             ("etcd://h?server_name=a", "server_name"),
             ("rediss://h?cert=a.pem", "key"),
             ("etcd+tls://h?key=a.pem", "cert"),
