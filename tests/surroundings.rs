@@ -100,7 +100,7 @@ async fn what_a_backend_has_no_use_for_is_refused_by_name() {
             assert_eq!(refused(url).await.argument(), Some(argument), "{url}");
         }
     }
-    for url in ["http://app:hunter2@h", "rediss://app:hunter2@h", "mysql://app:hunter2@h", "app:hunter2@h"] {
+    for url in ["http://app:hunter2@h", "mysql://app:hunter2@h", "app:hunter2@h"] {
         let argument = refused(url).await.argument();
         assert!(matches!(argument, Some("url" | "backend")), "{url}: {argument:?}");
     }

@@ -16,6 +16,9 @@ use crate::common::{PATIENCE, address, backend, config, stranger};
 const ACLS: Acls<'static> = Acls::anyone_all();
 
 /// So many end at once. The server removes one in 6 ms, so the last waits for most of a second.
+/// How often the control is tried at most.
+const ROUNDS: usize = 8;
+
 const CELLS: usize = 150;
 
 async fn server() -> Server {
@@ -46,21 +49,35 @@ async fn there(client: &Client, paths: &[String]) -> usize {
 }
 
 /// The control: a plain node that takes the place of a container, as other backends' cells could, is
-/// removed with what was decided for the container.
+/// removed with what was decided for the container. Only a race shows it, so it is run until it does.
 #[tokio::test]
 async fn a_plain_node_is_removed_in_the_place_of_a_container() {
     let server = server().await;
     let client = stranger(server.addr()).await;
+    let mut replaced = 0;
+    for round in 0..ROUNDS {
+        let (made, left) = replaced_and_left(&client, round).await;
+        if left < made {
+            return;
+        }
+        replaced += made;
+    }
+    panic!("of {replaced} none was removed: 0 were there to replace, or the server looks before it removes");
+}
+
+/// How many containers were replaced by plain nodes while the server removed containers, and how many
+/// of these are left.
+async fn replaced_and_left(client: &Client, round: usize) -> (usize, usize) {
     let (container, plain) = (CreateMode::Container.with_acls(ACLS), CreateMode::Persistent.with_acls(ACLS));
     let used = CreateMode::Persistent.with_acls(ACLS).with_ttl(Duration::from_millis(800));
-    let paths: Vec<_> = (0..CELLS).map(|number| format!("/raw-{number}")).collect();
+    let paths: Vec<_> = (0..CELLS).map(|number| format!("/raw-{round}-{number}")).collect();
     for path in &paths {
         let mut made = client.new_multi_writer();
         made.add_create(path, b"", &container).unwrap();
         made.add_create(&format!("{path}/used"), b"", &used).unwrap();
         made.commit().await.unwrap();
     }
-    one_is_gone(&client, &paths).await;
+    one_is_gone(client, &paths).await;
     let replaced = join_all(paths.iter().map(|path| async {
         let mut anew = client.new_multi_writer();
         anew.add_delete(path, None).unwrap();
@@ -70,9 +87,8 @@ async fn a_plain_node_is_removed_in_the_place_of_a_container() {
     .await;
     let replaced: Vec<_> =
         paths.iter().zip(replaced).filter(|(_, made)| *made).map(|(path, _)| path.clone()).collect();
-    assert!(!replaced.is_empty(), "the machine was too slow: no container was left to replace");
     sleep(Duration::from_secs(3)).await;
-    assert!(there(&client, &replaced).await < replaced.len(), "of {} none was removed", replaced.len());
+    (replaced.len(), there(client, &replaced).await)
 }
 
 #[tokio::test]

@@ -15,6 +15,8 @@ use latchwork_core::contracts::{
 };
 use latchwork_core::decide::barrier::{NoPassage, Passage};
 use latchwork_core::decide::chain::{Listed, Standing};
+use latchwork_core::decide::count::NotThisCount;
+use latchwork_core::decide::count::request::{Decided, Request};
 use latchwork_core::decide::count::{Change, Changed, Count, NotACount, Operation, Told};
 use latchwork_core::decide::gather::{Gather, Next};
 use latchwork_core::decide::layout::{Admission, Raise};
@@ -33,11 +35,14 @@ use latchwork_core::recipes::{
     Semaphore, SharedValue, Stored, ValueWatch, WriteGuard,
 };
 use latchwork_core::registry::{ClientRecord, Clients, Queues, Stamp};
-use latchwork_core::support::{self, Backoff, CloseOnce, LinkLog, NamePool, Throttle, Unobserved};
+use latchwork_core::seen::{Event, Metric, MetricKind, Rechecks, Requests, Span};
+use latchwork_core::support::{
+    self, Backoff, CloseOnce, LinkLog, NamePool, Stream, Throttle, Transport, Unobserved,
+};
 use latchwork_core::{
-    Address, Capabilities, Clock, Config, Connector, Coordinator, Ended, Error, ErrorKind, Eviction, Fenced,
-    Hold, Kind, Loss, LostReason, Moment, Name, Owner, QueuePrefix, Release, Result, Secret, Token, connect,
-    memory,
+    Address, Capabilities, Clock, Config, Connector, Coordinator, Credentials, CredentialsProvider, Ended,
+    Error, ErrorKind, Eviction, Fenced, Hold, Kind, Logins, Loss, LostReason, Moment, Name, Owner,
+    QueuePrefix, Release, Result, Secret, Token, connect, memory,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -76,7 +81,7 @@ macro_rules! each {
 #[test]
 fn every_public_type_is_send_sync_unpin_and_debug() {
     let types = each!(travels:
-        Coordinator Config Secret Capabilities Eviction Address Name Kind Clock Moment
+        Coordinator Config Secret Credentials Logins Transport Stream Capabilities Eviction Address Name Kind Clock Moment
         Mutex MutexGuard ReentrantMutex ReentrantGuard Owner RwLock ReadGuard WriteGuard Semaphore Permit
         MultiLock MultiGuard QuorumLock QuorumGuard Member
         SharedValue Stored ValueWatch Counter IdGenerator CountDownLatch
@@ -90,10 +95,12 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Gather Next MajorityGather NextStep Marker NoMarker Terms Trial Verdict Incarnation
         Advance AfterTry By Failure Joining Life Outcome Phase Residue Seen TakeBack
         Claim ContactProof Listed Standing Slot Ask Answer Queue
+        Decided Request NotThisCount
+        Event Span Metric MetricKind Requests Rechecks
         Memory Link
         Clients ClientRecord Queues Admission Raise Stamp
     );
-    let traits = each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Hold Fenced);
+    let traits = each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Hold Fenced CredentialsProvider);
     let alone = each!(moves_unsized dyn: ChangeWatch);
     each!(shows_itself dyn: Backend ChangeWatch Node Connector Hold Fenced);
 

@@ -289,7 +289,7 @@ impl Cells for TableBackend {
 #[async_trait]
 impl Backend for TableBackend {
     fn name(&self) -> &'static str {
-        "table"
+        NAME
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -350,7 +350,7 @@ impl fmt::Debug for TableConnector {
 #[async_trait]
 impl Connector for TableConnector {
     fn name(&self) -> &'static str {
-        "table"
+        NAME
     }
 
     fn validate(&self, config: &Config) -> Result<()> {
@@ -365,6 +365,9 @@ impl Connector for TableConnector {
         TableBackend::connect(self.0.clone().unwrap_or_else(own), config)
     }
 }
+
+/// The backend's name: the scheme of its URLs, and its label in logs and metrics.
+pub(crate) const NAME: &str = "table";
 
 /// What this backend promises, and no more. The suite tests `clean_try`, `prompt_revocation`,
 /// `minimum_outlives_close`, `exact_addresses`, `confirms_on_replicas` and `idle_cells`, and trusts the

@@ -8,11 +8,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use latchwork_core::decide::queue::Micros;
+use latchwork_core::seen::Requests;
 use latchwork_core::{Clock, Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::backend::NAME;
 use crate::table::Table;
+
+/// The one kind of requests.
+const OPERATION: &str = "operation";
 
 /// The place of the table.
 #[derive(Debug)]
@@ -41,6 +46,8 @@ impl Site {
 pub(crate) struct Wire {
     site: Arc<Site>,
     faults: Arc<Mutex<Faults>>,
+    // For the metrics. A backend of several kinds of requests names each.
+    sent: Arc<Requests>,
     // Notified when a fault has met its request, and at the close.
     met: Arc<Notify>,
 }
@@ -57,7 +64,8 @@ struct Faults {
 
 impl Wire {
     pub(crate) fn to(site: &Arc<Site>) -> Self {
-        Self { site: Arc::clone(site), faults: Arc::default(), met: Arc::default() }
+        let sent = Arc::new(Requests::new(NAME, [OPERATION]));
+        Self { site: Arc::clone(site), faults: Arc::default(), sent, met: Arc::default() }
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -81,6 +89,7 @@ impl Wire {
             if faults.cut {
                 return Err(Error::new(ErrorKind::Unavailable, "the wire is cut"));
             }
+            self.sent.sent(OPERATION);
             self.site.requests.fetch_add(1, Ordering::Relaxed);
             if std::mem::take(&mut faults.park) {
                 let site = Arc::clone(&self.site);

@@ -25,13 +25,14 @@ pub(super) const PING_ANSWER: Duration = Duration::from_secs(2);
 const LARGEST_ANSWER: usize = 64 << 20;
 
 /// The kinds of requests that are counted, each behind the words that errors have for it.
-const KINDS: [(&str, &str); 9] = [
+const KINDS: [(&str, &str); 10] = [
     ("a transaction", "txn"),
     ("a deletion", "delete"),
     ("a read", "range"),
     ("a look at the past of a key", "history"),
     ("a look at its state", "status"),
     ("the grant of a lease", "grant"),
+    ("the grant of a cell's lease", "grant"),
     ("the end of a lease", "revoke"),
     ("the renewal of a lease", "renew"),
     ("a stream of watches", "watch"),

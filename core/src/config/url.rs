@@ -83,6 +83,9 @@ impl Config {
         }
         let path = decode("url", path.strip_prefix('/').unwrap_or(path))?;
         match watched {
+            true if config.hosts.is_empty() => {
+                return Err(bad("names no Sentinel: redis-sentinel://h1,h2/service"));
+            }
             true if path.is_empty() => {
                 return Err(bad("names no service: redis-sentinel://h1,h2/service"));
             }

@@ -52,8 +52,10 @@ pub(super) const LISTED: &str = "raw-listed";
 const THREE: [&str; 3] = ["m1-a", "m1-b", "m1-c"];
 
 /// Several pairs at once.
+#[cfg(feature = "redis")]
 struct AtOnce(Vec<Box<dyn Pair>>);
 
+#[cfg(feature = "redis")]
 #[async_trait]
 impl Pair for AtOnce {
     async fn once(&mut self) -> Result<()> {
@@ -71,7 +73,10 @@ pub(super) async fn at_once(target: &Target, members: usize) -> Result<Option<Su
     match target.name() {
         #[cfg(feature = "redis")]
         "redis" => redis::at_once(target, members).await.map(Some),
-        _ => Ok(None),
+        _ => {
+            let _ = members;
+            Ok(None)
+        }
     }
 }
 
