@@ -16,10 +16,9 @@ use crate::common::{PATIENCE, address, backend, config, stranger};
 const ACLS: Acls<'static> = Acls::anyone_all();
 
 /// So many end at once. The server removes one in 6 ms, so the last waits for most of a second.
+const CELLS: usize = 150;
 /// How often the control is tried at most.
 const ROUNDS: usize = 8;
-
-const CELLS: usize = 150;
 
 async fn server() -> Server {
     let args = ["extendedTypesEnabled=true", "-Dznode.container.checkIntervalMs=250"];
