@@ -292,11 +292,13 @@ impl Drop for Attempt<'_> {
                 let obsolete_at = join_obsolete_at(now, self.request.request_timeout, ttl);
                 let join = self.join.clone();
                 cleanup.push(match self.asked.get_mut().take() {
-                    Some(asked) => {
+                    // A join that waits in the client for its turn keeps that from others while nobody
+                    // polls it: it is dropped where it would not be awaited at once.
+                    Some(asked) if cleanup.has_room() => {
                         let until = now + self.request.request_timeout / LATE_SHARE;
                         Task::Late(LateJoin::new(asked, join, until, obsolete_at))
                     }
-                    None => Task::Abandon { join, obsolete_at },
+                    _ => Task::Abandon { join, obsolete_at },
                 });
             }
         }

@@ -4,6 +4,10 @@
 //! answers come moments later. A node that is known leaves by its name. A join without an answer has
 //! to be abandoned: that leaves a tombstone on the server, which on Redis keeps the queue out of its
 //! short form for minutes.
+//!
+//! *Why few are.* A join that is not sent yet may have a place in a line of its client (a semaphore
+//! that bounds its requests). It keeps that place from all behind it while nobody polls it. So a join
+//! is kept only where its task begins at once; the others are dropped and abandoned.
 
 use std::fmt;
 use std::sync::Arc;

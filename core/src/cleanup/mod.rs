@@ -23,7 +23,7 @@ use self::in_flight::InFlight;
 pub(crate) use self::late_join::LateJoin;
 use self::pending::Pending;
 pub(crate) use self::task::{Task, leave, settle};
-use self::worker::Worker;
+use self::worker::{AT_ONCE, Worker};
 use crate::address::Address;
 use crate::contracts::{Backend, Node};
 use crate::runtime::HomeRuntime;
@@ -79,6 +79,11 @@ impl Cleanup {
         if self.sender.send(InFlight::new(task, Arc::clone(&self.pending))).is_err() {
             tracing::debug!("nothing is cleaned up after the end of the runtime; the lease frees the node");
         }
+    }
+
+    /// Whether a task that is pushed now is carried out at once, rather than waits for others.
+    pub(crate) fn has_room(&self) -> bool {
+        self.pending.count() < AT_ONCE / 2
     }
 
     /// Adds a node with a least time, from now on.

@@ -110,6 +110,11 @@ impl Pending {
         self.numbers.lock().add(queue)
     }
 
+    /// How many tasks have been counted and are not settled.
+    pub(super) fn count(&self) -> usize {
+        self.numbers.lock().all.numbers.len()
+    }
+
     pub(super) fn done(&self, queue: &Address, number: u64) {
         self.numbers.lock().remove(queue, number);
     }

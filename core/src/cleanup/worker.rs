@@ -21,7 +21,7 @@ use crate::decide::life::AfterTry;
 use crate::support::Backoff;
 
 /// Tasks in flight at once: enough to keep a server busy.
-const AT_ONCE: usize = 64;
+pub(super) const AT_ONCE: usize = 64;
 /// Concurrent retries of refused tasks.
 const INSISTING: usize = 8;
 
