@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use crate::failure::Failure;
-
 /// Not acquired: others hold or wait (`--try`, `--within`).
 pub(crate) const NOT_ACQUIRED: u8 = 120;
 /// The hold was lost while the command ran, and the command was ended for it.
@@ -18,9 +16,6 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 pub(crate) const NOT_FOUND: u8 = 127;
 /// Added to the number of the signal that ended the command, or this program before it held.
 pub(crate) const BY_SIGNAL: u8 = 128;
-
-/// What a run comes to.
-pub(crate) type Outcome = Result<Ended, Failure>;
 
 /// A run that has done what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,10 @@ use std::process::ExitCode;
 use clap::builder::styling::{AnsiColor, Style};
 use latchwork::{Error, ErrorKind, LostReason};
 
-use crate::exit;
+use crate::exit::{self, Ended};
+
+/// What a run comes to.
+pub(crate) type Outcome = Result<Ended, Failure>;
 
 /// What to do when another server answers.
 const WRONG_SERVER: &str = "give the URL of a server that its scheme names";

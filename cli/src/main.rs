@@ -27,7 +27,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::args::{Cli, Command};
-use crate::exit::Outcome;
+use crate::failure::Outcome;
 
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {

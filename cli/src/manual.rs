@@ -8,8 +8,8 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::args::Cli;
-use crate::exit::{Ended, Outcome};
-use crate::failure::Failure;
+use crate::exit::Ended;
+use crate::failure::{Failure, Outcome};
 
 /// Prints the completions of a shell.
 pub(crate) fn completions(shell: Shell) -> Outcome {

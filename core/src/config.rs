@@ -3,7 +3,6 @@
 mod file;
 mod url;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,28 +16,7 @@ use crate::decide::check_ttl;
 use crate::decide::layout::LAYOUT;
 use crate::error::{Error, Result};
 use crate::label::check_visible;
-
-/// A password, never shown in `Debug`, errors, spans or JSON.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps a password.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The text, for the client crate that logs in with it.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
+use crate::secret::Secret;
 
 /// How to reach a coordinator, and with which settings. Parsed from a URL ([`Config::from_url`],
 /// [`str::parse`]), or read from a file by serde, as a table of these fields or as a URL in a

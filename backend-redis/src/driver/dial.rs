@@ -6,27 +6,23 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use latchwork_core::decide::renewal_period;
-use latchwork_core::support::{Backoff, LinkLog, Transport};
-use latchwork_core::{Clock, Credentials, Error, ErrorKind, Eviction};
+use latchwork_core::support::{Backoff, LinkLog};
+use latchwork_core::{Clock, Error, ErrorKind, Eviction};
 use redis::aio::MultiplexedConnection;
-use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
-use redis::{AsyncConnectionConfig, ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, Value};
-use tokio::net::TcpStream;
+use redis::{AsyncConnectionConfig, PushInfo, PushKind, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-use super::bounded::BoundedStream;
 use super::handshake::handshake;
 use super::incarnation::Incarnation;
 use super::link::{Link, Wire, take_down};
+use super::open::{connect, login};
 use super::sentinels;
 use crate::config::{Host, Sentinels, Servers, Settings};
 use crate::error::{Failure, closed, from_redis};
 
 /// The shortest and the longest pause before an attempt, without jitter.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
-/// The silence after which the system asks whether a connection still stands.
-const KEEPALIVE: Duration = Duration::from_secs(30);
 /// Requests that may wait to be written: an acquire must not queue behind a burst of renewals.
 const BUFFER: usize = 4096;
 
@@ -158,18 +154,6 @@ impl Dialler {
     }
 }
 
-/// The login of a connection: of `given`, if anybody.
-pub(super) fn login(given: Option<Credentials>, database: i64) -> RedisConnectionInfo {
-    let mut login = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(database);
-    if let Some(given) = given {
-        if let Some(user) = given.user {
-            login = login.set_username(user);
-        }
-        login = login.set_password(given.password.expose());
-    }
-    login
-}
-
 /// A connection to the server with the locks, wherever it is now, and where that is. Neither the
 /// search nor the connecting takes longer than `bound`.
 pub(super) async fn reach(
@@ -210,26 +194,4 @@ impl Servers {
         let error = Error::new(kind, what).because(failure.error);
         Failure { error, answered: true, ..failure }
     }
-}
-
-/// A connection to one host, logged in, whose replies have a bound.
-pub(super) async fn connect(
-    host: &Host,
-    login: &RedisConnectionInfo,
-    transport: &Transport,
-    config: AsyncConnectionConfig,
-) -> redis::RedisResult<MultiplexedConnection> {
-    let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
-    // Small requests must not wait for the answers to others.
-    stream.set_nodelay(true)?;
-    // With a long TTL the connection is silent for minutes. A middlebox must not forget it, nor a
-    // waiter listen on one that is forgotten.
-    let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6);
-    SockRef::from(&stream).set_tcp_keepalive(&probes)?;
-    let stream = transport.secure(stream, &host.name).await?;
-    let (connection, work) =
-        MultiplexedConnection::new_with_config(login, BoundedStream::new(stream), config).await?;
-    // Ends with the last handle of the connection.
-    tokio::spawn(work);
-    Ok(connection)
 }

@@ -19,6 +19,7 @@ mod info;
 mod link;
 mod listen;
 mod map;
+mod open;
 mod refresh;
 mod routing;
 mod sentinels;

@@ -14,7 +14,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushInfo, Value};
 use tokio::time::timeout;
 
-use super::dial::{connect, login};
+use super::open::{connect, login};
 use crate::config::{Host, Sentinels};
 use crate::error::{Failure, from_redis, timed_out};
 

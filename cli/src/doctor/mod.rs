@@ -10,8 +10,8 @@ use clap::Args;
 use latchwork::{Config, Coordinator, ErrorKind};
 
 use self::finding::{Finding, Level, print_all};
-use crate::exit::{self, Ended, Outcome};
-use crate::failure::Failure;
+use crate::exit::{self, Ended};
+use crate::failure::{Failure, Outcome};
 use crate::settings::Common;
 use crate::shown::url_without_secrets;
 

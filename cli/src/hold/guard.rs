@@ -20,9 +20,10 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::signal::unix::{SignalKind, signal as on_signal};
 
 use super::message::{Order, Report};
-use super::{descendants, exec, own_program, signals};
-use crate::exit::{Ended, Outcome};
-use crate::failure::Failure;
+use super::own_program::own_program;
+use super::{descendants, exec, signals};
+use crate::exit::Ended;
+use crate::failure::{Failure, Outcome};
 
 /// What the program asks.
 #[derive(Debug, Args)]

@@ -22,16 +22,9 @@ pub(crate) mod guard;
 pub(crate) mod job;
 mod message;
 pub(crate) mod order;
+mod own_program;
 mod run;
 mod signals;
 mod supervisor;
 
-use std::io;
-use std::path::PathBuf;
-
 pub(crate) use self::run::run;
-
-/// This program, to be started again. On Linux also when its file was replaced meanwhile.
-fn own_program() -> io::Result<PathBuf> {
-    if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() }
-}

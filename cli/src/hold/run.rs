@@ -6,8 +6,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::job::{Held, Job, Patience, Recipe};
 use super::signals::{self, Received};
 use super::supervisor::{Ending, Supervisor};
-use crate::exit::{self, Ended, Outcome};
-use crate::failure::{Failure, after_loss, warn};
+use crate::exit::{self, Ended};
+use crate::failure::{Failure, Outcome, after_loss, warn};
 use crate::settings::Common;
 
 /// Runs the job's command while holding.

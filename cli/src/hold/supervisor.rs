@@ -19,10 +19,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{MissedTickBehavior, timeout};
 
 use super::deadline::Bounds;
+use super::descendants;
 use super::job::{Held, Job};
 use super::message::{Order, Report};
+use super::own_program::own_program;
 use super::signals::Received;
-use super::{descendants, own_program};
 use crate::exit::{self, Ended};
 use crate::failure::Failure;
 use crate::shown::url_without_secrets;

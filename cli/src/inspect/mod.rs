@@ -1,5 +1,6 @@
 //! Who holds, who waits, and why.
 
+mod client;
 mod reason;
 mod release;
 mod snapshot;
@@ -15,12 +16,13 @@ use clap::Args;
 use clap::builder::styling::Style;
 use latchwork::{Config, Coordinator};
 
+use self::client::on_a_server;
 pub(crate) use self::release::ReleaseOrder;
 use self::snapshot::Snapshot;
 use self::table::STYLES;
 use self::target::Target;
-use crate::exit::{Ended, Outcome};
-use crate::failure::Failure;
+use crate::exit::Ended;
+use crate::failure::{Failure, Outcome};
 use crate::settings::Common;
 
 #[derive(Debug, Args)]
@@ -46,16 +48,6 @@ pub(crate) struct InspectOrder {
 pub(crate) fn run(common: &Common, order: &InspectOrder) -> Outcome {
     let config = common.coordinator()?;
     on_a_server(&config, async |coordinator| show(coordinator, &config, order).await)
-}
-
-/// Runs `work` with a client of the coordinator.
-fn on_a_server(config: &Config, work: impl AsyncFnOnce(&Coordinator) -> Outcome) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::machine("the run cannot begin", error))?;
-    let ended = runtime.block_on(latchwork::with(config, async |coordinator| work(&coordinator).await));
-    // A thread that prints for a reader who stands still is not waited for.
-    runtime.shutdown_background();
-    ended
 }
 
 async fn show(coordinator: &Coordinator, config: &Config, order: &InspectOrder) -> Outcome {

@@ -6,11 +6,11 @@ use clap::Args;
 use latchwork::contracts::{Entry, Page};
 use latchwork::{Address, Config, Coordinator};
 
-use super::on_a_server;
+use super::client::on_a_server;
 use super::table::printable;
 use super::target::QueueName;
-use crate::exit::{self, Ended, Outcome};
-use crate::failure::Failure;
+use crate::exit::{self, Ended};
+use crate::failure::{Failure, Outcome};
 use crate::settings::Common;
 
 #[derive(Debug, Args)]

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use super::snapshot::{Snapshot, addresses};
 use super::target::Target;
 use super::{InspectOrder, print};
-use crate::exit::{Ended, Outcome};
-use crate::failure::{Failure, warn};
+use crate::exit::Ended;
+use crate::failure::{Failure, Outcome, warn};
 use crate::shown::url_without_secrets;
 
 /// Listing the names of queues may cost a server time for all of its keys (Redis has no index of

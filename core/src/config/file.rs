@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // Serde's own error would quote what it found: a password of digits without quotes.
         let text = String::deserialize(deserializer);
-        text.map(Self).map_err(|_| de::Error::custom("the password must be a string"))
+        text.map(Self::new).map_err(|_| de::Error::custom("the password must be a string"))
     }
 }
 

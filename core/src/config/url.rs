@@ -98,7 +98,7 @@ impl Config {
             config.user = Some(decode("user", user)?);
         }
         if let Some(password) = password {
-            config.password = Some(Secret(decode("password", password)?));
+            config.password = Some(Secret::new(decode("password", password)?));
         }
         config.read_options(query)?;
         config.validate()?;
@@ -153,7 +153,7 @@ impl Config {
             }
             "db" => self.path = value,
             "sentinel_user" => self.sentinel_user = Some(value),
-            "sentinel_password" => self.sentinel_password = Some(Secret(value)),
+            "sentinel_password" => self.sentinel_password = Some(Secret::new(value)),
             "strict" => {
                 self.strict = value.parse().map_err(|_| Error::invalid("strict", "must be true or false"))?;
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::count_cell::CountCell;
+use super::cell_handle::CellHandle;
 use super::count_tries::{Tries, does_not_fit, untold};
 use crate::contracts::{Cell, CellWrite, CellWritten, Expected};
 use crate::decide::count::{Change, Changed, Count, Operation, Told};
@@ -10,7 +10,9 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// One operation, until its outcome is known.
 pub(super) struct Attempt<'a> {
-    count: &'a CountCell,
+    handle: &'a CellHandle,
+    // What the count begins with, where its users agree on that.
+    initial: Option<u32>,
     change: Change,
     operation: Operation,
     // The cell as it was seen last, or that there was none; `None` before it was read.
@@ -29,14 +31,14 @@ enum Step {
 
 impl<'a> Attempt<'a> {
     pub(super) fn new(
-        count: &'a CountCell,
+        (handle, initial): (&'a CellHandle, Option<u32>),
         change: Change,
         operation: Operation,
         seen: Option<Cell>,
     ) -> Self {
-        let tries = Tries::new(&count.handle);
+        let tries = Tries::new(handle);
         let is_old = seen.is_some();
-        Self { count, change, operation, seen: seen.map(Some), is_old, in_doubt_since: None, tries }
+        Self { handle, initial, change, operation, seen: seen.map(Some), is_old, in_doubt_since: None, tries }
     }
 
     /// Sends requests until the outcome is known. Answers it, and the cell as it was seen last.
@@ -60,8 +62,8 @@ impl<'a> Attempt<'a> {
         let result = next.value();
         let value: Arc<[u8]> = next.to_string().into_bytes().into();
         let expected = seen.map_or(Expected::Absent, |cell| Expected::Version(cell.version));
-        let write = CellWrite { expected, value: Some(Arc::clone(&value)), life: self.count.handle.life };
-        match self.count.handle.write(&write).await {
+        let write = CellWrite { expected, value: Some(Arc::clone(&value)), life: self.handle.life };
+        match self.handle.write(&write).await {
             Ok(CellWritten::Written(version)) => {
                 self.seen = Some(Some(Cell { version, value }));
                 Step::Done(Ok(Some(result)))
@@ -80,7 +82,7 @@ impl<'a> Attempt<'a> {
     }
 
     async fn read(&mut self) -> Step {
-        match self.count.handle.read().await {
+        match self.handle.read().await {
             Ok(cell) => {
                 (self.seen, self.is_old) = (Some(cell), false);
                 Step::Again
@@ -92,7 +94,8 @@ impl<'a> Attempt<'a> {
 
     /// The count in this cell, and as it is to be; or the answer.
     fn next(&self, seen: Option<&Cell>) -> std::result::Result<(Count, Count), Result<Option<i64>>> {
-        let count = self.count.count(seen).map_err(|error| Err(self.tries.or_unknown(error)))?;
+        let count = Count::in_cell(seen.map(|cell| &*cell.value), self.initial)
+            .map_err(|why| Err(self.tries.or_unknown(why.into())))?;
         if let Some(since) = self.in_doubt_since {
             match count.told(self.operation, since) {
                 Told::Applied(result) => return Err(Ok(Some(result))),

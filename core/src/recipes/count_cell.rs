@@ -74,7 +74,7 @@ impl CountCell {
         if let Some(answer) = count_request::natively(&self.handle, request, &mut writer.writes).await {
             return answer;
         }
-        let attempt = Attempt::new(self, change, operation, writer.seen.take());
+        let attempt = Attempt::new((&self.handle, self.initial), change, operation, writer.seen.take());
         let (answer, seen) = attempt.finish().await;
         writer.seen = seen;
         answer

@@ -1,0 +1,50 @@
+//! A connection to one host.
+
+use std::time::Duration;
+
+use latchwork_core::Credentials;
+use latchwork_core::support::Transport;
+use redis::aio::MultiplexedConnection;
+use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
+use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo};
+use tokio::net::TcpStream;
+
+use super::bounded::BoundedStream;
+use crate::config::Host;
+
+/// The silence after which the system asks whether a connection still stands.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+/// The login of a connection: of `given`, if anybody.
+pub(super) fn login(given: Option<Credentials>, database: i64) -> RedisConnectionInfo {
+    let mut login = RedisConnectionInfo::default().set_protocol(ProtocolVersion::RESP3).set_db(database);
+    if let Some(given) = given {
+        if let Some(user) = given.user {
+            login = login.set_username(user);
+        }
+        login = login.set_password(given.password.expose());
+    }
+    login
+}
+
+/// A connection to one host, logged in, whose replies have a bound.
+pub(super) async fn connect(
+    host: &Host,
+    login: &RedisConnectionInfo,
+    transport: &Transport,
+    config: AsyncConnectionConfig,
+) -> redis::RedisResult<MultiplexedConnection> {
+    let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
+    // Small requests must not wait for the answers to others.
+    stream.set_nodelay(true)?;
+    // With a long TTL the connection is silent for minutes. A middlebox must not forget it, nor a
+    // waiter listen on one that is forgotten.
+    let probes = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 6);
+    SockRef::from(&stream).set_tcp_keepalive(&probes)?;
+    let stream = transport.secure(stream, &host.name).await?;
+    let (connection, work) =
+        MultiplexedConnection::new_with_config(login, BoundedStream::new(stream), config).await?;
+    // Ends with the last handle of the connection.
+    tokio::spawn(work);
+    Ok(connection)
+}
