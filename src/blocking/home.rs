@@ -15,7 +15,11 @@ use crate::{Coordinator, Error, ErrorKind, Result};
 
 /// Keeps a coordinator's runtime alive. Every handle, guard and watch has one.
 #[derive(Clone)]
-pub(super) struct Home(Arc<Inhabitant>);
+pub(super) struct Home {
+    inhabitant: Arc<Inhabitant>,
+    // Those of the other members, for what is over several coordinators.
+    _beside: Option<Arc<[Home]>>,
+}
 
 struct Inhabitant {
     runtime: Handle,
@@ -35,8 +39,15 @@ impl Home {
         })?;
         let coordinator = home.run(connect)?;
         // Set once, here.
-        let _ = home.0.coordinator.set(coordinator.clone());
+        let _ = home.inhabitant.coordinator.set(coordinator.clone());
         Ok((home, coordinator))
+    }
+
+    /// The first member's, which keeps those of all.
+    pub(super) fn of_members<'a>(members: impl IntoIterator<Item = &'a Home>) -> Result<Self> {
+        let all: Arc<[Home]> = members.into_iter().cloned().collect();
+        let first = all.first().ok_or_else(|| Error::invalid("members", "there is no lock to acquire"))?;
+        Ok(Self { inhabitant: Arc::clone(&first.inhabitant), _beside: Some(all) })
     }
 
     fn start() -> std::io::Result<Self> {
@@ -55,13 +66,14 @@ impl Home {
         })?;
         let gone = |_| Err(std::io::Error::other("the thread has ended"));
         let runtime = begun.recv().unwrap_or_else(gone)?;
-        Ok(Self(Arc::new(Inhabitant { runtime, coordinator: OnceLock::new(), end: Some(end) })))
+        let inhabitant = Inhabitant { runtime, coordinator: OnceLock::new(), end: Some(end) };
+        Ok(Self { inhabitant: Arc::new(inhabitant), _beside: None })
     }
 
     /// Runs an operation to its end on this thread, beside the runtime's.
     pub(super) fn run<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
         refuse_in_async_code()?;
-        let _entered = self.0.runtime.enter();
+        let _entered = self.inhabitant.runtime.enter();
         wait_for(operation)
     }
 
@@ -71,7 +83,7 @@ impl Home {
         within: Duration,
         operation: impl Future<Output = Result<T>>,
     ) -> Result<Option<T>> {
-        let clock = self.0.coordinator.get().expect("connected").lease().clock().clone();
+        let clock = self.inhabitant.coordinator.get().expect("connected").lease().clock().clone();
         let until = clock.now() + within;
         self.run(async {
             match select(pin!(operation), pin!(clock.sleep_until(until))).await {

@@ -10,7 +10,7 @@ use super::mutex::Mutex;
 use super::reentrant::ReentrantMutex;
 use super::rwlock::RwLock;
 use super::semaphore::Semaphore;
-use crate::{Acquire, Address, Error, Owner, Result, Token};
+use crate::{Acquire, Address, Owner, Result, Token};
 
 /// A lock as a member of a [`MultiLock`]. As [`latchwork::Member`](crate::Member).
 #[derive(Clone)]
@@ -80,9 +80,8 @@ impl fmt::Debug for Member {
 #[derive(Clone)]
 pub struct MultiLock {
     recipe: crate::MultiLock,
-    // Each keeps the runtime of its coordinator.
     members: Vec<Member>,
-    // The first member's.
+    // Of all members: guards keep each one's runtime too.
     home: Home,
 }
 
@@ -94,11 +93,7 @@ impl MultiLock {
     pub fn new(members: impl IntoIterator<Item = Member>) -> Result<Self> {
         let members: Vec<_> = members.into_iter().collect();
         let recipe = crate::MultiLock::new(members.iter().map(|member| member.member.clone()))?;
-        let home = members
-            .first()
-            .ok_or_else(|| Error::invalid("members", "there is no lock to acquire"))?
-            .home
-            .clone();
+        let home = Home::of_members(members.iter().map(|member| &member.home))?;
         Ok(Self { recipe, members, home })
     }
 

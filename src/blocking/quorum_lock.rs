@@ -6,7 +6,7 @@ use super::forward::{forward, shown, verb};
 use super::guard::Guard;
 use super::home::Home;
 use super::mutex::Mutex;
-use crate::{Acquire, Error, Owner, Result, Token};
+use crate::{Acquire, Owner, Result, Token};
 
 /// One lock on a majority of independent coordinators. As [`latchwork::QuorumLock`](crate::QuorumLock).
 ///
@@ -29,9 +29,8 @@ use crate::{Acquire, Error, Owner, Result, Token};
 #[derive(Clone)]
 pub struct QuorumLock {
     recipe: crate::QuorumLock,
-    // Each keeps the runtime of its coordinator.
     members: Vec<Mutex>,
-    // The first member's.
+    // Of all members: guards keep each one's runtime too.
     home: Home,
 }
 
@@ -43,11 +42,7 @@ impl QuorumLock {
     pub fn new(members: impl IntoIterator<Item = Mutex>, longest_ttl: Duration) -> Result<Self> {
         let members: Vec<_> = members.into_iter().collect();
         let recipe = crate::QuorumLock::new(members.iter().map(|member| member.recipe.clone()), longest_ttl)?;
-        let home = members
-            .first()
-            .ok_or_else(|| Error::invalid("members", "there is no lock to acquire"))?
-            .home
-            .clone();
+        let home = Home::of_members(members.iter().map(|member| &member.home))?;
         Ok(Self { recipe, members, home })
     }
 

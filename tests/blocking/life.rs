@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use latchwork::blocking::{self, Coordinator};
+use latchwork::blocking::{self, Coordinator, MultiLock, QuorumLock};
 use latchwork::{Error, ErrorKind, LostReason};
 
 use crate::{PATIENCE, connect, store};
@@ -41,6 +41,23 @@ fn behind_the_last_handle_everything_is_given_back() {
     let mutex = observer.mutex("held").expect("a key");
     drop(mutex.try_acquire().expect("answered").expect("it was given back, not left to its lease"));
     observer.close().expect("closed");
+}
+
+/// A hold over several coordinators needs the thread of each, whatever else is dropped.
+#[test]
+fn a_hold_over_several_coordinators_keeps_them_all() {
+    let clients =
+        || ["east", "north", "west"].map(|name| connect(&format!("{}?name={name}&ttl=1s", store())));
+    let mutexes = || clients().map(|client| client.mutex("held").expect("a key"));
+    let both = MultiLock::new(mutexes().map(Into::into)).and_then(|lock| lock.acquire()).expect("free");
+    let quorum = QuorumLock::new(mutexes(), Duration::from_secs(1)).expect("three members");
+    quorum.initialize().expect("written");
+    let most = quorum.acquire().expect("free");
+    drop(quorum);
+    // The end of a hold that does not end is the event to wait for.
+    assert_eq!(both.lost().wait_within(Duration::from_millis(1500)).expect("waited"), None);
+    assert_eq!(most.lost().wait_within(Duration::from_millis(1500)).expect("waited"), None);
+    assert_eq!(most.tokens().iter().flatten().count(), 3, "no member has ended");
 }
 
 #[test]
