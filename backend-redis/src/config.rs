@@ -40,9 +40,14 @@ impl Host {
             Error::new(ErrorKind::Misconfigured, what)
         };
         let (name, port) = address.rsplit_once(':').ok_or_else(unusable)?;
-        let name = if name.is_empty() || name == "?" { &by.name } else { name };
-        let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Ok(Self { name, port: port.parse().map_err(|_| unusable())? })
+        let port = port.parse().map_err(|_| unusable())?;
+        Ok(by.beside(name.trim_start_matches('[').trim_end_matches(']'), port))
+    }
+
+    /// The host with this name and port that this server of a cluster knows.
+    pub(crate) fn beside(&self, name: &str, port: u16) -> Self {
+        let name = if name.is_empty() || name == "?" { &self.name } else { name };
+        Self { name: name.to_owned(), port }
     }
 
     /// From `host:port`, with brackets around an IPv6 address.
@@ -184,6 +189,11 @@ impl Settings {
             scratch: (format!("{namespace}:selftest"), client.to_string()),
         })
     }
+}
+
+/// What each of these hosts gets of a time, so that one that is silent does not take that of the others.
+pub(crate) fn share_of(time: Duration, hosts: &[Host]) -> Duration {
+    time / u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1)
 }
 
 fn servers(config: &Config) -> Result<Servers> {

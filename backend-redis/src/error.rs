@@ -57,6 +57,14 @@ impl Failure {
         Self { is_replica: true, ..Self::said(error) }
     }
 
+    /// Of two servers that failed: an answer says more than silence, else the first says it.
+    pub(crate) fn or_more_telling(self, before: Option<Self>) -> Self {
+        match before {
+            Some(before) if before.answered || !self.answered => before,
+            _ => self,
+        }
+    }
+
     /// With what TLS says of a connection that failed without an answer.
     pub(crate) fn secured_by(self, transport: &Transport) -> Self {
         match transport.failure() {

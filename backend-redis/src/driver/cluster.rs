@@ -61,12 +61,13 @@ impl Cluster {
         let (mut pauses, mut redirected) = (Backoff::new(PAUSES.0, PAUSES.1), 0);
         let mut asks: Option<Host> = None;
         loop {
-            let (server, wire, asking) = match asks.take() {
-                Some(host) => self.importing(&host, until).await?,
+            let asking = asks.take();
+            let (server, wire) = match &asking {
+                Some(host) => self.importing(host, until).await?,
                 None => self.owner(slot, until).await?,
             };
             let from = Arc::clone(&wire.host);
-            let failure = match server.run_on(wire, call, asking, until).await {
+            let failure = match server.run_on(wire, call, asking.is_some(), until).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -88,10 +89,10 @@ impl Cluster {
     }
 
     /// The server that a slot is being moved to.
-    async fn importing(&self, host: &Host, until: Instant) -> Result<(Arc<Server>, Wire, bool)> {
+    async fn importing(&self, host: &Host, until: Instant) -> Result<(Arc<Server>, Wire)> {
         let server = self.server(host);
         match timeout_at(until, server.up()).await {
-            Ok(wire) => Ok((Arc::clone(&server), wire?, true)),
+            Ok(wire) => Ok((Arc::clone(&server), wire?)),
             Err(_) => {
                 let what = format!("not connected to {host}, which gets the keys of this slot");
                 Err(Error::new(ErrorKind::Unavailable, what))
@@ -100,7 +101,7 @@ impl Cluster {
     }
 
     /// The server that has a slot, as soon as there is one with a connection.
-    pub(super) async fn owner(&self, slot: u16, until: Instant) -> Result<(Arc<Server>, Wire, bool)> {
+    pub(super) async fn owner(&self, slot: u16, until: Instant) -> Result<(Arc<Server>, Wire)> {
         let mut map = self.map.subscribe();
         loop {
             let server = {
@@ -112,7 +113,7 @@ impl Cluster {
             };
             let up = async {
                 match &server {
-                    Some(server) => server.up().await.ok().map(|wire| (Arc::clone(server), wire, false)),
+                    Some(server) => server.up().await.ok().map(|wire| (Arc::clone(server), wire)),
                     None => std::future::pending().await,
                 }
             };

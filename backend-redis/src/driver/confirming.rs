@@ -44,9 +44,10 @@ impl ConfirmingConnection {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(bound))
             .set_response_timeout(Some(bound));
-        let failed = |failure: Failure| only_unavailable(failure.secured_by(&settings.transport).error);
+        let failed = |failure: Failure| only_unavailable(failure.error);
         let (host, mut connection) = reach(settings, config, bound).await.map_err(failed)?;
-        let run_id = handshake_to_confirm(&mut connection, settings).await.map_err(failed)?;
+        let greeted = handshake_to_confirm(&mut connection, settings).await;
+        let run_id = greeted.map_err(|failure| failed(failure.secured_by(&settings.transport)))?;
         let life = life(settings.remember, settings.ttl).to_string();
         Ok(Self { connection, clock: clock.clone(), address: host.to_string(), life, run_id })
     }

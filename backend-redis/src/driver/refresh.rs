@@ -17,7 +17,7 @@ use super::command::reply;
 use super::connection::Server;
 use super::dial::{OnMessage, reach};
 use super::slots::{Range, SLOTS, ranges};
-use crate::config::{Host, NAME, Settings};
+use crate::config::{Host, NAME, Settings, share_of};
 use crate::error::{Failure, from_redis};
 
 /// How soon the map is asked for again, first and in the end, while a server is down: a replica may
@@ -91,17 +91,14 @@ async fn first_map(
     seeds: &[Host],
     bound: Duration,
 ) -> std::result::Result<Vec<Range>, Failure> {
-    let each = bound / u32::try_from(seeds.len()).unwrap_or(u32::MAX).max(1);
-    let mut refused: Option<Failure> = None;
+    let each = share_of(bound, seeds);
+    let mut refused = None;
     for seed in seeds {
         match asked(settings, seed, each).await {
             Ok(ranges) => return Ok(ranges),
             Err(failure) => {
                 tracing::debug!(%seed, error = %failure.error, "no map from this host");
-                // An answer says more than silence.
-                if refused.as_ref().is_none_or(|before| failure.answered && !before.answered) {
-                    refused = Some(failure);
-                }
+                refused = Some(failure.or_more_telling(refused));
             }
         }
     }

@@ -211,7 +211,7 @@ impl Driver {
             Route::One(server) => server.standing(within).await,
             Route::Cluster(cluster) => {
                 let (slot, until) = (slot_of(channel.as_bytes()), Instant::now() + within);
-                let (server, wire, _) = cluster.owner(slot, until).await?;
+                let (server, wire) = cluster.owner(slot, until).await?;
                 Ok(server.standing_on(&wire))
             }
         }
@@ -292,9 +292,8 @@ impl fmt::Debug for Lost {
     }
 }
 
-/// The key that the error of a write is about, where it needs keys of two slots.
+/// The refusal of a write under a hold whose keys are in another slot than the value.
 pub(crate) fn of_two_slots() -> Error {
-    let kind = latchwork_core::ErrorKind::Unsupported { capability: "held_writes" };
     let why = "a Redis Cluster writes a value under a hold only where both have one key, and so one server";
-    Error::new(kind, why)
+    Error::unsupported("held_writes", why)
 }

@@ -15,7 +15,7 @@ use redis::{AsyncConnectionConfig, PushInfo, Value};
 use tokio::time::timeout;
 
 use super::open::{connect, login};
-use crate::config::{Host, Sentinels};
+use crate::config::{Host, Sentinels, share_of};
 use crate::error::{Failure, from_redis, timed_out};
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -57,7 +57,7 @@ async fn first_answer(
     on_push: Option<OnPush>,
 ) -> Result<(MultiplexedConnection, Host)> {
     let (hosts, first) = (&sentinels.hosts, sentinels.first.load(Ordering::Relaxed));
-    let each = bound / u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1);
+    let each = share_of(bound, hosts);
     let mut refused: Option<Failure> = None;
     for place in 0..hosts.len() {
         let place = (first + place) % hosts.len();
@@ -70,10 +70,7 @@ async fn first_answer(
             Err(failure) => failure,
         };
         tracing::debug!(sentinel = %hosts[place], error = %failure.error, "no master from this Sentinel");
-        // An answer says more than silence.
-        if refused.as_ref().is_none_or(|before| failure.answered && !before.answered) {
-            refused = Some(failure);
-        }
+        refused = Some(failure.or_more_telling(refused));
     }
     match refused {
         Some(failure) if failure.answered => Err(failure),

@@ -54,11 +54,11 @@ fn range_of(range: Reply, asked: &Host) -> Option<Range> {
     let Some(Reply::List(master)) = parts.next().filter(|_| first <= last) else { return None };
     let mut master = master.into_iter();
     let name = match master.next()? {
-        Reply::Text(name) if !name.is_empty() && name != b"?" => String::from_utf8(name).ok()?,
-        _ => asked.name.clone(),
+        Reply::Text(name) => String::from_utf8(name).ok()?,
+        _ => String::new(),
     };
     let Some(Reply::Int(port)) = master.next() else { return None };
-    Some(Range { first, last, master: Host { name, port: u16::try_from(port).ok()? } })
+    Some(Range { first, last, master: asked.beside(&name, u16::try_from(port).ok()?) })
 }
 
 #[cfg(test)]

@@ -101,8 +101,8 @@ async fn answer(
     loop {
         let rounds = server.rounds.run(&client.runtime, || rounds(Arc::clone(client), Arc::clone(server)));
         let answer = async {
-            let heard = hears.wait_for(|heard| heard.answer().is_some()).await.ok()?;
-            Some((!heard.is_moved()).then(|| heard.answer()).flatten())
+            let heard = hears.wait_for(Heard::is_last).await.ok()?;
+            Some(heard.answer())
         };
         tokio::select! {
             biased;

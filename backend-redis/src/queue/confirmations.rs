@@ -72,8 +72,6 @@ impl fmt::Debug for OfServer {
     }
 }
 
-const MOVED: &str = "its queue has moved to another server";
-
 /// What an acquisition hears of the replicas.
 #[derive(Debug)]
 pub(super) enum Heard {
@@ -84,7 +82,7 @@ pub(super) enum Heard {
     Failed(Error),
     Confirmed,
     Refused(Error),
-    /// Another server of the cluster has its queue now.
+    /// Another server of the cluster has its queue now, and is asked.
     Moved,
 }
 
@@ -94,14 +92,13 @@ impl Heard {
         match self {
             Heard::Confirmed => Some(Ok(())),
             Heard::Refused(error) => Some(Err(error.clone())),
-            // Asked again, of the other one.
-            Heard::Moved => Some(Err(Error::new(ErrorKind::Unavailable, MOVED))),
-            Heard::Nothing | Heard::Fewer(_) | Heard::Failed(_) => None,
+            Heard::Nothing | Heard::Fewer(_) | Heard::Failed(_) | Heard::Moved => None,
         }
     }
 
-    pub(super) fn is_moved(&self) -> bool {
-        matches!(self, Heard::Moved)
+    /// Whether nothing more is heard from this server.
+    pub(super) fn is_last(&self) -> bool {
+        matches!(self, Heard::Confirmed | Heard::Refused(_) | Heard::Moved)
     }
 
     /// The answer when the time is over.
@@ -140,6 +137,6 @@ impl Ask {
     /// Whether nothing more is to come: it has its answer, its time is over (its future need not be
     /// polled), or it was dropped.
     pub(super) fn is_over(&self, now: Moment) -> bool {
-        self.until <= now || self.heard.is_closed() || self.heard.borrow().answer().is_some()
+        self.until <= now || self.heard.is_closed() || self.heard.borrow().is_last()
     }
 }

@@ -23,10 +23,9 @@ pub(super) async fn renew(client: &Arc<Client>, cells: Vec<Written>) -> Result<b
             }
             // Not sent to a silent server: the next round begins with everything.
             Err(error) if error.is_retryable() => {
-                let place = part.first().map(|(cell, _)| client.driver.place(cell.channel()));
-                left.retain(|part| {
-                    part.first().map(|(cell, _)| client.driver.place(cell.channel())) != place
-                });
+                let place =
+                    |part: &[Written]| part.first().map(|(cell, _)| client.driver.place(cell.channel()));
+                left.retain(|other| place(other) != place(&part));
                 silent = Some(error);
             }
             // One key may be forbidden. The others must not be lost with it.
