@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::cases::is_long;
-use latchwork_conformance::failover::{Failover, now, under_load};
+use latchwork_conformance::failover::{self, Failover, now, spread};
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_conformance::testbeds::clustered_redis_testbed;
 use tokio::runtime::Runtime;
-use tokio::time::{Instant, sleep_until};
 
 /// After so much silence a replica takes over.
 const NODE_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -30,33 +29,21 @@ fn main() -> ExitCode {
     let cluster = Arc::new(runtime.block_on(ClusteredRedis::start(NODE_TIMEOUT)).expect("servers start"));
     let testbed = clustered_redis_testbed(Arc::clone(&cluster)).expect("its URL");
     let killing = || kill_masters(&cluster, kills, lasts);
-    println!("running 1 test");
-    match under_load(testbed, &runtime, lasts, true, killing) {
-        Ok(()) => {
-            println!("test result: ok. 1 passed; 0 failed");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            println!("{why}\ntest result: FAILED. 0 passed; 1 failed");
-            ExitCode::FAILURE
-        }
-    }
+    failover::main(testbed, &runtime, lasts, true, killing)
 }
 
 /// Kills one master after the other, and starts it again as a replica.
 async fn kill_masters(cluster: &ClusteredRedis, kills: u32, lasts: Duration) -> Vec<Failover> {
-    let began = Instant::now();
-    let mut failovers = Vec::new();
-    for kill in 0..kills {
-        sleep_until(began + lasts / kills * kill).await;
+    spread(kills, lasts, async |kill| {
         let key = KEYS[kill as usize % KEYS.len()];
         let master = cluster.master_of(key).await.expect("a master");
         let killed = now();
         cluster.kill(master).await.expect("killed");
         cluster.wait_until_replaced(key, master).await.expect("another master");
-        failovers.push(Failover { killed, replaced: now() });
+        let failover = Failover { killed, replaced: now() };
         cluster.launch(master).await.expect("started again");
         cluster.wait_until_whole().await.expect("whole again");
-    }
-    failovers
+        failover
+    })
+    .await
 }

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use latchwork_conformance::cases::is_long;
-use latchwork_conformance::failover::{Failover, now, under_load};
+use latchwork_conformance::failover::{self, Failover, now, spread};
 use latchwork_conformance::servers::WatchedRedis;
 use latchwork_conformance::testbeds::watched_redis_testbed;
 use tokio::runtime::Runtime;
-use tokio::time::{Instant, sleep_until};
 
 fn main() -> ExitCode {
     if let Some(code) = latchwork_conformance::contender_main(&[latchwork_redis::connector()]) {
@@ -24,32 +23,20 @@ fn main() -> ExitCode {
     let watched = Arc::new(runtime.block_on(WatchedRedis::start()).expect("servers start"));
     let testbed = watched_redis_testbed(Arc::clone(&watched)).expect("its URL");
     let killing = || kill_masters(&watched, kills, lasts);
-    println!("running 1 test");
-    match under_load(testbed, &runtime, lasts, true, killing) {
-        Ok(()) => {
-            println!("test result: ok. 1 passed; 0 failed");
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            println!("{why}\ntest result: FAILED. 0 passed; 1 failed");
-            ExitCode::FAILURE
-        }
-    }
+    failover::main(testbed, &runtime, lasts, true, killing)
 }
 
 /// Kills one master after the other, and starts it again as a replica.
 async fn kill_masters(watched: &WatchedRedis, kills: u32, lasts: Duration) -> Vec<Failover> {
-    let began = Instant::now();
-    let mut failovers = Vec::new();
-    for kill in 0..kills {
-        sleep_until(began + lasts / kills * kill).await;
+    spread(kills, lasts, async |_| {
         let master = watched.master().await.expect("a master");
         let killed = now();
         watched.kill(master).await.expect("killed");
         watched.wait_until_replaced(master).await.expect("another master");
-        failovers.push(Failover { killed, replaced: now() });
+        let failover = Failover { killed, replaced: now() };
         watched.launch(master).await.expect("started again");
         watched.wait_until_whole().await.expect("whole again");
-    }
-    failovers
+        failover
+    })
+    .await
 }

@@ -1,11 +1,12 @@
 //! Processes that contend while servers are killed and others take over.
 
 use std::fmt;
+use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::contender::Contender;
 use crate::fenced::fenced;
@@ -67,10 +68,45 @@ impl fmt::Display for Seen {
 /// Where `forgets`, the servers may forget what they had acknowledged: holds may overlap then, which
 /// is printed, and no fence may let two through in turns. Else none may overlap.
 ///
-/// # Errors
-/// What was wrong: an overlap, a time without a grant above the bound (the time of the takeover, a
-/// TTL, and two seconds for the machine), something left behind.
-pub fn under_load<F: Future<Output = Vec<Failover>>>(
+/// It is the `main` of a test target with `harness = false`. It fails, and prints what was wrong: an
+/// overlap, a time without a grant above the bound (the time of the takeover, a TTL, and two seconds
+/// for the machine), something left behind.
+pub fn main<F: Future<Output = Vec<Failover>>>(
+    testbed: ServerTestbed,
+    runtime: &Runtime,
+    lasts: Duration,
+    forgets: bool,
+    failures: impl FnOnce() -> F,
+) -> ExitCode {
+    println!("running 1 test");
+    match under_load(testbed, runtime, lasts, forgets, failures) {
+        Ok(()) => {
+            println!("test result: ok. 1 passed; 0 failed");
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            println!("{why}\ntest result: FAILED. 0 passed; 1 failed");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Causes so many failures, by their number, spread over this time.
+pub async fn spread(
+    failures: u32,
+    over: Duration,
+    mut cause: impl AsyncFnMut(u32) -> Failover,
+) -> Vec<Failover> {
+    let began = Instant::now();
+    let mut caused = Vec::new();
+    for failure in 0..failures {
+        sleep_until(began + over / failures * failure).await;
+        caused.push(cause(failure).await);
+    }
+    caused
+}
+
+fn under_load<F: Future<Output = Vec<Failover>>>(
     testbed: ServerTestbed,
     runtime: &Runtime,
     lasts: Duration,

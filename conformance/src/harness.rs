@@ -1,6 +1,7 @@
 //! Runs the cases of a testbed, each as its own reported test.
 
 use std::any::Any;
+use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, RwLock, mpsc};
@@ -17,7 +18,7 @@ use crate::context::Context;
 use crate::order::{self, Order};
 use crate::played::Played;
 use crate::report::{self, Row};
-use crate::selection::Selection;
+use crate::selection::{Selection, TOPOLOGY, plays_on};
 use crate::testbed::Testbed;
 use crate::testbeds::ServerTestbed;
 use latchwork_servers::{Kind, Options, Server};
@@ -86,6 +87,23 @@ pub fn main_with_server(
         let server =
             runtime.block_on(Server::start(kind, Options::new())).map_err(|error| error.to_string())?;
         Ok(Box::new(testbed(server).map_err(|error| error.to_string())?))
+    })
+}
+
+/// As [`main`], on servers of a topology: in the long tier, or when
+/// [`selection::TOPOLOGY`](crate::selection::TOPOLOGY) names it.
+pub fn main_on<T: Testbed + 'static>(
+    topology: &str,
+    connector: Arc<dyn Connector>,
+    open: impl AsyncFnOnce() -> Result<T, Box<dyn Error>>,
+) -> ExitCode {
+    if !plays_on(topology) {
+        eprintln!("not played: it belongs to the long tier, and to {TOPOLOGY}={topology}");
+        return ExitCode::SUCCESS;
+    }
+    main(vec![connector], |runtime| match runtime.block_on(open()) {
+        Ok(testbed) => Ok(Box::new(testbed)),
+        Err(error) => Err(error.to_string()),
     })
 }
 

@@ -42,5 +42,5 @@ pub use latchwork_servers::{self as servers, proxy};
 pub use adapter::Adapter;
 pub use case::Case;
 pub use context::Context;
-pub use harness::{beside, contender_main, main, main_with_server, play, run};
+pub use harness::{beside, contender_main, main, main_on, main_with_server, play, run};
 pub use played::Played;

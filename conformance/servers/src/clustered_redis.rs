@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use tokio::time::{Instant, sleep};
 
-use crate::binary::{AGAIN, Binary, READY, on_free_ports};
+use crate::binary::{Binary, on_free_ports};
 use crate::local::Local;
 use crate::ports::free_ports;
+use crate::reached::until;
 use crate::{Kind, ServerError, probe};
 
 const MASTERS: usize = 3;
@@ -84,11 +84,18 @@ impl ClusteredRedis {
             let (first, end) = (master * SLOTS / MASTERS, (master + 1) * SLOTS / MASTERS);
             self.say(master, &format!("CLUSTER ADDSLOTSRANGE {first} {}", end - 1)).await?;
         }
-        self.until("did not meet", async || {
-            let infos = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER INFO"))).await;
-            let known = format!("cluster_known_nodes:{SERVERS}\r\n");
-            infos.iter().all(|info| info.contains(&known) && info.contains("cluster_state:ok")).then_some(())
-        })
+        until(
+            "did not meet",
+            async || {
+                let infos = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER INFO"))).await;
+                let known = format!("cluster_known_nodes:{SERVERS}\r\n");
+                infos
+                    .iter()
+                    .all(|info| info.contains(&known) && info.contains("cluster_state:ok"))
+                    .then_some(())
+            },
+            async || self.states().await,
+        )
         .await?;
         for replica in MASTERS..SERVERS {
             let said =
@@ -116,14 +123,18 @@ impl ClusteredRedis {
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn wait_until_whole(&self) -> Result<(), ServerError> {
-        self.until("was not whole", async || {
-            let infos = join_all((0..SERVERS).map(|server| self.says(server, "INFO replication"))).await;
-            let masters = infos.iter().filter(|info| info.contains("state=online")).count();
-            let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER SLOTS"))).await;
-            // Each master with one replica: two servers a range.
-            let whole = |view: &String| self.ids.iter().all(|id| view.contains(id.as_str()));
-            (masters == MASTERS && views.iter().all(whole)).then_some(())
-        })
+        until(
+            "was not whole",
+            async || {
+                let infos = join_all((0..SERVERS).map(|server| self.says(server, "INFO replication"))).await;
+                let masters = infos.iter().filter(|info| info.contains("state=online")).count();
+                let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER SLOTS"))).await;
+                // Each master with one replica: two servers a range.
+                let whole = |view: &String| self.ids.iter().all(|id| view.contains(id.as_str()));
+                (masters == MASTERS && views.iter().all(whole)).then_some(())
+            },
+            async || self.states().await,
+        )
         .await
     }
 
@@ -133,12 +144,16 @@ impl ClusteredRedis {
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn master_of(&self, key: &str) -> Result<usize, ServerError> {
         let slot = self.slot(key).await?;
-        self.until("had no master of a slot", async || {
-            let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER NODES"))).await;
-            let mut votes = [0; SERVERS];
-            views.iter().filter_map(|view| self.owner_in(view, slot)).for_each(|owner| votes[owner] += 1);
-            votes.iter().position(|votes| *votes > SERVERS / 2)
-        })
+        until(
+            "had no master of a slot",
+            async || {
+                let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER NODES"))).await;
+                let mut votes = [0; SERVERS];
+                views.iter().filter_map(|view| self.owner_in(view, slot)).for_each(|owner| votes[owner] += 1);
+                votes.iter().position(|votes| *votes > SERVERS / 2)
+            },
+            async || self.states().await,
+        )
         .await
     }
 
@@ -147,13 +162,12 @@ impl ClusteredRedis {
     /// # Errors
     /// As [`master_of`](Self::master_of).
     pub async fn wait_until_replaced(&self, key: &str, server: usize) -> Result<usize, ServerError> {
-        let deadline = Instant::now() + READY;
-        loop {
-            match self.master_of(key).await? {
-                master if master == server && Instant::now() < deadline => sleep(AGAIN).await,
-                master => return Ok(master),
-            }
-        }
+        until(
+            "did not replace a master",
+            async || self.master_of(key).await.ok().filter(|master| *master != server),
+            async || self.states().await,
+        )
+        .await
     }
 
     /// The slot of a key.
@@ -243,22 +257,8 @@ impl ClusteredRedis {
         self.say(server, line).await.unwrap_or_default()
     }
 
-    /// Asks again and again, since no server announces what it knows.
-    async fn until<T>(
-        &self,
-        what: &'static str,
-        mut reached: impl AsyncFnMut() -> Option<T>,
-    ) -> Result<T, ServerError> {
-        let deadline = Instant::now() + READY;
-        loop {
-            if let Some(reached) = reached().await {
-                return Ok(reached);
-            }
-            if Instant::now() > deadline {
-                let states = self.servers.iter().map(Local::log_tail).collect::<Vec<_>>().join("\n\n");
-                return Err(ServerError::Ensemble { what, waited: READY, states });
-            }
-            sleep(AGAIN).await;
-        }
+    /// The ends of all logs.
+    async fn states(&self) -> String {
+        self.servers.iter().map(Local::log_tail).collect::<Vec<_>>().join("\n\n")
     }
 }

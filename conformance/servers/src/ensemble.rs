@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use tokio::time::{Instant, sleep};
 
 use crate::proxy::{Direction, Manners, Proxy};
 
-use crate::binary::{AGAIN, Binary, READY, on_free_ports};
+use crate::binary::{Binary, on_free_ports};
 use crate::local::Local;
 use crate::members::{self, Link, Ports, without_address};
 use crate::options::Clocks;
 use crate::ports::free_ports;
+use crate::reached::until;
 use crate::{Kind, ServerError, probe};
 
 /// What a server of an ensemble says that it is.
@@ -120,12 +120,16 @@ impl Ensemble {
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn leader(&self) -> Result<usize, ServerError> {
-        self.until("had no leader", async || {
-            let roles = self.roles().await;
-            let majority = roles.iter().flatten().count() > roles.len() / 2;
-            let mut leaders = (0..roles.len()).filter(|server| roles[*server] == Some(Role::Leader));
-            leaders.next().filter(|_| majority && leaders.next().is_none())
-        })
+        until(
+            "had no leader",
+            async || {
+                let roles = self.roles().await;
+                let majority = roles.iter().flatten().count() > roles.len() / 2;
+                let mut leaders = (0..roles.len()).filter(|server| roles[*server] == Some(Role::Leader));
+                leaders.next().filter(|_| majority && leaders.next().is_none())
+            },
+            async || self.states().await,
+        )
         .await
     }
 
@@ -145,7 +149,12 @@ impl Ensemble {
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn wait_until_serving(&self, server: usize) -> Result<(), ServerError> {
-        self.until("did not have this server back", async || self.serves(server).await.then_some(())).await
+        until(
+            "did not have this server back",
+            async || self.serves(server).await.then_some(()),
+            async || self.states().await,
+        )
+        .await
     }
 
     /// Waits until a server has stopped serving.
@@ -153,9 +162,11 @@ impl Ensemble {
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn wait_until_not_serving(&self, server: usize) -> Result<(), ServerError> {
-        self.until("went on with a server that was to give up", async || {
-            (!self.serves(server).await).then_some(())
-        })
+        until(
+            "went on with a server that was to give up",
+            async || (!self.serves(server).await).then_some(()),
+            async || self.states().await,
+        )
         .await
     }
 
@@ -215,24 +226,6 @@ impl Ensemble {
 
     async fn roles(&self) -> Vec<Option<Role>> {
         join_all((0..self.size()).map(|server| self.role(server))).await
-    }
-
-    /// Asks again and again, since no server announces its role.
-    async fn until<T>(
-        &self,
-        what: &'static str,
-        mut reached: impl AsyncFnMut() -> Option<T>,
-    ) -> Result<T, ServerError> {
-        let deadline = Instant::now() + READY;
-        loop {
-            if let Some(reached) = reached().await {
-                return Ok(reached);
-            }
-            if Instant::now() > deadline {
-                return Err(ServerError::Ensemble { what, waited: READY, states: self.states().await });
-            }
-            sleep(AGAIN).await;
-        }
     }
 
     /// What each server says now, and the end of its log.

@@ -42,6 +42,7 @@ mod ports;
 mod probe;
 mod process;
 pub mod proxy;
+mod reached;
 mod serve;
 mod server;
 #[cfg(feature = "tls")]

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use tokio::time::{Instant, sleep};
 
-use crate::binary::{AGAIN, Binary, READY, on_free_ports};
+use crate::binary::{Binary, on_free_ports};
 use crate::local::Local;
 use crate::ports::free_ports;
+use crate::reached::until;
 use crate::{Kind, ServerError, probe};
 
 const SERVERS: usize = 3;
@@ -95,13 +95,17 @@ impl WatchedRedis {
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn master(&self) -> Result<usize, ServerError> {
-        self.until("had no master", async || {
-            let mut votes = [0; SERVERS];
-            let named = join_all(self.sentinels.iter().map(|sentinel| self.named_by(sentinel))).await;
-            named.into_iter().flatten().for_each(|named| votes[named] += 1);
-            let named = votes.iter().position(|votes| *votes > SENTINELS / 2)?;
-            self.info(named).await.contains("role:master").then_some(named)
-        })
+        until(
+            "had no master",
+            async || {
+                let mut votes = [0; SERVERS];
+                let named = join_all(self.sentinels.iter().map(|sentinel| self.named_by(sentinel))).await;
+                named.into_iter().flatten().for_each(|named| votes[named] += 1);
+                let named = votes.iter().position(|votes| *votes > SENTINELS / 2)?;
+                self.info(named).await.contains("role:master").then_some(named)
+            },
+            async || self.states().await,
+        )
         .await
     }
 
@@ -110,13 +114,12 @@ impl WatchedRedis {
     /// # Errors
     /// As [`master`](Self::master).
     pub async fn wait_until_replaced(&self, server: usize) -> Result<usize, ServerError> {
-        let deadline = Instant::now() + READY;
-        loop {
-            match self.master().await? {
-                master if master == server && Instant::now() < deadline => sleep(AGAIN).await,
-                master => return Ok(master),
-            }
-        }
+        until(
+            "did not replace a master",
+            async || self.master().await.ok().filter(|master| *master != server),
+            async || self.states().await,
+        )
+        .await
     }
 
     /// Waits until both other servers follow the master, and all Sentinels know them and each
@@ -126,12 +129,16 @@ impl WatchedRedis {
     /// As [`master`](Self::master).
     pub async fn wait_until_whole(&self) -> Result<(), ServerError> {
         let master = self.master().await?;
-        self.until("was not whole", async || {
-            let info = self.info(master).await;
-            let following = info.matches("state=online").count() == SERVERS - 1;
-            let sentinels = join_all(self.sentinels.iter().map(Self::is_whole)).await;
-            (following && sentinels.into_iter().all(|whole| whole)).then_some(())
-        })
+        until(
+            "was not whole",
+            async || {
+                let info = self.info(master).await;
+                let following = info.matches("state=online").count() == SERVERS - 1;
+                let sentinels = join_all(self.sentinels.iter().map(Self::is_whole)).await;
+                (following && sentinels.into_iter().all(|whole| whole)).then_some(())
+            },
+            async || self.states().await,
+        )
         .await
     }
 
@@ -205,24 +212,10 @@ impl WatchedRedis {
         probe::ask_redis(&addr, "INFO replication\r\n").await.unwrap_or_default()
     }
 
-    /// Asks again and again, since no server announces its role to everybody.
-    async fn until<T>(
-        &self,
-        what: &'static str,
-        mut reached: impl AsyncFnMut() -> Option<T>,
-    ) -> Result<T, ServerError> {
-        let deadline = Instant::now() + READY;
-        loop {
-            if let Some(reached) = reached().await {
-                return Ok(reached);
-            }
-            if Instant::now() > deadline {
-                let logs = self.servers.iter().chain(&self.sentinels).map(Local::log_tail);
-                let states = logs.collect::<Vec<_>>().join("\n\n");
-                return Err(ServerError::Ensemble { what, waited: READY, states });
-            }
-            sleep(AGAIN).await;
-        }
+    /// The ends of all logs.
+    async fn states(&self) -> String {
+        let logs = self.servers.iter().chain(&self.sentinels).map(Local::log_tail);
+        logs.collect::<Vec<_>>().join("\n\n")
     }
 }
 
