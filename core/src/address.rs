@@ -247,6 +247,11 @@ impl Address {
         &self.name
     }
 
+    /// The same, for those who keep it.
+    pub(crate) fn shared_name(&self) -> &Arc<str> {
+        &self.name
+    }
+
     /// The encoded namespace, or `None` for an exact address.
     pub fn namespace(&self) -> Option<&str> {
         (!self.is_exact()).then_some(&*self.namespace)

@@ -16,6 +16,11 @@ use crate::hold::{Release, Tenure};
 use crate::seen::{self, SeenHold};
 use crate::token::Token;
 
+/// The token of a node that is admitted.
+pub(crate) fn token_of(node: &dyn Node) -> Token {
+    Token::new(0, node.state().sequence()).expect("checked at admission")
+}
+
 /// One held node. The guard of one hold has one, or all guards of one owner share one.
 pub(crate) struct HeldNode {
     client: Arc<Client>,
@@ -67,7 +72,7 @@ impl HeldNode {
 
     /// The fencing token.
     pub(crate) fn token(&self) -> Token {
-        Token::new(0, self.node.state().sequence()).expect("checked at admission")
+        token_of(&*self.node)
     }
 
     /// Whether its least time still runs.

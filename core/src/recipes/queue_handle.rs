@@ -16,10 +16,9 @@ use crate::clock::Moment;
 use crate::contracts::{AskedLimit, Entry, Page, Patience};
 use crate::decide::Claim;
 use crate::error::Result;
-use crate::held_node::HeldNode;
+use crate::held_node::{HeldNode, token_of};
 use crate::reentrancy::{Bounds, Mode, Owner, Owners, Share};
 use crate::seen::{RecipeMeter, SeenAcquisition};
-use crate::token::Token;
 use crate::watched::list_all;
 
 impl Ask<'_> {
@@ -142,11 +141,10 @@ impl QueueHandle {
 
     async fn carry_out(&self, request: &Request, at_least: Option<Duration>) -> Result<Option<Acquired>> {
         let client = self.client();
-        let seen = SeenAcquisition::begin(&self.meter, self.queue.name(), client.clock());
+        let seen = SeenAcquisition::begin(&self.meter, self.queue.shared_name(), client.clock());
         match attempt::acquire(client, request).instrument(seen.span()).await {
             Ok(Some(Admitted { node, waited })) => {
-                let token = Token::new(0, node.state().sequence()).expect("checked at admission");
-                let seen = seen.acquired(token, waited);
+                let seen = seen.acquired(token_of(&*node), waited);
                 let held = HeldNode::new(Arc::clone(client), self.queue.clone(), node, at_least, seen);
                 Ok(Some(Acquired { held, waited }))
             }

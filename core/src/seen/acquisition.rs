@@ -17,20 +17,20 @@ use crate::token::Token;
 /// An acquisition under way. Dropped before it has an outcome, it counts as dropped.
 pub(crate) struct SeenAcquisition<'a> {
     meter: &'a Arc<RecipeMeter>,
-    key: &'a str,
+    key: &'a Arc<str>,
     clock: Clock,
     begun: Moment,
     span: Span,
-    // None once it has an outcome.
-    open: Option<()>,
+    // It has no outcome yet.
+    open: bool,
 }
 
 impl<'a> SeenAcquisition<'a> {
     /// It begins now.
-    pub(crate) fn begin(meter: &'a Arc<RecipeMeter>, key: &'a str, clock: Clock) -> Self {
+    pub(crate) fn begin(meter: &'a Arc<RecipeMeter>, key: &'a Arc<str>, clock: Clock) -> Self {
         meter.waiters(1);
         let (span, begun) = (event::acquiring(meter.recipe(), key), clock.now());
-        Self { meter, key, clock, begun, span, open: Some(()) }
+        Self { meter, key, clock, begun, span, open: true }
     }
 
     /// The span to run it in.
@@ -43,7 +43,7 @@ impl<'a> SeenAcquisition<'a> {
         self.end(Outcome::Acquired, waited);
         self.meter.waited(waited);
         event::acquired(self.meter.recipe(), self.key, token, waited);
-        SeenHold::begin(Arc::clone(self.meter), self.key, token, waited, self.clock.now())
+        SeenHold::begin(Arc::clone(self.meter), Arc::clone(self.key), token, waited, self.clock.now())
     }
 
     /// A try found it held.
@@ -63,7 +63,7 @@ impl<'a> SeenAcquisition<'a> {
     }
 
     fn end(&mut self, outcome: Outcome, waited: Duration) {
-        if self.open.take().is_some() {
+        if std::mem::take(&mut self.open) {
             self.meter.waiters(-1);
             self.meter.acquisition(outcome);
             if !self.span.is_disabled() {
@@ -75,7 +75,7 @@ impl<'a> SeenAcquisition<'a> {
 
 impl Drop for SeenAcquisition<'_> {
     fn drop(&mut self) {
-        if self.open.is_some() {
+        if self.open {
             self.end(Outcome::Dropped, self.waited());
         }
     }

@@ -17,7 +17,7 @@ use crate::token::Token;
 #[derive(Debug)]
 pub(crate) struct SeenHold {
     meter: Arc<RecipeMeter>,
-    key: Box<str>,
+    key: Arc<str>,
     token: Token,
     begun: Moment,
     phase: Mutex<Phase>,
@@ -34,15 +34,15 @@ enum Phase {
 impl SeenHold {
     pub(super) fn begin(
         meter: Arc<RecipeMeter>,
-        key: &str,
+        key: Arc<str>,
         token: Token,
         waited: Duration,
         begun: Moment,
     ) -> Self {
         meter.holders(1);
-        let span = event::holding(meter.recipe(), key, token, waited);
+        let span = event::holding(meter.recipe(), &key, token, waited);
         let phase = Mutex::new(Phase::Held((!span.is_disabled()).then(|| Box::new(span))));
-        Self { meter, key: key.into(), token, begun, phase }
+        Self { meter, key, token, begun, phase }
     }
 
     /// It is lost. Only the first call counts; one after the release is for
