@@ -2,8 +2,10 @@
 
 use latchwork_core::{Error, ErrorKind};
 
+use crate::driver::CellStat;
 use crate::error::Fault;
 use crate::layout::CellPaths;
+use crate::lease::SessionLease;
 
 pub(super) type Attempt<T> = std::result::Result<T, Trouble>;
 
@@ -18,6 +20,16 @@ impl From<Fault> for Trouble {
     fn from(fault: Fault) -> Self {
         Trouble::Fault(fault)
     }
+}
+
+/// The stat of what a transaction has written, which the session has seen from then on.
+pub(super) fn written_stat(lease: &SessionLease, written: Option<CellStat>) -> Attempt<CellStat> {
+    let Some(stat) = written else {
+        let why = "the server has written a cell, and answered no stat of it";
+        return Err(Trouble::Refused(Error::new(ErrorKind::Unknown, why)));
+    };
+    lease.saw(stat.mzxid);
+    Ok(stat)
 }
 
 pub(super) fn used_up(paths: &CellPaths) -> Error {

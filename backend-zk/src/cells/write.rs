@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use latchwork_core::contracts::{Cell, CellWrite, CellWritten, Expected};
 use latchwork_core::support::no_idle_cells;
-use latchwork_core::{Address, Error, ErrorKind, Result};
+use latchwork_core::{Address, Result};
 
 use super::change::Change;
 use super::condition::Condition;
 use super::idle;
 use super::kept::Kept;
 use super::read::{cell_in, look};
-use super::trouble::{Attempt, Trouble, has_children, used_up};
+use super::trouble::{Attempt, Trouble, has_children, used_up, written_stat};
 use crate::driver::{Beside, CellStat, Commit, NodeMode, Refusal, Step};
 use crate::error::{Fault, Unanswered};
 use crate::layout::{CellPaths, in_directory};
@@ -199,11 +199,7 @@ impl Writing<'_> {
             Change::Nothing => return Ok(CellWritten::Deleted { was_there: false }),
             Change::Overwrite(_) | Change::Create | Change::Replace(_) => {}
         }
-        let Some(stat) = written else {
-            let why = "the server has written a cell, and answered no stat of it";
-            return Err(Trouble::Refused(Error::new(ErrorKind::Unknown, why)));
-        };
-        self.lease.saw(stat.mzxid);
+        let stat = written_stat(self.lease, written)?;
         let condition = match change {
             Change::Create | Change::Replace(_) => Condition { generation: stat.version, data_version: 0 },
             _ => {

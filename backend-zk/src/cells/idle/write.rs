@@ -11,7 +11,7 @@ use super::read::report;
 use crate::cell_uses::{CellUses, Use};
 use crate::cells::condition::Condition;
 use crate::cells::kept::Kept;
-use crate::cells::trouble::{Attempt, Trouble, has_children, used_up};
+use crate::cells::trouble::{Attempt, Trouble, has_children, used_up, written_stat};
 use crate::driver::{Beside, CellStat, Commit, NodeMode, Refusal, Step};
 use crate::layout::{CellPaths, in_directory};
 use crate::lease::SessionLease;
@@ -197,11 +197,7 @@ impl Writing<'_> {
         if let Some(was_there) = was_there {
             return Ok(CellWritten::Deleted { was_there });
         }
-        let Some(stat) = written else {
-            let why = "the server has written a cell, and answered no stat of it";
-            return Err(Trouble::Refused(Error::new(ErrorKind::Unknown, why)));
-        };
-        self.lease.saw(stat.mzxid);
+        let stat = written_stat(self.lease, written)?;
         let condition = match plan {
             Plan::Overwrite => Condition { generation, data_version: stat.version },
             _ => Condition { generation: stat.version, data_version: 0 },
