@@ -4,16 +4,15 @@ use std::str::FromStr;
 
 use latchwork::Kind;
 
-/// The kinds that have holders and waiters, but for the registry of clients.
-pub(crate) const KINDS: [Kind; 7] = [
-    Kind::Mutex,
-    Kind::RwLock,
-    Kind::Semaphore,
-    Kind::Election,
-    Kind::Group,
-    Kind::Barrier,
-    Kind::DoubleBarrier,
-];
+/// The kinds that have holders and waiters: all of queues, but for the registry of clients.
+fn kinds() -> impl Iterator<Item = Kind> {
+    Kind::QUEUES.into_iter().filter(|kind| *kind != Kind::Clients)
+}
+
+/// The kind of this name.
+fn kind_of(name: &str) -> Option<Kind> {
+    kinds().find(|known| known.as_str() == name)
+}
 
 /// The queue of a kind and a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,11 +26,11 @@ impl FromStr for QueueName {
 
     /// `KIND/KEY`; what follows the first slash is the key.
     fn from_str(text: &str) -> Result<Self, String> {
-        let kinds = || KINDS.map(Kind::as_str).join(", ");
+        let names = || kinds().map(Kind::as_str).collect::<Vec<_>>().join(", ");
         let (kind, key) =
-            text.split_once('/').ok_or_else(|| format!("is not KIND/KEY, with a KIND of {}", kinds()))?;
-        let known = KINDS.into_iter().find(|known| known.as_str() == kind);
-        let kind = known.ok_or_else(|| format!("{kind:?} is no kind of lock; there are {}", kinds()))?;
+            text.split_once('/').ok_or_else(|| format!("is not KIND/KEY, with a KIND of {}", names()))?;
+        let kind =
+            kind_of(kind).ok_or_else(|| format!("{kind:?} is no kind of lock; there are {}", names()))?;
         if key.is_empty() {
             return Err(format!("has no key behind {}/", kind.as_str()));
         }
@@ -55,8 +54,7 @@ impl Target {
         if let Ok(queue) = text.parse() {
             return Target::Queue(queue);
         }
-        let whole =
-            text.strip_suffix('/').and_then(|kind| KINDS.into_iter().find(|known| known.as_str() == kind));
+        let whole = text.strip_suffix('/').and_then(kind_of);
         match whole {
             Some(kind) => Target::Prefix { kinds: vec![kind], prefix: String::new() },
             None => Target::all(text),
@@ -65,7 +63,7 @@ impl Target {
 
     /// All kinds, of keys that begin so.
     pub(crate) fn all(prefix: &str) -> Self {
-        Target::Prefix { kinds: KINDS.to_vec(), prefix: prefix.to_owned() }
+        Target::Prefix { kinds: kinds().collect(), prefix: prefix.to_owned() }
     }
 }
 
