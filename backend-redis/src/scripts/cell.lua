@@ -1,11 +1,12 @@
 -- A cell: a hash of "v", the value, and "n", its version: number-nonce. One that goes when nobody uses
--- it (CELL-IDLE) also has "i", after how many ms: the key expires then, and each use sets that anew. The number is the server's
--- time in microseconds or the last number plus one, whichever is higher; the writing client makes the
--- nonce, 64 random bits. Numbers rise from write to write. After a deletion only the server's clock
--- says so. If that was set back, the nonce still keeps a version from coming twice.
+-- it (CELL-IDLE) also has "i", after how many ms: the key expires then, and each use sets that anew.
+-- The number is the server's time in microseconds or the last number plus one, whichever is higher;
+-- the writing client makes the nonce, 64 random bits. Numbers rise from write to write. After a
+-- deletion only the server's clock says so. If that was set back, the nonce still keeps a version from
+-- coming twice.
 
--- The value, the version, its number, and the time to idle; nothing when there is no cell. Another hash in its place is
--- refused like a key of another type.
+-- The value, the version, its number, and the time to idle; nothing when there is no cell. Another hash
+-- in its place is refused like a key of another type.
 local function cell(key)
   local fields = call('HMGET', key, 'v', 'n', 'i')
   local value, version = fields[1], fields[2]

@@ -204,8 +204,9 @@ pub trait Cells: Send + Sync {
 
     /// Changes the count in a cell: one try, bounded by the request timeout. A cell that is written
     /// goes when nobody uses it for this long (CELL-IDLE), or stays. A request that writes nothing
-    /// uses the cell as a read does. `None` where the server cannot do that in one step: core then reads, and writes under the
-    /// version that it read. A backend answers `None` always or never, and without a request.
+    /// uses the cell as a read does. `None` where the server cannot do that in one step: core then
+    /// reads, and writes under the version that it read. A backend answers `None` always or never,
+    /// and without a request.
     ///
     /// # Errors
     /// As for a write, and `Conflict` as
