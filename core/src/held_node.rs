@@ -16,17 +16,11 @@ use crate::hold::{Release, Tenure};
 use crate::seen::{self, SeenHold};
 use crate::token::Token;
 
-/// The token of a node that is admitted.
-pub(crate) fn token_of(node: &dyn Node) -> Token {
-    Token::new(0, node.state().sequence()).expect("checked at admission")
-}
-
 /// One held node. The guard of one hold has one, or all guards of one owner share one.
 pub(crate) struct HeldNode {
     client: Arc<Client>,
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) node: Arc<dyn Node>,
-    seen: Arc<SeenHold>,
 }
 
 impl HeldNode {
@@ -39,10 +33,9 @@ impl HeldNode {
         seen: SeenHold,
     ) -> Self {
         let tenure = Tenure::new(client.id, queue, Arc::clone(&node));
-        let seen = Arc::new(seen);
-        node.state().report_to(Arc::clone(&seen));
+        node.state().report_to(seen);
         client.live.add(&tenure);
-        let held = Self { client, tenure, node, seen };
+        let held = Self { client, tenure, node };
         held.keep(at_least);
         held.leave_at_fixed_end();
         held
@@ -72,7 +65,7 @@ impl HeldNode {
 
     /// The fencing token.
     pub(crate) fn token(&self) -> Token {
-        token_of(&*self.node)
+        self.node.state().token()
     }
 
     /// Whether its least time still runs.
@@ -135,10 +128,7 @@ impl HeldNode {
         };
         let (state, clock) = (self.node.state(), self.node.state().lease().clock());
         let take_back = state.look(|life| life.end(by, lost, clock.now(), state.lease().ttl()));
-        match lost {
-            Some(reason) => self.seen.lost(reason, clock.now()),
-            None => self.seen.released(clock.now()),
-        }
+        state.ended(lost, clock.now());
         if take_back != TakeBack::Lingers {
             self.client.live.remove(&self.tenure);
         }

@@ -24,16 +24,14 @@ pub(crate) struct Attempt {
 
 #[derive(Debug)]
 struct Standing {
-    // The sequence number that an admission message named.
-    admission_message: Option<u64>,
+    // Boxed: hardly any attempt has some, and a holder has none.
+    early: Option<Box<EarlyMessages>>,
     // When this client learned of the admission.
     admitted: Option<Moment>,
     // When a waiter rechecks by itself (QUEUE-LOOK-AT-EXPIRY).
     next_recheck: Moment,
     // The stored limit that the node does not fit, from its last renewal. Boxed: a holder has none.
     unfit: Option<Box<StoredLimit>>,
-    // The sequence number that a recheck message named before the join's reply.
-    recheck_message: Option<u64>,
     // The attempt is in the inbox's list of rechecks.
     recheck_due: bool,
     leaving: bool,
@@ -41,14 +39,20 @@ struct Standing {
     obsolete: Moment,
 }
 
+/// The sequence numbers that messages named before the join's reply told the attempt its own.
+#[derive(Debug, Default)]
+struct EarlyMessages {
+    admission: Option<u64>,
+    recheck: Option<u64>,
+}
+
 impl Attempt {
     pub(crate) fn new(queue: QueueKeys, id: NodeId, repeated: bool) -> Arc<Self> {
         let standing = Standing {
-            admission_message: None,
+            early: None,
             admitted: None,
             next_recheck: Moment::NEVER,
             unfit: None,
-            recheck_message: None,
             recheck_due: false,
             leaving: false,
             obsolete: Moment::NEVER,
@@ -68,13 +72,14 @@ impl Attempt {
     pub(super) fn settle(&self, state: NodeWriter, admitted: bool, next_recheck: Moment) -> Option<u64> {
         let now = state.lease().clock().now();
         let mut standing = self.standing.lock();
-        if admitted || standing.admission_message == Some(state.sequence()) {
+        let early = standing.early.take().map_or_else(EarlyMessages::default, |early| *early);
+        if admitted || early.admission == Some(state.sequence()) {
             standing.admitted = Some(now);
         }
         standing.next_recheck = next_recheck;
         // Under the lock, where `notify_admitted` reads it. Only the attempt's own join settles it.
         let _ = self.state.set(state);
-        standing.recheck_message.take()
+        early.recheck
     }
 
     /// The node's state; `None` before the join's reply.
@@ -86,11 +91,12 @@ impl Attempt {
     /// It never moves that deadline (QUEUE-MESSAGE-ADMITS-ONE-ATTEMPT).
     pub(super) fn notify_admitted(&self, sequence: u64, now: Moment) {
         let mut standing = self.standing.lock();
-        standing.admission_message = Some(sequence);
-        let ours =
-            self.state.get().is_some_and(|state| state.sequence() == sequence && state.lost().is_none());
-        if ours {
-            self.set_admitted(&mut standing, now);
+        match self.state.get() {
+            None => standing.early.get_or_insert_default().admission = Some(sequence),
+            Some(state) if state.sequence() == sequence && state.lost().is_none() => {
+                self.set_admitted(&mut standing, now);
+            }
+            Some(_) => {}
         }
     }
 
@@ -99,7 +105,7 @@ impl Attempt {
         let mut standing = self.standing.lock();
         match self.state.get() {
             None => {
-                standing.recheck_message = Some(sequence);
+                standing.early.get_or_insert_default().recheck = Some(sequence);
                 false
             }
             Some(state) => {

@@ -53,7 +53,7 @@ async fn enter(session: &Arc<Session>, queue: &QueuePaths, join: &Join) -> Resul
             Ok(Joined::Admitted(node))
         }
         Shown::Behind(predecessor) => {
-            *node.first_look.lock() = Some(FirstLook::Behind(predecessor));
+            *node.first_look.lock() = Some(Box::new(FirstLook::Behind(predecessor)));
             Ok(Joined::Waiting(node))
         }
         Shown::Queue(children) => stand(session, queue, join, node, children, limit).await,
@@ -91,7 +91,7 @@ async fn stand(
             Ok(Joined::Refused)
         }
         _ => {
-            *node.first_look.lock() = Some(FirstLook::Listing(Box::new(Listing { contenders, limit })));
+            *node.first_look.lock() = Some(Box::new(FirstLook::Listing(Listing { contenders, limit })));
             Ok(Joined::Waiting(node))
         }
     }

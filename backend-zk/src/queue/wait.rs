@@ -65,8 +65,8 @@ enum Step {
 
 impl<'a> Wait<'a> {
     pub(super) fn of(node: &'a ZkNode) -> Self {
-        let (listing, known) = match node.first_look.lock().take() {
-            Some(FirstLook::Listing(listing)) => (Some(*listing), None),
+        let (listing, known) = match node.first_look.lock().take().map(|look| *look) {
+            Some(FirstLook::Listing(listing)) => (Some(listing), None),
             Some(FirstLook::Behind(known)) => (None, Some(known)),
             None => (None, None),
         };

@@ -46,7 +46,7 @@ pub(crate) struct Listing {
 
 /// What a join has seen of the queue. The first wait begins with it.
 pub(crate) enum FirstLook {
-    Listing(Box<Listing>),
+    Listing(Listing),
     Behind(KnownPredecessor),
 }
 
@@ -72,7 +72,8 @@ pub(crate) struct ZkNode {
     /// The confirmed leave.
     pub(super) left: OnceLock<Leave>,
     pub(super) downgrade: Mutex<DowngradeState>,
-    pub(super) first_look: Mutex<Option<FirstLook>>,
+    // Boxed: only a waiter has one.
+    pub(super) first_look: Mutex<Option<Box<FirstLook>>>,
     pub(super) me: Weak<ZkNode>,
     leaving: AtomicBool,
     entered: AtomicBool,

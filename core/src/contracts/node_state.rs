@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -13,6 +13,7 @@ use crate::decide::life::{AfterTry, Failure, Life, Outcome, Phase, Seen};
 use crate::decide::node_obsolete_at;
 use crate::error::{Error, LostReason, Result};
 use crate::seen::SeenHold;
+use crate::token::Token;
 use crate::until::until;
 
 /// What this client knows of one of its nodes. The hold and all its `lost()` handles read it; only
@@ -23,8 +24,8 @@ pub struct NodeState {
     life: Mutex<Life>,
     // Why the removal failed.
     why: OnceLock<Error>,
-    // Reports the loss of the hold, whoever finds it.
-    seen: OnceLock<Arc<SeenHold>>,
+    // Reports how the hold ends, whoever finds it. Boxed: a client has waiters too.
+    seen: OnceLock<Box<SeenHold>>,
     // One notification for every change, since a client holds thousands of nodes.
     changed: Notify,
 }
@@ -46,6 +47,11 @@ impl NodeState {
         self.sequence
     }
 
+    /// Core: the token, once it is admitted.
+    pub(crate) fn token(&self) -> Token {
+        Token::new(0, self.sequence).expect("checked at admission")
+    }
+
     /// Applies an event to its life, and notifies the waiters.
     pub(crate) fn change<T>(&self, event: impl FnOnce(&mut Life, Seen) -> T) -> T {
         let seen = self.lease.seen();
@@ -58,16 +64,25 @@ impl NodeState {
         answer
     }
 
-    /// Core: the node is a hold, whose loss is reported.
-    pub(crate) fn report_to(&self, hold: Arc<SeenHold>) {
-        let _ = self.seen.set(hold);
+    /// Core: the node is a hold, whose end is reported.
+    pub(crate) fn report_to(&self, hold: SeenHold) {
+        let _ = self.seen.set(Box::new(hold));
         // It may be lost already.
         self.lost();
     }
 
+    /// Core: its owner has ended the hold, in time unless it was lost before.
+    pub(crate) fn ended(&self, lost: Option<LostReason>, now: Moment) {
+        match (self.seen.get(), lost) {
+            (Some(hold), Some(reason)) => hold.lost(self.token(), reason, now),
+            (Some(hold), None) => hold.released(self.token(), now),
+            (None, _) => {}
+        }
+    }
+
     fn report(&self, lost: Option<LostReason>, seen: Seen) {
         if let (Some(reason), Some(hold)) = (lost, self.seen.get()) {
-            hold.lost(reason, seen.now);
+            hold.lost(self.token(), reason, seen.now);
         }
     }
 
@@ -121,7 +136,7 @@ impl NodeState {
         if let (Some(Outcome::Absent(reason)), Some(hold)) = (self.look(Life::outcome), self.seen.get())
             && self.lease.clock().now() < self.lease.deadline()
         {
-            hold.was_lost(reason);
+            hold.was_lost(self.token(), reason);
         }
         next
     }

@@ -16,7 +16,7 @@ use crate::clock::Moment;
 use crate::contracts::{AskedLimit, Entry, Page, Patience};
 use crate::decide::Claim;
 use crate::error::Result;
-use crate::held_node::{HeldNode, token_of};
+use crate::held_node::HeldNode;
 use crate::reentrancy::{Bounds, Mode, Owner, Owners, Share};
 use crate::seen::{RecipeMeter, SeenAcquisition};
 use crate::watched::list_all;
@@ -144,7 +144,7 @@ impl QueueHandle {
         let seen = SeenAcquisition::begin(&self.meter, self.queue.shared_name(), client.clock());
         match attempt::acquire(client, request).instrument(seen.span()).await {
             Ok(Some(Admitted { node, waited })) => {
-                let seen = seen.acquired(token_of(&*node), waited);
+                let seen = seen.acquired(node.state().token(), waited);
                 let held = HeldNode::new(Arc::clone(client), self.queue.clone(), node, at_least, seen);
                 Ok(Some(Acquired { held, waited }))
             }

@@ -13,12 +13,12 @@ use crate::clock::Moment;
 use crate::error::LostReason;
 use crate::token::Token;
 
-/// A hold from its admission until it is lost or given back, whichever is first.
+/// A hold from its admission until it is lost or given back, whichever is first. Its token is named at
+/// each call: the node knows it.
 #[derive(Debug)]
 pub(crate) struct SeenHold {
     meter: Arc<RecipeMeter>,
     key: Arc<str>,
-    token: Token,
     begun: Moment,
     phase: Mutex<Phase>,
 }
@@ -42,33 +42,33 @@ impl SeenHold {
         meter.holders(1);
         let span = event::holding(meter.recipe(), &key, token, waited);
         let phase = Mutex::new(Phase::Held((!span.is_disabled()).then(|| Box::new(span))));
-        Self { meter, key, token, begun, phase }
+        Self { meter, key, begun, phase }
     }
 
     /// It is lost. Only the first call counts; one after the release is for
     /// [`was_lost`](Self::was_lost).
-    pub(crate) fn lost(&self, reason: LostReason, now: Moment) {
+    pub(crate) fn lost(&self, token: Token, reason: LostReason, now: Moment) {
         let Some(span) = self.end(Phase::Lost, now) else { return };
         self.meter.lost(reason);
         match span {
-            Some(span) => span.record("lost", display(reason)).in_scope(|| self.report(reason)),
-            None => self.report(reason),
+            Some(span) => span.record("lost", display(reason)).in_scope(|| self.report(token, reason)),
+            None => self.report(token, reason),
         }
     }
 
     /// Its owner gave it back in time.
-    pub(crate) fn released(&self, now: Moment) {
+    pub(crate) fn released(&self, token: Token, now: Moment) {
         if self.end(Phase::Released, now).is_some() {
-            event::released(self.meter.recipe(), &self.key, self.token, now.since(self.begun));
+            event::released(self.meter.recipe(), &self.key, token, now.since(self.begun));
         }
     }
 
     /// The server answers the release that the hold was lost before.
-    pub(crate) fn was_lost(&self, reason: LostReason) {
+    pub(crate) fn was_lost(&self, token: Token, reason: LostReason) {
         let before = std::mem::replace(&mut *self.phase.lock(), Phase::Lost);
         if !matches!(before, Phase::Lost) {
             self.meter.lost(reason);
-            self.report(reason);
+            self.report(token, reason);
         }
     }
 
@@ -83,11 +83,11 @@ impl SeenHold {
         Some(span)
     }
 
-    fn report(&self, reason: LostReason) {
+    fn report(&self, token: Token, reason: LostReason) {
         let (recipe, key) = (self.meter.recipe(), &*self.key);
         match reason {
-            LostReason::Closed => event::hold_closed(recipe, key, self.token, reason),
-            _ => event::hold_lost(recipe, key, self.token, reason),
+            LostReason::Closed => event::hold_closed(recipe, key, token, reason),
+            _ => event::hold_lost(recipe, key, token, reason),
         }
     }
 }

@@ -5,40 +5,49 @@ use crate::clock::Moment;
 /// Renewals without an answer: when each was sent, and when it is due. A lease is renewed three
 /// times in its TTL; further ones share the last slot.
 #[derive(Debug)]
-pub(super) struct Unanswered([(Moment, Moment); 3]);
+pub(super) struct Unanswered {
+    first: Slot,
+    // Boxed: few leases ever wait for two answers, and on some servers each node has a lease.
+    others: Option<Box<[Slot; 2]>>,
+}
 
-const ANSWERED: (Moment, Moment) = (Moment::NEVER, Moment::NEVER);
+type Slot = (Moment, Moment);
+
+const ANSWERED: Slot = (Moment::NEVER, Moment::NEVER);
 
 impl Default for Unanswered {
     fn default() -> Self {
-        Self([ANSWERED; 3])
+        Self { first: ANSWERED, others: None }
     }
 }
 
 impl Unanswered {
     pub(super) fn add(&mut self, sent: Moment, due: Moment) {
-        let free = self.0.iter().position(|&slot| slot == ANSWERED);
-        let (slot, before) = match free {
-            Some(free) => (&mut self.0[free], Moment::NEVER),
-            None => {
-                let last = self.0.iter_mut().max_by_key(|slot| slot.0).expect("three");
-                let before = last.1;
-                (last, before)
-            }
-        };
-        *slot = (sent, due.min(before));
+        if self.first != ANSWERED {
+            self.others.get_or_insert_with(|| Box::new([ANSWERED; 2]));
+        }
+        // A free slot is the latest of all.
+        let slot = self.slots_mut().max_by_key(|slot| slot.0).expect("one at least");
+        *slot = (sent, due.min(slot.1));
     }
 
     /// A request sent at `sent` was answered: it also settles those sent before it.
     pub(super) fn answered(&mut self, sent: Moment) {
-        for slot in self.0.iter_mut().filter(|slot| slot.0 <= sent) {
+        for slot in self.slots_mut().filter(|slot| slot.0 <= sent) {
             *slot = ANSWERED;
         }
+        self.others.take_if(|others| **others == [ANSWERED; 2]);
     }
 
     /// When the oldest is due.
     pub(super) fn due(&self) -> Moment {
-        self.0.iter().map(|slot| slot.1).min().expect("three")
+        let others = self.others.iter().flat_map(|others| others.iter());
+        others.map(|slot| slot.1).fold(self.first.1, Moment::min)
+    }
+
+    fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        let others = self.others.iter_mut().flat_map(|others| others.iter_mut());
+        std::iter::once(&mut self.first).chain(others)
     }
 }
 
