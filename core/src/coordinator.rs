@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{AskedLimit, Backend, Close, Lease};
-use crate::decide::given_back_at;
+use crate::decide::{given_back_at, giving_back_bound};
 use crate::error::{Error, ErrorKind, Result};
 use crate::recipes::{
     Barrier, CellHandle, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, Mutex,
@@ -318,21 +318,20 @@ impl Coordinator {
         if let Some(since) = live.close(clock.now()) {
             clock.sleep_until(given_back_at(since, self.lease().ttl())).await;
         }
+        cleanup.give_back(live.take_given_back());
+        let bound = giving_back_bound(cleanup.count(), *request_timeout);
         let closing = async {
-            if tokio::time::timeout(*request_timeout, cleanup.all_settled()).await.is_err() {
+            if !cleanup.settled_within(bound, *request_timeout).await {
                 tracing::debug!(
                     "not everything was given back one by one: the end of the client does the rest"
                 );
             }
             cleanup.home().last(backend.close(Close::Orderly)).await
         };
-        let closed =
-            tokio::time::timeout(request_timeout.saturating_mul(2), closing).await.unwrap_or_else(|_| {
-                Err(Error::new(
-                    ErrorKind::Unavailable,
-                    "the close was not confirmed in time; the lease runs out",
-                ))
-            });
+        let bound = bound.saturating_add(*request_timeout);
+        let closed = tokio::time::timeout(bound, closing).await.unwrap_or_else(|_| {
+            Err(Error::new(ErrorKind::Unavailable, "the close was not confirmed in time; the lease runs out"))
+        });
         closed.map_err(|error| error.in_operation("close"))
     }
 
