@@ -285,7 +285,9 @@ impl Coordinator {
     /// 2. one [margin](Lease::margin), if a guard is alive, or was dropped just after its fixed
     ///    end. Guards are lost as `Closed` first, so that the work under them is over when the next
     ///    holder is admitted. This costs nothing if you release what you hold before the call;
-    /// 3. the server, for at most twice the request timeout, and with retries.
+    /// 3. the server, for at most twice the request timeout, and with retries. More than a thousand
+    ///    holds are given back some at a time, so that nobody else waits for all of them: that may take
+    ///    2 ms more for each beyond 1,024. It ends a request timeout after the server's last answer.
     ///
     /// # Errors
     /// `Unavailable` when the server did not confirm it, or when nothing drives the runtime that it

@@ -3,7 +3,7 @@
 //! The end of a lease or a session removes all nodes in one step, and while it lasts the server
 //! answers nobody: ten seconds on ZooKeeper and more on etcd for 100,000 nodes. So a client gives back
 //! one by one, a few at a time, all that is more than one step may hold; the end of its lease takes
-//! the rest. One that held less ends in the one step.
+//! the rest. One that held less ends in the one step. `docs/protocol/cleanup.md` has the whole.
 
 use std::time::Duration;
 
