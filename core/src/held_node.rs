@@ -34,8 +34,13 @@ impl HeldNode {
     ) -> Self {
         let tenure = Tenure::new(client.id, queue, Arc::clone(&node));
         node.state().report_to(seen);
-        client.live.add(&tenure);
+        let in_time = client.live.add(&tenure);
         let held = Self { client, tenure, node };
+        if !in_time {
+            // Admitted while its client closes, perhaps by what that has given back. Others wait behind
+            // it, for as long as the close may take.
+            held.take_back();
+        }
         held.keep(at_least);
         held.leave_at_fixed_end();
         held

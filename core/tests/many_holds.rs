@@ -10,13 +10,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use common::{Plant, planted};
 use latchwork_core::contracts::{self, Node};
-use latchwork_core::memory::Memory;
-use latchwork_core::recipes::MutexGuard;
-use latchwork_core::{Clock, Config, Coordinator, Error, ErrorKind, Result};
+use latchwork_core::decide::{AT_ONCE, IN_ONE_STEP, giving_back_bound};
+use latchwork_core::memory::{Link, Memory};
+use latchwork_core::recipes::{Acquire, MutexGuard};
+use latchwork_core::{Clock, Config, Coordinator, Error, ErrorKind, LostReason, Release, Result};
 use tokio::time::{Instant, sleep, timeout};
 
-/// The bound on requests of the clean-up at once, as in `core/src/cleanup/worker.rs`.
-const AT_ONCE: usize = 64;
 const HOLDS: usize = 1000;
 /// Longer than any test here takes on the paused clock.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -25,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 enum Leave {
     Takes(Duration),
     Refused,
+    /// Never answered.
+    Silent,
 }
 
 /// Counts the client's leaves.
@@ -34,6 +35,8 @@ struct Leaves {
     now: AtomicUsize,
     most: AtomicUsize,
     all: AtomicUsize,
+    // How many had been sent when the client ended.
+    at_close: AtomicUsize,
 }
 
 #[async_trait]
@@ -46,9 +49,14 @@ impl Plant for Leaves {
                 sleep(Duration::from_millis(10)).await;
                 return Err(Error::new(ErrorKind::Misconfigured, "planted: no space"));
             }
+            Leave::Silent => std::future::pending().await,
         }
         drop(counted);
         node.leave().await
+    }
+
+    async fn before_close(&self) {
+        self.at_close.store(self.all(), Ordering::Relaxed);
     }
 }
 
@@ -61,6 +69,14 @@ impl Leaves {
 
     fn most(&self) -> usize {
         self.most.load(Ordering::Relaxed)
+    }
+
+    fn all(&self) -> usize {
+        self.all.load(Ordering::Relaxed)
+    }
+
+    fn at_close(&self) -> usize {
+        self.at_close.load(Ordering::Relaxed)
     }
 }
 
@@ -76,6 +92,7 @@ struct ManyHolds {
     client: Coordinator,
     other: Coordinator,
     leaves: Arc<Leaves>,
+    link: Link,
 }
 
 fn many_holds(how: Leave) -> ManyHolds {
@@ -85,9 +102,11 @@ fn many_holds(how: Leave) -> ManyHolds {
         now: AtomicUsize::new(0),
         most: AtomicUsize::new(0),
         all: AtomicUsize::new(0),
+        at_close: AtomicUsize::new(0),
     });
     let (other, _) = store.connect(&config).expect("connected");
-    ManyHolds { client: planted(&store, &config, &leaves).0, other, leaves }
+    let (client, link) = planted(&store, &config, &leaves);
+    ManyHolds { client, other, leaves, link }
 }
 
 fn key(number: usize) -> String {
@@ -112,11 +131,11 @@ async fn all_are_free(other: &Coordinator, count: usize) {
 
 #[tokio::test(start_paused = true)]
 async fn dropped_holds_leave_a_few_at_a_time_until_all_have_left() {
-    let ManyHolds { client, other, leaves } = many_holds(Leave::Takes(Duration::from_millis(10)));
+    let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
     drop(hold_all(&client, HOLDS).await);
     all_are_free(&other, HOLDS).await;
     assert!(leaves.most() <= AT_ONCE, "{} requests at once", leaves.most());
-    assert_eq!(leaves.all.load(Ordering::Relaxed), HOLDS);
+    assert_eq!(leaves.all(), HOLDS);
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +143,7 @@ async fn refused_leaves_are_repeated_a_few_at_a_time() {
     let ManyHolds { client, leaves, .. } = many_holds(Leave::Refused);
     let guards = hold_all(&client, HOLDS).await;
     drop(guards);
-    while leaves.all.load(Ordering::Relaxed) < 3 * HOLDS {
+    while leaves.all() < 3 * HOLDS {
         sleep(Duration::from_millis(100)).await;
     }
     assert!(leaves.most() <= 2 * AT_ONCE, "{} requests at once", leaves.most());
@@ -148,15 +167,173 @@ async fn a_close_behind_many_leaves_keeps_its_bound_and_leaves_nothing() {
     drop(hold_all(&client, MANY).await);
     let began = Instant::now();
     client.close().await.expect("the end of the client removes what has not left");
-    assert!(began.elapsed() <= 2 * Config::new("memory").request_timeout, "{:?}", began.elapsed());
+    let timeout = Config::new("memory").request_timeout;
+    assert!(began.elapsed() <= giving_back_bound(MANY, timeout) + timeout, "{:?}", began.elapsed());
     all_are_free(&other, MANY).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_client_leaves_all_its_nodes() {
-    let ManyHolds { client, other, leaves } = many_holds(Leave::Takes(Duration::from_millis(10)));
+    let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
     drop(hold_all(&client, HOLDS).await);
     drop(client);
     all_are_free(&other, HOLDS).await;
     assert!(leaves.most() <= AT_ONCE, "{} requests at once", leaves.most());
+}
+
+const BURSTS: usize = 3000;
+/// So many of them are given back one by one.
+const SURPLUS: usize = BURSTS - IN_ONE_STEP;
+
+#[tokio::test(start_paused = true)]
+async fn a_close_gives_back_in_bursts_what_is_too_much_for_one_step() {
+    let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
+    let guards = hold_all(&client, BURSTS).await;
+    let (began, margin) = (Instant::now(), client.lease().margin());
+    client.close().await.expect("closed");
+    assert_eq!((leaves.at_close(), leaves.all()), (SURPLUS, SURPLUS), "the end takes the others");
+    assert!(leaves.most() <= AT_ONCE, "{} requests at once", leaves.most());
+    // Without a pause between the bursts.
+    let bursts = Duration::from_millis(10) * SURPLUS.div_ceil(AT_ONCE) as u32;
+    assert!(began.elapsed() <= margin + bursts + bursts / 4, "{:?}", began.elapsed());
+    assert!(guards.iter().all(|guard| guard.lost().reason() == Some(LostReason::Closed)));
+    all_are_free(&other, BURSTS).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_of_what_one_step_may_hold_sends_nothing_more() {
+    let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Silent);
+    let _guards = hold_all(&client, IN_ONE_STEP).await;
+    client.close().await.expect("closed");
+    assert_eq!(leaves.all(), 0);
+    all_are_free(&other, IN_ONE_STEP).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn guards_that_hear_of_the_close_and_are_dropped_are_given_back_too() {
+    let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
+    let guards = hold_all(&client, BURSTS).await;
+    let (began, margin) = (Instant::now(), client.lease().margin());
+    let dropped = async {
+        for guard in guards {
+            guard.lost().await;
+        }
+        assert_eq!(leaves.all(), 0, "work may still run");
+        assert!(began.elapsed() < margin);
+    };
+    let (closed, ()) = tokio::join!(client.close(), dropped);
+    closed.expect("closed");
+    assert_eq!(leaves.at_close(), SURPLUS);
+    all_are_free(&other, BURSTS).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_whose_server_is_away_returns_after_two_request_timeouts_however_much_is_held() {
+    for cut in [false, true] {
+        let ManyHolds { client, leaves, link, .. } = many_holds(match cut {
+            true => Leave::Takes(Duration::ZERO),
+            false => Leave::Silent,
+        });
+        let _guards = hold_all(&client, 10 * BURSTS).await;
+        if cut {
+            link.cut();
+        }
+        let (began, margin) = (Instant::now(), client.lease().margin());
+        // Memory ends the lease though the link is cut.
+        client.close().await.expect("closed");
+        let bound = margin + 2 * Config::new("memory").request_timeout;
+        assert!(began.elapsed() <= bound, "{:?}", began.elapsed());
+        assert!(leaves.most() <= AT_ONCE, "{} requests at once", leaves.most());
+        let sent = leaves.all();
+        sleep(PATIENCE).await;
+        assert!(leaves.all() <= sent + AT_ONCE, "nothing is begun behind the end");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_that_is_dropped_at_any_instant_goes_on_and_leaves_each_node_once() {
+    // In the margin, as the first burst begins, and in the midst of it.
+    let margin = many_holds(Leave::Refused).client.lease().margin();
+    for millis in [0, 500, 1000, 1001, 1005, 1013, 1200] {
+        let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
+        let guards = hold_all(&client, BURSTS).await;
+        let began = Instant::now();
+        let _ = timeout(Duration::from_millis(millis), client.close()).await.expect_err("it takes longer");
+        drop(guards);
+        client.close().await.expect("closed");
+        assert!(began.elapsed() >= margin, "after {:?}", began.elapsed());
+        assert_eq!((leaves.at_close(), leaves.all()), (SURPLUS, SURPLUS), "dropped after {millis} ms");
+        all_are_free(&other, BURSTS).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_its_owner_gives_back_meanwhile_is_not_left_again() {
+    let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(1)));
+    let guards = hold_all(&client, BURSTS).await;
+    let released = async {
+        for guard in &guards {
+            guard.lost().await;
+            let lost = Release::AlreadyLost(LostReason::Closed);
+            assert_eq!(guard.release().await.expect("answered"), lost);
+        }
+    };
+    let (closed, ()) = tokio::join!(client.close(), released);
+    closed.expect("closed");
+    assert_eq!(leaves.all(), BURSTS, "each by its release");
+    all_are_free(&other, BURSTS).await;
+}
+
+/// The first leave admits a waiter of the client itself, and another client stands behind that.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_of_the_closing_client_that_gets_the_hand_off_hands_it_on() {
+    let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
+    let guards = hold_all(&client, BURSTS).await;
+    let mutexes = |client: &Coordinator| -> Vec<_> {
+        (0..BURSTS).map(|number| client.mutex(key(number)).expect("a good key")).collect()
+    };
+    let mut own = tokio::task::JoinSet::new();
+    for mutex in mutexes(&client) {
+        own.spawn(async move { mutex.acquire().await });
+    }
+    tokio::task::yield_now().await;
+    let mut behind = tokio::task::JoinSet::new();
+    for mutex in mutexes(&other) {
+        behind.spawn(async move { mutex.acquire().await.expect("admitted") });
+    }
+    tokio::task::yield_now().await;
+    let closing = tokio::spawn({
+        let client = client.clone();
+        async move { client.close().await }
+    });
+    // Long before the client ends.
+    let first = behind.join_next().await.expect("some wait").expect("no panic");
+    assert!(first.is_held());
+    assert_eq!(leaves.at_close(), 0, "the client has not ended");
+    closing.await.expect("no panic").expect("closed");
+    while let Some(next) = behind.join_next().await {
+        let release = next.expect("no panic").release().await.expect("answered");
+        assert_eq!(release, Release::Released);
+    }
+    while let Some(ended) = own.join_next().await {
+        // Held by nobody: lost when it was admitted, or closed.
+        assert!(ended.expect("no panic").map_or(true, |guard| !guard.is_held()));
+    }
+    drop((guards, first));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_at_least_for_a_time_is_not_given_back_before_by_a_close_now() {
+    let ManyHolds { client, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(1)));
+    let mut guards = hold_all(&client, IN_ONE_STEP).await;
+    for number in 0..100 {
+        let mutex = client.mutex(format!("kept-{number}")).expect("a good key");
+        let kept = Acquire::new().hold_at_least(PATIENCE);
+        guards.push(mutex.acquire_with(kept).await.expect("acquired"));
+    }
+    client.close_now().await.expect("closed");
+    assert_eq!(leaves.all(), 100, "as many, of those that are not kept");
+    for guard in &guards[IN_ONE_STEP..] {
+        assert!(!guard.is_held(), "told all the same");
+    }
 }

@@ -6,6 +6,7 @@ pub mod cancel;
 pub mod cell;
 pub mod chaos;
 pub mod clients;
+pub mod closing;
 pub mod confirm;
 pub mod contended;
 mod contender;
@@ -172,6 +173,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         key::CASES,
         lease::CASES,
         lease_end::CASES,
+        closing::CASES,
         node::CASES,
         node_wait::CASES,
         node_seen::CASES,

@@ -1,11 +1,13 @@
 //! Ends of leases and holds that go wrong.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::{Backend, Close, Join, Joined, LeaseState, Leave, Node, NodeWriter, Page};
 use latchwork_core::{Address, Error, ErrorKind, Kind, LostReason, Result};
+use tokio::sync::RwLock;
 
 use super::states::lost_never;
 use super::wrapper::{BrokenNode, Defect};
@@ -114,6 +116,41 @@ impl Defect for ClosesOnce {
             }
             _ => honest.close(how).await,
         }
+    }
+}
+
+/// Removes nothing of a client that closes until that ends, and then answers nobody until all of it is
+/// removed.
+#[derive(Debug, Default)]
+pub(super) struct EndsInOneStall {
+    nodes: AtomicU32,
+    stall: RwLock<()>,
+}
+
+#[async_trait]
+impl Defect for EndsInOneStall {
+    fn made(&self, _node: &Arc<BrokenNode>) {
+        self.nodes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        let _answered = self.stall.read().await;
+        honest.join(join).await
+    }
+
+    async fn leave(&self, node: &BrokenNode) -> Result<Leave> {
+        if node.honest.state().lost() == Some(LostReason::Closed) {
+            return Ok(Leave::Removed);
+        }
+        self.nodes.fetch_sub(1, Ordering::AcqRel);
+        node.honest.leave().await
+    }
+
+    async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
+        let _nobody = self.stall.write().await;
+        let nodes = self.nodes.swap(0, Ordering::AcqRel);
+        tokio::time::sleep(Duration::from_millis(1) * nodes).await;
+        honest.close(how).await
     }
 }
 

@@ -4,8 +4,8 @@ use latchwork_core::LostReason;
 use latchwork_core::contracts::LeaseWriter;
 
 use super::endings::{
-    Believes, ClosesHere, ClosesOnce, ForgetsThatItAsked, IgnoresFixedEnd, LeavesWhenLost, NeverDies,
-    NeverReopens, RefusesWhileSuspended, WaitsBehindItself,
+    Believes, ClosesHere, ClosesOnce, EndsInOneStall, ForgetsThatItAsked, IgnoresFixedEnd, LeavesWhenLost,
+    NeverDies, NeverReopens, RefusesWhileSuspended, WaitsBehindItself,
 };
 use super::states::{
     DiesWhenAdmitted, NeverSuspended, Reports, Revives, States, lost_by_a_task, lost_never, too_long,
@@ -146,6 +146,12 @@ pub(super) const CONTROLS: &[Control] = &[
         case: "lease_close_gives_everything_back",
         beside: "client_gone_within_its_lease_after_a_death",
         testbed: |name| on_memory(name, ClosesHere),
+    },
+    Control {
+        name: "a_close_ends_all_nodes_in_one_stall",
+        case: "lease_close_of_many_stalls_nobody",
+        beside: "mutex_is_fair",
+        testbed: |name| on_memory(name, EndsInOneStall::default()),
     },
     Control {
         name: "a_close_says_it_once",

@@ -70,6 +70,8 @@ const PLAYED_ONCE: &[(&str, &str)] = &[
     ("lease_alive_beside_many_released_at_once", WAY),
     ("lease_alive_beside_many_tries_at_once", WAY),
     ("lease_close_from_another_runtime_is_bounded", RUNTIME),
+    ("lease_close_of_many_stalls_nobody", WAY),
+    ("lease_close_of_many_is_bounded_while_the_server_is_away", WAY),
     ("lease_renewal_gone_with_its_runtime_is_reported_at_once", RUNTIME),
     ("lease_alive_in_a_soak_of_many_holds", WAY),
     ("soak_ten_thousand_holds", WAY),

@@ -17,15 +17,18 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::in_flight::InFlight;
 pub(crate) use self::late_join::LateJoin;
 use self::pending::Pending;
 pub(crate) use self::task::{Task, leave, settle};
-use self::worker::{AT_ONCE, Worker};
+use self::worker::Worker;
 use crate::address::Address;
 use crate::contracts::{Backend, Node};
+use crate::decide::AT_ONCE;
 use crate::runtime::HomeRuntime;
 
 /// A handle of the background worker. When the last clone is dropped, the worker settles what is
@@ -36,8 +39,10 @@ pub(crate) struct Cleanup {
     pending: Arc<Pending>,
     runtime: Handle,
     home: HomeRuntime,
-    // What follows removals.
+    // What follows removals, and the removal of what a close has ended.
     tidying: TaskTracker,
+    // Cancelled when the end of the lease does the rest.
+    given_up: CancellationToken,
 }
 
 impl Cleanup {
@@ -49,7 +54,8 @@ impl Cleanup {
         let home = HomeRuntime::default();
         let worker = Worker::new(backend, request_timeout, Arc::clone(&pending), home.resident());
         runtime.spawn(worker.work(receiver));
-        Self { sender, pending, runtime, home, tidying: TaskTracker::new() }
+        let (tidying, given_up) = (TaskTracker::new(), CancellationToken::new());
+        Self { sender, pending, runtime, home, tidying, given_up }
     }
 
     /// The runtime that the worker lives on.
@@ -102,11 +108,62 @@ impl Cleanup {
         self.pending.settled(Some(queue)).await;
     }
 
+    /// Gives back, in the background and in bursts, nodes that a close has ended and that nobody else
+    /// leaves. A close waits for it.
+    pub(crate) fn give_back(&self, nodes: Vec<(Address, Arc<dyn Node>)>) {
+        if nodes.is_empty() {
+            return;
+        }
+        self.pending.put_off(nodes.len());
+        let cleanup = self.clone();
+        let giving_back = async move {
+            for burst in nodes.chunks(AT_ONCE) {
+                // One burst stands ready while another is under way.
+                cleanup.pending.fewer_than(AT_ONCE).await;
+                cleanup.pending.taken_on(burst.len());
+                burst.iter().filter_map(still_there).for_each(|task| cleanup.push(task));
+            }
+            cleanup.pending.settled(None).await;
+        };
+        let giving_back = self.given_up.clone().run_until_cancelled_owned(giving_back);
+        self.tidying.spawn_on(giving_back, &self.runtime);
+    }
+
+    /// How many clean-ups are pending, with those that are put off until there is room.
+    pub(crate) fn count(&self) -> usize {
+        self.pending.count() + self.pending.are_put_off()
+    }
+
+    /// Waits for all tasks that are pending now, for what follows them, and for what is being [given
+    /// back](Self::give_back). Answers false when the time was over, or nothing was confirmed for as
+    /// long as `patience`; then nothing more is given back, and the end of the client does the rest.
+    pub(crate) async fn settled_within(&self, bound: Duration, patience: Duration) -> bool {
+        let silence = async { while timeout(patience, self.pending.one_settled()).await.is_ok() {} };
+        let settled = tokio::select! {
+            biased;
+            () = self.all_settled() => true,
+            () = silence => false,
+            () = sleep(bound) => false,
+        };
+        if !settled {
+            self.given_up.cancel();
+        }
+        settled
+    }
+
     /// Waits for all tasks that are pending now, and for what follows them.
-    pub(crate) async fn all_settled(&self) {
+    async fn all_settled(&self) {
         self.pending.settled(None).await;
         // It goes on to take what is spawned; a wait ends only once it is closed.
         self.tidying.close();
         self.tidying.wait().await;
     }
+}
+
+/// The leave of a node that a close has ended; `None` where its owner has released it meanwhile, or
+/// its lease has removed it.
+fn still_there((queue, node): &(Address, Arc<dyn Node>)) -> Option<Task> {
+    let (task, state) = (Task::leave(queue, node), node.state());
+    let obsolete = task.is_obsolete(state.lease().clock().now());
+    (state.outcome().is_none() && !obsolete).then_some(task)
 }

@@ -1,6 +1,7 @@
 //! The tasks that an acquisition or a close may wait for.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -9,12 +10,15 @@ use tokio::sync::Notify;
 use super::task::kept_out;
 use crate::address::Address;
 use crate::contracts::Node;
+use crate::until::until;
 
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     numbers: Mutex<Numbers>,
     // Nodes with a least time, held or released: an orderly close waits for them.
     kept: Mutex<Vec<Weak<dyn Node>>>,
+    // How many nodes will be left when there is room.
+    put_off: AtomicUsize,
 }
 
 /// The pending tasks, numbered in the order of arrival.
@@ -161,6 +165,33 @@ impl Pending {
             }
             notified.await;
         }
+    }
+
+    /// So many tasks more will be added when there is room.
+    pub(super) fn put_off(&self, count: usize) {
+        self.put_off.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// So many of them are added now, or are not needed.
+    pub(super) fn taken_on(&self, count: usize) {
+        self.put_off.fetch_sub(count, Ordering::Relaxed);
+    }
+
+    /// How many are put off.
+    pub(super) fn are_put_off(&self) -> usize {
+        self.put_off.load(Ordering::Relaxed)
+    }
+
+    /// Waits until one more task is settled.
+    pub(super) async fn one_settled(&self) {
+        let settled = Arc::clone(&self.numbers.lock().all.settled);
+        settled.notified().await;
+    }
+
+    /// Waits until fewer than so many tasks are pending.
+    pub(super) async fn fewer_than(&self, most: usize) {
+        let settled = Arc::clone(&self.numbers.lock().all.settled);
+        until(&settled, || (self.count() < most).then_some(())).await;
     }
 
     /// Adds a node with a least time, from now on.

@@ -17,11 +17,10 @@ use super::in_flight::InFlight;
 use super::pending::Pending;
 use super::task::{Task, settle};
 use crate::contracts::{Backend, Close};
+use crate::decide::AT_ONCE;
 use crate::decide::life::AfterTry;
 use crate::support::Backoff;
 
-/// Tasks in flight at once: enough to keep a server busy.
-pub(super) const AT_ONCE: usize = 64;
 /// Concurrent retries of refused tasks.
 const INSISTING: usize = 8;
 

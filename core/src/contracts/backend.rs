@@ -59,7 +59,8 @@ pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
 
     /// Ends the client (LEASE-CLOSE): every node and lease is given back, every hold is lost as
     /// `Closed`, and later calls answer `Closed`. Bounded by the request timeout, with retries
-    /// within it. A second close answers like the first.
+    /// within it. A second close answers like the first. Core has left most of very many nodes before,
+    /// so that there are mostly [1,024](crate::decide::IN_ONE_STEP) at most.
     ///
     /// # Errors
     /// `Unavailable` when the server did not confirm it: the lease then takes everything back.

@@ -9,6 +9,7 @@ pub mod chain;
 pub mod count;
 mod deadline;
 pub mod gather;
+mod giving_back;
 pub mod layout;
 pub mod life;
 pub mod queue;
@@ -21,3 +22,4 @@ pub use deadline::{
     ContactProof, MAX_TTL, MIN_TTL, check_ttl, contact_period, given_back_at, join_obsolete_at, margin,
     node_obsolete_at, recheck, renewal_period, valid_until,
 };
+pub use giving_back::{AT_ONCE, IN_ONE_STEP, giving_back_bound, one_by_one};

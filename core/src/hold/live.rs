@@ -7,8 +7,10 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::tenure::Tenure;
+use crate::address::Address;
 use crate::clock::Moment;
-use crate::contracts::Backend;
+use crate::contracts::{Backend, Node};
+use crate::decide::one_by_one;
 use crate::error::LostReason;
 
 /// The holds that are alive, or were dropped just now after their fixed end. A close notifies them
@@ -23,6 +25,8 @@ struct Holds {
     all: HashMap<usize, Weak<Tenure>>,
     // When the close notified them.
     closing: Option<Moment>,
+    // Those of them that are given back one by one, until that begins.
+    given_back: Vec<(Address, Arc<dyn Node>)>,
     // A hold was added, on whichever lease.
     added: Arc<Notify>,
 }
@@ -34,14 +38,16 @@ impl Drop for Holds {
 }
 
 impl LiveHolds {
-    /// Adds a hold; after the close it is lost at once.
-    pub(crate) fn add(&self, tenure: &Arc<Tenure>) {
+    /// Adds a hold. After the close it is lost at once, and the answer is false: no work begins under
+    /// it, so it need not be kept for a margin.
+    pub(crate) fn add(&self, tenure: &Arc<Tenure>) -> bool {
         let mut holds = self.0.lock();
         holds.all.insert(Arc::as_ptr(tenure).addr(), Arc::downgrade(tenure));
         holds.added.notify_one();
         if holds.closing.is_some() {
             lose(tenure);
         }
+        holds.closing.is_none()
     }
 
     /// Removes a hold that its holder has ended, or that was given back: the close need not wait
@@ -84,10 +90,24 @@ impl LiveHolds {
     /// Ends all holds because the client closes. Answers since when, if there is any to wait for.
     pub(crate) fn close(&self, now: Moment) -> Option<Moment> {
         let mut holds = self.0.lock();
+        let first = holds.closing.is_none();
         let since = *holds.closing.get_or_insert(now);
         let alive: Vec<_> = holds.all.values().filter_map(Weak::upgrade).collect();
         alive.iter().for_each(lose);
-        (!alive.is_empty()).then_some(since)
+        if first {
+            // Now: a guard that hears of its loss may be dropped, and leaves its node to the close.
+            let nodes = alive.iter().filter_map(|tenure| Some((tenure.queue.clone(), tenure.node()?)));
+            // One under `hold_at_least` is not given back before its time.
+            let free = nodes.filter(|(_, node)| !node.state().is_kept());
+            holds.given_back = free.take(one_by_one(alive.len())).collect();
+        }
+        (!alive.is_empty() || !holds.given_back.is_empty()).then_some(since)
+    }
+
+    /// Those that the close gives back one by one: too many for one step. To be asked for when the
+    /// margin behind it is over; answered once.
+    pub(crate) fn take_given_back(&self) -> Vec<(Address, Arc<dyn Node>)> {
+        std::mem::take(&mut self.0.lock().given_back)
     }
 }
 

@@ -1,0 +1,105 @@
+//! LEASE-CLOSE of a client that holds thousands: nobody else waits for all of it.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use futures_util::{StreamExt, stream};
+use latchwork_core::decide::{AT_ONCE, IN_ONE_STEP, giving_back_bound};
+use latchwork_core::{ErrorKind, Hold};
+use tokio::time::Instant;
+
+use crate::actions::{acquire, in_time, mutex};
+use crate::bounds::NOISE;
+use crate::case::cases;
+use crate::exclusive::{Guard, Lock};
+use crate::testbed::Client;
+use crate::waits::within;
+
+/// So many are held: twice what may end in one step.
+const MANY: usize = 2 * IN_ONE_STEP;
+/// What a round trip of the closing client takes, so that there is time to look while it closes.
+const ROUND_TRIP: Duration = Duration::from_millis(50);
+/// So many of its locks are looked at in one turn.
+const LOOKS: usize = 16;
+/// Between two turns.
+const PAUSE: Duration = Duration::from_millis(5);
+
+cases! {
+    "LEASE-CLOSE" alone =>
+    /// while a client closes that holds thousands, the tries of another are answered, and it gives
+    /// back in bursts: some locks are free and then others still held; in the end all are free
+    async fn lease_close_of_many_stalls_nobody(context) {
+        let (client, other) = (context.client().await, context.client().await);
+        let held = hold_many(&client).await;
+        let margin = client.coordinator.lease().margin();
+        client.link.delay(ROUND_TRIP);
+        let began = Instant::now();
+        let closing = tokio::spawn({ let client = client.clone(); async move { client.coordinator.close().await } });
+        let nobodys = mutex(&other, "free");
+        let (mut turn, mut worst, mut some_free, mut bursts) = (0, Duration::ZERO, false, false);
+        while !closing.is_finished() {
+            let asked = Instant::now();
+            let mine = within(NOISE, "a try of a free lock", nobodys.try_acquire()).await.expect("answered");
+            in_time(mine.expect("nobody holds it").release().await.expect("released"));
+            worst = worst.max(asked.elapsed());
+            let free = look(&other, turn * LOOKS).await;
+            bursts |= some_free && free < LOOKS;
+            some_free |= free > 0;
+            turn += 1;
+            tokio::time::sleep(PAUSE).await;
+        }
+        closing.await.expect("no panic").expect("closed");
+        let bound = margin + giving_back_bound(MANY, context.fixture.config().request_timeout) + NOISE;
+        assert!(began.elapsed() < bound, "closed after {:?}", began.elapsed());
+        eprintln!("{}: a turn of the other took {worst:?} at most", context.testbed.name());
+        assert!(bursts, "none was free while others were held");
+        assert!(held.iter().all(|guard| !guard.is_held()), "told");
+        // By the close, and not by the end of the lease.
+        all_are_free(&other, client.ttl() / 2).await;
+    }
+
+    "LEASE-CLOSE" alone =>
+    /// a close of thousands whose server is away answers a margin and two request timeouts later, as
+    /// one of a few does; the lease gives all of them back
+    async fn lease_close_of_many_is_bounded_while_the_server_is_away(context) {
+        let (client, other) = (context.mortal().await, context.client().await);
+        let held = hold_many(&client).await;
+        let bound = client.coordinator.lease().margin() + 2 * context.fixture.config().request_timeout + NOISE;
+        client.link.cut();
+        if let Err(error) = within(bound, "the close", client.coordinator.close()).await {
+            assert_eq!(error.kind(), &ErrorKind::Unavailable, "{error}");
+        }
+        assert!(held.iter().all(|guard| !guard.is_held()), "told");
+        all_are_free(&other, context.recovery(&client)).await;
+    }
+}
+
+async fn hold_many(client: &Client) -> Vec<Guard> {
+    let joins = (0..MANY).map(|number| async move { acquire(&one_of_many(client, number)).await });
+    stream::iter(joins).buffer_unordered(AT_ONCE).collect().await
+}
+
+fn one_of_many(client: &Client, number: usize) -> Lock {
+    mutex(client, &format!("many-{}", number % MANY))
+}
+
+/// How many of some, from this number on, another client gets at once.
+async fn look(other: &Client, from: usize) -> usize {
+    let tries = (from..from + LOOKS).map(|number| async move {
+        let mine = within(NOISE, "a try", one_of_many(other, number).try_acquire()).await.expect("answered");
+        let free = mine.is_some();
+        if let Some(mine) = mine {
+            in_time(mine.release().await.expect("released"));
+        }
+        usize::from(free)
+    });
+    join_all(tries).await.into_iter().sum()
+}
+
+async fn all_are_free(other: &Client, bound: Duration) {
+    let takes = (0..MANY).map(|number| async move {
+        let mine = within(bound, "the next admission", one_of_many(other, number).acquire()).await;
+        in_time(mine.expect("admitted").release().await.expect("released"));
+    });
+    stream::iter(takes).buffer_unordered(AT_ONCE).collect::<()>().await;
+}
