@@ -10,6 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use common::{etcdctl, require_log_in, server, soon};
 use latchwork_conformance::servers::{Kind, Options, Server};
+use latchwork_conformance::testbed::Testbed;
+use latchwork_conformance::testbeds::etcd_auth_testbed;
 use latchwork_core::{
     Config, Coordinator, Credentials, CredentialsProvider, ErrorKind, Release, Result, connect,
 };
@@ -134,4 +136,24 @@ async fn readwrite_on_the_namespace_is_enough_and_each_half_of_it_is_needed() {
     let permit = client.semaphore("a", 2).unwrap().acquire(1).await.unwrap();
     assert_eq!(permit.release().await.unwrap(), Release::Released);
     client.close().await.unwrap();
+}
+
+/// The control of the topology `auth`: its clients have the role of the commands, and no more.
+#[tokio::test]
+async fn a_testbed_of_a_narrower_role_has_no_clients() {
+    for (right, enough) in [("readwrite", true), ("read", false)] {
+        let commands = format!(
+            "etcdctl role add locks\netcdctl role grant-permission locks --prefix=true {right} latchwork/\n\
+             etcdctl user add app:word\netcdctl user grant-role app locks\n\
+             etcdctl user add root:word\netcdctl user grant-role root root\netcdctl auth enable"
+        );
+        let testbed = etcd_auth_testbed(server().await, &commands).await.unwrap();
+        let fixture = testbed.fixture().await.unwrap();
+        match fixture.client(&fixture.config()).await {
+            Ok(client) => client.coordinator.close().await.map(|()| assert!(enough, "{right}")).unwrap(),
+            Err(error) => {
+                assert!(!enough && matches!(error.kind(), ErrorKind::Forbidden { .. }), "{right}: {error}");
+            }
+        }
+    }
 }

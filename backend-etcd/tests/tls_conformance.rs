@@ -1,5 +1,5 @@
-//! The suite against this backend over TLS, with certificates on both sides: in the long tier, or when it
-//! is asked for.
+//! The suite against this backend over TLS, with certificates on both sides: whole in the long tier,
+//! or when it is asked for.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! The suite against this backend on a Redis Cluster: in the long tier, or when it is asked for.
+//! The suite against this backend on a Redis Cluster: whole in the long tier, or when it is asked for.
 
 use std::process::ExitCode;
 use std::sync::Arc;

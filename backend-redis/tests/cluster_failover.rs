@@ -40,7 +40,7 @@ async fn kill_masters(cluster: &ClusteredRedis, kills: u32, lasts: Duration) -> 
         let killed = now();
         cluster.kill(master).await.expect("killed");
         cluster.wait_until_replaced(key, master).await.expect("another master");
-        let failover = Failover { killed, replaced: now() };
+        let failover = Failover { what: "master killed", killed, replaced: now() };
         cluster.launch(master).await.expect("started again");
         cluster.wait_until_whole().await.expect("whole again");
         failover

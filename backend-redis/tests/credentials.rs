@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use common::{Operator, own, soon};
+use latchwork_conformance::testbed::Testbed;
+use latchwork_conformance::testbeds::redis_acl_testbed;
 use latchwork_core::{
     Config, Coordinator, Credentials, CredentialsProvider, ErrorKind, Eviction, Release, Result, connect,
 };
@@ -98,6 +100,15 @@ fn documented() -> Vec<String> {
     rules.split(' ').map(str::to_owned).collect()
 }
 
+/// The guide's command is what the topology `auth` plays the suite with.
+#[test]
+fn the_guide_names_the_rights_of_the_page() {
+    let rules = documented().join(" ");
+    for guide in [include_str!("../../src/guide/trust.md"), include_str!("../../src/guide/errors.md")] {
+        assert!(guide.contains(&rules), "not everywhere: {rules}");
+    }
+}
+
 #[tokio::test]
 async fn the_documented_acl_is_enough_and_each_of_its_parts_is_needed() {
     let server = own(&[]).await;
@@ -120,6 +131,22 @@ async fn the_documented_acl_is_enough_and_each_of_its_parts_is_needed() {
             // Without it one thing remains unknown, which is said.
             Ok(eviction) => assert_eq!((*part, eviction), ("+info", Eviction::Unknown)),
             Err(error) => assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{part}: {error}"),
+        }
+    }
+}
+
+/// The control of the topology `auth`: its clients have the rights of the command, and no others.
+#[tokio::test]
+async fn a_testbed_of_fewer_rights_has_no_clients() {
+    for (rights, enough) in [(documented().join(" "), true), ("+@all -@scripting".to_owned(), false)] {
+        let command = format!("ACL SETUSER app on >word ~app:* &app:* {rights}");
+        let testbed = redis_acl_testbed(own(&[]).await, &command).await.unwrap();
+        let fixture = testbed.fixture().await.unwrap();
+        match fixture.client(&fixture.config()).await {
+            Ok(client) => client.coordinator.close().await.map(|()| assert!(enough, "{rights}")).unwrap(),
+            Err(error) => {
+                assert!(!enough && matches!(error.kind(), ErrorKind::Forbidden { .. }), "{rights}: {error}");
+            }
         }
     }
 }

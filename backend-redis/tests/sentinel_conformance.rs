@@ -1,5 +1,5 @@
-//! The suite against this backend on a master that Sentinels watch: in the long tier, or when it is
-//! asked for.
+//! The suite against this backend on a master that Sentinels watch: whole in the long tier, or when
+//! it is asked for.
 
 use std::process::ExitCode;
 use std::sync::Arc;

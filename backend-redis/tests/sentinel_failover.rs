@@ -33,7 +33,7 @@ async fn kill_masters(watched: &WatchedRedis, kills: u32, lasts: Duration) -> Ve
         let killed = now();
         watched.kill(master).await.expect("killed");
         watched.wait_until_replaced(master).await.expect("another master");
-        let failover = Failover { killed, replaced: now() };
+        let failover = Failover { what: "master killed", killed, replaced: now() };
         watched.launch(master).await.expect("started again");
         watched.wait_until_whole().await.expect("whole again");
         failover

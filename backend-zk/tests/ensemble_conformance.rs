@@ -1,4 +1,4 @@
-//! The suite against this backend on three servers: in the long tier, or when it is asked for.
+//! The suite against this backend on three servers: whole in the long tier, or when it is asked for.
 
 use std::process::ExitCode;
 use std::sync::Arc;

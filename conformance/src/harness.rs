@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::order::{self, Order};
 use crate::played::Played;
 use crate::report::{self, Row};
-use crate::selection::{Selection, TOPOLOGY, plays_on};
+use crate::selection::{Selection, is_whole_on};
 use crate::testbed::Testbed;
 use crate::testbeds::ServerTestbed;
 use latchwork_servers::{Kind, Options, Server};
@@ -48,6 +48,15 @@ pub fn main(
     connectors: Vec<Arc<dyn Connector>>,
     open: impl FnOnce(&Runtime) -> Result<Box<dyn Testbed>, String>,
 ) -> ExitCode {
+    main_of(connectors, open, |_| true)
+}
+
+/// As [`main`], with the cases of the selection that `plays` names.
+fn main_of(
+    connectors: Vec<Arc<dyn Connector>>,
+    open: impl FnOnce(&Runtime) -> Result<Box<dyn Testbed>, String>,
+    plays: impl Fn(&Case) -> bool,
+) -> ExitCode {
     if let Some(code) = contender_main(&connectors) {
         return code;
     }
@@ -68,7 +77,9 @@ pub fn main(
         }
     };
     let testbed: &'static dyn Testbed = Box::leak(testbed);
-    let (conclusion, rows) = run(arguments, testbed, selection.cases());
+    let mut cases = selection.cases();
+    cases.retain(plays);
+    let (conclusion, rows) = run(arguments, testbed, cases);
     runtime.block_on(testbed.close());
     if let Err(error) = report::store(&rows) {
         eprintln!("the results cannot be stored: {error}");
@@ -90,27 +101,25 @@ pub fn main_with_server(
     })
 }
 
-/// As [`main`], on servers of a topology: in the long tier, or when
-/// [`selection::TOPOLOGY`](crate::selection::TOPOLOGY) names it.
+/// As [`main`], on servers of a topology: all of the suite in the long tier, or when
+/// [`selection::TOPOLOGY`](crate::selection::TOPOLOGY) names it, else
+/// [the cases of every topology](crate::cases::ON_EVERY_TOPOLOGY).
 pub fn main_on<T: Testbed + 'static>(
     topology: &str,
     connector: Arc<dyn Connector>,
     open: impl AsyncFnOnce() -> Result<T, Box<dyn Error>>,
 ) -> ExitCode {
-    if !plays_on(topology) {
-        eprintln!("not played: it belongs to the long tier, and to {TOPOLOGY}={topology}");
-        return ExitCode::SUCCESS;
-    }
-    main(vec![connector], |runtime| match runtime.block_on(open()) {
-        Ok(testbed) => Ok(Box::new(testbed)),
+    let whole = is_whole_on(topology);
+    let open = |runtime: &Runtime| match runtime.block_on(open()) {
+        Ok(testbed) => Ok(Box::new(testbed) as Box<dyn Testbed>),
         Err(error) => Err(error.to_string()),
-    })
+    };
+    main_of(vec![connector], open, |case| whole || case.is_on_every_topology())
 }
 
 /// Acts as a contender when the suite started this process as one.
 pub fn contender_main(connectors: &[Arc<dyn Connector>]) -> Option<ExitCode> {
-    let order = std::env::var(order::VARIABLE).ok()?;
-    let order: Order = match serde_json::from_str(&order) {
+    let order = match Order::from_environment()? {
         Ok(order) => order,
         Err(error) => {
             eprintln!("{}: {error}", order::VARIABLE);

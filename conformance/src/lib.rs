@@ -16,6 +16,7 @@ pub mod cases;
 pub mod contender;
 mod context;
 mod early;
+pub mod ensemble_faults;
 mod exclusive;
 pub mod failover;
 pub mod fenced;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use latchwork_core::{Address, Config, Coordinator, LostReason, Name, Result, Token};
+use latchwork_core::{Address, Config, Coordinator, LostReason, Name, Result, Secret, Token};
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 
@@ -12,6 +12,9 @@ use crate::hold_record::HoldRecord;
 
 /// The environment variable that makes an executable of the suite a contender.
 pub const VARIABLE: &str = "LATCHWORK_CONTENDER";
+
+/// Where a contender finds the password of its login, which no configuration shows.
+const PASSWORD: &str = "LATCHWORK_CONTENDER_PASSWORD";
 
 /// What a contender is to do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -53,6 +56,18 @@ pub struct Order {
 }
 
 impl Order {
+    /// The order that this process was started with, if it was.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn from_environment() -> Option<serde_json::Result<Self>> {
+        let order = std::env::var(VARIABLE).ok()?;
+        Some(serde_json::from_str(&order).map(|mut order: Self| {
+            order.config.password = std::env::var(PASSWORD).ok().map(Secret::new);
+            order
+        }))
+    }
+
     /// Its key, as the name of a recipe.
     pub(crate) fn name(&self) -> Name {
         if self.exact { Address::exact(self.key.as_str()) } else { Name::from(self.key.as_str()) }
@@ -90,6 +105,9 @@ impl Order {
     pub fn command(&self) -> io::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.env(VARIABLE, serde_json::to_string(self)?).kill_on_drop(true);
+        if let Some(password) = &self.config.password {
+            command.env(PASSWORD, password.expose());
+        }
         Ok(command)
     }
 }

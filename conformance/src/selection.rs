@@ -10,11 +10,11 @@ use crate::cases;
 pub const VARIABLE: &str = "LATCHWORK_CASES";
 
 /// The environment variable that names a topology of servers other than a single one: its suites
-/// are played in every tier then.
+/// are played whole in every tier then.
 pub const TOPOLOGY: &str = "LATCHWORK_TOPOLOGY";
 
-/// Whether suites on this topology are played: in the long tier, or when [`TOPOLOGY`] names it.
-pub fn plays_on(topology: &str) -> bool {
+/// Whether suites on this topology are played whole: in the long tier, or when [`TOPOLOGY`] names it.
+pub fn is_whole_on(topology: &str) -> bool {
     cases::is_long()
         || std::env::var(TOPOLOGY).is_ok_and(|named| named.split_whitespace().any(|name| name == topology))
 }

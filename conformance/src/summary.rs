@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::adapter::Adapter;
 use crate::case::Case;
-use crate::cases;
+use crate::cases::{self, ON_EVERY_TOPOLOGY};
 use crate::report::Row;
 use crate::selection::Selection;
 
@@ -26,6 +26,8 @@ pub struct Counts {
 pub struct Expected {
     /// These, and those that have a result.
     pub backends: Vec<String>,
+    /// Of these the cases of every topology alone, unless they are among `backends`.
+    pub parts: Vec<String>,
     /// These cases.
     pub cases: Selection,
     /// Shown as left out, unless they have a result.
@@ -46,6 +48,7 @@ enum Cell<'a> {
 pub struct Summary {
     rows: BTreeMap<(String, Adapter, String), Row>,
     backends: BTreeSet<String>,
+    parts: BTreeSet<String>,
     left_out: BTreeSet<String>,
     expected: Selection,
     cases: Vec<Case>,
@@ -56,6 +59,8 @@ impl Summary {
     /// the long tier are part of it when one has a result, or in the long tier.
     pub fn of(rows: impl IntoIterator<Item = Row>, expected: Expected) -> Self {
         let mut backends: BTreeSet<_> = expected.backends.into_iter().collect();
+        let parts: BTreeSet<_> = expected.parts.into_iter().filter(|name| !backends.contains(name)).collect();
+        backends.extend(parts.iter().cloned());
         let mut merged = BTreeMap::<_, Row>::new();
         for row in rows {
             backends.insert(row.backend.clone());
@@ -69,7 +74,7 @@ impl Summary {
         let mut cases = cases::of_both_tiers();
         let names: BTreeSet<_> = merged.keys().map(|(case, ..)| case.as_str()).collect();
         cases.retain(|case| !case.long || cases::is_long() || names.contains(case.name));
-        Self { rows: merged, backends, left_out, expected: expected.cases, cases }
+        Self { rows: merged, backends, parts, left_out, expected: expected.cases, cases }
     }
 
     fn cell(&self, case: &Case, backend: &str) -> Cell<'_> {
@@ -77,9 +82,23 @@ impl Summary {
             Some(Row { failure: Some(why), .. }) => Cell::Failed(why),
             Some(Row { left_out: Some(why), .. }) => Cell::LeftOut(why),
             Some(row) => Cell::Passed(row),
-            None if self.expected.contains(case) => Cell::Missing,
+            None if self.expects(case, backend) => Cell::Missing,
             None => Cell::NotRun,
         }
+    }
+
+    fn expects(&self, case: &Case, backend: &str) -> bool {
+        self.expected.contains(case) && (!self.parts.contains(backend) || case.is_on_every_topology())
+    }
+
+    /// A backend's name, and of a part how much was played.
+    fn title(&self, backend: &String) -> String {
+        if !self.parts.contains(backend) {
+            return backend.clone();
+        }
+        let is_played = |case: &&Case| matches!(self.cell(case, backend), Cell::Passed(_) | Cell::Failed(_));
+        let played = self.cases.iter().filter(is_played).count();
+        format!("{backend}\n{played} of {}", self.cases.len())
     }
 
     /// The sums. A missing result of what was expected is a failure, so that nothing is left out in
@@ -105,7 +124,7 @@ impl Summary {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::UTF8_HORIZONTAL_ONLY);
         let mut header = vec!["clause".to_owned(), "case".to_owned(), "as".to_owned()];
-        header.extend(self.backends.iter().cloned());
+        header.extend(self.backends.iter().map(|backend| self.title(backend)));
         header.extend(self.left_out.iter().cloned());
         table.set_header(header);
         let (mut failures, mut nowhere) = (String::new(), Vec::new());
@@ -131,6 +150,8 @@ impl Summary {
                         "FAILED".to_owned()
                     }
                     Cell::Missing => "MISSING".to_owned(),
+                    // Most of a part's column.
+                    Cell::NotRun if self.parts.contains(backend) => "·".to_owned(),
                     Cell::NotRun => "not run".to_owned(),
                 }));
             }
@@ -142,9 +163,17 @@ impl Summary {
             [] => String::new(),
             names => format!("\nnot run on any backend: {}\n", names.join(", ")),
         };
+        let whole = self.backends.len() - self.parts.len();
+        let parts = match self.parts.len() {
+            0 => String::new(),
+            parts => format!(
+                "{parts} topologies x the {} cases of every topology, no more: {}\n",
+                ON_EVERY_TOPOLOGY.len(),
+                self.parts.iter().cloned().collect::<Vec<_>>().join(", ")
+            ),
+        };
         format!(
-            "{table}\n{failures}{nowhere}\n{} backends x {} cases, {} with their adapters\n",
-            self.backends.len(),
+            "{table}\n{failures}{nowhere}\n{whole} backends x {} cases, {} with their adapters\n{parts}",
             names.len(),
             self.cases.len()
         )

@@ -28,7 +28,8 @@ fn store(folder: &Path, name: &str, rows: &[Row]) {
 
 fn summary(reports: &Path, cases: Selection) -> Summary {
     let backends = vec!["one".to_owned(), "other".to_owned()];
-    Summary::of(report::read(reports).expect("read"), Expected { backends, cases, left_out: Vec::new() })
+    let expected = Expected { backends, cases, ..Expected::default() };
+    Summary::of(report::read(reports).expect("read"), expected)
 }
 
 /// One result that is not there, of whatever backend, case and adapter, makes the summary fail.
@@ -87,6 +88,32 @@ fn reports_of_several_runs_add_up_and_a_failure_in_one_stays() {
         assert!(summary.render().contains("it failed"), "{name}");
         fs::remove_file(folder.path().join(name)).expect("removed");
     }
+}
+
+/// A topology of which a part is expected is never shown as if the whole suite had been played, and of
+/// that part nothing may be missing.
+#[test]
+fn a_part_shows_how_much_was_played_and_misses_nothing_of_it() {
+    let cases = cases::all();
+    let part: Vec<_> = cases.iter().filter(|case| case.is_on_every_topology()).copied().collect();
+    let summary = |played: &[Case]| {
+        let rows = [passed("one", &cases), passed("one-3", played)].concat();
+        let expected = Expected {
+            backends: vec!["one".to_owned()],
+            parts: vec!["one-3".to_owned(), "one".to_owned()],
+            ..Expected::default()
+        };
+        Summary::of(rows, expected)
+    };
+    let (all, played) = (cases.len(), part.len());
+    let whole = summary(&part);
+    let counts = Counts { passed: all + played, not_run: all - played, ..Counts::default() };
+    assert_eq!(whole.counts(), counts);
+    let table = whole.render();
+    assert!(table.contains(&format!("{played} of {all}")), "{table}");
+    assert!(table.contains("1 topologies x") && table.contains("1 backends x"), "{table}");
+    assert_eq!(summary(&part[1..]).counts().failed, 1);
+    assert!(summary(&part[1..]).render().contains("MISSING"));
 }
 
 #[test]

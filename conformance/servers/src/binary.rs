@@ -84,6 +84,18 @@ impl Binary {
         Ok(Binary { kind, program, args, port, tls_port: None, folder })
     }
 
+    /// One member of an etcd cluster, whose clients come to this port, with the arguments that it is
+    /// to have in its folder.
+    pub(super) fn etcd_member(
+        port: u16,
+        args: impl FnOnce(&Path) -> Vec<String>,
+    ) -> Result<Binary, ServerError> {
+        let kind = Kind::Etcd;
+        let (program, folder) = (locate(kind)?, temporary_folder(kind)?);
+        let args = args(folder.path());
+        Ok(Binary { kind, program, args, port, tls_port: None, folder })
+    }
+
     /// A Redis on this port, with these arguments.
     pub(super) fn redis_member(port: u16, args: &[&str]) -> Result<Binary, ServerError> {
         let kind = Kind::Redis;
@@ -111,6 +123,11 @@ impl Binary {
 
     pub(super) fn addr(&self) -> String {
         format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Where it runs: its data are below.
+    pub(super) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     fn log(&self) -> PathBuf {

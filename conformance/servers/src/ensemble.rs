@@ -1,19 +1,20 @@
-//! Several ZooKeeper servers with fault proxies between them.
+//! Several servers of one kind with fault proxies between them.
+
+mod door;
+mod etcd;
+mod link;
+mod zookeeper;
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 
-use crate::proxy::{Direction, Manners, Proxy};
-
-use crate::binary::{Binary, on_free_ports};
+use self::link::Link;
+use crate::binary::on_free_ports;
 use crate::local::Local;
-use crate::members::{self, Link, Ports, without_address};
-use crate::options::Clocks;
-use crate::ports::free_ports;
 use crate::reached::until;
-use crate::{Kind, ServerError, probe};
+use crate::{Kind, ServerError};
 
 /// What a server of an ensemble says that it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,26 +23,28 @@ enum Role {
     Follower,
 }
 
-/// Three (or more) ZooKeeper servers of this machine, each of whose connections to another passes a
-/// [`Proxy`]: any of them can be cut off from the rest and healed.
+/// Three (or more) ZooKeeper or etcd servers of this machine, each of whose connections to another
+/// passes a [`Proxy`](crate::proxy::Proxy): any of them can be cut off from the rest and healed.
 ///
-/// Servers are numbered from 0. A follower that is cut off goes on serving reads to its clients
-/// until its sync limit ([`Ensemble::SYNC_LIMIT`]) has passed, while its leader counts down their
-/// sessions: the window in which a client must not believe what it reads.
+/// Servers are numbered from 0. A follower of ZooKeeper that is cut off goes on serving reads to its
+/// clients until its sync limit ([`Ensemble::SYNC_LIMIT`]) has passed, while its leader counts down
+/// their sessions: the window in which a client must not believe what it reads. One of etcd answers
+/// no read that must be of now, and knows no leader after 600 ms.
 ///
-/// A server that is dialled by one with a lower number hangs up and calls back, at the address
+/// A ZooKeeper that is dialled by one with a lower number hangs up and calls back, at the address
 /// which the other named: past the proxy. So the proxies between them leave that address out, as
 /// servers before release 3.5 did, and it calls back where its own configuration says: at a proxy.
 #[derive(Debug)]
 pub struct Ensemble {
+    kind: Kind,
     servers: Vec<Local>,
     links: Vec<Link>,
 }
 
 impl Ensemble {
-    /// How long a server of an ensemble with fast clocks goes on without having heard from its
+    /// How long a ZooKeeper of an ensemble with fast clocks goes on without having heard from its
     /// leader.
-    pub const SYNC_LIMIT: Duration = members::SYNC_LIMIT;
+    pub const SYNC_LIMIT: Duration = Duration::from_secs(3);
 
     /// Starts an ensemble of `size` ZooKeeper servers with fast clocks, and waits until all of them
     /// serve.
@@ -53,39 +56,21 @@ impl Ensemble {
     /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
     /// always.
     pub async fn zookeeper(size: usize) -> Result<Ensemble, ServerError> {
-        on_free_ports(|| Self::start(size)).await
+        let (servers, links) = on_free_ports(|| zookeeper::start(size)).await?;
+        Ok(Ensemble { kind: Kind::Zookeeper, servers, links })
     }
 
-    async fn start(size: usize) -> Result<Ensemble, ServerError> {
-        let ports = free_ports(3 * size)?;
-        let ports = ports.as_chunks().0.iter();
-        let ports: Vec<_> =
-            ports.map(|&[client, quorum, election]| Ports { client, quorum, election }).collect();
-        let mut links = Vec::new();
-        for from in 0..size {
-            for (to, ports) in ports.iter().enumerate().filter(|(to, _)| *to != from) {
-                let proxy = async |port, introduce| {
-                    let manners = Manners { introduce, patient: true };
-                    let proxy = Proxy::start_with(format!("127.0.0.1:{port}"), manners).await;
-                    proxy.map_err(ServerError::io("starting a proxy"))
-                };
-                let quorum = proxy(ports.quorum, None).await?;
-                let election = proxy(ports.election, Some(without_address)).await?;
-                links.push(Link { from, to, quorum, election });
-            }
-        }
-        let servers = ports.iter().enumerate().map(async |(id, own)| {
-            let binary = Binary::zookeeper_member(
-                id + 1,
-                own.client,
-                Clocks::Fast,
-                &members::members(id, *own, &links),
-            )?;
-            let process = binary.run().await?;
-            Ok::<_, ServerError>(Local::new(Kind::Zookeeper, binary, process))
-        });
-        let servers = try_join_all(servers).await?;
-        Ok(Ensemble { servers, links })
+    /// Starts a cluster of `size` etcd servers, which elect a leader after 600 ms of silence and
+    /// grant leases of a second, and waits until all of them serve.
+    ///
+    /// # Cancel safety
+    /// Cancelled, it leaves no server behind.
+    ///
+    /// # Errors
+    /// As [`zookeeper`](Ensemble::zookeeper).
+    pub async fn etcd(size: usize) -> Result<Ensemble, ServerError> {
+        let (servers, links) = on_free_ports(|| etcd::start(size)).await?;
+        Ok(Ensemble { kind: Kind::Etcd, servers, links })
     }
 
     /// How many servers there are.
@@ -96,7 +81,7 @@ impl Ensemble {
     /// The URL that names all servers.
     pub fn url(&self) -> String {
         let addrs: Vec<_> = self.servers.iter().map(|server| server.binary.addr()).collect();
-        format!("zookeeper://{}", addrs.join(","))
+        format!("{}://{}", self.kind, addrs.join(","))
     }
 
     /// The URL of one server.
@@ -104,7 +89,7 @@ impl Ensemble {
     /// # Panics
     /// When there is no such server, like every method that takes one.
     pub fn server_url(&self, server: usize) -> String {
-        format!("zookeeper://{}", self.addr(server))
+        format!("{}://{}", self.kind, self.addr(server))
     }
 
     /// The `host:port` of one server's clients.
@@ -185,9 +170,7 @@ impl Ensemble {
 
     /// Heals every cut. What was held goes on where both ends still want it.
     pub fn heal(&self) {
-        for proxy in self.links.iter().flat_map(Link::proxies) {
-            proxy.resume();
-        }
+        self.links.iter().for_each(Link::heal);
     }
 
     /// Kills one server (SIGKILL).
@@ -208,19 +191,14 @@ impl Ensemble {
     }
 
     fn hold(&self, cuts: impl Fn(&Link) -> bool) {
-        for proxy in self.links.iter().filter(|link| cuts(link)).flat_map(Link::proxies) {
-            proxy.hold(Direction::ToServer);
-            proxy.hold(Direction::ToClient);
-        }
+        self.links.iter().filter(|link| cuts(link)).for_each(Link::hold);
     }
 
     async fn role(&self, server: usize) -> Option<Role> {
-        // No answer is an answer: it does not serve.
-        let said = probe::ask_in_time(&self.addr(server), "srvr").await.ok()?;
-        if said.contains("Mode: leader") {
-            Some(Role::Leader)
-        } else {
-            said.contains("Mode: follower").then_some(Role::Follower)
+        let addr = self.addr(server);
+        match self.kind {
+            Kind::Zookeeper => zookeeper::role(&addr).await,
+            _ => etcd::role(&addr).await,
         }
     }
 

@@ -15,8 +15,8 @@
 //! What cannot be done with a given server is refused: a test that stops a server asks for one of
 //! its own ([`Options::own`]), one that depends on default clocks says so ([`Clocks::Default`]). A
 //! program that was started on the machine can be paused, stopped and started again on the same
-//! port with the same data. An [`Ensemble`] is three ZooKeeper servers with fault proxies between
-//! them, a [`WatchedRedis`] a Redis with two replicas and three Sentinels, a
+//! port with the same data. An [`Ensemble`] is three ZooKeeper or etcd servers with fault proxies
+//! between them, a [`WatchedRedis`] a Redis with two replicas and three Sentinels, a
 //! [`ClusteredRedis`] a Redis Cluster of three masters and three replicas.
 //!
 //! Servers started here use fast clocks unless asked otherwise ([`Clocks::Fast`]) and do not sync
@@ -36,7 +36,6 @@ mod error;
 mod kind;
 mod local;
 mod locate;
-mod members;
 mod options;
 mod ports;
 mod probe;

@@ -243,3 +243,36 @@ async fn a_follower_that_is_cut_off_serves_a_while_then_stops_and_rejoins_when_h
     assert_ne!(ensemble.leader().await.unwrap(), next);
     ensemble.launch(next).await.unwrap();
 }
+
+#[tokio::test]
+async fn members_of_an_etcd_cluster_are_cut_off_killed_and_come_back() {
+    let cluster = Ensemble::etcd(3).await.unwrap_or_else(|error| panic!("{error}"));
+    let leader = cluster.leader().await.unwrap();
+    let followers = cluster.followers().await;
+    assert_eq!(followers.len(), 2, "every server that does not lead follows");
+
+    cluster.cut(followers[0]);
+    cluster.wait_until_not_serving(followers[0]).await.unwrap();
+    assert_eq!(cluster.leader().await.unwrap(), leader, "the majority has kept its leader");
+    cluster.heal();
+    cluster.wait_until_serving(followers[0]).await.unwrap();
+
+    // One that comes back may have made the others choose again.
+    let leader = cluster.leader().await.unwrap();
+    cluster.cut(leader);
+    cluster.wait_until_not_serving(leader).await.unwrap();
+    assert_ne!(cluster.leader().await.unwrap(), leader);
+    cluster.heal();
+    cluster.wait_until_serving(leader).await.unwrap();
+
+    let leader = cluster.leader().await.unwrap();
+    cluster.kill(leader).await.unwrap();
+    let next = cluster.leader().await.unwrap();
+    assert_ne!(next, leader);
+    let last = (0..3).find(|server| ![leader, next].contains(server)).unwrap();
+    cluster.kill(next).await.unwrap();
+    cluster.wait_until_not_serving(last).await.expect("one of three is no majority");
+    let (one, other) = tokio::join!(cluster.launch(leader), cluster.launch(next));
+    one.and(other).unwrap();
+    cluster.wait_until_serving(last).await.unwrap();
+}

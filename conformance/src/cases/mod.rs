@@ -17,6 +17,7 @@ pub mod election;
 pub mod election_data;
 pub mod election_seen;
 pub mod ephemeral;
+mod everywhere;
 pub mod futures;
 pub mod group;
 pub mod held;
@@ -46,6 +47,8 @@ pub mod semaphore;
 pub mod soak;
 pub mod upgrade;
 pub mod watch;
+
+pub use everywhere::ON_EVERY_TOPOLOGY;
 
 use crate::case::Case;
 

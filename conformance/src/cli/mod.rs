@@ -53,6 +53,10 @@ enum Command {
         /// The backends that must have a result for every case, separated by commas.
         #[arg(long, value_delimiter = ',')]
         backends: Vec<String>,
+        /// The backends, or topologies, that must have a result for the cases of every topology alone,
+        /// separated by commas.
+        #[arg(long, value_delimiter = ',')]
+        parts: Vec<String>,
         /// The backends that were left out on purpose, separated by commas.
         #[arg(long, value_delimiter = ',')]
         left_out: Vec<String>,
@@ -129,8 +133,8 @@ impl Cli {
                 run::run(&backend, &chosen.selection()?, json.as_deref(), fast_clocks)
             }
             Command::Hold(hold) => hold.run(),
-            Command::Summary { reports, chosen, backends, left_out } => {
-                let expected = Expected { backends, cases: chosen.selection()?, left_out };
+            Command::Summary { reports, chosen, backends, parts, left_out } => {
+                let expected = Expected { backends, parts, cases: chosen.selection()?, left_out };
                 summary::summary(&reports, expected)
             }
             #[cfg(feature = "bench")]

@@ -1,50 +1,115 @@
 //! etcd.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_client::{Client, GetOptions};
+use etcd_client::{Client, ConnectOptions, GetOptions};
+use futures_util::future::try_join_all;
 use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Kind, Result, encode};
+use tokio::process::Command;
 
-use super::proxied::{Admin, ServerTestbed};
+use super::proxied::{Admin, NAMESPACES, OpenAdmin, ServerTestbed};
 use crate::testbed::{of_a_case, stamps};
-use latchwork_servers::{Server, ask};
+use latchwork_servers::{Ensemble, Server, ask};
+
+const CAPABILITIES: Capabilities = Capabilities {
+    lease_per_node: false,
+    clean_try: true,
+    prompt_revocation: true,
+    minimum_outlives_close: false,
+    survives_failover: true,
+    confirms_on_replicas: false,
+    idle_cells: true,
+    exact_addresses: true,
+    held_writes: true,
+    eviction: Eviction::Never,
+};
+
+/// Leases are scanned every half second; a second for the revocation to be applied.
+const EXPIRY_BOUND: Duration = Duration::from_millis(1500);
+
+/// What exact names begin with.
+const EXACT_NAMES: &str = "exact-";
+
+/// The operator of a server that asks for a login, and its password.
+const OPERATOR: [&str; 2] = ["operator", "operator"];
 
 /// The testbed of an etcd server.
 ///
 /// # Errors
 /// `InvalidArgument` when the server's URL is none of ours.
 pub fn etcd_testbed(server: Server) -> Result<ServerTestbed> {
-    let capabilities = Capabilities {
-        lease_per_node: false,
-        clean_try: true,
-        prompt_revocation: true,
-        minimum_outlives_close: false,
-        survives_failover: true,
-        confirms_on_replicas: false,
-        idle_cells: true,
-        exact_addresses: true,
-        held_writes: true,
-        eviction: Eviction::Never,
-    };
-    // Leases are scanned every half second; a second for the revocation to be applied.
-    let expiry_bound = Duration::from_millis(1500);
     let hosts = vec![server.addr().to_owned()];
-    let testbed = ServerTestbed::new(
-        server.url(),
-        hosts,
-        latchwork_etcd::connector(),
-        capabilities,
-        expiry_bound,
-        "exact-",
-        |addr| {
-            Box::pin(async move {
-                let client = Client::connect([format!("http://{addr}")], None).await.map_err(unavailable)?;
-                Ok(Box::new(EtcdAdmin { client, addr }) as Box<dyn Admin>)
-            })
-        },
-    )?;
-    Ok(testbed.keeping(server))
+    Ok(over(server.url(), hosts, |addr| Box::pin(open_admin(addr, None)))?.keeping(server))
+}
+
+/// The testbed of a cluster whose servers end with it, under a name of its own. Its clients are told
+/// of all servers.
+///
+/// # Errors
+/// `InvalidArgument` when its URL is none of ours.
+pub fn etcd_cluster_testbed(cluster: Arc<Ensemble>) -> Result<ServerTestbed> {
+    let hosts = (0..cluster.size()).map(|server| cluster.addr(server)).collect();
+    let testbed = over(&cluster.url(), hosts, |addr| Box::pin(open_admin(addr, None)))?;
+    Ok(testbed.called("etcd-3").keeping(cluster))
+}
+
+/// The testbed of a server that asks for a login, under a name of its own. The guide's `commands`
+/// make the role and the user of its clients, who have the prefix of their namespaces in the place of
+/// `latchwork/`, and the exact names besides.
+///
+/// # Errors
+/// `InvalidArgument` when the commands make no user, `Unavailable` when one of them fails.
+pub async fn etcd_auth_testbed(server: Server, commands: &str) -> Result<ServerTestbed> {
+    let mut lines: Vec<_> =
+        commands.lines().filter_map(|line| line.trim().strip_prefix("etcdctl ")).map(str::to_owned).collect();
+    let login = lines.iter().filter_map(|line| line.strip_prefix("user add "));
+    let login = login.filter(|login| !login.starts_with("root:")).find_map(|login| login.split_once(':'));
+    let (user, password) = login.ok_or_else(|| Error::invalid("commands", "none of them adds a user"))?;
+    let (user, password) = (user.to_owned(), password.to_owned());
+    let grant = lines.iter().position(|line| line.ends_with(" latchwork/"));
+    let grant = grant.ok_or_else(|| Error::invalid("commands", "none of them grants `latchwork/`"))?;
+    // An exact address is outside of every namespace.
+    let places = [NAMESPACES, EXACT_NAMES, EXACT];
+    let grants = places.map(|place| lines[grant].replace(" latchwork/", &format!(" {place}")));
+    lines.splice(grant..=grant, grants);
+    let [operator, word] = OPERATOR;
+    etcdctl(server.addr(), &format!("user add {operator}:{word}")).await?;
+    etcdctl(server.addr(), &format!("user grant-role {operator} root")).await?;
+    for line in &lines {
+        etcdctl(server.addr(), line).await?;
+    }
+    let hosts = vec![server.addr().to_owned()];
+    let testbed = over(server.url(), hosts, |addr| {
+        let [operator, word] = OPERATOR;
+        Box::pin(open_admin(addr, Some(ConnectOptions::new().with_user(operator, word))))
+    })?;
+    Ok(testbed.called("etcd-auth").logged_in(&user, &password).keeping(server))
+}
+
+async fn etcdctl(addr: &str, line: &str) -> Result<()> {
+    let failed = || Error::new(ErrorKind::Unavailable, format!("etcdctl {line}"));
+    let mut command = Command::new("etcdctl");
+    command.env("ETCDCTL_API", "3").args(["--endpoints", addr]).args(line.split(' ')).kill_on_drop(true);
+    let output = command.output().await.map_err(|error| failed().because(error))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            Err(failed().because(std::io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())))
+        }
+    }
+}
+
+fn over(url: &str, hosts: Vec<String>, admin: OpenAdmin) -> Result<ServerTestbed> {
+    let connector = latchwork_etcd::connector();
+    ServerTestbed::new(url, hosts, connector, CAPABILITIES, EXPIRY_BOUND, EXACT_NAMES, admin)
+}
+
+async fn open_admin(addr: String, options: Option<ConnectOptions>) -> Result<Box<dyn Admin>> {
+    let hosts: Vec<_> = addr.split(',').map(|addr| format!("http://{addr}")).collect();
+    let client = Client::connect(hosts, options).await.map_err(unavailable)?;
+    Ok(Box::new(EtcdAdmin { client, addr }))
 }
 
 struct EtcdAdmin {
@@ -130,15 +195,20 @@ impl Admin for EtcdAdmin {
     }
 
     async fn requests(&self) -> Result<u64> {
-        let metrics = ask(&self.addr, "GET /metrics HTTP/1.0\r\n\r\n").await;
-        let metrics =
-            metrics.map_err(|error| Error::new(ErrorKind::Unavailable, "no metrics").because(error))?;
-        let started = |line: &str| {
-            let value = line.strip_prefix("grpc_server_started_total")?.rsplit(' ').next()?;
-            value.trim().parse::<f64>().ok()
-        };
-        Ok(metrics.lines().filter_map(started).sum::<f64>() as u64)
+        let of_each = self.addr.split(',').map(requests_started);
+        Ok(try_join_all(of_each).await?.into_iter().sum())
     }
+}
+
+/// The requests that one server got.
+async fn requests_started(addr: &str) -> Result<u64> {
+    let metrics = ask(addr, "GET /metrics HTTP/1.0\r\n\r\n").await;
+    let metrics = metrics.map_err(|error| Error::new(ErrorKind::Unavailable, "no metrics").because(error))?;
+    let started = |line: &str| {
+        let value = line.strip_prefix("grpc_server_started_total")?.rsplit(' ').next()?;
+        value.trim().parse::<f64>().ok()
+    };
+    Ok(metrics.lines().filter_map(started).sum::<f64>() as u64)
 }
 
 fn unavailable(error: etcd_client::Error) -> Error {

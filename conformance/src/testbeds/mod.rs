@@ -13,9 +13,9 @@ mod secured;
 mod zookeeper;
 
 #[cfg(feature = "etcd")]
-pub use etcd::etcd_testbed;
+pub use etcd::{etcd_auth_testbed, etcd_cluster_testbed, etcd_testbed};
 #[cfg(feature = "redis")]
-pub use redis::{clustered_redis_testbed, redis_testbed, watched_redis_testbed};
+pub use redis::{clustered_redis_testbed, redis_acl_testbed, redis_testbed, watched_redis_testbed};
 #[cfg(feature = "tls")]
 pub use secured::tls_testbed;
 #[cfg(feature = "zookeeper")]

@@ -46,6 +46,9 @@ pub trait Admin: fmt::Debug + Send + Sync {
 /// runtime of the case.
 pub type OpenAdmin = fn(addr: String) -> futures_util::future::BoxFuture<'static, Result<Box<dyn Admin>>>;
 
+/// What the namespaces of all fixtures begin with.
+pub(super) const NAMESPACES: &str = "t";
+
 fn no_port(error: std::io::Error) -> Error {
     Error::new(ErrorKind::Unavailable, "no port for a proxy").because(error)
 }
@@ -136,6 +139,14 @@ impl ServerTestbed {
         Self { hosts, ..self }
     }
 
+    /// With clients that log in; the operator does not.
+    #[cfg(any(feature = "redis", feature = "etcd"))]
+    pub(super) fn logged_in(mut self, user: &str, password: &str) -> Self {
+        self.config.user = Some(user.to_owned());
+        self.config.password = Some(latchwork_core::Secret::new(password));
+        self
+    }
+
     /// Under another name.
     pub fn called(self, name: &'static str) -> Self {
         Self { name, ..self }
@@ -155,7 +166,7 @@ impl Testbed for ServerTestbed {
     async fn fixture(&self) -> Result<Box<dyn Fixture>> {
         let mut testbed = self.clone();
         let random = latchwork_core::contracts::NodeId::random().to_string();
-        testbed.config.namespace = format!("t{}", &random[..12]);
+        testbed.config.namespace = format!("{NAMESPACES}{}", &random[..12]);
         Ok(Box::new(ServerFixture {
             admin: self.open_admin().await?,
             testbed,

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Result};
+use latchwork_core::{Address, Capabilities, Error, ErrorKind, Eviction, Kind, Result};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, AsyncConnectionConfig};
 
-use super::proxied::{Admin, OpenAdmin, ServerTestbed};
+use super::proxied::{Admin, NAMESPACES, OpenAdmin, ServerTestbed};
 use crate::testbed::{of_a_case, stamps};
 use latchwork_servers::{ClusteredRedis, Server, WatchedRedis};
 
@@ -32,6 +32,9 @@ const CAPABILITIES: Capabilities = Capabilities {
 /// (QUEUE-LOOK-AT-EXPIRY).
 const EXPIRY_BOUND: Duration = Duration::from_millis(100);
 
+/// What exact names begin with.
+const EXACT_NAMES: &str = "exact-";
+
 /// The testbed of a Redis server.
 ///
 /// # Errors
@@ -45,6 +48,30 @@ pub fn redis_testbed(server: Server) -> Result<ServerTestbed> {
         })
     })?;
     Ok(testbed.keeping(server))
+}
+
+/// The testbed of a server whose clients log in as the user that the guide's `command` makes (`ACL
+/// SETUSER billing …`), under a name of its own. They have the prefix of their namespaces in the
+/// place of `billing:`, and the exact names besides, as the guide says.
+///
+/// # Errors
+/// `InvalidArgument` when the command makes no user, `Unavailable` when the server refuses it.
+pub async fn redis_acl_testbed(server: Server, command: &str) -> Result<ServerTestbed> {
+    let mut words: Vec<_> = command.split_whitespace().map(str::to_owned).collect();
+    let user = words.get(2).filter(|_| command.starts_with("ACL SETUSER ")).cloned();
+    let user = user.ok_or_else(|| Error::invalid("command", "it is no ACL SETUSER"))?;
+    let password = words.iter().find_map(|word| word.strip_prefix('>')).map(str::to_owned);
+    let password = password.ok_or_else(|| Error::invalid("command", "it sets no password"))?;
+    for word in &mut words {
+        *word = word.replace(&format!("{user}:*"), &format!("{NAMESPACES}*:*"));
+    }
+    for kind in Kind::QUEUES.iter().chain(&Kind::CELLS).map(|kind| kind.as_str()) {
+        words.extend(["~", "&"].map(|sign| format!("{sign}{kind}:{{{EXACT_NAMES}*}}:*")));
+    }
+    let mut operator = open(server.addr()).await?;
+    let mut set = redis::cmd(&words[0]);
+    set.arg(&words[1..]).query_async::<()>(&mut operator).await.map_err(unavailable)?;
+    Ok(redis_testbed(server)?.called("redis-acl").logged_in(&user, &password))
 }
 
 /// The testbed of a master that Sentinels watch, under a name of its own. All of them end with it.
@@ -100,7 +127,7 @@ pub fn clustered_redis_testbed(cluster: Arc<ClusteredRedis>) -> Result<ServerTes
 
 fn over(url: &str, hosts: Vec<String>, admin: OpenAdmin) -> Result<ServerTestbed> {
     let connector = latchwork_redis::connector();
-    ServerTestbed::new(url, hosts, connector, CAPABILITIES, EXPIRY_BOUND, "exact-", admin)
+    ServerTestbed::new(url, hosts, connector, CAPABILITIES, EXPIRY_BOUND, EXACT_NAMES, admin)
 }
 
 async fn open(addr: &str) -> Result<MultiplexedConnection> {

@@ -32,7 +32,7 @@ pub fn zookeeper_ensemble_testbed(ensemble: Arc<Ensemble>) -> Result<ServerTestb
     let hosts = (0..ensemble.size()).map(|server| ensemble.addr(server)).collect();
     let testbed = over(&ensemble.url(), hosts, Clocks::Fast.zookeeper_tick())?;
     let mut testbed = testbed.keeping(ensemble);
-    testbed.name = "zookeeper-ensemble";
+    testbed.name = "zookeeper-3";
     Ok(testbed)
 }
 

@@ -1,0 +1,142 @@
+//! The servers of a ZooKeeper ensemble: they see each other through proxies.
+
+use std::fmt::Write as _;
+
+use futures_util::future::try_join_all;
+
+use super::link::Link;
+use super::{Ensemble, Role};
+use crate::binary::Binary;
+use crate::local::Local;
+use crate::options::Clocks;
+use crate::ports::free_ports;
+use crate::proxy::{Manners, Proxy};
+use crate::{Kind, ServerError, probe};
+
+/// The way that server `from` takes to server `to`.
+struct Way {
+    from: usize,
+    to: usize,
+    quorum: Proxy,
+    election: Proxy,
+}
+
+impl From<Way> for Link {
+    fn from(Way { from, to, quorum, election }: Way) -> Self {
+        Self { from, to, proxies: vec![quorum, election], door: None }
+    }
+}
+
+/// The ports of one server.
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    client: u16,
+    quorum: u16,
+    election: u16,
+}
+
+/// Starts so many servers.
+pub(super) async fn start(size: usize) -> Result<(Vec<Local>, Vec<Link>), ServerError> {
+    let ports = free_ports(3 * size)?;
+    let ports = ports.as_chunks().0.iter();
+    let ports: Vec<_> = ports.map(|&[client, quorum, election]| Ports { client, quorum, election }).collect();
+    let mut ways = Vec::new();
+    for from in 0..size {
+        for (to, ports) in ports.iter().enumerate().filter(|(to, _)| *to != from) {
+            let proxy = async |port, introduce| {
+                let manners = Manners { introduce, patient: true };
+                let proxy = Proxy::start_with(format!("127.0.0.1:{port}"), manners).await;
+                proxy.map_err(ServerError::io("starting a proxy"))
+            };
+            let quorum = proxy(ports.quorum, None).await?;
+            let election = proxy(ports.election, Some(without_address)).await?;
+            ways.push(Way { from, to, quorum, election });
+        }
+    }
+    let servers = ports.iter().enumerate().map(async |(id, own)| {
+        let members = members(id, *own, &ways);
+        let binary = Binary::zookeeper_member(id + 1, own.client, Clocks::Fast, &members)?;
+        let process = binary.run().await?;
+        Ok::<_, ServerError>(Local::new(Kind::Zookeeper, binary, process))
+    });
+    let servers = try_join_all(servers).await?;
+    Ok((servers, ways.into_iter().map(Link::from).collect()))
+}
+
+/// What a server says that it is; nothing where it does not serve.
+pub(super) async fn role(addr: &str) -> Option<Role> {
+    // No answer is an answer: it does not serve.
+    let said = probe::ask_in_time(addr, "srvr").await.ok()?;
+    if said.contains("Mode: leader") {
+        Some(Role::Leader)
+    } else {
+        said.contains("Mode: follower").then_some(Role::Follower)
+    }
+}
+
+/// The members as server `id` is to see them: itself where it listens, the others behind their
+/// proxies.
+fn members(id: usize, own: Ports, ways: &[Way]) -> String {
+    let tick = Clocks::Fast.zookeeper_tick().as_millis();
+    let sync = Ensemble::SYNC_LIMIT.as_millis() / tick;
+    let mut lines = format!("initLimit={}\nsyncLimit={sync}\n", sync * 3);
+    // A server that was alone asks the others again this soon, in milliseconds, not after up to a
+    // minute.
+    lines.push_str("fastleader.maxNotificationInterval=800\n");
+    let mut member = |id: usize, quorum, election| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(lines, "server.{}=127.0.0.1:{quorum}:{election}", id + 1);
+    };
+    member(id, own.quorum, own.election);
+    for Way { to, quorum, election, .. } in ways.iter().filter(|way| way.from == id) {
+        member(*to, quorum.addr().port(), election.addr().port());
+    }
+    lines
+}
+
+/// Takes the address out of the greeting on an election port: version (negative), number, length,
+/// address. What is left, the number alone, is the greeting of an older release.
+fn without_address(greeting: &mut Vec<u8>) {
+    const VERSION: usize = 8;
+    const NUMBER: usize = 8;
+    const LENGTH: usize = 4;
+    let Some((head, _)) = greeting.split_first_chunk::<{ VERSION + NUMBER + LENGTH }>() else { return };
+    let newer = head[0] & 0x80 != 0;
+    let length = u32::from_be_bytes([head[16], head[17], head[18], head[19]]) as usize;
+    let end = head.len() + length;
+    if newer && end <= greeting.len() {
+        greeting.drain(VERSION + NUMBER..end);
+        greeting.drain(..VERSION);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_address;
+
+    #[test]
+    fn a_greeting_keeps_the_number_and_what_follows_it() {
+        let address = b"127.0.0.1:3888";
+        let mut greeting = (-65_536_i64).to_be_bytes().to_vec();
+        greeting.extend(3_i64.to_be_bytes());
+        greeting.extend((address.len() as u32).to_be_bytes());
+        greeting.extend(address);
+        greeting.extend(b"next");
+        without_address(&mut greeting);
+        assert_eq!(greeting, [&3_i64.to_be_bytes()[..], b"next"].concat());
+    }
+
+    #[test]
+    fn an_old_greeting_and_an_incomplete_one_stay_as_they_are() {
+        let mut old = 3_i64.to_be_bytes().to_vec();
+        old.extend([0; 20]);
+        let mut incomplete = (-65_536_i64).to_be_bytes().to_vec();
+        incomplete.extend(3_i64.to_be_bytes());
+        incomplete.extend(100_u32.to_be_bytes());
+        for greeting in [old, incomplete] {
+            let mut changed = greeting.clone();
+            without_address(&mut changed);
+            assert_eq!(changed, greeting);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What the servers of an ensemble suffer: cut off from each other, and killed.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::runtime::Runtime;
+use tokio::time::{Instant, sleep};
+
+use crate::cases::is_long;
+use crate::failover::{self, Failover, TTL, now, spread};
+use crate::testbeds::ServerTestbed;
+use latchwork_servers::Ensemble;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How long a majority is lost.
+const OUTAGE: Duration = Duration::from_secs(2);
+
+/// How the servers fail, one after the other: the long tier has 20 leaders killed in 10 minutes.
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    LeaderKilled,
+    FollowerCutOff,
+    MinorityLost,
+    MajorityLost,
+}
+
+/// As often as this each in turns, in the long tier.
+const TURNS: [Failure; 9] = [
+    Failure::LeaderKilled,
+    Failure::LeaderKilled,
+    Failure::FollowerCutOff,
+    Failure::LeaderKilled,
+    Failure::LeaderKilled,
+    Failure::MinorityLost,
+    Failure::LeaderKilled,
+    Failure::LeaderKilled,
+    Failure::MajorityLost,
+];
+
+/// The short tier has one of each; the one that is over fastest comes last.
+const EACH: [Failure; 4] =
+    [Failure::MajorityLost, Failure::FollowerCutOff, Failure::MinorityLost, Failure::LeaderKilled];
+
+/// Cuts and kills of single servers, one thing after the other, at random, for so long; then they
+/// are well.
+///
+/// # Panics
+/// When that cannot be done.
+pub async fn cuts_and_kills(ensemble: &Ensemble, lasts: Duration) {
+    let mut chance = StdRng::seed_from_u64(rand::random());
+    let ends = Instant::now() + lasts;
+    let (mut cuts, mut kills) = (0, 0);
+    while Instant::now() < ends {
+        let leader = ensemble.leader().await.expect("one leads");
+        let others: Vec<_> = (0..ensemble.size()).filter(|server| *server != leader).collect();
+        let other = others[chance.random_range(0..others.len())];
+        let left = ends.saturating_duration_since(Instant::now()).clamp(SECOND, SECOND * 6);
+        let time = chance.random_range(SECOND / 2..left);
+        match chance.random_range(0..4) {
+            0 => ensemble.cut(leader),
+            1 => ensemble.cut(other),
+            2 => ensemble.cut_between(leader, other),
+            _ => {
+                let server = if chance.random() { leader } else { other };
+                ensemble.kill(server).await.expect("killed");
+                sleep(time / 3).await;
+                ensemble.launch(server).await.expect("launched");
+                kills += 1;
+                continue;
+            }
+        }
+        sleep(time).await;
+        ensemble.heal();
+        cuts += 1;
+        // Some time to serve in.
+        sleep(chance.random_range(SECOND / 2..SECOND * 2)).await;
+    }
+    ensemble.leader().await.expect("one leads again");
+    eprintln!("{cuts} cuts, {kills} kills");
+}
+
+/// [`failover::main`] on an ensemble of three: leaders are killed, followers cut off or killed, and
+/// the majority is lost and comes back. These servers forget nothing, so no two may hold at once.
+pub fn failover_main(ensemble: &Arc<Ensemble>, testbed: ServerTestbed, runtime: &Runtime) -> ExitCode {
+    let (failures, lasts): (Vec<_>, _) = match is_long() {
+        true => (TURNS.into_iter().cycle().take(30).collect(), SECOND * 600),
+        false => (EACH.to_vec(), SECOND * 28),
+    };
+    failover::main(testbed, runtime, lasts, false, || async {
+        let count = u32::try_from(failures.len()).unwrap_or(u32::MAX);
+        spread(count, lasts, async |number| failures[number as usize].befall(ensemble).await).await
+    })
+}
+
+impl Failure {
+    async fn befall(self, ensemble: &Ensemble) -> Failover {
+        let leader = ensemble.leader().await.expect("one leads");
+        let follower = (leader + 1) % ensemble.size();
+        let killed = now();
+        let failover = |what| Failover { what, killed, replaced: now() };
+        let failover = match self {
+            Self::LeaderKilled => {
+                ensemble.kill(leader).await.expect("killed");
+                ensemble.leader().await.expect("another leads");
+                let failover = failover("leader killed");
+                ensemble.launch(leader).await.expect("started again");
+                failover
+            }
+            Self::FollowerCutOff => {
+                ensemble.cut(follower);
+                ensemble.wait_until_not_serving(follower).await.expect("it gives up");
+                let failover = failover("follower cut off");
+                // Longer than any of its clients holds without it.
+                sleep(TTL).await;
+                ensemble.heal();
+                failover
+            }
+            Self::MinorityLost => {
+                ensemble.kill(follower).await.expect("killed");
+                ensemble.leader().await.expect("the others are a majority");
+                let failover = failover("minority lost");
+                sleep(TTL).await;
+                ensemble.launch(follower).await.expect("started again");
+                failover
+            }
+            Self::MajorityLost => {
+                let (one, other) = tokio::join!(ensemble.kill(leader), ensemble.kill(follower));
+                one.and(other).expect("killed");
+                sleep(OUTAGE).await;
+                let (one, other) = tokio::join!(ensemble.launch(leader), ensemble.launch(follower));
+                one.and(other).expect("started again");
+                ensemble.leader().await.expect("one leads again");
+                failover("majority lost and back")
+            }
+        };
+        for server in 0..ensemble.size() {
+            ensemble.wait_until_serving(server).await.expect("all are well again");
+        }
+        failover
+    }
+}
