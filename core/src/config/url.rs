@@ -71,6 +71,8 @@ impl Config {
 
         let (plain, tls) = match &*scheme {
             "rediss" | "valkeys" => ("redis", true),
+            "rediss-sentinel" | "valkeys-sentinel" => ("redis-sentinel", true),
+            "rediss-cluster" | "valkeys-cluster" => ("redis-cluster", true),
             other => other.strip_suffix("+tls").map_or((other, false), |plain| (plain, true)),
         };
         let watched = matches!(plain, "redis-sentinel" | "valkey-sentinel");
@@ -304,6 +306,11 @@ mod tests {
             ("rediss://h", "redis", true),
             ("REDISS://h", "redis", true),
             ("valkeys://h", "redis", true),
+            ("rediss-sentinel://h/service", "redis", true),
+            ("valkeys-sentinel://h/service", "redis", true),
+            ("redis-sentinel+tls://h/service", "redis", true),
+            ("rediss-cluster://h", "redis", true),
+            ("valkeys-cluster://h", "redis", true),
             ("zookeeper+tls://h", "zookeeper", true),
             ("etcd+tls://h", "etcd", true),
             ("own+tls://h", "own", true),
@@ -339,8 +346,9 @@ mod tests {
             ("zookeepers://h", "url"),
             ("https://h", "url"),
             ("redis://h?ca=a.pem", "ca"),
-            ("redis-sentinel+tls://h/service", "tls"),
-            ("redis-cluster+tls://h", "tls"),
+            ("rediss-sentinel://h", "url"),
+            ("redis-sentinel://h/service?ca=a.pem", "ca"),
+            ("redis-cluster://h?server_name=a", "server_name"),
             ("etcd://h?server_name=a", "server_name"),
             ("rediss://h?cert=a.pem", "key"),
             ("etcd+tls://h?key=a.pem", "cert"),
