@@ -93,6 +93,7 @@ async fn connected(
 ) -> Result<(Driver, Eviction)> {
     let until = Instant::now() + settings.connect_timeout;
     let mut pauses = Backoff::new(LOADING_PAUSE, LOADING_PAUSE);
+    let mut asked = false;
     loop {
         let (inbox, channels, own) = (Arc::clone(inbox), Arc::clone(channels), settings.inbox.clone());
         let on_message = Arc::new(move |channel: &[u8], message: &[u8]| match channel == own.as_bytes() {
@@ -112,6 +113,13 @@ async fn connected(
             return Err(explain(settings, failure).await);
         }
         tracing::debug!(error = %failure.error, "the server is not ready yet");
+        // What the Sentinels name may be dead, or speak TLS and we do not: that needs no second attempt.
+        if failure.silent.is_some() && !std::mem::replace(&mut asked, true) {
+            let explained = explain(settings, failure).await;
+            if matches!(explained.kind(), ErrorKind::WrongServer { .. }) {
+                return Err(explained);
+            }
+        }
         tokio::time::sleep(pause).await;
     }
 }
