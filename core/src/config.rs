@@ -91,6 +91,10 @@ pub struct Config {
     /// ticks or less is refused. For another backend, anything but the default is refused.
     #[serde(with = "humantime_serde", skip_serializing_if = "is_default_tick")]
     pub tick: Duration,
+    /// ZooKeeper: log in by SASL (DIGEST-MD5) with the login, and not by the digest scheme. It needs
+    /// the crate feature `sasl`. Refused for another backend.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sasl: bool,
     /// Redis: refuse a server that may evict locks, rather than warn. Refused for another backend.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
@@ -153,7 +157,7 @@ fn is_none_asked(min_replicas: &u32) -> bool {
 }
 
 /// Options that only one backend has, and which. A third-party backend may use them as it likes.
-const ONLY_FOR: [(&str, &str); 8] = [
+const ONLY_FOR: [(&str, &str); 9] = [
     ("cluster", "redis"),
     ("strict", "redis"),
     ("remember", "redis"),
@@ -162,6 +166,7 @@ const ONLY_FOR: [(&str, &str); 8] = [
     ("sentinel_user", "redis"),
     ("sentinel_password", "redis"),
     ("tick", "zookeeper"),
+    ("sasl", "zookeeper"),
 ];
 const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
 
@@ -214,6 +219,7 @@ impl Config {
             request_timeout: default_request_timeout(),
             label: None,
             tick: default_tick(),
+            sasl: false,
             strict: false,
             remember: None,
             min_replicas: 0,
@@ -266,6 +272,9 @@ impl Config {
         }
         if self.tick != default_tick() {
             check_applies(&self.backend, "tick")?;
+        }
+        if self.sasl {
+            check_applies(&self.backend, "sasl")?;
         }
         if self.strict {
             check_applies(&self.backend, "strict")?;

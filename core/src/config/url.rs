@@ -18,9 +18,9 @@ const OTHERS_TLS_SCHEMES: [(&str, &str); 4] = [
 impl Config {
     /// Reads `scheme://[user[:password]@]host[:port][,host…][/path][?option=value&…]`. Options:
     /// `namespace`, `name`, `ttl`, `connect_timeout`, `request_timeout`, `label`; for `zookeeper://` also
-    /// `tick`, for `redis://` also `strict`, `remember` and `min_replicas`, which other backends
-    /// refuse. `rediss://`, `zookeeper+tls://` and `etcd+tls://` ask for TLS, and have the options
-    /// `ca`, `cert`, `key` and `server_name` beside. Durations are written like `10s` or `500ms`.
+    /// `tick` and `sasl`, for `redis://` also `strict`, `remember` and `min_replicas`, which other backends
+    /// refuse. `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `zookeeper+tls://` and
+    /// `etcd+tls://` ask for TLS, and have the options `ca`, `cert`, `key` and `server_name` beside. Durations are written like `10s` or `500ms`.
     ///
     /// `redis-cluster://h1,h2` names some servers of a Redis Cluster,
     /// `redis-sentinel://h1,h2/service` Sentinels and the service that they watch, with the
@@ -156,9 +156,8 @@ impl Config {
             "db" => self.path = value,
             "sentinel_user" => self.sentinel_user = Some(value),
             "sentinel_password" => self.sentinel_password = Some(Secret::new(value)),
-            "strict" => {
-                self.strict = value.parse().map_err(|_| Error::invalid("strict", "must be true or false"))?;
-            }
+            "sasl" => self.sasl = truth(option, &value)?,
+            "strict" => self.strict = truth(option, &value)?,
             other => unreachable!("{other} stands among the options"),
         }
         Ok(())
@@ -166,7 +165,7 @@ impl Config {
 }
 
 /// The options of a URL.
-const OPTIONS: [&str; 17] = [
+const OPTIONS: [&str; 18] = [
     "namespace",
     "name",
     "ttl",
@@ -178,6 +177,7 @@ const OPTIONS: [&str; 17] = [
     "cert",
     "key",
     "server_name",
+    "sasl",
     "strict",
     "remember",
     "min_replicas",
@@ -244,6 +244,10 @@ impl TryFrom<&Config> for Config {
     fn try_from(config: &Config) -> std::result::Result<Self, std::convert::Infallible> {
         Ok(config.clone())
     }
+}
+
+fn truth(name: &'static str, text: &str) -> Result<bool> {
+    text.parse().map_err(|_| Error::invalid(name, "must be true or false"))
 }
 
 fn duration(name: &'static str, text: &str) -> Result<Duration> {
@@ -375,6 +379,8 @@ mod tests {
             ("redis://h?ttl=999ms", "ttl"),
             ("redis://h?ttl=99999999999999999999s", "ttl"),
             ("redis://h?strict=maybe", "strict"),
+            ("zookeeper://u:p@h?sasl=1", "sasl"),
+            ("etcd://u:p@h?sasl=true", "sasl"),
             ("redis://h?min_replicas=-1", "min_replicas"),
             ("redis://h?min_replicas=two", "min_replicas"),
             ("redis-sentinel://a,b", "url"),
