@@ -16,7 +16,7 @@ use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result
 use crate::cells;
 use crate::client::Client;
 use crate::config::NAME;
-use crate::driver::{Compare, Driver, Op, Order, Range, StoredKey, Txn};
+use crate::driver::{Compare, Driver, Op, Order, StoredKey, Txn};
 use crate::error::Failure;
 use crate::layout::{DataPlace, Queue, beside, cell_key};
 use crate::queue::limit::stored_limit;
@@ -116,8 +116,7 @@ impl SequentialNodes for EtcdBackend {
     async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
         let queue = self.queue(queue)?;
         let order = Order::CreatedAt(sequence);
-        let range = Range { prefix: queue.prefix.clone(), order, limit: 0, keys_only: true };
-        let (found, _) = self.driver().range(range).await?;
+        let (found, _) = self.driver().range(list::nodes(&queue, order, 0)).await?;
         let mut was_there = false;
         // One key, unless another program's transaction created several.
         for StoredKey { key, .. } in found.keys.into_iter().filter(|stored| queue.claim(stored).is_some()) {

@@ -88,8 +88,24 @@ pub(crate) struct Sentinels {
     pub(crate) service: String,
     /// At the Sentinels themselves.
     pub(crate) login: Option<Credentials>,
+    /// What secures the connections to them.
+    pub(crate) transport: Transport,
     /// The one that answered last, which is asked first.
     pub(crate) first: Arc<AtomicUsize>,
+}
+
+impl Servers {
+    /// The scheme of a URL that names such servers.
+    pub(crate) fn scheme(&self, tls: bool) -> &'static str {
+        match (self, tls) {
+            (Servers::One(_), false) => "redis://",
+            (Servers::One(_), true) => "rediss://",
+            (Servers::Watched(_), false) => "redis-sentinel://",
+            (Servers::Watched(_), true) => "rediss-sentinel://",
+            (Servers::Cluster(_) | Servers::Shard(_), false) => "redis-cluster://",
+            (Servers::Cluster(_) | Servers::Shard(_), true) => "rediss-cluster://",
+        }
+    }
 }
 
 impl fmt::Display for Servers {
@@ -149,11 +165,12 @@ impl Settings {
 
     /// Those of a client of one server of the cluster.
     pub(crate) fn of_shard(&self, host: Host) -> Self {
-        Self { servers: Servers::Shard(host), ..self.clone() }
+        Self { servers: Servers::Shard(host), transport: self.transport.apart(), ..self.clone() }
     }
 
     pub(crate) fn of(config: &Config) -> Result<Self> {
-        let servers = servers(config)?;
+        let transport = Transport::of(config, None)?;
+        let servers = servers(config, &transport)?;
         let database = match config.path.as_str() {
             "" => 0,
             path => path.parse().ok().filter(|database| *database >= 0).ok_or_else(|| {
@@ -175,7 +192,7 @@ impl Settings {
         let (namespace, client) = (encode(&config.namespace), NodeId::random());
         Ok(Self {
             servers,
-            transport: Transport::of(config, None)?,
+            transport,
             database,
             logins: Logins::of(config),
             ttl: config.ttl,
@@ -196,7 +213,7 @@ pub(crate) fn share_of(time: Duration, hosts: &[Host]) -> Duration {
     time / u32::try_from(hosts.len()).unwrap_or(u32::MAX).max(1)
 }
 
-fn servers(config: &Config) -> Result<Servers> {
+fn servers(config: &Config, transport: &Transport) -> Result<Servers> {
     if let Some(service) = &config.sentinel_service {
         let hosts = config.hosts_with_port(SENTINEL_PORT)?;
         let hosts = hosts.iter().map(|host| Host::parse(host)).collect::<Result<_>>()?;
@@ -208,6 +225,7 @@ fn servers(config: &Config) -> Result<Servers> {
             hosts,
             service: service.clone(),
             login,
+            transport: transport.clone(),
             first: Arc::default(),
         }));
     }

@@ -26,7 +26,8 @@ const LOADING_PAUSE: Duration = Duration::from_millis(50);
 
 /// Opens clients of Redis and Valkey: `redis://[[user]:password@]host[:port][/database]`, and
 /// `redis-sentinel://[[user]:password@]host[:port],…/service` for a master that Sentinels watch, and
-/// `redis-cluster://[[user]:password@]host[:port],…`; with the feature `tls` `rediss://`.
+/// `redis-cluster://[[user]:password@]host[:port],…`; with the feature `tls` `rediss://`,
+/// `rediss-sentinel://` and `rediss-cluster://`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RedisConnector;
 
@@ -92,6 +93,7 @@ async fn connected(
 ) -> Result<(Driver, Eviction)> {
     let until = Instant::now() + settings.connect_timeout;
     let mut pauses = Backoff::new(LOADING_PAUSE, LOADING_PAUSE);
+    let mut asked = false;
     loop {
         let (inbox, channels, own) = (Arc::clone(inbox), Arc::clone(channels), settings.inbox.clone());
         let on_message = Arc::new(move |channel: &[u8], message: &[u8]| match channel == own.as_bytes() {
@@ -111,6 +113,13 @@ async fn connected(
             return Err(explain(settings, failure).await);
         }
         tracing::debug!(error = %failure.error, "the server is not ready yet");
+        // What the Sentinels name may be dead, or speak TLS and we do not: that needs no second attempt.
+        if failure.silent.is_some() && !std::mem::replace(&mut asked, true) {
+            let explained = explain(settings, failure).await;
+            if matches!(explained.kind(), ErrorKind::WrongServer { .. }) {
+                return Err(explained);
+            }
+        }
         tokio::time::sleep(pause).await;
     }
 }
@@ -128,13 +137,18 @@ fn warn_of(eviction: Eviction, at: &str) {
 
 /// The error of a failed connect, which names another kind of server at the address.
 async fn explain(settings: &Settings, failure: Failure) -> Error {
-    let (at, host, expected) = match &settings.servers {
-        Servers::One(host) | Servers::Shard(host) => (host.to_string(), Some(host), "redis"),
-        Servers::Cluster(hosts) => (settings.servers.to_string(), hosts.first(), "redis"),
-        Servers::Watched(sentinels) => (sentinels.to_string(), sentinels.hosts.first(), "Redis Sentinel"),
+    let (at, host, expected) = match (&failure.silent, &settings.servers) {
+        (Some(host), _) | (None, Servers::One(host) | Servers::Shard(host)) => {
+            (host.to_string(), Some(host), "redis")
+        }
+        (None, Servers::Cluster(hosts)) => (settings.servers.to_string(), hosts.first(), "redis"),
+        (None, Servers::Watched(sentinels)) => {
+            (sentinels.to_string(), sentinels.hosts.first(), "Redis Sentinel")
+        }
     };
-    let seen = match host.filter(|_| !failure.answered) {
-        Some(host) => probe::stranger(host, settings.transport.is_tls()).await,
+    let unknown = !failure.answered || failure.silent.is_some();
+    let seen = match host.filter(|_| unknown) {
+        Some(host) => probe::stranger(host, &settings.servers, settings.transport.is_tls()).await,
         None => None,
     };
     match (seen, failure.error.kind()) {

@@ -4,6 +4,8 @@ use latchwork_core::support::Transport;
 use latchwork_core::{Error, ErrorKind};
 use redis::RedisError;
 
+use crate::config::Host;
+
 /// A failed request: the error, and what the driver must do about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -16,6 +18,8 @@ pub(crate) struct Failure {
     pub(crate) timed_out: bool,
     /// The server's own words: it is a Redis, and needs no probe.
     pub(crate) answered: bool,
+    /// No answer came from here, where another server had sent the client: this may be no Redis.
+    pub(crate) silent: Option<Host>,
     /// It is a replica, and says so.
     pub(crate) is_replica: bool,
     /// Another server of the cluster has the key.
@@ -46,6 +50,7 @@ impl Failure {
             noscript: false,
             timed_out: false,
             answered: true,
+            silent: None,
             is_replica: false,
             redirect: None,
             again: false,

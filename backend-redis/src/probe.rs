@@ -7,7 +7,7 @@ use latchwork_core::support::speaks_tls;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::config::Host;
+use crate::config::{Host, Servers};
 
 /// The bound of each question.
 const PATIENCE: Duration = Duration::from_millis(700);
@@ -21,18 +21,18 @@ pub(crate) enum Stranger {
 }
 
 /// `None` for a Redis, and where nothing answers. `tls`: the client speaks it. All questions are asked in the clear.
-pub(crate) async fn stranger(at: &Host, tls: bool) -> Option<Stranger> {
+pub(crate) async fn stranger(at: &Host, meant: &Servers, tls: bool) -> Option<Stranger> {
     let (host, port) = (at.name.as_str(), at.port);
     if speaks_tls(&at.to_string()).await {
         // Which server it is shows only within.
-        let saw = "a TLS server (rediss:// asks for TLS)".to_owned();
+        let saw = format!("a TLS server ({} asks for TLS)", meant.scheme(true));
         return (!tls).then_some(Stranger::Named(saw));
     }
     // Silence is no proof: a Redis may be frozen.
     let answer = ask(host, port, b"PING\r\n").await.ok()?;
     // A Redis answers +PONG, or an error such as -NOAUTH.
     if answer.starts_with('+') || answer.starts_with('-') {
-        let saw = "a Redis that does not speak TLS (it is redis:// without)".to_owned();
+        let saw = format!("a Redis that does not speak TLS (it is {} without)", meant.scheme(false));
         return tls.then_some(Stranger::Named(saw));
     }
     let named = |name: &str| Some(Stranger::Named(name.to_owned()));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use latchwork_core::decide::{contact_period, margin};
 use latchwork_core::support::{LinkLog, Transport};
-use latchwork_core::{Clock, Config, Error, ErrorKind, Logins, Result, encode};
+use latchwork_core::{Clock, Config, Error, ErrorKind, Logins, Result, Secret, encode};
 
 use crate::layout::{SERVERS_OWN, check_path};
 
@@ -32,6 +32,8 @@ pub(crate) struct Settings {
     /// In core's coding.
     pub(crate) namespace: String,
     pub(crate) logins: Logins,
+    /// They go by SASL.
+    pub(crate) sasl: bool,
     pub(crate) label: Arc<str>,
     pub(crate) ttl: Duration,
     pub(crate) tick: Duration,
@@ -63,8 +65,9 @@ impl Settings {
                 "/zookeeper is the server's own: choose another name, or a chroot",
             ));
         }
+        check_sasl(config)?;
         match (&config.user, &config.password) {
-            (Some(user), Some(_)) if !user.contains(':') => {}
+            (Some(user), Some(_)) if config.sasl || !user.contains(':') => {}
             (None, None) => {}
             _ => {
                 return Err(Error::invalid(
@@ -81,6 +84,7 @@ impl Settings {
             chroot,
             namespace,
             logins: Logins::of(config),
+            sasl: config.sasl,
             // Core gives every client a label.
             label: config.label.as_deref().unwrap_or_default().into(),
             ttl: config.ttl,
@@ -93,15 +97,21 @@ impl Settings {
         })
     }
 
-    /// `user:password`, for the digest scheme of a new session.
+    /// User and password of a new session.
     ///
     /// # Errors
     /// `InvalidArgument` naming `credentials`, and those of a provider.
-    pub(crate) async fn digest(&self) -> Result<Option<String>> {
+    pub(crate) async fn login(&self) -> Result<Option<(String, Secret)>> {
         let Some(login) = self.logins.now(self.request_timeout).await? else { return Ok(None) };
         match login.user {
-            Some(user) if !user.contains(':') => Ok(Some(format!("{user}:{}", login.password.expose()))),
-            _ => Err(Error::invalid("credentials", "digest login needs a user without a colon")),
+            Some(user) if self.sasl => {
+                check_sasl_user("credentials", &user)?;
+                Ok(Some((user, login.password)))
+            }
+            Some(user) if !user.contains(':') => Ok(Some((user, login.password))),
+            _ => {
+                Err(Error::invalid("credentials", "a login needs a user, and by digest one without a colon"))
+            }
         }
     }
 
@@ -141,6 +151,31 @@ impl Settings {
         let parts = u32::try_from(self.hosts.len() / 2 + 2).unwrap_or(u32::MAX);
         let left = self.ttl.saturating_sub(margin(self.ttl) + contact_period(self.ttl, self.tick) * 2);
         (left.min(self.connect_timeout) / parts).max(A_PAUSE).min(most)
+    }
+}
+
+/// SASL logs somebody in, in a build that has it.
+fn check_sasl(config: &Config) -> Result<()> {
+    if !config.sasl {
+        return Ok(());
+    }
+    if !cfg!(feature = "sasl") {
+        let why = "needs the feature `sasl` of the crate latchwork, or of this backend's own crate";
+        return Err(Error::invalid("sasl", why));
+    }
+    if !Logins::of(config).are_given() {
+        let why = "logs in, but as nobody: zookeeper://user:password@host?sasl=true, or a provider";
+        return Err(Error::invalid("sasl", why));
+    }
+    config.user.as_deref().map_or(Ok(()), |user| check_sasl_user("user", user))
+}
+
+/// The client crate sends a user's name between quotation marks as it is, and a server takes what stands
+/// behind a `/` or `@` for an instance and a realm.
+fn check_sasl_user(argument: &'static str, user: &str) -> Result<()> {
+    match user.contains(['"', '\\', '/', '@']) {
+        true => Err(Error::invalid(argument, "a user of SASL has no quotation mark, \\, / or @ in its name")),
+        false => Ok(()),
     }
 }
 
@@ -188,6 +223,13 @@ mod tests {
             ("zookeeper://h?namespace=zookeeper", "namespace"),
             ("zookeeper://h/?namespace=zookeepe%72", "namespace"),
             ("zookeeper://app@h", "user"),
+            ("zookeeper://h?sasl=true", "sasl"),
+            #[cfg(feature = "sasl")]
+            ("zookeeper://app@h?sasl=true", "user"),
+            #[cfg(feature = "sasl")]
+            ("zookeeper://a%22b:pw@h?sasl=true", "user"),
+            #[cfg(not(feature = "sasl"))]
+            ("zookeeper://app:pw@h?sasl=true", "sasl"),
         ] {
             assert_eq!(settings(url).unwrap_err().argument(), Some(argument), "{url}");
         }

@@ -15,8 +15,8 @@
 //! [`Address::exact`](latchwork_core::Address::exact) of a queue's path shares a lock with
 //! `InterProcessMutex` and `InterProcessReadWriteLock`, and an election with `LeaderLatch`.
 //!
-//! With a login (`user:password@`, the digest scheme) only that login may use what a client makes,
-//! else everybody may. A directory that was made without a login stays open to everybody: a client
+//! With a login (`user:password@`, by the digest scheme or by SASL) only that login may use what a
+//! client makes, else everybody may. A directory that was made without a login stays open to everybody: a client
 //! with a login warns of it when it connects.
 //!
 //! # Protocol
@@ -77,7 +77,7 @@
 //!   versions from before.
 //! * The client crate does not bound answers: a listing that announces 2^31-1 children aborts the
 //!   process, and a message of 2 GB is collected before it is read. No ZooKeeper sends either.
-//! * No SASL. TLS is the crate feature `tls`; a relay in this process speaks it for the client crate.
+//! * Of SASL, DIGEST-MD5 alone (the crate feature `sasl`): no Kerberos. TLS is the crate feature `tls`; a relay in this process speaks it for the client crate.
 
 mod backend;
 mod cell_uses;

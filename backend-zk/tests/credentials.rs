@@ -6,40 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use common::acls::{lists, made};
 use common::{config, coordinator, own_server, server, soon};
 use latchwork_conformance::proxy::{Direction, Proxy};
 use latchwork_core::{
     Config, Coordinator, Credentials, CredentialsProvider, Release, Result, Secret, connect,
 };
-use zookeeper_client::{Acl, Client};
+use zookeeper_client::Client;
 
 async fn at(config: &Config) -> Coordinator {
     connect(&[latchwork_zookeeper::connector()], config).await.unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// Each node below a path with its list, and the path itself.
-async fn lists(client: &Client, path: &str) -> Vec<(String, Vec<Acl>)> {
-    let (mut found, mut open) = (Vec::new(), vec![path.to_owned()]);
-    while let Some(path) = open.pop() {
-        // Nodes of a queue come and go.
-        let Ok(children) = client.list_children(&path).await else { continue };
-        open.extend(children.iter().map(|child| format!("{path}/{child}")));
-        let (acls, _) = client.get_acl(&path).await.expect("it is there, and may be read");
-        found.push((path, acls));
-    }
-    found
-}
-
-/// Makes a node of every kind of place, and answers what holds them.
-async fn made(client: &Coordinator) -> Vec<Box<dyn std::any::Any>> {
-    client.counter("a").unwrap().add(1).await.unwrap();
-    vec![
-        Box::new(client.mutex("a").unwrap().acquire().await.unwrap()),
-        Box::new(client.semaphore("a", 2).unwrap().acquire(1).await.unwrap()),
-        Box::new(client.election("a").unwrap().campaign(b"leader").await.unwrap()),
-        Box::new(client.group("a").unwrap().join(b"member").await.unwrap()),
-        Box::new(client.rwlock("a").unwrap().read().await.unwrap()),
-    ]
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 //! crate at any level, not in what a server shows of its clients.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -61,12 +62,13 @@ fn connectors() -> Vec<Arc<dyn Connector>> {
     vec![latchwork_redis::connector(), latchwork_zookeeper::connector(), latchwork_etcd::connector()]
 }
 
-/// A server of each kind that knows `app` with the right password.
-async fn server(kind: Kind) -> Server {
+/// A server of each kind that knows `app` with the right password. A ZooKeeper reads it in `folder`.
+async fn server(kind: Kind, folder: &Path) -> Server {
     let user = ["--user", "app", "on", ">hunter2-right", "~*", "&*", "+@all"];
     let options = match kind {
         Kind::Redis => Options::new().own().args(user),
-        _ => Options::new().own(),
+        Kind::Zookeeper => Options::new().own().args(jaas(folder)),
+        Kind::Etcd => Options::new().own(),
     };
     let server = Server::start(kind, options).await.unwrap_or_else(|error| panic!("{kind}: {error}"));
     if kind == Kind::Etcd {
@@ -80,12 +82,22 @@ async fn server(kind: Kind) -> Server {
     server
 }
 
+/// Users of SASL.
+fn jaas(folder: &Path) -> [String; 2] {
+    let file = folder.join("jaas.conf");
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
+    let users = format!("Server {{ {module} required user_app=\"{}\"; }};", SECRETS[0]);
+    std::fs::write(&file, users).expect("written");
+    let provider = "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+    [format!("-Djava.security.auth.login.config={}", file.display()), provider.to_owned()]
+}
+
 /// Lives a life with each login, and answers every text that a user or a log may see of it.
-async fn texts(kind: Kind, server: &Server) -> Vec<String> {
+async fn texts(kind: Kind, server: &Server, options: &str) -> Vec<String> {
     let proxy = Proxy::start(server.addr()).await.expect("a port");
     let url = |login: &str| format!("{kind}://{login}{}?ttl=2s&request_timeout=1s&tick=100ms", proxy.addr());
     let url = |login: &str| match kind {
-        Kind::Zookeeper => url(login),
+        Kind::Zookeeper => url(login) + options,
         _ => url(login).replace("&tick=100ms", ""),
     };
     let mut seen = Vec::new();
@@ -108,7 +120,7 @@ async fn texts(kind: Kind, server: &Server) -> Vec<String> {
         match refused {
             Ok(client) => {
                 // A ZooKeeper takes any digest: the namespace of another is closed to it.
-                assert_eq!(kind, Kind::Zookeeper);
+                assert_eq!((kind, options), (Kind::Zookeeper, ""));
                 client.close_now().await.expect("closed");
             }
             Err(error) => seen.push(format!("{error} {error:?} {error:#?} {:?}", error.cause())),
@@ -145,10 +157,14 @@ async fn of_a_life(client: &Coordinator, proxy: &Proxy) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_password_is_shown_to_anybody() {
     let log = Log::listen();
-    for kind in [Kind::Redis, Kind::Zookeeper, Kind::Etcd] {
-        let server = server(kind).await;
-        for text in texts(kind, &server).await {
-            assert!(!SECRETS.iter().any(|secret| text.contains(secret)), "{kind}: {text}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let sasl = "&namespace=by-sasl&sasl=true";
+    for (kind, options) in
+        [(Kind::Redis, ""), (Kind::Zookeeper, ""), (Kind::Zookeeper, sasl), (Kind::Etcd, "")]
+    {
+        let server = server(kind, folder.path()).await;
+        for text in texts(kind, &server, options).await {
+            assert!(!SECRETS.iter().any(|secret| text.contains(secret)), "{kind}{options}: {text}");
         }
         if kind == Kind::Redis {
             let shown =

@@ -46,8 +46,10 @@ pub struct Config {
     /// The password. Read, never written.
     #[serde(skip_serializing)]
     pub password: Option<Secret>,
-    /// Whether the client speaks TLS: what `rediss://`, `zookeeper+tls://` and `etcd+tls://` ask for.
-    /// It needs the crate feature `tls`.
+    /// Whether the client speaks TLS: what `rediss://` (and `rediss-sentinel://`,
+    /// `rediss-cluster://`), `zookeeper+tls://` and `etcd+tls://` ask for. It is for all servers:
+    /// the Sentinels, the master that they name, each server of a cluster. It needs the crate
+    /// feature `tls`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub tls: bool,
     /// TLS: a file with the certificates (PEM) of those who may sign the server's; without it, those
@@ -63,7 +65,8 @@ pub struct Config {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<PathBuf>,
     /// TLS: the name that the server's certificate must have, where it is not the host's: a tunnel, or
-    /// an address instead of a name.
+    /// an address instead of a name. Of several servers each must have it, those too that Sentinels
+    /// and a Redis Cluster name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
     /// The namespace of all keys (default `latchwork`).
@@ -88,6 +91,10 @@ pub struct Config {
     /// ticks or less is refused. For another backend, anything but the default is refused.
     #[serde(with = "humantime_serde", skip_serializing_if = "is_default_tick")]
     pub tick: Duration,
+    /// ZooKeeper: log in by SASL (DIGEST-MD5) with the login, and not by the digest scheme. It needs
+    /// the crate feature `sasl`. Refused for another backend.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sasl: bool,
     /// Redis: refuse a server that may evict locks, rather than warn. Refused for another backend.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
@@ -150,7 +157,7 @@ fn is_none_asked(min_replicas: &u32) -> bool {
 }
 
 /// Options that only one backend has, and which. A third-party backend may use them as it likes.
-const ONLY_FOR: [(&str, &str); 8] = [
+const ONLY_FOR: [(&str, &str); 9] = [
     ("cluster", "redis"),
     ("strict", "redis"),
     ("remember", "redis"),
@@ -159,14 +166,15 @@ const ONLY_FOR: [(&str, &str); 8] = [
     ("sentinel_user", "redis"),
     ("sentinel_password", "redis"),
     ("tick", "zookeeper"),
+    ("sasl", "zookeeper"),
 ];
 const OURS: [&str; 4] = ["memory", "redis", "zookeeper", "etcd"];
 
 /// The scheme of a backend's URLs that asks for TLS.
 pub(crate) fn tls_scheme(backend: &str) -> String {
-    match backend {
-        "redis" => "rediss".to_owned(),
-        other => format!("{other}+tls"),
+    match backend.strip_prefix("redis") {
+        Some(rest) if matches!(rest, "" | "-sentinel" | "-cluster") => format!("rediss{rest}"),
+        _ => format!("{backend}+tls"),
     }
 }
 
@@ -211,6 +219,7 @@ impl Config {
             request_timeout: default_request_timeout(),
             label: None,
             tick: default_tick(),
+            sasl: false,
             strict: false,
             remember: None,
             min_replicas: 0,
@@ -263,6 +272,9 @@ impl Config {
         }
         if self.tick != default_tick() {
             check_applies(&self.backend, "tick")?;
+        }
+        if self.sasl {
+            check_applies(&self.backend, "sasl")?;
         }
         if self.strict {
             check_applies(&self.backend, "strict")?;
@@ -322,10 +334,6 @@ impl Config {
         if self.sentinel_user.is_some() && self.sentinel_password.is_none() {
             return Err(Error::invalid("sentinel_password", "is missing: a Sentinel's user has one too"));
         }
-        if self.tls && (self.cluster || self.sentinel_service.is_some()) {
-            let why = "is for one server yet: Sentinels and a Redis Cluster are reached in the clear";
-            return Err(Error::invalid("tls", why));
-        }
         Ok(())
     }
 
@@ -338,7 +346,12 @@ impl Config {
             ("server_name", self.server_name.is_some()),
         ];
         if let Some((name, _)) = given.into_iter().find(|(_, given)| *given && !self.tls) {
-            let (plain, tls) = (&self.backend, tls_scheme(&self.backend));
+            let plain = match (&self.sentinel_service, self.cluster) {
+                (Some(_), _) => "redis-sentinel",
+                (None, true) => "redis-cluster",
+                (None, false) => self.backend.as_str(),
+            };
+            let tls = tls_scheme(plain);
             return Err(Error::invalid(
                 name,
                 format!("is of TLS, which {plain}:// does not speak: write {tls}://"),

@@ -96,16 +96,30 @@ impl Driver {
     }
 
     /// Reads at most `limit` keys with a prefix that are after `last`, as they were at revision
-    /// `at`, in the server's order.
-    pub(crate) async fn page(&self, prefix: &str, last: &[u8], at: u64, limit: i64) -> Answer<Found> {
-        self.names([last, b"\0"].concat(), end_of(prefix), at, limit).await
+    /// `at`, in the server's order; with their values and leases, unless the `names` are enough.
+    pub(crate) async fn page(
+        &self,
+        prefix: &str,
+        last: &[u8],
+        at: u64,
+        limit: i64,
+        names: bool,
+    ) -> Answer<Found> {
+        let start = [last, b"\0"].concat();
+        if names {
+            return self.names(start, end_of(prefix), at, limit).await;
+        }
+        self.keys(start, GetOptions::new().with_range(end_of(prefix)), at, limit).await
     }
 
     /// Reads at most `limit` keys from `start` to before `end`, without their values, as they were at
     /// revision `at` (zero: now), in the server's order.
     pub(crate) async fn names(&self, start: Vec<u8>, end: Vec<u8>, at: u64, limit: i64) -> Answer<Found> {
-        let options =
-            GetOptions::new().with_range(end).with_revision(signed(at)).with_limit(limit).with_keys_only();
+        self.keys(start, GetOptions::new().with_range(end).with_keys_only(), at, limit).await
+    }
+
+    async fn keys(&self, start: Vec<u8>, options: GetOptions, at: u64, limit: i64) -> Answer<Found> {
+        let options = options.with_revision(signed(at)).with_limit(limit);
         let request = || {
             let (mut kv, start, options) = (self.kv.clone(), start.clone(), options.clone());
             async move { kv.get(start, Some(options)).await }

@@ -41,13 +41,16 @@ pub(crate) struct Member {
 /// The read that shows where a node of this claim stands. An exclusive node needs its predecessor.
 /// Others need the whole queue, and this is its first page.
 pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
-    let prefix = queue.prefix.clone();
     match claim {
-        Claim::Exclusive => Range { prefix, order, limit: EXCLUSIVE_READ, keys_only: true },
-        Claim::Shared | Claim::Permits(_) => {
-            Range { prefix, order: Order::ByKey, limit: PAGE, keys_only: true }
-        }
+        Claim::Exclusive => nodes(queue, order, EXCLUSIVE_READ),
+        Claim::Shared | Claim::Permits(_) => nodes(queue, Order::ByKey, PAGE),
     }
+}
+
+/// A read of what takes part in a queue: of names alone, but for an exact address. There the lease of
+/// a key decides, which a read of names no longer has since etcd 3.7.
+pub(crate) fn nodes(queue: &Queue, order: Order, limit: i64) -> Range {
+    Range { prefix: queue.prefix.clone(), order, limit, keys_only: !queue.exact }
 }
 
 impl Listing {
@@ -103,9 +106,10 @@ pub(crate) async fn whole(
     first: Option<Found>,
     revision: u64,
 ) -> Answer<Found> {
+    let page_after = async |last: &[u8]| driver.page(&queue.prefix, last, revision, PAGE, !queue.exact).await;
     let mut page = match first {
         Some(first) => first,
-        None => driver.page(&queue.prefix, queue.prefix.as_bytes(), revision, PAGE).await?,
+        None => page_after(queue.prefix.as_bytes()).await?,
     };
     let mut keys = Vec::new();
     loop {
@@ -113,7 +117,7 @@ pub(crate) async fn whole(
         // Other keys are not kept: there may be any number.
         keys.extend(page.keys.into_iter().filter(|stored| queue.claim(stored).is_some()));
         match last.filter(|_| page.more) {
-            Some(last) => page = driver.page(&queue.prefix, &last, revision, PAGE).await?,
+            Some(last) => page = page_after(&last).await?,
             None => return Ok(Found { count: keys.len() as u64, keys, more: false }),
         }
     }

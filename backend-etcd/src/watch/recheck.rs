@@ -79,6 +79,7 @@ mod tests {
     use std::time::Duration;
 
     use etcd_client::{Client, Permission};
+    use latchwork_conformance::recorder::Recorder;
     use latchwork_conformance::servers::{Kind, Options, Server};
     use latchwork_core::contracts::{LeaseWriter, NodeWriter};
     use latchwork_core::{LostReason, Secret};
@@ -135,8 +136,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_removal_without_an_event_is_noticed() {
-        let server = server().await;
-        let client = Held::on(&server).await;
+        let (server, recorder) = (server().await, Recorder::new());
+        let client = recorder.scope(Held::on(&server)).await;
+        let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "hold")]);
+        assert_eq!(found(), 0.0);
         let mut held = Vec::new();
         // More than one request checks.
         for number in 0..2 * OPS_PER_TXN {
@@ -151,6 +154,7 @@ mod tests {
         client.until_lost(client.driver.clone(), &removed).await;
         assert_eq!(client.watches.watched().len(), 2 * OPS_PER_TXN - 3, "and no other");
         assert_eq!(held.iter().filter(|own| own.state.lost().is_some()).count(), 3);
+        assert_eq!(found(), 3.0, "each counts, once");
     }
 
     #[tokio::test]

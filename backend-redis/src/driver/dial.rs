@@ -179,7 +179,7 @@ pub(super) async fn reach(
         Ok(connection) => Ok((host, connection)),
         Err(error) => {
             let failure = from_redis(error, false).secured_by(&settings.transport);
-            Err(settings.servers.named_it(&host, failure))
+            Err(settings.servers.named_it(&host, failure).of_cluster(&settings.servers))
         }
     }
 }
@@ -192,6 +192,19 @@ impl Servers {
         let temporary = !failure.answered || failure.is_replica;
         let kind = if temporary { ErrorKind::Unavailable } else { failure.error.kind().clone() };
         let error = Error::new(kind, what).because(failure.error);
-        Failure { error, answered: true, ..failure }
+        let silent = (!failure.answered).then(|| host.clone());
+        Failure { error, answered: true, silent, ..failure }
+    }
+}
+
+impl Failure {
+    /// The refusal of a server of a cluster, which has several: it is named.
+    fn of_cluster(self, servers: &Servers) -> Self {
+        let Servers::Shard(host) = servers else { return self };
+        if !self.answered {
+            return self;
+        }
+        let what = format!("{host}, a server of the cluster");
+        Failure { error: Error::new(self.error.kind().clone(), what).because(self.error), ..self }
     }
 }

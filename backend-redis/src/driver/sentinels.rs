@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use latchwork_core::support::Transport;
 use latchwork_core::{Error, ErrorKind};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, PushInfo, Value};
@@ -98,9 +97,11 @@ async fn ask(
             Ok::<_, std::convert::Infallible>(())
         });
     }
-    let failed = |error| explain(from_redis(error, false), sentinel);
+    // The listener and a dial may ask at one time.
+    let transport = sentinels.transport.apart();
+    let failed = |error| explain(from_redis(error, false).secured_by(&transport), sentinel);
     let login = login(sentinels.login.clone(), 0);
-    let connecting = connect(sentinel, &login, &Transport::default(), config).await;
+    let connecting = connect(sentinel, &login, &transport, config).await;
     let mut connection = connecting.map_err(failed)?;
     if listens {
         // Before the question: a change behind its answer is heard.

@@ -19,6 +19,7 @@ mod listing;
 mod node_data;
 mod observed;
 mod operator;
+mod rechecks;
 mod reconnect;
 mod repair;
 mod requests;

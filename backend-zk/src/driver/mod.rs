@@ -9,6 +9,7 @@ mod acls;
 mod reads;
 mod relay;
 mod request;
+mod sasl;
 mod session;
 mod tasks;
 mod transaction;

@@ -7,6 +7,9 @@
 //! *Who may use it.* Any process of the machine reaches a loopback port, so a connection must show a
 //! secret before a server is dialled: an `auth` packet behind the connect request, where the crate sends
 //! its logins, at each dial. The relay takes it out, and answers it. Other connections are closed.
+//!
+//! *With SASL* the crate logs in before it sends that packet, and the server must answer. So a server is
+//! dialled for whoever connects, and nothing but the requests of a login reaches it before the secret.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -21,7 +24,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::config::NAME;
+use crate::config::{NAME, Settings};
 
 /// The scheme of the packet with the secret. No server sees it.
 pub(super) const SCHEME: &str = "latchwork-relay";
@@ -34,6 +37,8 @@ const LONGEST: usize = 4096;
 
 /// The code of an `auth` request.
 const AUTH: i32 = 100;
+/// That of a step of a login by SASL.
+const SASL: i32 = 102;
 
 /// A port for each host. They and their connections are closed with it.
 #[derive(Debug)]
@@ -45,13 +50,24 @@ pub(super) struct Relay {
 
 impl Relay {
     /// Listens, and relays on `runtime`.
-    pub(super) async fn open(hosts: &[String], transport: &Transport, runtime: &Handle) -> io::Result<Self> {
+    pub(super) async fn open(settings: &Settings, runtime: &Handle) -> io::Result<Self> {
+        let Settings { hosts, transport, sasl, .. } = settings;
+        Self::before(hosts, transport, *sasl, runtime).await
+    }
+
+    async fn before(
+        hosts: &[String],
+        transport: &Transport,
+        sasl: bool,
+        runtime: &Handle,
+    ) -> io::Result<Self> {
         let (ended, secret) = (CancellationToken::new(), Arc::from(NodeId::random().to_string()));
         let mut addresses = Vec::with_capacity(hosts.len());
         for host in hosts {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
             addresses.push(listener.local_addr()?.to_string());
-            let way = Way { host: host.clone(), transport: transport.clone(), secret: Arc::clone(&secret) };
+            let (host, transport, secret) = (host.clone(), transport.apart(), Arc::clone(&secret));
+            let way = Way { host, transport, secret, sasl };
             runtime.spawn(ended.clone().run_until_cancelled_owned(serve(listener, way, ended.clone())));
         }
         Ok(Self { addresses, secret, _ended: ended.drop_guard() })
@@ -74,6 +90,7 @@ struct Way {
     host: String,
     transport: Transport,
     secret: Arc<str>,
+    sasl: bool,
 }
 
 async fn serve(listener: TcpListener, way: Way, ended: CancellationToken) {
@@ -101,27 +118,40 @@ async fn serve(listener: TcpListener, way: Way, ended: CancellationToken) {
 impl Way {
     async fn relay(&self, mut local: TcpStream) -> io::Result<()> {
         local.set_nodelay(true)?;
-        let greeting = tokio::time::timeout(PATIENCE, self.greeting(&mut local)).await;
-        let Ok(Ok((connect, xid))) = greeting else {
-            return Err(io::Error::other("a local connection did not show the client's secret"));
-        };
+        let connect = in_time(&mut local).await?;
+        let mut shown = in_time(&mut local).await?;
+        if !self.sasl {
+            self.xid_of(&shown)?;
+        }
         let mut server = self.transport.dial(&self.host).await?;
         server.write_all(&connect).await?;
         server.flush().await?;
-        let mut answer = packet(&mut server).await?;
-        answer.extend(answered(xid));
+        let answer = packet(&mut server).await?;
         local.write_all(&answer).await?;
+        while self.sasl && code_of(&shown) == Some(SASL) {
+            server.write_all(&shown).await?;
+            server.flush().await?;
+            let answer = packet(&mut server).await?;
+            local.write_all(&answer).await?;
+            shown = in_time(&mut local).await?;
+        }
+        local.write_all(&answered(self.xid_of(&shown)?)).await?;
         copy_bidirectional(&mut local, &mut server).await.map(drop)
     }
 
-    /// The connect request, and the number of the packet with the secret behind it.
-    async fn greeting(&self, local: &mut TcpStream) -> io::Result<(Vec<u8>, i32)> {
-        let connect = packet(local).await?;
-        match secret_of(&packet(local).await?) {
-            Some((xid, secret)) if secret == self.secret.as_bytes() => Ok((connect, xid)),
+    /// The number of the packet that shows the secret.
+    fn xid_of(&self, shown: &[u8]) -> io::Result<i32> {
+        match secret_of(shown) {
+            Some((xid, secret)) if secret == self.secret.as_bytes() => Ok(xid),
             _ => Err(io::ErrorKind::PermissionDenied.into()),
         }
     }
+}
+
+/// A packet of a client that has to show the secret yet.
+async fn in_time(local: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let packet = tokio::time::timeout(PATIENCE, packet(local)).await;
+    packet.unwrap_or_else(|_| Err(io::Error::other("a local connection did not show the client's secret")))
 }
 
 /// A packet with its length before it.
@@ -144,6 +174,13 @@ fn secret_of(packet: &[u8]) -> Option<(i32, &[u8])> {
     let (scheme, rest) = text(rest)?;
     let (secret, _) = text(rest)?;
     (code == AUTH && scheme == SCHEME.as_bytes()).then_some((xid, secret))
+}
+
+/// The code of a request.
+fn code_of(packet: &[u8]) -> Option<i32> {
+    let (_, rest) = packet.split_first_chunk::<4>()?;
+    let (_xid, rest) = number(rest)?;
+    number(rest).map(|(code, _)| code)
 }
 
 fn number(bytes: &[u8]) -> Option<(i32, &[u8])> {
@@ -210,7 +247,7 @@ mod tests {
     #[tokio::test]
     async fn only_who_shows_the_secret_reaches_the_server() {
         let (host, dialled) = server().await;
-        let relay = Relay::open(&[host], &Transport::default(), &Handle::current()).await.unwrap();
+        let relay = Relay::before(&[host], &Transport::default(), false, &Handle::current()).await.unwrap();
         let connect = [&3_i32.to_be_bytes()[..], b"abc"].concat();
         for stranger in
             [auth(1, AUTH, SCHEME, b"wrong"), auth(1, AUTH, "digest", relay.secret()), connect.clone()]
@@ -232,5 +269,29 @@ mod tests {
         assert_eq!(answer, [&connect[..], &answered(5), b"more"].concat());
         drop(relay);
         assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0, "it ends with the relay");
+    }
+    /// With SASL a server is dialled first, and hears nothing but a login.
+    #[tokio::test]
+    async fn nothing_but_a_login_passes_before_the_secret() {
+        let (host, dialled) = server().await;
+        let relay = Relay::before(&[host], &Transport::default(), true, &Handle::current()).await.unwrap();
+        let connect = [&3_i32.to_be_bytes()[..], b"abc"].concat();
+        let login = auth(1, SASL, "", b"token");
+        for stranger in [auth(2, AUTH, SCHEME, b"wrong"), auth(2, 1, SCHEME, b"create"), connect.clone()] {
+            let mut stream = TcpStream::connect(relay.addresses()).await.unwrap();
+            stream.write_all(&[&connect[..], &login, &stranger].concat()).await.unwrap();
+            let mut heard = Vec::new();
+            // It may be closed by a reset, since it had more to say.
+            let _ = stream.read_to_end(&mut heard).await;
+            assert_eq!(heard, [&connect[..], &login].concat(), "the answers to the login, and no more");
+        }
+        assert_eq!(dialled.available_permits(), 3);
+        let mut stream = TcpStream::connect(relay.addresses()).await.unwrap();
+        let secret = auth(5, AUTH, SCHEME, relay.secret());
+        stream.write_all(&[&connect[..], &login, &login, &secret, b"more"].concat()).await.unwrap();
+        let expected = [&connect[..], &login, &login, &answered(5), b"more"].concat();
+        let mut answer = vec![0; expected.len()];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(answer, expected);
     }
 }

@@ -8,15 +8,16 @@ use std::time::Duration;
 use latchwork_core::contracts::LeaseWriter;
 use latchwork_core::seen::{Rechecks, Requests};
 use latchwork_core::support::{LinkLog, Throttle};
-use latchwork_core::{Moment, seen};
+use latchwork_core::{Moment, Secret, seen};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
-use zookeeper_client::{Acls, Client, Error, SessionState, StateWatcher};
+use zookeeper_client::{Acls, Client, Connector, Error, SessionState, StateWatcher};
 
 use super::NodeMode;
 use super::relay::{self, Relay};
 use super::request::KINDS;
+use super::sasl;
 use super::tasks::Tasks;
 use super::watch_budget::WatchedBytes;
 use crate::config::{NAME, Settings};
@@ -70,19 +71,22 @@ impl Driver {
         let ask = Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX));
         let mut connector =
             Client::connector().with_session_timeout(ask).with_connection_timeout(settings.host_timeout());
-        let login = settings.digest().await.map_err(Fault::NoLogin)?;
+        let login = settings.login().await.map_err(Fault::NoLogin)?;
         let relay = relay(settings, &tasks).await?;
         let hosts = relay.as_ref().map_or_else(|| settings.hosts.join(","), Relay::addresses);
         if let Some(relay) = &relay {
             // Before any login: the relay expects it first.
             connector = connector.with_auth(relay::SCHEME, relay.secret());
         }
-        if let Some(login) = login {
-            connector = connector.with_auth("digest", login.as_bytes());
+        if let Some((user, password)) = login {
+            connector = logged_in(connector, settings, user, &password);
         }
         let sent = settings.clock.now();
         let client = tasks.within(connector.connect(&hosts)).await?;
         let answered = settings.clock.now();
+        if settings.sasl {
+            sasl::check(&client).await?;
+        }
         if let Some(relay) = relay {
             tasks.runtime.spawn(end_with_session(relay, client.state_watcher(), tasks.killed.clone()));
         }
@@ -250,12 +254,20 @@ impl Driver {
     }
 }
 
+/// What logs a session in, at each dial.
+fn logged_in(connector: Connector, settings: &Settings, user: String, password: &Secret) -> Connector {
+    match settings.sasl {
+        true => sasl::logged_in(connector, user, password.expose().to_owned()),
+        false => connector.with_auth("digest", format!("{user}:{}", password.expose()).as_bytes()),
+    }
+}
+
 /// The relay of a client that speaks TLS.
 async fn relay(settings: &Settings, tasks: &Tasks) -> Answer<Option<Relay>> {
     if !settings.transport.is_tls() {
         return Ok(None);
     }
-    let opened = Relay::open(&settings.hosts, &settings.transport, &tasks.runtime).await;
+    let opened = Relay::open(settings, &tasks.runtime).await;
     opened.map(Some).map_err(|error| {
         seen::relay_failed(NAME, &error);
         Fault::Unsent(Tried { hosts: Ipv4Addr::LOCALHOST.to_string(), took: Duration::ZERO })

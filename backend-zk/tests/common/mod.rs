@@ -1,6 +1,7 @@
 //! Fixtures: one server, clients of it in a namespace of their own, and a foreign client.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub(crate) mod acls;
 pub(crate) mod rewriter;
 
 use std::sync::Arc;

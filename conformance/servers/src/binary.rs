@@ -96,29 +96,40 @@ impl Binary {
         Ok(Binary { kind, program, args, port, tls_port: None, folder })
     }
 
-    /// A Redis on this port, with these arguments.
-    pub(super) fn redis_member(port: u16, args: &[&str]) -> Result<Binary, ServerError> {
+    /// A Redis on the first of these ports, with these arguments. With TLS, that is on the second one,
+    /// and what servers say to each other.
+    pub(super) fn redis_member(
+        [port, tls_port]: [u16; 2],
+        tls: Option<&ServerTls>,
+        args: &[&str],
+    ) -> Result<Binary, ServerError> {
         let kind = Kind::Redis;
-        let args = redis_args(port, None, &Options::new().args(args.iter().copied()));
+        let tls_args = tls.map(|tls| tls.redis_member(tls_port)).unwrap_or_default();
+        let args = args.iter().map(|arg| (*arg).to_owned()).chain(tls_args);
         Ok(Binary {
             kind,
             program: locate(kind)?,
-            args,
+            args: redis_args(port, None, &Options::new().args(args)),
             port,
-            tls_port: None,
+            tls_port: tls.map(|_| tls_port),
             folder: temporary_folder(kind)?,
         })
     }
 
-    /// A Redis Sentinel on this port, with these lines of its file, which it goes on writing.
-    pub(super) fn sentinel(port: u16, lines: &str) -> Result<Binary, ServerError> {
+    /// A Redis Sentinel on such ports, with these lines of its file, which it goes on writing.
+    pub(super) fn sentinel(
+        [port, tls_port]: [u16; 2],
+        tls: Option<&ServerTls>,
+        lines: &str,
+    ) -> Result<Binary, ServerError> {
         let kind = Kind::Redis;
         let folder = temporary_folder(kind)?;
         let file = folder.path().join("sentinel.conf");
-        let text = format!("port {port}\nbind 127.0.0.1\nprotected-mode no\n{lines}");
+        let tls_lines = tls.map(|tls| tls.redis_lines(tls_port)).unwrap_or_default();
+        let text = format!("port {port}\nbind 127.0.0.1\nprotected-mode no\n{tls_lines}{lines}");
         std::fs::write(&file, text).map_err(ServerError::io("writing sentinel.conf"))?;
         let args = vec![file.to_string_lossy().into_owned(), "--sentinel".to_owned()];
-        Ok(Binary { kind, program: locate(kind)?, args, port, tls_port: None, folder })
+        Ok(Binary { kind, program: locate(kind)?, args, port, tls_port: tls.map(|_| tls_port), folder })
     }
 
     pub(super) fn addr(&self) -> String {
@@ -128,6 +139,11 @@ impl Binary {
     /// Where it runs: its data are below.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The port that servers of a kind know each other by.
+    pub(super) fn known_port(&self) -> u16 {
+        self.tls_port.unwrap_or(self.port)
     }
 
     fn log(&self) -> PathBuf {

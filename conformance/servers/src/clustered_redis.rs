@@ -8,7 +8,7 @@ use crate::binary::{Binary, on_free_ports};
 use crate::local::Local;
 use crate::ports::free_ports;
 use crate::reached::until;
-use crate::{Kind, ServerError, probe};
+use crate::{Kind, ServerError, ServerTls, probe};
 
 const MASTERS: usize = 3;
 const SERVERS: usize = 2 * MASTERS;
@@ -23,6 +23,7 @@ const SLOTS: usize = 16_384;
 pub struct ClusteredRedis {
     servers: Vec<Local>,
     ids: Vec<String>,
+    host: String,
 }
 
 impl ClusteredRedis {
@@ -36,16 +37,47 @@ impl ClusteredRedis {
     /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
     /// always.
     pub async fn start(node_timeout: Duration) -> Result<Self, ServerError> {
-        let cluster = on_free_ports(|| Self::launch_all(node_timeout)).await?;
+        Self::start_with(node_timeout, None, "127.0.0.1").await
+    }
+
+    /// The same with TLS among all of them, on ports beside those without. Servers name each other to
+    /// clients by `host`: `127.0.0.1` or `localhost`.
+    ///
+    /// # Cancel safety
+    /// As [`start`](Self::start).
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_secured(
+        node_timeout: Duration,
+        tls: &ServerTls,
+        host: &str,
+    ) -> Result<Self, ServerError> {
+        Self::start_with(node_timeout, Some(tls), host).await
+    }
+
+    async fn start_with(
+        node_timeout: Duration,
+        tls: Option<&ServerTls>,
+        host: &str,
+    ) -> Result<Self, ServerError> {
+        let cluster = on_free_ports(|| Self::launch_all(node_timeout, tls, host)).await?;
         cluster.meet().await?;
         Ok(cluster)
     }
 
-    async fn launch_all(node_timeout: Duration) -> Result<Self, ServerError> {
-        let ports = free_ports(2 * SERVERS)?;
+    async fn launch_all(
+        node_timeout: Duration,
+        tls: Option<&ServerTls>,
+        host: &str,
+    ) -> Result<Self, ServerError> {
+        let ports = free_ports(3 * SERVERS)?;
         let timeout = node_timeout.as_millis().to_string();
-        let servers = ports.as_chunks().0.iter().map(async |&[port, bus]| {
+        let servers = ports.as_chunks().0.iter().map(async |&[port, tls_port, bus]| {
             let bus = bus.to_string();
+            let named =
+                ["--cluster-announce-hostname", host, "--cluster-preferred-endpoint-type", "hostname"];
+            let named = if host.ends_with(|c: char| c.is_ascii_digit()) { &[][..] } else { &named };
             let args = [
                 "--cluster-enabled",
                 "yes",
@@ -58,12 +90,12 @@ impl ClusteredRedis {
                 "--repl-diskless-sync-delay",
                 "0",
             ];
-            let binary = Binary::redis_member(port, &args)?;
+            let binary = Binary::redis_member([port, tls_port], tls, &[&args, named].concat())?;
             let process = binary.run().await?;
             Ok::<_, ServerError>((Local::new(Kind::Redis, binary, process), bus))
         });
         let started = try_join_all(servers).await?;
-        let mut cluster = Self { servers: Vec::new(), ids: Vec::new() };
+        let mut cluster = Self { servers: Vec::new(), ids: Vec::new(), host: host.to_owned() };
         let mut buses = Vec::new();
         for (server, bus) in started {
             cluster.servers.push(server);
@@ -73,7 +105,7 @@ impl ClusteredRedis {
             let id = cluster.say(server, "CLUSTER MYID").await?;
             cluster.ids.push(id.lines().nth(1).unwrap_or_default().to_owned());
             cluster.say(server, &format!("CLUSTER SET-CONFIG-EPOCH {}", server + 1)).await?;
-            let port = cluster.servers[server].binary.port;
+            let port = cluster.servers[server].binary.known_port();
             cluster.say(0, &format!("CLUSTER MEET 127.0.0.1 {port} {bus}")).await?;
         }
         Ok(cluster)
@@ -108,6 +140,17 @@ impl ClusteredRedis {
     /// The URL that names the first two servers: they know the others.
     pub fn url(&self) -> String {
         format!("redis-cluster://{}", self.servers()[..2].join(","))
+    }
+
+    /// The URL with the ports for TLS, if they were started with it.
+    pub fn tls_url(&self) -> Option<String> {
+        Some(format!("rediss-cluster://{}", self.tls_servers()?[..2].join(",")))
+    }
+
+    /// The `host:port` of each server for TLS, if they were started with it.
+    pub fn tls_servers(&self) -> Option<Vec<String>> {
+        let port = |server: &Local| Some(format!("{}:{}", self.host, server.binary.tls_port?));
+        self.servers.iter().map(port).collect()
     }
 
     /// The `host:port` of each server.
@@ -200,7 +243,7 @@ impl ClusteredRedis {
         let done = |said: String| assert!(said.starts_with("+OK") || said.starts_with("+NOKEY"), "{said}");
         done(self.say(to, &format!("CLUSTER SETSLOT {slot} IMPORTING {}", self.ids[from])).await?);
         done(self.say(from, &format!("CLUSTER SETSLOT {slot} MIGRATING {}", self.ids[to])).await?);
-        let port = self.servers[to].binary.port;
+        let port = self.servers[to].binary.known_port();
         loop {
             let keys = self.say(from, &format!("CLUSTER GETKEYSINSLOT {slot} 1")).await?;
             let Some(key) = keys.lines().nth(2).filter(|key| !key.starts_with('-')) else { break };

@@ -34,6 +34,29 @@ impl ServerTls {
         .collect()
     }
 
+    /// Of a Redis that speaks it with its like too, or of a Sentinel.
+    pub(super) fn redis_member(&self, port: u16) -> Vec<String> {
+        let among_them = [
+            ("--tls-replication", "yes".to_owned()),
+            ("--tls-cluster", "yes".to_owned()),
+            // A server's own certificate is no client's.
+            ("--tls-client-cert-file", self.file("client.pem")),
+            ("--tls-client-key-file", self.file("client.key")),
+        ];
+        let among_them = among_them.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+        self.redis(port).into_iter().chain(among_them).collect()
+    }
+
+    /// The same, as lines of a file.
+    pub(super) fn redis_lines(&self, port: u16) -> String {
+        let args = self.redis_member(port);
+        let lines = args.as_chunks().0.iter().map(|[name, value]| {
+            let name = name.trim_start_matches('-');
+            format!("{name} {value}\n")
+        });
+        lines.collect()
+    }
+
     pub(super) fn etcd(&self, plain: &str, port: u16) -> Vec<String> {
         let mut args = vec![
             format!("--listen-client-urls={plain},https://127.0.0.1:{port}"),

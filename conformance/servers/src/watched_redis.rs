@@ -8,7 +8,7 @@ use crate::binary::{Binary, on_free_ports};
 use crate::local::Local;
 use crate::ports::free_ports;
 use crate::reached::until;
-use crate::{Kind, ServerError, probe};
+use crate::{Kind, ServerError, ServerTls, probe};
 
 const SERVERS: usize = 3;
 const SENTINELS: usize = 3;
@@ -22,6 +22,7 @@ const SENTINELS: usize = 3;
 pub struct WatchedRedis {
     servers: Vec<Local>,
     sentinels: Vec<Local>,
+    host: String,
 }
 
 impl WatchedRedis {
@@ -40,41 +41,72 @@ impl WatchedRedis {
     /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
     /// always.
     pub async fn start() -> Result<Self, ServerError> {
-        let watched = on_free_ports(Self::launch_all).await?;
+        Self::start_with(None, "127.0.0.1").await
+    }
+
+    /// The same with TLS among all of them, on ports beside those without. Sentinels name the servers
+    /// by `host`: `127.0.0.1` or `localhost`.
+    ///
+    /// # Cancel safety
+    /// As [`start`](Self::start).
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub async fn start_secured(tls: &ServerTls, host: &str) -> Result<Self, ServerError> {
+        Self::start_with(Some(tls), host).await
+    }
+
+    async fn start_with(tls: Option<&ServerTls>, host: &str) -> Result<Self, ServerError> {
+        let watched = on_free_ports(|| Self::launch_all(tls, host)).await?;
         watched.wait_until_whole().await?;
         Ok(watched)
     }
 
-    async fn launch_all() -> Result<Self, ServerError> {
-        let ports = free_ports(SERVERS + SENTINELS)?;
-        let (servers, sentinels) = ports.split_at(SERVERS);
-        let master = servers[0];
-        let servers = servers.iter().map(async |port| {
+    async fn launch_all(tls: Option<&ServerTls>, host: &str) -> Result<Self, ServerError> {
+        let ports = free_ports(2 * (SERVERS + SENTINELS))?;
+        let (servers, sentinels) = ports.as_chunks().0.split_at(SERVERS);
+        let known = |ports: [u16; 2]| ports[usize::from(tls.is_some())];
+        let master = known(servers[0]);
+        let servers = servers.iter().map(async |ports| {
             let leader = format!("127.0.0.1 {master}");
             // Syncs begin at once, and not after 5 s.
             let mut args = vec!["--repl-diskless-sync-delay", "0"];
-            if *port != master {
+            if known(*ports) != master {
                 args.extend(["--replicaof", &leader]);
             }
-            run(Binary::redis_member(*port, &args)?).await
+            // By which a Sentinel learns of a replica.
+            if tls.is_some() {
+                args.extend(["--replica-announce-ip", host]);
+            }
+            run(Binary::redis_member(*ports, tls, &args)?).await
         });
         let servers = try_join_all(servers).await?;
         let (service, down_after) = (Self::SERVICE, Self::DOWN_AFTER.as_millis());
-        let sentinels = sentinels.iter().map(async |port| {
+        let sentinels = sentinels.iter().map(async |ports| {
+            // Names, where a host has one.
+            let names = "sentinel resolve-hostnames yes\nsentinel announce-hostnames yes\n";
+            let names = if host.ends_with(|c: char| c.is_ascii_digit()) { "" } else { names };
             let lines = format!(
-                "sentinel monitor {service} 127.0.0.1 {master} 2\n\
+                "{names}sentinel monitor {service} {host} {master} 2\n\
                  sentinel down-after-milliseconds {service} {down_after}\n\
                  sentinel failover-timeout {service} 3000\n\
                  sentinel parallel-syncs {service} 2\n"
             );
-            run(Binary::sentinel(*port, &lines)?).await
+            run(Binary::sentinel(*ports, tls, &lines)?).await
         });
-        Ok(Self { servers, sentinels: try_join_all(sentinels).await? })
+        Ok(Self { servers, sentinels: try_join_all(sentinels).await?, host: host.to_owned() })
     }
 
     /// The URL that names the Sentinels and the service.
     pub fn url(&self) -> String {
         format!("redis-sentinel://{}/{}", self.sentinels().join(","), Self::SERVICE)
+    }
+
+    /// The URL with the ports for TLS, if they were started with it.
+    pub fn tls_url(&self) -> Option<String> {
+        let port = |sentinel: &Local| Some(format!("{}:{}", self.host, sentinel.binary.tls_port?));
+        let sentinels: Option<Vec<_>> = self.sentinels.iter().map(port).collect();
+        Some(format!("rediss-sentinel://{}/{}", sentinels?.join(","), Self::SERVICE))
     }
 
     /// The `host:port` of each Sentinel.
@@ -186,7 +218,7 @@ impl WatchedRedis {
         let master = self.master().await?;
         self.servers[server].launch().await?;
         // The Sentinels would do it too, in ten seconds.
-        let port = self.servers[master].binary.port;
+        let port = self.servers[master].binary.known_port();
         let line = format!("REPLICAOF 127.0.0.1 {port}\r\n");
         let answer = probe::ask_redis(&self.servers[server].binary.addr(), &line).await;
         answer.map(drop).map_err(ServerError::io("making a replica"))
@@ -196,7 +228,9 @@ impl WatchedRedis {
     async fn named_by(&self, sentinel: &Local) -> Option<usize> {
         let line = format!("SENTINEL GET-MASTER-ADDR-BY-NAME {}\r\n", Self::SERVICE);
         let said = probe::ask_redis(&sentinel.binary.addr(), &line).await.ok()?;
-        self.servers.iter().position(|server| said.contains(&format!("\r\n{}\r\n", server.binary.port)))
+        self.servers
+            .iter()
+            .position(|server| said.contains(&format!("\r\n{}\r\n", server.binary.known_port())))
     }
 
     async fn is_whole(sentinel: &Local) -> bool {

@@ -48,6 +48,8 @@ struct Table {
     #[serde(default = "super::default_tick", with = "humantime_serde")]
     tick: Duration,
     #[serde(default)]
+    sasl: bool,
+    #[serde(default)]
     strict: bool,
     #[serde(default, with = "humantime_serde::option")]
     remember: Option<Duration>,

@@ -18,9 +18,9 @@ const OTHERS_TLS_SCHEMES: [(&str, &str); 4] = [
 impl Config {
     /// Reads `scheme://[user[:password]@]host[:port][,host…][/path][?option=value&…]`. Options:
     /// `namespace`, `name`, `ttl`, `connect_timeout`, `request_timeout`, `label`; for `zookeeper://` also
-    /// `tick`, for `redis://` also `strict`, `remember` and `min_replicas`, which other backends
-    /// refuse. `rediss://`, `zookeeper+tls://` and `etcd+tls://` ask for TLS, and have the options
-    /// `ca`, `cert`, `key` and `server_name` beside. Durations are written like `10s` or `500ms`.
+    /// `tick` and `sasl`, for `redis://` also `strict`, `remember` and `min_replicas`, which other backends
+    /// refuse. `rediss://`, `rediss-sentinel://`, `rediss-cluster://`, `zookeeper+tls://` and
+    /// `etcd+tls://` ask for TLS, and have the options `ca`, `cert`, `key` and `server_name` beside. Durations are written like `10s` or `500ms`.
     ///
     /// `redis-cluster://h1,h2` names some servers of a Redis Cluster,
     /// `redis-sentinel://h1,h2/service` Sentinels and the service that they watch, with the
@@ -71,6 +71,8 @@ impl Config {
 
         let (plain, tls) = match &*scheme {
             "rediss" | "valkeys" => ("redis", true),
+            "rediss-sentinel" | "valkeys-sentinel" => ("redis-sentinel", true),
+            "rediss-cluster" | "valkeys-cluster" => ("redis-cluster", true),
             other => other.strip_suffix("+tls").map_or((other, false), |plain| (plain, true)),
         };
         let watched = matches!(plain, "redis-sentinel" | "valkey-sentinel");
@@ -154,9 +156,8 @@ impl Config {
             "db" => self.path = value,
             "sentinel_user" => self.sentinel_user = Some(value),
             "sentinel_password" => self.sentinel_password = Some(Secret::new(value)),
-            "strict" => {
-                self.strict = value.parse().map_err(|_| Error::invalid("strict", "must be true or false"))?;
-            }
+            "sasl" => self.sasl = truth(option, &value)?,
+            "strict" => self.strict = truth(option, &value)?,
             other => unreachable!("{other} stands among the options"),
         }
         Ok(())
@@ -164,7 +165,7 @@ impl Config {
 }
 
 /// The options of a URL.
-const OPTIONS: [&str; 17] = [
+const OPTIONS: [&str; 18] = [
     "namespace",
     "name",
     "ttl",
@@ -176,6 +177,7 @@ const OPTIONS: [&str; 17] = [
     "cert",
     "key",
     "server_name",
+    "sasl",
     "strict",
     "remember",
     "min_replicas",
@@ -244,6 +246,10 @@ impl TryFrom<&Config> for Config {
     }
 }
 
+fn truth(name: &'static str, text: &str) -> Result<bool> {
+    text.parse().map_err(|_| Error::invalid(name, "must be true or false"))
+}
+
 fn duration(name: &'static str, text: &str) -> Result<Duration> {
     humantime::parse_duration(text).map_err(|error| {
         Error::invalid(name, format!("{text:?} is not a duration such as 10s or 500ms: {error}"))
@@ -304,6 +310,11 @@ mod tests {
             ("rediss://h", "redis", true),
             ("REDISS://h", "redis", true),
             ("valkeys://h", "redis", true),
+            ("rediss-sentinel://h/service", "redis", true),
+            ("valkeys-sentinel://h/service", "redis", true),
+            ("redis-sentinel+tls://h/service", "redis", true),
+            ("rediss-cluster://h", "redis", true),
+            ("valkeys-cluster://h", "redis", true),
             ("zookeeper+tls://h", "zookeeper", true),
             ("etcd+tls://h", "etcd", true),
             ("own+tls://h", "own", true),
@@ -339,8 +350,9 @@ mod tests {
             ("zookeepers://h", "url"),
             ("https://h", "url"),
             ("redis://h?ca=a.pem", "ca"),
-            ("redis-sentinel+tls://h/service", "tls"),
-            ("redis-cluster+tls://h", "tls"),
+            ("rediss-sentinel://h", "url"),
+            ("redis-sentinel://h/service?ca=a.pem", "ca"),
+            ("redis-cluster://h?server_name=a", "server_name"),
             ("etcd://h?server_name=a", "server_name"),
             ("rediss://h?cert=a.pem", "key"),
             ("etcd+tls://h?key=a.pem", "cert"),
@@ -367,6 +379,8 @@ mod tests {
             ("redis://h?ttl=999ms", "ttl"),
             ("redis://h?ttl=99999999999999999999s", "ttl"),
             ("redis://h?strict=maybe", "strict"),
+            ("zookeeper://u:p@h?sasl=1", "sasl"),
+            ("etcd://u:p@h?sasl=true", "sasl"),
             ("redis://h?min_replicas=-1", "min_replicas"),
             ("redis://h?min_replicas=two", "min_replicas"),
             ("redis-sentinel://a,b", "url"),

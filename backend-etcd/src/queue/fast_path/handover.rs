@@ -6,6 +6,7 @@ use super::release_notice::{LISTED, ReleaseNotice, Signal, Successor};
 use crate::driver::{Compare, Driver, Found, Op, Order, Range, StoredKey, Txn};
 use crate::error::{Answer, Failure};
 use crate::layout::{Inbox, Queue};
+use crate::queue::list::nodes;
 use crate::watch::OwnNode;
 
 /// How often a leave is tried when others join and leave meanwhile. Each time one of them made
@@ -88,7 +89,7 @@ impl Handover {
     /// The read of the next nodes behind the own one.
     fn range(&self, own: &OwnNode) -> Range {
         let order = Order::OldestAfter(own.state.sequence());
-        Range { prefix: self.queue.prefix.clone(), order, limit: LISTED as i64, keys_only: true }
+        nodes(&self.queue, order, LISTED as i64)
     }
 
     /// The nodes of this queue that the read has found.

@@ -12,11 +12,11 @@ use latchwork_core::support::Backoff;
 use latchwork_core::{Error, seen};
 
 use crate::config::{FIRST_RETRY, LONGEST_RETRY, NAME};
-use crate::driver::{Driver, Order, Range, StoredKey};
+use crate::driver::{Driver, Order, StoredKey};
 use crate::error::Answer;
 use crate::layout::Queue;
 use crate::queue::context::NodeContext;
-use crate::queue::list::whole;
+use crate::queue::list::{nodes, whole};
 use crate::watch::OwnNode;
 
 /// A hold that is over before this is not checked.
@@ -50,8 +50,7 @@ pub(crate) fn verify_in_background(context: &Arc<NodeContext>, own: &Arc<OwnNode
 
 async fn is_first(driver: &Driver, own: &OwnNode, queue: &Queue) -> Answer<bool> {
     let order = Order::OldestUpTo(own.state.sequence());
-    let range = Range { prefix: queue.prefix.clone(), order, limit: READ, keys_only: true };
-    let (mut found, revision) = driver.range(range).await?;
+    let (mut found, revision) = driver.range(nodes(queue, order, READ)).await?;
     let takes_part = |stored: &&StoredKey| queue.claim(stored).is_some();
     if found.more && !found.keys.iter().any(|stored| takes_part(&stored)) {
         found = whole(driver, queue, None, revision).await?;

@@ -49,8 +49,8 @@ fn read(name: &'static str, path: &Path) -> Result<Vec<u8>> {
 }
 
 impl Contents {
-    /// The configuration of a client. It blocks where the system's own certificates are read.
-    pub(super) fn configure(&self, asked: &Arc<AtomicBool>, protocol: Option<&[u8]>) -> Result<ClientConfig> {
+    /// What connections are made of. It blocks where the system's own certificates are read.
+    pub(super) fn load(&self, protocol: Option<&[u8]>) -> Result<Loaded> {
         let provider = Arc::new(ring::default_provider());
         let roots = match &self.ca {
             Some(pem) => authorities(pem)?,
@@ -64,10 +64,27 @@ impl Contents {
             ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().map_err(
                 |error| Error::new(ErrorKind::Misconfigured, "rustls has no version of TLS").because(error),
             )?;
-        let identity = Arc::new(Identity { identity, asked: Arc::clone(asked) });
-        let mut config = builder.with_root_certificates(roots).with_client_cert_resolver(identity);
+        let mut config = builder.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = protocol.into_iter().map(<[u8]>::to_vec).collect();
-        Ok(config)
+        Ok(Loaded { config: Arc::new(config), identity })
+    }
+}
+
+/// What was made of the files.
+#[derive(Clone)]
+pub(super) struct Loaded {
+    config: Arc<ClientConfig>,
+    identity: Option<Arc<CertifiedKey>>,
+}
+
+impl Loaded {
+    /// The configuration of one connection, which notes in `asked` that its server wants a certificate.
+    /// All of them remember sessions together.
+    pub(super) fn config(&self, asked: &Arc<AtomicBool>) -> ClientConfig {
+        let mut config = ClientConfig::clone(&self.config);
+        let (identity, asked) = (self.identity.clone(), Arc::clone(asked));
+        config.client_auth_cert_resolver = Arc::new(Identity { identity, asked });
+        config
     }
 }
 

@@ -57,6 +57,16 @@ impl Transport {
         Err(no_tls(&config.backend))
     }
 
+    /// The same for another server of this client, whose [failures](Self::failure) are told apart.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            return Self { tls: Some(Arc::new(tls.apart())) };
+        }
+        self.clone()
+    }
+
     /// Whether it is TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
@@ -112,7 +122,8 @@ impl Transport {
     }
 
     /// Why TLS itself failed, since the last connection that worked: for the error of a dial, whose
-    /// own cause has lost it between the client crate's layers.
+    /// own cause has lost it between the client crate's layers. Of several servers that are dialled
+    /// at one time, each has a transport [apart](Self::apart).
     ///
     /// A server that demands a client certificate says so only after its side of the handshake, so
     /// that this may be known only when the first answer is missing.

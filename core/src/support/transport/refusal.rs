@@ -69,7 +69,8 @@ impl Peer<'_> {
                     ),
                 )
             }
-            CertificateError::UnknownIssuer => misconfigured(
+            // The second one: by somebody of the same name as one who is trusted.
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => misconfigured(
                 "nobody who is trusted has signed the server's certificate: give the file of its authority as `ca`",
             ),
             CertificateError::Revoked => misconfigured("the server's certificate was revoked"),

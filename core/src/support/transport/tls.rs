@@ -8,22 +8,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use parking_lot::Mutex;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::Stream;
-use super::files::{Contents, Paths};
+use super::files::{Contents, Loaded, Paths};
 use super::refusal::Peer;
 use crate::config::{Config, backend_name};
 use crate::error::{Error, ErrorKind, Result};
 use crate::seen;
 
-/// What one client needs for TLS, and what it has met.
-pub(super) struct Tls(Arc<Shared>);
+/// What one client needs for TLS, and what its dials met.
+pub(super) struct Tls {
+    shared: Arc<Shared>,
+    met: Arc<Mutex<Option<Error>>>,
+}
 
+/// What all connections of a client have in common.
 struct Shared {
     expected: &'static str,
     paths: Paths,
@@ -31,10 +34,7 @@ struct Shared {
     protocol: Option<&'static [u8]>,
     // The last configuration, and the files that it was made of. As long as they stay the same, so does
     // it: it remembers sessions, which a server resumes in fewer steps.
-    loaded: Mutex<Option<(Contents, Arc<ClientConfig>)>>,
-    // Whether the server of the present handshake has asked for a client certificate.
-    asked: Arc<AtomicBool>,
-    failure: Mutex<Option<Error>>,
+    loaded: Mutex<Option<(Contents, Loaded)>>,
 }
 
 impl Tls {
@@ -43,56 +43,53 @@ impl Tls {
         let server_name =
             config.server_name.clone().map(ServerName::try_from).transpose().map_err(bad_name)?;
         let paths = Paths { ca: config.ca.clone(), cert: config.cert.clone(), key: config.key.clone() };
-        Ok(Self(Arc::new(Shared {
-            expected: backend_name(&config.backend),
-            paths,
-            server_name,
-            protocol,
-            loaded: Mutex::default(),
-            asked: Arc::default(),
-            failure: Mutex::default(),
-        })))
+        let expected = backend_name(&config.backend);
+        let shared = Arc::new(Shared { expected, paths, server_name, protocol, loaded: Mutex::default() });
+        Ok(Self { shared, met: Arc::default() })
+    }
+
+    pub(super) fn apart(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), met: Arc::default() }
     }
 
     pub(super) async fn prepare(&self) -> Result<()> {
-        self.config().await.map(drop)
+        self.loaded().await.map(drop)
     }
 
     pub(super) fn failure(&self) -> Option<Error> {
-        self.0.failure.lock().clone()
+        self.met.lock().clone()
     }
 
     pub(super) async fn secure(&self, stream: TcpStream, host: &str) -> io::Result<Stream> {
-        let shared = &self.0;
-        let config = match self.config().await {
-            Ok(config) => config,
+        let loaded = match self.loaded().await {
+            Ok(loaded) => loaded,
             Err(error) => {
-                *shared.failure.lock() = Some(error.clone());
+                *self.met.lock() = Some(error.clone());
                 return Err(io::Error::other(error));
             }
         };
-        let name = match &shared.server_name {
+        let name = match &self.shared.server_name {
             Some(name) => name.clone(),
             None => ServerName::try_from(host.to_owned()).map_err(io::Error::other)?,
         };
-        shared.asked.store(false, Ordering::Release);
-        *shared.failure.lock() = None;
-        match TlsConnector::from(config).connect(name, stream).await {
-            Ok(stream) => Ok(Stream::tls(TlsStream {
-                stream,
-                first: Some(First { shared: Arc::clone(shared), host: host.to_owned() }),
-            })),
+        *self.met.lock() = None;
+        let asked = Arc::default();
+        let config = loaded.config(&asked);
+        let (shared, met) = (Arc::clone(&self.shared), Arc::clone(&self.met));
+        let first = First { shared, met, asked, host: host.to_owned() };
+        match TlsConnector::from(Arc::new(config)).connect(name, stream).await {
+            Ok(stream) => Ok(Stream::tls(TlsStream { stream, first: Some(first) })),
             Err(error) => {
-                shared.failed(host, Some(&error));
+                first.failed(Some(&error));
                 Err(error)
             }
         }
     }
 
     /// The configuration by what the files hold now.
-    async fn config(&self) -> Result<Arc<ClientConfig>> {
-        let shared = Arc::clone(&self.0);
-        let read = tokio::task::spawn_blocking(move || shared.configured()).await;
+    async fn loaded(&self) -> Result<Loaded> {
+        let shared = Arc::clone(&self.shared);
+        let read = tokio::task::spawn_blocking(move || shared.loaded()).await;
         read.unwrap_or_else(|error| {
             Err(Error::new(ErrorKind::RuntimeGone, "the certificates were not read").because(error))
         })
@@ -100,39 +97,28 @@ impl Tls {
 }
 
 impl Shared {
-    fn configured(&self) -> Result<Arc<ClientConfig>> {
+    fn loaded(&self) -> Result<Loaded> {
         let fresh = self.paths.read().and_then(|contents| {
-            if let Some((_, config)) = self.loaded.lock().as_ref().filter(|(last, _)| *last == contents) {
-                return Ok(Arc::clone(config));
+            if let Some((_, loaded)) = self.loaded.lock().as_ref().filter(|(last, _)| *last == contents) {
+                return Ok(loaded.clone());
             }
-            let config = Arc::new(contents.configure(&self.asked, self.protocol)?);
-            *self.loaded.lock() = Some((contents, Arc::clone(&config)));
-            Ok(config)
+            let loaded = contents.load(self.protocol)?;
+            *self.loaded.lock() = Some((contents, loaded.clone()));
+            Ok(loaded)
         });
         match (fresh, self.loaded.lock().as_ref()) {
             (Err(error), Some((_, last))) => {
                 seen::certificates_refused(&error);
-                Ok(Arc::clone(last))
+                Ok(last.clone())
             }
             (fresh, _) => fresh,
         }
-    }
-
-    /// The connection ended before the server said anything in it.
-    fn failed(&self, host: &str, error: Option<&io::Error>) {
-        let peer = Peer {
-            expected: self.expected,
-            host,
-            asked: self.asked.load(Ordering::Acquire),
-            shows_certificate: self.paths.cert.is_some(),
-        };
-        *self.failure.lock() = peer.refusal(error);
     }
 }
 
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("paths", &self.0.paths).finish_non_exhaustive()
+        f.debug_struct("Tls").field("paths", &self.shared.paths).finish_non_exhaustive()
     }
 }
 
@@ -147,7 +133,23 @@ pub(super) struct TlsStream {
 /// What waits for the first answer: its absence may be the server's refusal of the client's certificate.
 struct First {
     shared: Arc<Shared>,
+    met: Arc<Mutex<Option<Error>>>,
+    // Whether the server has asked for a client certificate.
+    asked: Arc<AtomicBool>,
     host: String,
+}
+
+impl First {
+    /// The connection ended before the server said anything in it.
+    fn failed(&self, error: Option<&io::Error>) {
+        let peer = Peer {
+            expected: self.shared.expected,
+            host: &self.host,
+            asked: self.asked.load(Ordering::Acquire),
+            shows_certificate: self.shared.paths.cert.is_some(),
+        };
+        *self.met.lock() = peer.refusal(error);
+    }
 }
 
 impl fmt::Debug for First {
@@ -160,7 +162,7 @@ impl TlsStream {
     /// Notes how the connection ended, if nothing was heard before.
     fn ended(&mut self, error: Option<&io::Error>) {
         if let Some(first) = self.first.take() {
-            first.shared.failed(&first.host, error);
+            first.failed(error);
         }
     }
 

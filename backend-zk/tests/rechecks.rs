@@ -1,0 +1,75 @@
+//! A waiter whose event is lost finds its admission by its own look, and that counts.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::rewriter::Rewriter;
+use common::{config, coordinator, own_server, soon};
+use latchwork_conformance::recorder::Recorder;
+use latchwork_core::Release;
+use tokio::sync::Notify;
+
+/// An event's number, in the place of a request's.
+const EVENT: [u8; 4] = (-1_i32).to_be_bytes();
+/// Number, transaction, error, kind, state and the path's length stand before the path.
+const PATH: usize = 4 + 8 + 4 + 4 + 4 + 4;
+
+/// The number of a request that watches the queue: `exists` or `getData` with its flag set.
+fn watches(request: &[u8]) -> Option<i32> {
+    let (xid, rest) = request.split_first_chunk()?;
+    let code = i32::from_be_bytes(*rest.first_chunk()?);
+    let of_the_queue = request.windows(9).any(|part| part == b"/mutex/a/");
+    (matches!(code, 3 | 4) && of_the_queue && request.ends_with(&[1])).then(|| i32::from_be_bytes(*xid))
+}
+
+#[tokio::test]
+async fn an_admission_without_an_event_is_found_and_counted() {
+    let server = own_server().await;
+    let (losing, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (loses, count) = (Arc::clone(&losing), Arc::clone(&lost));
+    let (asked, armed) = (Arc::new(AtomicI32::new(0)), Arc::new(Notify::new()));
+    let (asks, arms) = (Arc::clone(&asked), Arc::clone(&armed));
+    let request = move |request: &mut Vec<u8>| {
+        if let Some(xid) = watches(request) {
+            asks.store(xid, Ordering::Release);
+        }
+    };
+    // What it tells of is a node that nobody watches.
+    let garble = move |reply: &mut Vec<u8>| {
+        if loses.load(Ordering::Acquire) && reply.starts_with(&EVENT) && reply.len() > PATH {
+            reply[PATH..].fill(b'-');
+            reply[PATH] = b'/';
+            count.fetch_add(1, Ordering::AcqRel);
+        }
+        if !reply.starts_with(&EVENT) && reply.starts_with(&asked.load(Ordering::Acquire).to_be_bytes()) {
+            arms.notify_one();
+        }
+    };
+    let rewriter = Rewriter::start(server.addr(), request, garble).await;
+    let mut direct = config(server.addr());
+    direct.ttl = Duration::from_secs(4);
+    let mut through = direct.clone();
+    through.hosts = vec![rewriter.addr()];
+    let (holder, recorder) = (coordinator(&direct).await, Recorder::new());
+    let waiting = recorder.scope(coordinator(&through)).await;
+    let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "admission")]);
+    for (loses, counted) in [(false, 0.0), (true, 1.0)] {
+        let mutex = holder.mutex("a").unwrap();
+        let hold = soon(mutex.acquire()).await.unwrap();
+        let waiter = waiting.mutex("a").unwrap();
+        let waiter = tokio::spawn(async move { waiter.acquire().await });
+        // It watches the holder's node.
+        soon(armed.notified()).await;
+        losing.store(loses, Ordering::Release);
+        assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+        let admitted = soon(waiter).await.unwrap().unwrap();
+        losing.store(false, Ordering::Release);
+        assert_eq!(soon(admitted.release()).await.unwrap(), Release::Released);
+        assert_eq!((found(), lost.load(Ordering::Acquire) > 0), (counted, loses), "{recorder:?}");
+    }
+    holder.close().await.unwrap();
+    waiting.close().await.unwrap();
+}

@@ -1,0 +1,164 @@
+//! Logins by SASL, at a server with a JAAS file.
+
+mod common;
+
+use std::time::Duration;
+
+use common::acls::{lists, made};
+use common::{config, own_server, soon};
+use latchwork_conformance::proxy::{Direction, Proxy};
+use latchwork_conformance::servers::{Certificates, Kind, Options, Server};
+use latchwork_core::{Config, Coordinator, Error, ErrorKind, Release, Secret, connect};
+use tempfile::TempDir;
+use zookeeper_client::{Client, SaslOptions};
+
+const RIGHT: &str = "right-hunter2";
+const WRONG: &str = "wrong-hunter3";
+
+/// What a server knows of its users, in a folder that must live as long.
+fn users() -> (TempDir, Options) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("jaas.conf");
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
+    let text = format!("Server {{ {module} required user_app=\"{RIGHT}\" user_other=\"{RIGHT}\"; }};");
+    std::fs::write(&file, text).expect("written");
+    let provider = "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
+    let jaas = format!("-Djava.security.auth.login.config={}", file.display());
+    (folder, Options::new().own().args([jaas.as_str(), provider]))
+}
+
+async fn start(options: Options) -> Server {
+    Server::start(Kind::Zookeeper, options).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn login(addr: &str, user: &str, password: &str) -> Config {
+    let mut config = config(addr);
+    (config.user, config.password) = (Some(user.to_owned()), Some(Secret::new(password)));
+    config.sasl = true;
+    config
+}
+
+async fn at(config: &Config) -> Result<Coordinator, Error> {
+    soon(connect(&[latchwork_zookeeper::connector()], config)).await
+}
+
+async fn refused(config: &Config) -> Error {
+    let error = at(config).await.expect_err("it is let in");
+    let text = format!("{error} {error:?} {error:#?}");
+    assert!(!text.contains(RIGHT) && !text.contains(WRONG), "{text}");
+    println!("{error}");
+    error
+}
+
+/// Every node of a namespace belongs to this user alone.
+async fn are_all_of(server: &Server, config: &Config, user: &str) {
+    let login = SaslOptions::digest_md5(user.to_owned(), RIGHT);
+    let owner = Client::connector().with_sasl(login).connect(server.addr()).await.expect("logged in");
+    let lists = lists(&owner, &format!("/{}", config.namespace)).await;
+    assert!(lists.len() > 10, "{lists:?}");
+    for (path, acls) in lists {
+        let theirs = acls.iter().all(|acl| acl.scheme() == "sasl" && acl.id() == user);
+        assert!(theirs && !acls.is_empty(), "{path}: {acls:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_node_is_of_the_user_alone_and_no_other_one_gets_in() {
+    let (_folder, options) = users();
+    let server = start(options).await;
+    let config = login(server.addr(), "app", RIGHT);
+    let client = at(&config).await.unwrap_or_else(|error| panic!("{error}"));
+    let held = made(&client).await;
+    are_all_of(&server, &config, "app").await;
+    // Another user, a wrong password, a user that there is not.
+    let mut other = login(server.addr(), "other", RIGHT);
+    other.namespace.clone_from(&config.namespace);
+    let error = refused(&other).await;
+    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    for (user, password) in [("app", WRONG), ("nobody", RIGHT)] {
+        let error = refused(&login(server.addr(), user, password)).await;
+        assert!(matches!(error.kind(), ErrorKind::Forbidden { what } if what == "log in"), "{error}");
+        assert!(!error.is_retryable());
+    }
+    // By digest the same words are another login.
+    let mut digest = config.clone();
+    digest.sasl = false;
+    let error = refused(&digest).await;
+    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    drop(held);
+    client.close().await.unwrap();
+}
+
+/// The client says a number of its own at each login, and the server's has another one each time.
+#[tokio::test]
+async fn the_login_works_each_time() {
+    let (_folder, options) = users();
+    let server = start(options).await;
+    let config = login(server.addr(), "app", RIGHT);
+    for time in 0..48 {
+        let client = at(&config).await.unwrap_or_else(|error| panic!("{time}: {error}"));
+        client.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_opened_anew_is_logged_in_too() {
+    let (_folder, options) = users();
+    let server = start(options).await;
+    let proxy = Proxy::start(server.addr()).await.unwrap();
+    let mut config = login(&proxy.addr().to_string(), "app", RIGHT);
+    config.ttl = Duration::from_secs(1);
+    let client = at(&config).await.unwrap();
+    let mutex = client.mutex("a").unwrap();
+    // The connection breaks: the session is logged in on the next one.
+    let hold = mutex.acquire().await.unwrap();
+    proxy.sever();
+    assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
+    // The session is lost.
+    let hold = soon(mutex.acquire()).await.unwrap();
+    proxy.hold(Direction::ToServer);
+    proxy.hold(Direction::ToClient);
+    soon(hold.lost()).await;
+    proxy.resume();
+    let held = soon(made(&client)).await;
+    are_all_of(&server, &config, "app").await;
+    drop(held);
+    client.close().await.unwrap();
+}
+
+/// Such a server says nothing against a login, and gives no identity for it.
+#[tokio::test]
+async fn a_server_that_takes_no_login_is_refused() {
+    let without = own_server().await;
+    let (_folder, options) = users();
+    let lenient = start(options.args(["-Dzookeeper.allowSaslFailedClients=true"])).await;
+    for (server, password) in [(&without, RIGHT), (&lenient, WRONG)] {
+        let error = refused(&login(server.addr(), "app", password)).await;
+        let named = matches!(error.kind(), ErrorKind::Forbidden { what } if what == "to log in by SASL");
+        assert!(named, "{error}");
+    }
+    // The control: who is right is let in there.
+    let client = at(&login(lenient.addr(), "app", RIGHT)).await.unwrap_or_else(|error| panic!("{error}"));
+    client.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn it_goes_over_tls_with_certificates_on_both_sides() {
+    let certificates = Certificates::new().unwrap();
+    let (_folder, options) = users();
+    let server = start(options.tls(certificates.server(true))).await;
+    let over_tls = |password: &str| {
+        let mut config = login(&server.tls_addr().expect("it speaks TLS"), "app", password);
+        config.tls = true;
+        let path = |name: &str| Some(certificates.path(name));
+        (config.ca, config.cert, config.key) = (path("ca.pem"), path("client.pem"), path("client.key"));
+        config
+    };
+    let config = over_tls(RIGHT);
+    let client = at(&config).await.unwrap_or_else(|error| panic!("{error}"));
+    let held = made(&client).await;
+    drop(held);
+    client.close().await.unwrap();
+    let error = refused(&over_tls(WRONG)).await;
+    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+}
