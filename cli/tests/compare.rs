@@ -42,7 +42,8 @@ async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothin
     let at = |name: &str| folder.path().join(name).display().to_string();
     let (page, saved) = (at("page.html"), at("saved.json"));
     let only = "--only=alone,hand-off,throughput,link,wire,restart,held";
-    let arguments = ["memory", "redis", "--quick", "--rounds=1", only, "--json", "--page", &page, "--save", &saved];
+    let arguments =
+        ["memory", "redis", "--quick", "--rounds=1", only, "--json", "--page", &page, "--save", &saved];
     let begun = Instant::now();
     let output = compared(&arguments).await;
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -77,7 +78,10 @@ async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothin
         let all = json["guarantees"].as_array().expect("guarantees");
         all.iter().find(|one| one["id"] == id).expect("it")["values"][name].clone()
     };
-    assert_eq!((promise("clean_try", "redis"), promise("survives_failover", "redis")), ("yes".into(), "no".into()));
+    assert_eq!(
+        (promise("clean_try", "redis"), promise("survives_failover", "redis")),
+        ("yes".into(), "no".into())
+    );
     assert!(json["coordinators"][1]["version"].as_str().is_some_and(|version| !version.is_empty()));
 
     loads_nothing(&std::fs::read_to_string(&page).expect("a page"));
@@ -86,7 +90,17 @@ async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothin
 /// Nothing in the page makes a browser ask anybody for anything, and nothing in it runs.
 fn loads_nothing(page: &str) {
     const LOADS: [&str; 12] = [
-        "src", "href", "srcset", "data", "poster", "action", "formaction", "background", "cite", "ping", "xlink:href",
+        "src",
+        "href",
+        "srcset",
+        "data",
+        "poster",
+        "action",
+        "formaction",
+        "background",
+        "cite",
+        "ping",
+        "xlink:href",
         "manifest",
     ];
     let (mut in_style, mut charts, mut styles) = (false, 0, 0);
@@ -94,7 +108,10 @@ fn loads_nothing(page: &str) {
         match token.unwrap_or_else(|never| match never {}) {
             Token::StartTag(tag) => {
                 let name = String::from_utf8_lossy(&tag.name).into_owned();
-                assert!(!["script", "iframe", "object", "embed", "base"].contains(&name.as_str()), "a {name}");
+                assert!(
+                    !["script", "iframe", "object", "embed", "base"].contains(&name.as_str()),
+                    "a {name}"
+                );
                 in_style = name == "style";
                 charts += usize::from(name == "svg");
                 for (attribute, value) in &tag.attributes {
@@ -109,7 +126,10 @@ fn loads_nothing(page: &str) {
             Token::String(said) if in_style => {
                 let style = text(&said);
                 styles += 1;
-                assert!(!style.contains("url(") && !style.contains("@import") && !style.contains("//"), "{style}");
+                assert!(
+                    !style.contains("url(") && !style.contains("@import") && !style.contains("//"),
+                    "{style}"
+                );
             }
             _ => {}
         }
@@ -127,7 +147,8 @@ async fn a_saved_run_is_a_baseline_of_the_same_kinds_alone() {
     assert!(text(&first.stdout).contains("A free lock: acquire and release"), "{}", text(&first.stdout));
 
     // What was kept is made slower than this machine can be.
-    let mut json: Value = serde_json::from_str(&std::fs::read_to_string(&saved).expect("saved")).expect("JSON");
+    let mut json: Value =
+        serde_json::from_str(&std::fs::read_to_string(&saved).expect("saved")).expect("JSON");
     for figure in json["figures"].as_array_mut().expect("figures") {
         let spread = &mut figure["values"]["memory"]["spread"];
         for name in ["min", "median", "max"] {
@@ -171,13 +192,24 @@ async fn nothing_stays_on_a_given_server_and_it_is_neither_stopped_nor_filled() 
     let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let redis = &json["coordinators"][0];
     assert_eq!((&redis["kind"], &redis["origin"]), (&"redis".into(), &"given".into()));
-    let left_out: Vec<_> =
-        redis["left_out"].as_array().expect("a list").iter().map(|left| left["what"].as_str().expect("a name")).collect();
-    let named = ["hand-off, 128 contenders", "throughput, 64 tasks", "the server is killed and started", "1000 held", "requests"];
+    let left_out: Vec<_> = redis["left_out"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|left| left["what"].as_str().expect("a name"))
+        .collect();
+    let named = [
+        "hand-off, 128 contenders",
+        "throughput, 64 tasks",
+        "the server is killed and started",
+        "1000 held",
+        "requests",
+    ];
     for name in named {
         assert!(left_out.contains(&name), "{name} in {left_out:?}");
     }
-    let crash = json["figures"].as_array().expect("figures").iter().find(|figure| figure["id"] == "crash.ttl");
+    let crash =
+        json["figures"].as_array().expect("figures").iter().find(|figure| figure["id"] == "crash.ttl");
     let ttls = crash.expect("it")["values"]["redis"]["spread"]["median"].as_f64().expect("a figure");
     // Killed up to a third of a TTL after the last renewal.
     assert!((0.5..1.5).contains(&ttls), "{ttls} TTLs");
@@ -200,7 +232,8 @@ async fn ctrl_c_ends_it_and_cleans_up() {
     let started = children(child.id().expect("it runs"));
     assert!(!started.is_empty(), "a Redis was started");
     kill_process(pid_of(child.id()), Signal::INT).expect("it runs");
-    let status = tokio::time::timeout(Duration::from_secs(30), child.wait()).await.expect("an end").expect("a status");
+    let status =
+        tokio::time::timeout(Duration::from_secs(30), child.wait()).await.expect("an end").expect("a status");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2), "{status}");
     let mut rest = String::new();
     said.into_inner().read_to_string(&mut rest).await.expect("its words");
@@ -217,7 +250,9 @@ fn children(of: u32) -> Vec<i32> {
     processes
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter_map(|pid| Some((pid, rustix::process::Pid::from_raw(pid)?)))
-        .filter(|(_, pid)| common::parent(*pid).is_some_and(|parent| parent.as_raw_nonzero().get().unsigned_abs() == of))
+        .filter(|(_, pid)| {
+            common::parent(*pid).is_some_and(|parent| parent.as_raw_nonzero().get().unsigned_abs() == of)
+        })
         .map(|(pid, _)| pid)
         .collect()
 }
@@ -227,8 +262,13 @@ fn children(of: u32) -> Vec<i32> {
 fn each_case_that_is_named_behind_a_promise_is_in_the_suite() {
     let source = include_str!("../src/compare/guarantees.rs");
     let all: Vec<_> = latchwork_conformance::cases::all().into_iter().map(|case| case.name).collect();
-    let table = &source[source.find("const ALL").expect("the table")..source.find("/// What this").expect("its end")];
-    let named: Vec<_> = table.split("&[").skip(2).flat_map(|rest| rest.split(']').next().unwrap_or_default().split('"').skip(1).step_by(2)).collect();
+    let table =
+        &source[source.find("const ALL").expect("the table")..source.find("/// What this").expect("its end")];
+    let named: Vec<_> = table
+        .split("&[")
+        .skip(2)
+        .flat_map(|rest| rest.split(']').next().unwrap_or_default().split('"').skip(1).step_by(2))
+        .collect();
     assert!(named.len() > 10, "{named:?}");
     for name in named {
         assert!(all.contains(&name), "no case {name}");

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::report::{Figure, Origin, Report};
+use super::column::Origin;
+use super::figures::Better;
+use super::report::{Figure, Report};
 
 /// Who is worse by less than this is level.
 const LEVEL: f64 = 1.1;
@@ -43,7 +45,7 @@ const QUESTIONS: [(&str, By); 11] = [
         "Jobs of many hosts that try at the same minute",
         By::Promise("clean_try", "there all may be refused at once: wait with a deadline instead"),
     ),
-    ("A small server: memory for held locks", By::Figure("held.memory")),
+    ("A small server: its work for a thousand held locks", By::Figure("held.cpu")),
 ];
 
 /// The answers that this run can give, for servers: memory coordinates the tasks of one process, and is
@@ -84,18 +86,14 @@ fn by_figure(figure: &Figure, servers: &[&str]) -> Option<(Vec<String>, String)>
         .into_iter()
         .partition(|(name, ratio, _)| name == best || ratio.median <= LEVEL || ratio.min <= 1.0);
     let names: Vec<_> = level.iter().map(|(name, ..)| name.clone()).collect();
-    let others: Vec<_> = worse
-        .iter()
-        .map(|(name, ratio, shown)| format!("{name} {} times that ({shown})", times(ratio.median)))
-        .collect();
+    let higher = figure.better == Better::Higher;
+    let others = worse.iter().map(|(name, ratio, shown)| match higher {
+        true => format!("{name} {} of that ({shown})", times(1.0 / ratio.median)),
+        false => format!("{name} {} times that ({shown})", times(ratio.median)),
+    });
+    let others: Vec<_> = others.collect();
     let others = if others.is_empty() { "all are level".to_owned() } else { others.join(", ") };
-    let word = if figure.better == super::figures::Better::Higher {
-        "; the others are so many times slower"
-    } else {
-        ""
-    };
-    let word = if worse.is_empty() { "" } else { word };
-    Some((names, format!("{figure_of_best}; {others}{word}")))
+    Some((names, format!("{figure_of_best}; {others}")))
 }
 
 /// A ratio for people.

@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use super::figures::{Better, Unit};
+use super::figures::Better;
 use super::report::{Change, Figure, Report, SCHEMA, Value};
+use super::unit::Unit;
 use crate::failure::{Failure, warn};
 
 /// Reads a saved run.

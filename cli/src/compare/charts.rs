@@ -8,7 +8,7 @@ use plotters::style::FontTransform;
 /// For a column of a phone as well as for two or three beside each other.
 const WIDTH: u32 = 440;
 const HEIGHT: u32 = 250;
-const ROW: u32 = 34;
+const ROW: u32 = 38;
 
 const TEXT: RGBColor = RGBColor(0x3F, 0x3F, 0x46);
 const GRID: RGBColor = RGBColor(0xE4, 0xE4, 0xE7);
@@ -83,14 +83,16 @@ pub(super) fn lines(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> S
     Ok(svg)
 }
 
-/// A row for each label, with a dot for each coordinator on a logarithmic scale.
+/// A row for each label, with a dot for each coordinator on a logarithmic scale, one below the other.
 pub(super) fn dots(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> String) -> Drawn {
     let (least, most) = range(series);
     let mut svg = String::new();
     {
         let height = 40 + ROW * u32::try_from(labels.len())?;
         let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
-        let last = i32::try_from(labels.len())? - 1;
+        // A line for each coordinator, and an empty one between rows.
+        let lines = i32::try_from(series.len())? + 1;
+        let last = i32::try_from(labels.len())? * lines - 1;
         let mut chart = ChartBuilder::on(&area)
             .margin_top(10)
             .margin_right(14)
@@ -99,8 +101,9 @@ pub(super) fn dots(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> St
             .build_cartesian_2d((least..most).log_scale(), (0..last).into_segmented())?;
         chart
             .configure_mesh()
+            .disable_y_mesh()
             .x_labels(5)
-            .y_labels(labels.len())
+            .y_labels(usize::try_from(last + 1)?)
             .light_line_style(TRANSPARENT)
             .bold_line_style(GRID)
             .axis_style(GRID)
@@ -108,20 +111,24 @@ pub(super) fn dots(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> St
             .x_label_formatter(&|figure| shown(*figure))
             .y_label_formatter(&|place| match place {
                 // The first row is on top.
-                SegmentValue::CenterOf(place) => at(labels, last - place).unwrap_or_default().to_owned(),
+                SegmentValue::CenterOf(place) if (last - place) % lines == lines / 2 => {
+                    at(labels, (last - place) / lines).unwrap_or_default().to_owned()
+                }
                 _ => String::new(),
             })
             .draw()?;
-        for one in series {
+        for row in 1..i32::try_from(labels.len())? {
+            let between = SegmentValue::Exact(last + 1 - row * lines);
+            chart.draw_series([PathElement::new(vec![(least, between.clone()), (most, between)], GRID)])?;
+        }
+        for (line, one) in (0..).zip(series) {
             let colour = SERIES[one.place % SERIES.len()];
             for (row, point) in (0..).zip(&one.points) {
                 let Some((median, min, max)) = *point else { continue };
-                let at = SegmentValue::CenterOf(last - row);
-                chart.draw_series([PathElement::new(
-                    vec![(min, at.clone()), (max, at.clone())],
-                    colour.stroke_width(2),
-                )])?;
-                chart.draw_series([Circle::new((median, at), 5, colour.filled())])?;
+                let at = SegmentValue::Exact(last + 1 - row * lines - line - 1);
+                let ends = vec![(min, at.clone()), (max, at.clone())];
+                chart.draw_series([PathElement::new(ends, colour.stroke_width(2))])?;
+                chart.draw_series([Circle::new((median, at), 4, colour.filled())])?;
             }
         }
         area.present()?;

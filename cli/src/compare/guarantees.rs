@@ -6,7 +6,7 @@ use latchwork::contracts::Incarnation;
 use latchwork::{Coordinator, Eviction};
 use serde::{Deserialize, Serialize};
 
-use super::report::Column;
+use super::column::Column;
 
 /// One promise, of all coordinators.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -82,9 +82,9 @@ pub(super) fn of(client: &Coordinator) -> BTreeMap<&'static str, String> {
     let can = client.capabilities();
     let yes = |promised: bool| if promised { "yes" } else { "no" }.to_owned();
     let restart = match client.backend().incarnation() {
+        _ if client.backend().name() == "memory" => "all: it ends with the process",
         Incarnation::Durable => "nothing",
         Incarnation::Started(_) => "locks, perhaps",
-        Incarnation::Unknown if client.backend().name() == "memory" => "all: it ends with the process",
         Incarnation::Unknown => "the server does not say",
     };
     let eviction = match can.eviction {

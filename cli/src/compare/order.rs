@@ -1,7 +1,7 @@
 //! What is asked of `compare`, and the run from end to end.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,9 @@ use latchwork_bench::Target;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::column::Column;
 use super::plan::{Family, Plan};
-use super::report::{Column, Report};
+use super::report::Report;
 use super::run::play;
 use super::sources::{self, Source};
 use super::{baseline, page, table};
@@ -51,6 +52,9 @@ pub(crate) struct CompareOrder {
     /// Marks what has changed since a saved run, beyond the noise
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
+    /// Shows a saved run again, and measures nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["coordinators", "quick", "rounds", "only", "save"])]
+    from: Option<PathBuf>,
     /// Do not ask before a server is measured that was given by its URL
     #[arg(long)]
     yes: bool,
@@ -59,16 +63,17 @@ pub(crate) struct CompareOrder {
 impl CompareOrder {
     /// Measures, and shows what it has come to.
     pub(crate) fn run(&self) -> Outcome {
-        let begun = Instant::now();
         let baseline = self.baseline.as_deref().map(baseline::read).transpose()?;
-        let sources = sources::chosen(&self.coordinators)?;
-        let plan = Plan::new(self.quick, self.rounds.map(usize::from), &self.only)?;
-        let memory = sources.iter().filter(|source| matches!(source, Source::Memory)).count();
-        sources::ask(&sources, self.yes, plan.budget(sources.len() - memory, memory))?;
-        let Some(mut report) = measured(&sources, &plan, baseline.as_ref(), begun)? else {
+        let report = match &self.from {
+            Some(file) => Some(baseline::read(file)?),
+            None => self.measure(baseline.as_ref())?,
+        };
+        let Some(mut report) = report else {
             return Ok(Ended::By(signal_hook::consts::SIGINT));
         };
         if let Some(baseline) = &baseline {
+            let kinds: Vec<_> = report.coordinators.iter().map(|column| column.kind.as_str()).collect();
+            baseline::check(baseline, &kinds)?;
             baseline::mark(&mut report, baseline);
         }
         self.show(&report)?;
@@ -79,13 +84,23 @@ impl CompareOrder {
         }
     }
 
+    /// `None` when Ctrl-C ended it.
+    fn measure(&self, baseline: Option<&Report>) -> Result<Option<Report>, Failure> {
+        let begun = Instant::now();
+        let sources = sources::chosen(&self.coordinators)?;
+        let plan = Plan::new(self.quick, self.rounds.map(usize::from), &self.only)?;
+        let memory = sources.iter().filter(|source| matches!(source, Source::Memory)).count();
+        sources::ask(&sources, self.yes, plan.budget(sources.len() - memory, memory))?;
+        measured(&sources, &plan, baseline, begun)
+    }
+
     fn show(&self, report: &Report) -> Result<(), Failure> {
         let json = serde_json::to_string_pretty(report)
             .map_err(|error| Failure::machine("the run was not written as JSON", error))?;
         if let Some(path) = &self.save {
             write(path, &json)?;
         }
-        let text = if self.json { json + "\n" } else { table::text(report) };
+        let text = if self.json { json + "\n" } else { table::text(report, width()) };
         match anstream::stdout().write_all(text.as_bytes()) {
             // A reader that has closed its end has all it wants.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -200,6 +215,16 @@ fn clean(targets: &[Target]) -> Result<(), Failure> {
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     fs::write(path, text)
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())).next("name another file"))
+}
+
+/// Of the terminal that the standard output is.
+fn width() -> Option<u16> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    // One that does not know its size says 0.
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col)
 }
 
 /// On standard error, which nobody may read.

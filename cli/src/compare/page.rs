@@ -7,9 +7,12 @@ use serde::Serialize;
 
 use super::advice::{self, times};
 use super::charts::{self, Point, Series};
-use super::figures::{Better, Group, Unit};
-use super::report::{Figure, Origin, Report};
+use super::column::Origin;
+use super::figures::Better;
+use super::group::Group;
+use super::report::{Figure, Report};
 use super::table::mark;
+use super::unit::{Unit, at_axis};
 use crate::failure::Failure;
 
 /// The rows of the chart of ratios.
@@ -30,6 +33,7 @@ const RATIOS: [(&str, &str); 9] = [
 struct View<'a> {
     style: &'static str,
     report: &'a Report,
+    made: String,
     took: String,
     memory: String,
     answers: Vec<advice::Answer>,
@@ -87,6 +91,7 @@ fn render(report: &Report) -> Result<String, Box<dyn std::error::Error>> {
     let view = View {
         style: include_str!("page.css"),
         report,
+        made: report.made.replace('T', " ").replace('Z', " UTC"),
         took: format!("{:.0} s", report.took_s),
         memory: format!("{:.0} GiB", report.machine.memory as f64 / f64::from(1 << 30)),
         answers: advice::of(report),
@@ -156,7 +161,7 @@ fn ratios(report: &Report) -> Result<Option<Chart>, Box<dyn std::error::Error>> 
     if series.len() < 2 || labels.is_empty() {
         return Ok(None);
     }
-    let svg = charts::dots(&labels, &series, &|ratio| times(ratio) + " ×")?;
+    let svg = charts::dots(&labels, &series, &|ratio| at_axis(&(times(ratio) + " ×")))?;
     Ok(Some(Chart {
         title: "How many times worse than the best server (1 is the best; logarithmic)".to_owned(),
         svg,
@@ -218,8 +223,41 @@ fn charts_of(report: &Report, group: Group) -> Result<Vec<Chart>, Box<dyn std::e
             })
             .collect();
         let better = if first.better == Better::Lower { "lower is better" } else { "higher is better" };
-        let svg = charts::lines(&labels, &series, &|figure| unit.shown(figure))?;
+        let svg = charts::lines(&labels, &series, &|figure| at_axis(&unit.shown(figure)))?;
         charts.push(Chart { title: format!("{title} ({better}; logarithmic)"), svg });
     }
     Ok(charts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::baseline;
+    use super::super::report::tests::report;
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_of_itself_is_text_and_no_markup() {
+        let page = html(&report(&[("redis", 100.0), ("etcd", 250.0)])).unwrap();
+        assert!(page.contains("7.0 &lt;b&gt;") && !page.contains("7.0 <b>"), "{page}");
+    }
+
+    #[test]
+    fn answers_come_first_and_each_section_says_how_it_was_measured() {
+        let page = html(&report(&[("memory", 1.0), ("redis", 100.0), ("etcd", 250.0)])).unwrap();
+        let place = |text: &str| page.find(text).unwrap_or_else(|| panic!("no {text} in {page}"));
+        assert!(place("A free lock, as quickly as can be") < place("How they compare"));
+        assert!(place("How they compare") < place("What each promises"));
+        assert!(place("What each promises") < place(Group::Alone.how().split('.').next().unwrap()));
+        assert!(place("2.50 ×") < place("How it was measured."), "ratios are before the details");
+    }
+
+    #[test]
+    fn what_has_changed_since_the_baseline_is_marked() {
+        let then = report(&[("redis", 100.0), ("etcd", 250.0)]);
+        let mut now = report(&[("redis", 300.0), ("etcd", 250.0)]);
+        assert!(!html(&now).unwrap().contains("since the baseline"));
+        baseline::mark(&mut now, &then);
+        let page = html(&now).unwrap();
+        assert!(page.contains("▲ worse, 3.00 times before") && page.contains("since the baseline"), "{page}");
+    }
 }

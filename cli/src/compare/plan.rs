@@ -42,10 +42,12 @@ pub(super) enum Family {
 }
 
 impl Family {
-    fn trials(self) -> Vec<Trial> {
+    /// Fewer points of a curve in a quick run.
+    fn trials(self, quick: bool) -> Vec<Trial> {
         match self {
             Family::Alone => vec![Trial::Alone],
             Family::HandOff => CONTENDERS.map(Trial::Contest).into(),
+            Family::Throughput if quick => [TASKS[0], TASKS[2]].map(Trial::Tasks).into(),
             Family::Throughput => TASKS.map(Trial::Tasks).into(),
             Family::Link => LINKS.map(|ms| Trial::Link(Duration::from_millis(ms))).into(),
             Family::Wire => vec![Trial::Wire],
@@ -89,7 +91,8 @@ impl Plan {
         let families = Family::value_variants().iter().filter(|family| wanted(family));
         let (each, seldom): (Vec<Family>, Vec<Family>) =
             families.copied().partition(|family| family.in_each_round(quick));
-        let trials = |families: Vec<Family>| families.into_iter().flat_map(Family::trials).collect();
+        let trials =
+            |families: Vec<Family>| families.into_iter().flat_map(|family| family.trials(quick)).collect();
         let rounds = rounds.unwrap_or(if quick { 2 } else { 7 });
         Ok(Self {
             quick,

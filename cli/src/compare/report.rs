@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use latchwork_bench::{Machine, Spread, Target};
+use latchwork_bench::{Machine, Spread};
 use serde::{Deserialize, Serialize};
 
-use super::figures::{self, Better, Group, Unit};
+use super::column::{Column, LeftOut, Origin};
+use super::figures::{self, Better};
+use super::group::Group;
 use super::guarantees::{self, Guarantee};
 use super::plan::Plan;
 use super::run::Played;
-use crate::shown::url_without_secrets;
+use super::unit::Unit;
 
 /// The shape of this data. A field that is removed or means something else gets another number.
 pub(super) const SCHEMA: u32 = 1;
@@ -30,43 +32,6 @@ pub(super) struct Report {
     pub(super) coordinators: Vec<Column>,
     pub(super) guarantees: Vec<Guarantee>,
     pub(super) figures: Vec<Figure>,
-}
-
-/// One coordinator.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Column {
-    /// Tells it apart in this report.
-    pub(super) name: String,
-    /// `memory`, `redis`, `zookeeper` or `etcd`.
-    pub(super) kind: String,
-    pub(super) origin: Origin,
-    /// As the server says it.
-    pub(super) version: Option<String>,
-    /// Without a password.
-    pub(super) url: String,
-    /// The TTL that it grants where nothing else is said.
-    pub(super) ttl_s: f64,
-    /// What was not measured here, and why.
-    pub(super) left_out: Vec<LeftOut>,
-    /// What went wrong.
-    pub(super) failed: Vec<LeftOut>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Origin {
-    /// The store of the program's own process.
-    Process,
-    /// Started for this run, on the same machine.
-    Started,
-    /// By its URL.
-    Given,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct LeftOut {
-    pub(super) what: String,
-    pub(super) why: String,
 }
 
 /// One figure of all coordinators.
@@ -105,46 +70,6 @@ pub(super) struct Change {
     /// The median now, divided by that.
     pub(super) ratio: f64,
     pub(super) better: bool,
-}
-
-impl Column {
-    /// What is known of a coordinator before it is measured, and what it promises.
-    pub(super) async fn of(
-        target: &Target,
-        name: String,
-        plan: &Plan,
-    ) -> latchwork_bench::Result<(Self, BTreeMap<&'static str, String>)> {
-        let client = target.client().await?;
-        let promised = guarantees::of(&client);
-        let ttl_s = client.lease().ttl().as_secs_f64();
-        client.close().await?;
-        let mut left_out: Vec<_> = plan
-            .trials()
-            .filter_map(|trial| {
-                Some(LeftOut { what: trial.to_string(), why: trial.unfit(target)?.to_owned() })
-            })
-            .collect();
-        if target.is_given() {
-            let why = "a server that was given counts what others ask too".to_owned();
-            left_out.push(LeftOut { what: "requests".to_owned(), why });
-        }
-        let origin = match target.server() {
-            None => Origin::Process,
-            Some(_) if target.is_given() => Origin::Given,
-            Some(_) => Origin::Started,
-        };
-        let column = Column {
-            name,
-            kind: target.name().to_owned(),
-            origin,
-            version: target.version().await,
-            url: url_without_secrets(target.config()),
-            ttl_s,
-            left_out,
-            failed: Vec::new(),
-        };
-        Ok((column, promised))
-    }
 }
 
 impl Report {
@@ -193,19 +118,22 @@ impl Report {
 
 /// A figure; `None` where nobody has it.
 fn figure(spec: &figures::Spec, coordinators: &[Column], played: &[Played]) -> Option<Figure> {
-    let mut by_place: BTreeMap<usize, BTreeMap<usize, f64>> = BTreeMap::new();
+    let mut by_place: BTreeMap<usize, BTreeMap<usize, Option<f64>>> = BTreeMap::new();
     for one in played {
         let Ok(lines) = &one.outcome else { continue };
-        if let Some(read) = lines.iter().find_map(|line| spec.read(line)) {
-            by_place.entry(one.coordinator).or_default().insert(one.round, read);
+        if let Some(line) = lines.iter().find(|line| spec.fits(line)) {
+            by_place.entry(one.coordinator).or_default().insert(one.round, spec.read(line));
         }
     }
     let mut values = BTreeMap::new();
     for (place, rounds) in by_place {
+        // One that some rounds have, and others could not give, would be of the lucky rounds.
+        let rounds = rounds.into_iter().map(|(round, figure)| Some((round, figure?)));
+        let Some(rounds) = rounds.collect::<Option<BTreeMap<_, _>>>() else { continue };
         let Some(spread) = Spread::of(rounds.values().copied()) else { continue };
         values.insert(coordinators[place].name.clone(), Value { spread, rounds, ratio: None, change: None });
     }
-    let best = best(spec.better, coordinators, &values).filter(|_| spec.unit != Unit::Yes);
+    let best = best(spec.better, coordinators, &values).filter(|_| spec.has_ratio());
     if let Some(best) = best.as_ref().and_then(|name| values.get(name)).map(|value| value.rounds.clone()) {
         for value in values.values_mut() {
             let ratios = value.rounds.iter().filter_map(|(round, figure)| {
@@ -292,6 +220,24 @@ pub(super) mod tests {
         assert!((ratio("memory").median - 0.02).abs() < 1e-9);
         let spread = figure.values["etcd"].spread;
         assert!(spread.min < 250.0 && spread.max > 250.0);
+    }
+
+    #[test]
+    fn a_figure_that_one_round_could_not_give_is_left_out() {
+        let spec = figures::ALL.iter().find(|spec| spec.id == "alone.p999").unwrap();
+        let of = |rounds: &[Option<f64>]| {
+            let played: Vec<_> = (0..)
+                .zip(rounds)
+                .map(|(round, p999)| {
+                    let line = Line { p999: *p999, measure: "M1".to_owned(), ..Line::default() };
+                    let line = Line { param: "1 task".to_owned(), ..line };
+                    Played { coordinator: 0, trial: Trial::Alone, round, outcome: Ok(vec![line]) }
+                })
+                .collect();
+            figure(spec, &[column("redis")], &played).is_some()
+        };
+        assert!(of(&[Some(1.0), Some(2.0)]));
+        assert!(!of(&[Some(1.0), None]));
     }
 
     #[test]

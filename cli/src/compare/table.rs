@@ -1,18 +1,21 @@
 //! The report for a terminal.
 
-use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{ContentArrangement, Table};
 
 use super::advice::{self, times};
-use super::figures::{Better, Group};
+use super::figures::Better;
+use super::group::Group;
 use super::report::{Figure, Report, Value};
 
 /// Which for what, ratios and figures, promises, what was left out.
-pub(super) fn text(report: &Report) -> String {
+///
+/// Lines are no longer than `width`, where there is one.
+pub(super) fn text(report: &Report, width: Option<u16>) -> String {
     let answers = advice::of(report);
     let mut text = String::new();
     if !answers.is_empty() {
-        let mut table = table(["which for what", "fits", "because"].map(str::to_owned).into());
+        let mut table = table(["which for what", "fits", "because"].map(str::to_owned).into(), width);
         for answer in answers {
             let names =
                 if answer.names.is_empty() { "none of these".to_owned() } else { answer.names.join(", ") };
@@ -20,7 +23,7 @@ pub(super) fn text(report: &Report) -> String {
         }
         text += &format!("{table}\n\n");
     }
-    text += &format!("{}\n\n{}\n", figures(report), promises(report));
+    text += &format!("{}\n\n{}\n", figures(report, width), promises(report, width));
     for column in &report.coordinators {
         for failed in &column.failed {
             text += &format!("\n{}: FAILED: {}: {}", column.name, failed.what, failed.why);
@@ -34,20 +37,24 @@ pub(super) fn text(report: &Report) -> String {
     text.trim_end().to_owned() + "\n"
 }
 
-fn table(head: Vec<String>) -> Table {
+fn table(head: Vec<String>, width: Option<u16>) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED);
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(width);
+    }
     table.set_header(head);
     table
 }
 
-fn figures(report: &Report) -> Table {
+fn figures(report: &Report, width: Option<u16>) -> Table {
     let mut head = vec!["times the best (1 is best), and the median".to_owned()];
     head.extend(report.coordinators.iter().map(|column| match &column.version {
         Some(version) => format!("{} {version}", column.name),
         None => column.name.clone(),
     }));
-    let mut table = table(head);
+    let mut table = table(head, width);
     for group in Group::ALL {
         let of_group: Vec<_> = report.figures.iter().filter(|figure| figure.group == group).collect();
         if of_group.is_empty() {
@@ -81,11 +88,11 @@ pub(super) fn mark(value: &Value, better: Better) -> String {
     }
 }
 
-fn promises(report: &Report) -> Table {
+fn promises(report: &Report, width: Option<u16>) -> Table {
     let head = ["promise".to_owned()]
         .into_iter()
         .chain(report.coordinators.iter().map(|column| column.name.clone()));
-    let mut table = table(head.collect());
+    let mut table = table(head.collect(), width);
     for guarantee in &report.guarantees {
         let cells = report
             .coordinators
@@ -107,7 +114,7 @@ mod tests {
         let then = report(&[("redis", 100.0), ("etcd", 250.0)]);
         let mut now = report(&[("redis", 50.0), ("etcd", 250.0)]);
         baseline::mark(&mut now, &then);
-        let text = text(&now);
+        let text = text(&now, None);
         assert!(text.contains("1.00 (50.0 µs) ▼ better, 0.50 times before"), "{text}");
         assert!(text.contains("5.00 (250 µs)"), "{text}");
         assert!(text.contains("survives the loss"), "{text}");

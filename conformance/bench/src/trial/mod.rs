@@ -89,20 +89,34 @@ impl Trial {
         let played = terms.warm + terms.time;
         let ms = Duration::from_millis;
         match self {
-            Trial::Alone => played + ms(400),
+            Trial::Alone => played + ms(250),
             Trial::Tasks(_) => played + ms(50),
             // To connect them and to close.
             Trial::Contest(contenders) => {
-                played + ms(100) + ms(6) * u32::try_from(contenders).unwrap_or(1000)
+                let each = ms(5) * u32::try_from(contenders).unwrap_or(1000);
+                self.warm(terms) + self.time(terms) + ms(80) + each
             }
             // A few trips to connect, and at least so many pairs.
             Trial::Link(delay) => terms.time.max(delay * 2 * link::LEAST) + delay * 14,
-            Trial::Wire => ms(1500),
+            Trial::Wire => ms(1000),
             // ZooKeeper counts in ticks of 2 s.
             Trial::Crash => SHORT_TTL + ms(3000),
             Trial::Restart => ms(5000),
-            Trial::Held(_) => terms.held_time + ms(1500),
+            Trial::Held(_) => terms.held_time + ms(800),
         }
+    }
+
+    /// A crowd needs longer, so that each has its turn.
+    fn time(self, terms: &Terms) -> Duration {
+        terms.time * if self.is_crowd() { 2 } else { 1 }
+    }
+
+    fn warm(self, terms: &Terms) -> Duration {
+        terms.warm * if self.is_crowd() { 3 } else { 1 }
+    }
+
+    fn is_crowd(self) -> bool {
+        matches!(self, Trial::Contest(contenders) if contenders > GIVEN_AT_ONCE)
     }
 
     /// Plays it.
@@ -114,8 +128,8 @@ impl Trial {
     /// Cancelled, contenders may go on until the runtime ends, and leases that they leave run out.
     pub async fn play(self, target: &Target, terms: &Terms) -> Result<Vec<Line>> {
         let plan = Plan {
-            time: terms.time,
-            warm: terms.warm,
+            time: self.time(terms),
+            warm: self.warm(terms),
             contenders: Vec::new(),
             give_ups: Vec::new(),
             held: Vec::new(),

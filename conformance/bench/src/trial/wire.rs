@@ -120,6 +120,8 @@ async fn quiet_beside<T: std::fmt::Debug, E: std::fmt::Debug>(
 ) -> Result<()> {
     tokio::select! {
         () = quiet(proxies) => Ok(()),
-        early = waiting.next(), if !waiting.is_empty() => Err(format!("two hold, or a waiter failed: {early:?}").into()),
+        early = waiting.next(), if !waiting.is_empty() => {
+            Err(format!("two hold, or a waiter failed: {early:?}").into())
+        }
     }
 }
