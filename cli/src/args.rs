@@ -8,6 +8,8 @@ use clap::builder::styling::AnsiColor;
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+#[cfg(feature = "compare")]
+use crate::compare::{CompareOrder, HolderOrder};
 use crate::doctor::DoctorOrder;
 use crate::exit;
 use crate::hold::exec::ExecOrder;
@@ -56,6 +58,10 @@ pub(crate) enum Command {
     /// Examines a coordinator: what a lock is worth there, and what to do about it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorOrder),
+    /// Compares coordinators: which for what, measured on the same machine in the same run
+    #[cfg(feature = "compare")]
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(CompareOrder),
     /// Prints the completions of a shell
     #[command(after_help = "Examples:\n  latchwork completions bash > /etc/bash_completion.d/latchwork\n  \
         latchwork completions fish > ~/.config/fish/completions/latchwork.fish")]
@@ -74,6 +80,10 @@ pub(crate) enum Command {
     /// Keeps a command under a hold (lock starts it)
     #[command(hide = true, name = "internal-guard")]
     Guard(GuardOrder),
+    /// Holds a lock until it is killed (compare starts it)
+    #[cfg(feature = "compare")]
+    #[command(hide = true, name = "internal-holder")]
+    Holder(HolderOrder),
     /// Becomes the command, bound to its guard (the guard starts it)
     #[command(hide = true, name = "internal-exec")]
     Exec(ExecOrder),
@@ -131,6 +141,19 @@ Examples:
   latchwork doctor --json
 
 Exit codes: 0 when there is no fault, else 122";
+
+#[cfg(feature = "compare")]
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  latchwork compare --quick                      memory and what is installed here, within a minute
+  latchwork compare redis etcd                   these two, started for the run
+  latchwork compare redis redis://cache:6379     one started here beside one that is there
+  latchwork compare --save before.json; latchwork compare --baseline before.json
+
+A server that is given by its URL is asked about first (--yes for scripts), gets a namespace of its own
+that is deleted at the end, and is never stopped, restarted or slowed: what would do that is left out.
+
+Exit codes: 122 when a coordinator does not answer, or something could not be measured";
 
 fn after_long_help() -> String {
     format!("{EXAMPLES}\n\n{FILE}\n\n{}", exit::HELP)

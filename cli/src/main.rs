@@ -5,6 +5,7 @@
 //! hold              run a command while holding: lock, semaphore, cron, elect
 //! inspect           who holds, who waits, and why; forced releases
 //! doctor            what a coordinator is worth for locks
+//! compare           coordinators beside each other: which for what
 //! manual            completions and man pages
 //! settings, shown   which coordinator, and how its URL is shown
 //! failure           an error as one line, with the next step
@@ -13,6 +14,8 @@
 //! How a command is kept under its hold is told in [`hold`].
 
 mod args;
+#[cfg(feature = "compare")]
+mod compare;
 mod doctor;
 mod exit;
 mod failure;
@@ -50,6 +53,10 @@ fn run(cli: Cli) -> Outcome {
         Command::Inspect(order) => inspect::run(&cli.common, &order),
         Command::Release(order) => order.run(&cli.common),
         Command::Doctor(order) => order.run(&cli.common),
+        #[cfg(feature = "compare")]
+        Command::Compare(order) => order.run(),
+        #[cfg(feature = "compare")]
+        Command::Holder(order) => order.run(),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { folder } => manual::man(folder.as_deref()),
         Command::Guard(order) => hold::guard::run(order),

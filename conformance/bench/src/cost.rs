@@ -26,6 +26,11 @@ impl Cost {
         Self::of(std::process::id())
     }
 
+    /// Time on the processor since `before`, in milliseconds.
+    pub(super) fn cpu_ms_since(&self, before: &Cost) -> f64 {
+        (self.cpu_seconds - before.cpu_seconds) * 1000.0
+    }
+
     /// The share of one core since `before`, in percent.
     pub(super) fn share_since(&self, before: &Cost, seconds: f64) -> f64 {
         (self.cpu_seconds - before.cpu_seconds) / seconds * 100.0

@@ -17,7 +17,8 @@ pub struct Line {
     pub lang: String,
     pub server: String,
     /// M1, M2, M3_grants, M3_handoff, M3_wait, M3_fair, M4, M5, MANY; RW_…, PERMITS_…, GIVEUPS_…,
-    /// REENTRY; COUNTER, COUNTER_adds, LATCH, LATCH_count, VALUE, VALUE_write, ELECTION_….
+    /// REENTRY; COUNTER, COUNTER_adds, LATCH, LATCH_count, VALUE, VALUE_write, ELECTION_…; of a
+    /// [`Trial`](crate::Trial) also LINK, BYTES, WAKES, CRASH, RESTART, HELD.
     pub measure: String,
     pub param: String,
     pub unit: String,
@@ -29,6 +30,9 @@ pub struct Line {
     pub p50: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99: Option<f64>,
+    /// Only of a thousand times or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p999: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,7 +95,8 @@ impl Line {
     /// With the percentiles of `timings`, in microseconds.
     pub(super) fn timed(self, timings: &Timings) -> Self {
         let (p50, p99, max) = (timings.percentile(50.0), timings.percentile(99.0), timings.max());
-        Self { p50, p99, max, n: Some(timings.count()), ..self }
+        let p999 = timings.percentile(99.9).filter(|_| timings.count() >= 1000);
+        Self { p50, p99, p999, max, n: Some(timings.count()), ..self }
     }
 
     /// Whether so many requests were counted here as there, and so many of each name where the

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
 /// The longest time that is distinguished from longer ones, in nanoseconds.
 const LONGEST: u64 = 10 * 60 * 1_000_000_000;
@@ -43,16 +44,19 @@ fn micros(nanos: u64) -> f64 {
 }
 
 /// A figure over rounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spread {
-    pub(super) median: f64,
-    pub(super) min: f64,
-    pub(super) max: f64,
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
 }
 
 impl Spread {
     /// `None` when there is no figure.
-    pub(super) fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
+    pub fn of(figures: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut figures: Vec<_> = figures.into_iter().filter(|figure| figure.is_finite()).collect();
         figures.sort_by(f64::total_cmp);
         let (min, max) = (*figures.first()?, *figures.last()?);

@@ -7,7 +7,7 @@ use latchwork_core::{Config, Connector, Coordinator, connect};
 
 use crate::Result;
 use crate::requests::Counter;
-use latchwork_servers::Server;
+use latchwork_servers::{Origin, Server};
 
 /// All keys are below this, or below names that begin so: a run leaves the same few behind, however
 /// often it is repeated.
@@ -45,6 +45,57 @@ impl Target {
         Ok(Self { connectors, config, server: Some(server), pid, counter })
     }
 
+    /// A coordinator among others that are compared, on these terms; the store of this process where
+    /// there is no server. What a server that was given is asked for is not counted: others may ask
+    /// it too.
+    ///
+    /// # Errors
+    /// When a server that was started here does not answer.
+    pub async fn compared(
+        config: Config,
+        server: Option<Server>,
+        connectors: Vec<Arc<dyn Connector>>,
+    ) -> Result<Self> {
+        let counter = match &server {
+            Some(server) if server.origin() != Origin::Environment => Counter::of(server).await?,
+            _ => Counter::None,
+        };
+        Ok(Self { connectors, config, server, pid: None, counter })
+    }
+
+    /// The terms of its clients.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether it is a server that was given, and not started here.
+    pub fn is_given(&self) -> bool {
+        self.server.as_ref().is_some_and(|server| server.origin() == Origin::Environment)
+    }
+
+    /// The program that it is, where it was started here.
+    pub(super) fn program(&self) -> Option<&Server> {
+        self.server.as_ref().filter(|server| server.origin() == Origin::Binary)
+    }
+
+    /// Opens a client, to see what it says of its server.
+    ///
+    /// # Errors
+    /// As `connect`.
+    ///
+    /// # Cancel safety
+    /// As `connect`.
+    pub async fn client(&self) -> Result<Coordinator> {
+        self.open().await
+    }
+
+    /// A client whose way leads over this address.
+    pub(super) async fn open_at(&self, addr: impl std::fmt::Display, ttl: Duration) -> Result<Coordinator> {
+        let mut config = self.config.clone();
+        (config.hosts, config.ttl) = (vec![addr.to_string()], ttl);
+        Ok(connect(&self.connectors, &config).await?)
+    }
+
     /// The backend's name.
     pub fn name(&self) -> &str {
         &self.config.backend
@@ -56,13 +107,12 @@ impl Target {
         self.server.as_ref().map(|server| (server.url(), self.pid))
     }
 
-    #[cfg(any(feature = "redis", feature = "zookeeper", feature = "etcd"))]
     pub(super) fn addr(&self) -> Option<&str> {
         self.server.as_ref().map(Server::addr)
     }
 
     pub(super) fn pid(&self) -> Option<u32> {
-        self.pid
+        self.server.as_ref().and_then(Server::pid).or(self.pid)
     }
 
     pub(super) fn counter(&self) -> &Counter {

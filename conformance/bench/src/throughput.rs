@@ -14,11 +14,21 @@ use crate::target::Target;
 const TASKS: usize = 64;
 
 pub(super) async fn measure(target: &Target, recipe: Recipe, plan: &Plan) -> Result<Vec<Line>> {
+    with_tasks(target, recipe, TASKS, plan).await
+}
+
+/// So many tasks, each on a key of its own.
+pub(super) async fn with_tasks(
+    target: &Target,
+    recipe: Recipe,
+    count: usize,
+    plan: &Plan,
+) -> Result<Vec<Line>> {
     let client = target.open().await?;
     let begin = Instant::now() + plan.warm;
     let end = begin + plan.time;
-    let mut tasks = Vec::with_capacity(TASKS);
-    for task in 0..TASKS {
+    let mut tasks = Vec::with_capacity(count);
+    for task in 0..count {
         let lock = recipe.lock(&client, &format!("m2-{task}"))?;
         tasks.push(tokio::spawn(async move {
             let mut pairs = 0_u64;
@@ -35,7 +45,7 @@ pub(super) async fn measure(target: &Target, recipe: Recipe, plan: &Plan) -> Res
     }
     let pairs: u64 = try_join_all(tasks).await?.into_iter().sum::<Result<u64>>()?;
     client.close().await?;
-    let line = Line::new(target.name(), recipe.peer(), "M2", "64 tasks", "pairs/s");
+    let line = Line::new(target.name(), recipe.peer(), "M2", &format!("{count} tasks"), "pairs/s");
     Ok(vec![Line { value: Some(per_second(pairs, plan.time)), n: Some(pairs), ..line }])
 }
 

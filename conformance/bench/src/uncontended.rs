@@ -15,6 +15,8 @@ use crate::turns::{self, Named};
 /// The name of a MultiLock of three mutexes among the peers.
 pub(super) const MULTI: &str = "latchwork-multi-3";
 
+const NAMED: Named = Named { measure: "M1", asked: "uncontended", unit: "server requests/acquisition" };
+
 struct Ours(Lock);
 
 struct AsOne(MultiLock);
@@ -35,6 +37,16 @@ impl Pair for Ours {
     }
 }
 
+/// A mutex by itself, with nothing beside it.
+pub(super) async fn alone(target: &Target, plan: &Plan) -> Result<Vec<Line>> {
+    let client = target.open().await?;
+    let pair = Box::new(Ours(Recipe::Mutex.lock(&client, "m1")?));
+    let subjects = vec![Subject { peer: Recipe::Mutex.peer(), pair }];
+    let lines = turns::measure(target, subjects, plan, NAMED).await?;
+    client.close().await?;
+    Ok(lines)
+}
+
 pub(super) async fn measure(target: &Target, recipe: Recipe, plan: &Plan) -> Result<Vec<Line>> {
     let client = target.open().await?;
     let ours = Subject { peer: recipe.peer(), pair: Box::new(Ours(recipe.lock(&client, "m1")?)) };
@@ -48,8 +60,7 @@ pub(super) async fn measure(target: &Target, recipe: Recipe, plan: &Plan) -> Res
     if plan.raw && recipe == Recipe::Mutex {
         subjects.extend(raw::subjects(target).await?);
     }
-    let named = Named { measure: "M1", asked: "uncontended", unit: "server requests/acquisition" };
-    let lines = turns::measure(target, subjects, plan, named).await?;
+    let lines = turns::measure(target, subjects, plan, NAMED).await?;
     client.close().await?;
     Ok(lines)
 }

@@ -283,7 +283,6 @@ fn zookeeper_args(
         // For a program that lives for minutes on few cores.
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
-        "-Dzookeeper.forceSync=no",
         // Each question for its role is a line otherwise, and the log's end says nothing else.
         "-Dorg.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn=warn",
         "-cp",
@@ -291,7 +290,9 @@ fn zookeeper_args(
         "org.apache.zookeeper.server.quorum.QuorumPeerMain",
     ];
     let fixed = fixed.into_iter().map(str::to_owned).chain([file.to_string_lossy().into_owned()]);
-    Ok(properties.iter().cloned().chain(fixed).collect())
+    // The last of two properties of a name counts.
+    let unsynced = "-Dzookeeper.forceSync=no".to_owned();
+    Ok([unsynced].into_iter().chain(properties.iter().cloned()).chain(fixed).collect())
 }
 
 fn tail(log: &Path) -> std::io::Result<String> {

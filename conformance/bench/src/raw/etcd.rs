@@ -13,7 +13,7 @@ use crate::target::NAMESPACE;
 const TTL: i64 = 600;
 
 /// A client of the crate, for this target.
-pub(super) async fn client(target: &Target) -> Result<Client> {
+pub(crate) async fn client(target: &Target) -> Result<Client> {
     let options = match (&target.config.user, &target.config.password) {
         (Some(user), Some(password)) => Some(ConnectOptions::new().with_user(user, password.expose())),
         _ => None,

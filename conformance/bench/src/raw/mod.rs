@@ -2,13 +2,13 @@
 
 pub(super) mod cells;
 #[cfg(feature = "etcd")]
-mod etcd;
+pub(crate) mod etcd;
 #[cfg(feature = "redis")]
 mod recording;
 #[cfg(feature = "redis")]
-mod redis;
+pub(crate) mod redis;
 #[cfg(feature = "zookeeper")]
-mod zookeeper;
+pub(crate) mod zookeeper;
 
 use async_trait::async_trait;
 use futures_util::future::try_join_all;

@@ -13,7 +13,7 @@ const COMPARE_AND_DELETE: &str =
     "if redis.call('get',KEYS[1])==ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end";
 
 /// A client of the crate, for this target.
-pub(super) fn client(target: &Target) -> Result<Client> {
+pub(crate) fn client(target: &Target) -> Result<Client> {
     let url = format!("redis://{}/{}", target.addr().unwrap_or_default(), target.config.path);
     let server = url.into_connection_info()?;
     let mut login = server.redis_settings().clone();

@@ -11,7 +11,7 @@ use super::{AtOnce, LISTED, Pair, Result, SAME, SAME_OF_THREE, Subject, THREE, T
 use crate::target::NAMESPACE;
 
 /// A session of the crate, with this target.
-pub(super) async fn client(target: &Target) -> Result<Client> {
+pub(crate) async fn client(target: &Target) -> Result<Client> {
     let mut connector = Client::connector().with_session_timeout(Duration::from_secs(30));
     if let (Some(user), Some(password)) = (&target.config.user, &target.config.password) {
         connector = connector.with_auth("digest", format!("{user}:{}", password.expose()).as_bytes());

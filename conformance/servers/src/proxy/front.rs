@@ -56,6 +56,7 @@ impl Proxy {
             traps: Traps::default(),
             replies: Traps::default(),
             asked: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
             open: watch::Sender::default(),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
@@ -85,6 +86,11 @@ impl Proxy {
     /// How many bytes have gone to the server up to now.
     pub fn asked(&self) -> u64 {
         self.shared.asked.load(Ordering::Acquire)
+    }
+
+    /// How many bytes have gone to clients up to now.
+    pub fn answered(&self) -> u64 {
+        self.shared.answered.load(Ordering::Acquire)
     }
 
     /// Waits until exactly `count` connections are open.

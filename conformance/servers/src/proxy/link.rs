@@ -237,6 +237,7 @@ async fn pump_replies(
         faults::pass(&mut faults, Direction::ToClient, received, kept()).await;
         faults::squeeze(&mut faults, Direction::ToClient, bytes.len()).await;
         client.write_all(&bytes).await?;
+        shared.answered.fetch_add(bytes.len() as u64, Ordering::AcqRel);
     }
     faults::pass(&mut faults, Direction::ToClient, Instant::now(), kept()).await;
     Ok(client.shutdown().await?)

@@ -33,6 +33,8 @@ pub(super) struct Shared {
     pub(super) replies: Traps,
     /// Bytes that came from clients.
     pub(super) asked: AtomicU64,
+    /// Bytes that went to clients.
+    pub(super) answered: AtomicU64,
     pub(super) open: watch::Sender<usize>,
 }
 

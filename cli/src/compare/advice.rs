@@ -1,0 +1,168 @@
+//! Which for what: answers from the figures and the promises of this run.
+
+use serde::Serialize;
+
+use super::column::Origin;
+use super::figures::Better;
+use super::report::{Figure, Report};
+
+/// Who is worse by less than this is level.
+const LEVEL: f64 = 1.1;
+
+/// An answer to one question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Answer {
+    pub(super) question: &'static str,
+    /// Those that fit: one, several that are level, or none.
+    pub(super) names: Vec<String>,
+    /// Why, with figures.
+    pub(super) because: String,
+}
+
+enum By {
+    /// The best by this figure.
+    Figure(&'static str),
+    /// Those that promise this, and what others do not.
+    Promise(&'static str, &'static str),
+    /// Those that kept a hold over a restart.
+    Kept,
+}
+
+const QUESTIONS: [(&str, By); 11] = [
+    (
+        "A lock must survive the loss of a server",
+        By::Promise("survives_failover", "there a failover may forget a lock: fence your data"),
+    ),
+    ("Held locks must survive a restart of the server", By::Kept),
+    ("A free lock, as quickly as can be", By::Figure("alone.p50")),
+    ("No slow outliers: the worst hundredth", By::Figure("alone.p99")),
+    ("Two that hand one lock to and fro", By::Figure("grants.2")),
+    ("A crowd that wants one lock", By::Figure("grants.128")),
+    ("Many locks, used at once by one client", By::Figure("throughput.64")),
+    ("A server that is far away (50 ms)", By::Figure("link.50")),
+    ("A holder dies: others go on soon", By::Figure("crash.ttl")),
+    (
+        "Jobs of many hosts that try at the same minute",
+        By::Promise("clean_try", "there all may be refused at once: wait with a deadline instead"),
+    ),
+    ("A small server: its work for a thousand held locks", By::Figure("held.cpu")),
+];
+
+/// The answers that this run can give, for servers: memory coordinates the tasks of one process, and is
+/// no choice between processes.
+pub(super) fn of(report: &Report) -> Vec<Answer> {
+    let servers: Vec<_> = report
+        .coordinators
+        .iter()
+        .filter(|column| column.origin != Origin::Process)
+        .map(|column| column.name.as_str())
+        .collect();
+    QUESTIONS
+        .iter()
+        .filter_map(|(question, by)| {
+            let (names, because) = match by {
+                By::Figure(id) => by_figure(report.figure(id)?, &servers)?,
+                By::Promise(id, otherwise) => by_promise(report, id, otherwise, &servers)?,
+                By::Kept => kept(report.figure("restart.kept")?, &servers)?,
+            };
+            Some(Answer { question, names, because })
+        })
+        .collect()
+}
+
+fn by_figure(figure: &Figure, servers: &[&str]) -> Option<(Vec<String>, String)> {
+    let best = figure.best.as_deref()?;
+    let ranked = |name: &&str| {
+        let value = figure.values.get(*name)?;
+        Some(((*name).to_owned(), value.ratio?, figure.unit.shown(value.spread.median)))
+    };
+    let mut ranked: Vec<_> = servers.iter().filter_map(ranked).collect();
+    ranked.sort_by(|one, other| one.1.median.total_cmp(&other.1.median));
+    // One alone is no choice.
+    let (_, _, figure_of_best) =
+        ranked.iter().find(|(name, ..)| name == best).filter(|_| ranked.len() > 1)?.clone();
+    // Level: hardly worse, or better in one of the rounds.
+    let (level, worse): (Vec<_>, Vec<_>) = ranked
+        .into_iter()
+        .partition(|(name, ratio, _)| name == best || ratio.median <= LEVEL || ratio.min <= 1.0);
+    let names: Vec<_> = level.iter().map(|(name, ..)| name.clone()).collect();
+    let higher = figure.better == Better::Higher;
+    let others = worse.iter().map(|(name, ratio, shown)| match higher {
+        true => format!("{name} {} of that ({shown})", times(1.0 / ratio.median)),
+        false => format!("{name} {} times that ({shown})", times(ratio.median)),
+    });
+    let others: Vec<_> = others.collect();
+    let others = if others.is_empty() { "all are level".to_owned() } else { others.join(", ") };
+    Some((names, format!("{figure_of_best}; {others}")))
+}
+
+/// A ratio for people.
+pub(super) fn times(ratio: f64) -> String {
+    match ratio {
+        _ if ratio >= 100.0 => format!("{ratio:.0}"),
+        _ if ratio >= 10.0 => format!("{ratio:.1}"),
+        _ if ratio >= 0.1 => format!("{ratio:.2}"),
+        _ => format!("{ratio:.3}"),
+    }
+}
+
+fn by_promise(report: &Report, id: &str, otherwise: &str, servers: &[&str]) -> Option<(Vec<String>, String)> {
+    let promise = report.guarantees.iter().find(|guarantee| guarantee.id == id)?;
+    let (able, not): (Vec<&str>, Vec<&str>) =
+        servers.iter().copied().partition(|name| promise.values.get(*name).is_some_and(|said| said == "yes"));
+    let because = match not.is_empty() {
+        true => "all of them promise it".to_owned(),
+        false => format!("not {}: {otherwise}", not.join(" and ")),
+    };
+    Some((able.into_iter().map(str::to_owned).collect(), because))
+}
+
+fn kept(figure: &Figure, servers: &[&str]) -> Option<(Vec<String>, String)> {
+    let tried: Vec<_> = servers.iter().filter(|name| figure.values.contains_key(**name)).collect();
+    let (able, not): (Vec<&str>, Vec<&str>) =
+        tried.into_iter().copied().partition(|name| figure.values[*name].spread.min >= 1.0);
+    let because = match (able.is_empty(), not.is_empty()) {
+        (true, true) => return None,
+        (_, true) => "all of them kept a hold".to_owned(),
+        _ => format!("not {}, as it was started here", not.join(" and ")),
+    };
+    Some((able.into_iter().map(str::to_owned).collect(), because))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::tests::report;
+    use super::*;
+
+    fn answer<'a>(answers: &'a [Answer], question: &str) -> &'a Answer {
+        answers.iter().find(|answer| answer.question.starts_with(question)).expect("an answer")
+    }
+
+    #[test]
+    fn the_quickest_is_who_was_quickest_and_those_that_are_level_share_it() {
+        let answers = of(&report(&[("memory", 1.0), ("redis", 100.0), ("etcd", 250.0)]));
+        let quickest = answer(&answers, "A free lock");
+        assert_eq!(quickest.names, ["redis"], "memory is no choice");
+        assert!(
+            quickest.because.contains("100 µs") && quickest.because.contains("etcd 2.50 times"),
+            "{quickest:?}"
+        );
+        let answers = of(&report(&[("redis", 250.0), ("etcd", 100.0), ("zookeeper", 104.0)]));
+        assert_eq!(answer(&answers, "A free lock").names, ["etcd", "zookeeper"]);
+    }
+
+    #[test]
+    fn promises_answer_too_and_what_was_not_measured_answers_nothing() {
+        let answers = of(&report(&[("redis", 100.0), ("etcd", 250.0)]));
+        let survives = answer(&answers, "A lock must survive");
+        assert_eq!(survives.names, ["etcd"]);
+        assert!(survives.because.starts_with("not redis: "), "{survives:?}");
+        assert!(answers.iter().all(|answer| !answer.question.contains("crowd")));
+    }
+
+    #[test]
+    fn one_server_alone_is_no_choice_by_a_figure() {
+        let answers = of(&report(&[("memory", 1.0), ("redis", 100.0)]));
+        assert!(answers.iter().all(|answer| !answer.question.starts_with("A free lock")), "{answers:?}");
+    }
+}

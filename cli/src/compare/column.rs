@@ -1,0 +1,87 @@
+//! One coordinator of a report.
+
+use std::collections::BTreeMap;
+
+use latchwork_bench::Target;
+use serde::{Deserialize, Serialize};
+
+use super::guarantees;
+use super::plan::Plan;
+use crate::shown::url_without_secrets;
+
+/// One coordinator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Column {
+    /// Tells it apart in this report.
+    pub(super) name: String,
+    /// `memory`, `redis`, `zookeeper` or `etcd`.
+    pub(super) kind: String,
+    pub(super) origin: Origin,
+    /// As the server says it.
+    pub(super) version: Option<String>,
+    /// Without a password.
+    pub(super) url: String,
+    /// The TTL that it grants where nothing else is said.
+    pub(super) ttl_s: f64,
+    /// What was not measured here, and why.
+    pub(super) left_out: Vec<LeftOut>,
+    /// What went wrong.
+    pub(super) failed: Vec<LeftOut>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Origin {
+    /// The store of the program's own process.
+    Process,
+    /// Started for this run, on the same machine.
+    Started,
+    /// By its URL.
+    Given,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(super) struct LeftOut {
+    pub(super) what: String,
+    pub(super) why: String,
+}
+
+impl Column {
+    /// What is known of a coordinator before it is measured, and what it promises.
+    pub(super) async fn of(
+        target: &Target,
+        name: String,
+        plan: &Plan,
+    ) -> latchwork_bench::Result<(Self, BTreeMap<&'static str, String>)> {
+        let client = target.client().await?;
+        let promised = guarantees::of(&client);
+        let ttl_s = client.lease().ttl().as_secs_f64();
+        client.close().await?;
+        let mut left_out: Vec<_> = plan
+            .trials()
+            .filter_map(|trial| {
+                Some(LeftOut { what: trial.to_string(), why: trial.unfit(target)?.to_owned() })
+            })
+            .collect();
+        if target.is_given() {
+            let why = "a server that was given counts what others ask too".to_owned();
+            left_out.push(LeftOut { what: "requests".to_owned(), why });
+        }
+        let origin = match target.server() {
+            None => Origin::Process,
+            Some(_) if target.is_given() => Origin::Given,
+            Some(_) => Origin::Started,
+        };
+        let column = Column {
+            name,
+            kind: target.name().to_owned(),
+            origin,
+            version: target.version().await,
+            url: url_without_secrets(target.config()),
+            ttl_s,
+            left_out,
+            failed: Vec::new(),
+        };
+        Ok((column, promised))
+    }
+}

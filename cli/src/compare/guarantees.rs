@@ -1,0 +1,124 @@
+//! What each coordinator promises, and the cases of the conformance suite behind that.
+
+use std::collections::BTreeMap;
+
+use latchwork::contracts::Incarnation;
+use latchwork::{Coordinator, Eviction};
+use serde::{Deserialize, Serialize};
+
+use super::column::Column;
+
+/// One promise, of all coordinators.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Guarantee {
+    pub(super) id: String,
+    pub(super) title: String,
+    /// Cases of the suite that check it on every backend.
+    pub(super) cases: Vec<String>,
+    /// `yes`, `no`, or what the server said, by the coordinator's name.
+    pub(super) values: BTreeMap<String, String>,
+}
+
+/// Id, title, cases. What comes first every backend must give: a case that fails there is a fault.
+const ALL: [(&str, &str, &[&str]); 14] = [
+    (
+        "excludes",
+        "one holder at a time, while its lease lasts",
+        &["mutex_excludes", "process_killed_while_holding", "mutex_under_chaos"],
+    ),
+    ("fair", "first come, first served", &["mutex_is_fair", "mutex_try_never_waits_or_overtakes"]),
+    ("fences", "tokens rise from holder to holder", &["node_token_rises_from_holder_to_holder"]),
+    (
+        "loss_in_time",
+        "a holder knows of its lease's end before another holds",
+        &["lease_deadline_is_known_before_another_is_admitted", "lease_deadline_loss_is_final"],
+    ),
+    (
+        "survives_failover",
+        "a lock survives the loss of one server of a group",
+        &["capabilities_are_what_was_promised"],
+    ),
+    ("restart", "what a restart of the server forgets", &["capabilities_are_what_was_promised"]),
+    (
+        "eviction",
+        "the server evicts no locks when its memory is full",
+        &["capabilities_are_what_was_promised"],
+    ),
+    (
+        "clean_try",
+        "of several tries at one instant on a free lock one succeeds",
+        &["mutex_try_of_several_at_one_instant"],
+    ),
+    (
+        "prompt_revocation",
+        "a holder that an operator removes hears of it at once",
+        &["node_gone_by_a_forced_release_is_reported"],
+    ),
+    (
+        "confirms_on_replicas",
+        "an acquisition can ask that replicas confirm it",
+        &["node_confirm_is_demanded_or_refused"],
+    ),
+    ("lease_per_node", "holds are lost one by one, not all of a client together", &[]),
+    (
+        "minimum_outlives_close",
+        "a least time of holding outlives a client that is closed at once",
+        &["mutex_at_least_outlives_a_close_as_promised"],
+    ),
+    (
+        "idle_cells",
+        "values and counters can go when nobody uses them",
+        &["cell_idle_goes_when_nobody_uses_it"],
+    ),
+    (
+        "exact_addresses",
+        "locks of other programs' layout can be shared",
+        &["key_exact_is_shared_across_namespaces"],
+    ),
+];
+
+/// What this coordinator says of itself.
+pub(super) fn of(client: &Coordinator) -> BTreeMap<&'static str, String> {
+    let can = client.capabilities();
+    let yes = |promised: bool| if promised { "yes" } else { "no" }.to_owned();
+    let restart = match client.backend().incarnation() {
+        _ if client.backend().name() == "memory" => "all: it ends with the process",
+        Incarnation::Durable => "nothing",
+        Incarnation::Started(_) => "locks, perhaps",
+        Incarnation::Unknown => "the server does not say",
+    };
+    let eviction = match can.eviction {
+        Eviction::Never => "yes",
+        Eviction::Possible => "no",
+        Eviction::Unknown => "the server does not say",
+    };
+    [
+        ("excludes", yes(true)),
+        ("fair", yes(true)),
+        ("fences", yes(true)),
+        ("loss_in_time", yes(true)),
+        ("survives_failover", yes(can.survives_failover)),
+        ("restart", restart.to_owned()),
+        ("eviction", eviction.to_owned()),
+        ("clean_try", yes(can.clean_try)),
+        ("prompt_revocation", yes(can.prompt_revocation)),
+        ("confirms_on_replicas", yes(can.confirms_on_replicas)),
+        ("lease_per_node", yes(can.lease_per_node)),
+        ("minimum_outlives_close", yes(can.minimum_outlives_close)),
+        ("idle_cells", yes(can.idle_cells)),
+        ("exact_addresses", yes(can.exact_addresses)),
+    ]
+    .into()
+}
+
+/// All of them, side by side.
+pub(super) fn all(coordinators: &[Column], promised: &[BTreeMap<&'static str, String>]) -> Vec<Guarantee> {
+    let row = |(id, title, cases): &(&'static str, &str, &[&str])| {
+        let each = coordinators.iter().zip(promised);
+        let values =
+            each.filter_map(|(column, promised)| Some((column.name.clone(), promised.get(id)?.clone())));
+        let cases = cases.iter().map(|case| (*case).to_owned()).collect();
+        Guarantee { id: (*id).to_owned(), title: (*title).to_owned(), cases, values: values.collect() }
+    };
+    ALL.iter().map(row).filter(|row| !row.values.is_empty()).collect()
+}

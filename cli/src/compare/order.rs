@@ -1,0 +1,233 @@
+//! What is asked of `compare`, and the run from end to end.
+
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use latchwork_bench::Target;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::column::Column;
+use super::plan::{Family, Plan};
+use super::report::Report;
+use super::run::play;
+use super::sources::{self, Source};
+use super::{baseline, page, table};
+use crate::exit::{self, Ended};
+use crate::failure::{Failure, Outcome, warn};
+
+/// How long what was under way may take to end after Ctrl-C.
+const ENDS: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareOrder {
+    /// URLs of coordinators, or kinds that are started here: memory, redis, zookeeper, etcd [default:
+    /// memory, and each kind whose program is on this machine]
+    #[arg(value_name = "URL")]
+    coordinators: Vec<String>,
+    /// Ends within a minute: two rounds, and short ones
+    #[arg(long)]
+    quick: bool,
+    /// How many rounds [default: 7, with --quick 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: Option<u16>,
+    /// Measures only these, separated by commas
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    only: Vec<Family>,
+    /// Prints the run as JSON, and makes no page unless one is named
+    #[arg(long)]
+    json: bool,
+    /// The page to write [default: latchwork-compare.html]
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+    /// Writes no page
+    #[arg(long, conflicts_with = "page")]
+    no_page: bool,
+    /// Keeps the run in a file, for --baseline
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Marks what has changed since a saved run, beyond the noise
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Shows a saved run again, and measures nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["coordinators", "quick", "rounds", "only", "save"])]
+    from: Option<PathBuf>,
+    /// Do not ask before a server is measured that was given by its URL
+    #[arg(long)]
+    yes: bool,
+}
+
+impl CompareOrder {
+    /// Measures, and shows what it has come to.
+    pub(crate) fn run(&self) -> Outcome {
+        let baseline = self.baseline.as_deref().map(baseline::read).transpose()?;
+        let report = match &self.from {
+            Some(file) => Some(baseline::read(file)?),
+            None => self.measure(baseline.as_ref())?,
+        };
+        let Some(mut report) = report else {
+            return Ok(Ended::By(signal_hook::consts::SIGINT));
+        };
+        if let Some(baseline) = &baseline {
+            let kinds: Vec<_> = report.coordinators.iter().map(|column| column.kind.as_str()).collect();
+            baseline::check(baseline, &kinds)?;
+            baseline::mark(&mut report, baseline);
+        }
+        self.show(&report)?;
+        match report.has_failed() {
+            true => Err(Failure::new(exit::COORDINATOR, "something could not be measured")
+                .next("see what is said of it above, and look at that server")),
+            false => Ok(Ended::WELL),
+        }
+    }
+
+    /// `None` when Ctrl-C ended it.
+    fn measure(&self, baseline: Option<&Report>) -> Result<Option<Report>, Failure> {
+        let begun = Instant::now();
+        let sources = sources::chosen(&self.coordinators)?;
+        let plan = Plan::new(self.quick, self.rounds.map(usize::from), &self.only)?;
+        let memory = sources.iter().filter(|source| matches!(source, Source::Memory)).count();
+        sources::ask(&sources, self.yes, plan.budget(sources.len() - memory, memory))?;
+        measured(&sources, &plan, baseline, begun)
+    }
+
+    fn show(&self, report: &Report) -> Result<(), Failure> {
+        let json = serde_json::to_string_pretty(report)
+            .map_err(|error| Failure::machine("the run was not written as JSON", error))?;
+        if let Some(path) = &self.save {
+            write(path, &json)?;
+        }
+        let text = if self.json { json + "\n" } else { table::text(report, width()) };
+        match anstream::stdout().write_all(text.as_bytes()) {
+            // A reader that has closed its end has all it wants.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                return Err(Failure::machine("standard output cannot be written", error));
+            }
+            _ => {}
+        }
+        let usual = Path::new("latchwork-compare.html");
+        let unnamed = (!self.json && !self.no_page).then_some(usual);
+        if let Some(path) = self.page.as_deref().or(unnamed) {
+            write(path, &page::html(report)?)?;
+            say(&format!("the page: {}", path.display()));
+        }
+        say(&format!("measured in {:.0} s", report.took_s));
+        Ok(())
+    }
+}
+
+/// The run; `None` when Ctrl-C ended it. Either way what was started is stopped, and what was written on
+/// servers that were given is gone.
+fn measured(
+    sources: &[Source],
+    plan: &Plan,
+    baseline: Option<&Report>,
+    begun: Instant,
+) -> Result<Option<Report>, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::machine("the run cannot begin", error))?;
+    let mut interrupts = {
+        let _inside = runtime.enter();
+        signal(SignalKind::interrupt()).map_err(|error| Failure::machine("no Ctrl-C", error))?
+    };
+    let opened = or_interrupted(&runtime, &mut interrupts, sources::open(sources)).transpose()?;
+    let Some(targets) = opened else {
+        interrupted();
+        return Ok(None);
+    };
+    let run = async {
+        let (columns, promised) = look(&targets, plan).await?;
+        if let Some(baseline) = baseline {
+            let kinds: Vec<_> = columns.iter().map(|column| column.kind.as_str()).collect();
+            baseline::check(baseline, &kinds)?;
+        }
+        let played = play(&targets, plan, begun).await;
+        Ok::<_, Failure>(Report::new(columns, &promised, &played, plan, begun.elapsed()))
+    };
+    let report = or_interrupted(&runtime, &mut interrupts, run);
+    if report.is_none() {
+        interrupted();
+    }
+    // Contenders may be at work still, and would write again what is deleted.
+    runtime.shutdown_timeout(ENDS);
+    let cleaned = clean(&targets);
+    let report = report.transpose()?;
+    cleaned?;
+    Ok(report)
+}
+
+fn or_interrupted<T>(runtime: &Runtime, interrupts: &mut Signal, work: impl Future<Output = T>) -> Option<T> {
+    runtime.block_on(async {
+        tokio::select! {
+            done = work => Some(done),
+            _ = interrupts.recv() => None,
+        }
+    })
+}
+
+fn interrupted() {
+    warn("interrupted: what was started here is stopped, what was written on given servers is deleted");
+}
+
+type Promised = Vec<std::collections::BTreeMap<&'static str, String>>;
+
+async fn look(targets: &[Target], plan: &Plan) -> Result<(Vec<Column>, Promised), Failure> {
+    let (mut columns, mut all): (Vec<Column>, _) = (Vec::new(), Vec::new());
+    for target in targets {
+        let name = name(target, targets);
+        let (column, promised) = Column::of(target, name.clone(), plan).await.map_err(|error| {
+            Failure::new(exit::COORDINATOR, format!("{name}: {error}"))
+                .next("check the address and that the server runs, or leave it out")
+        })?;
+        columns.push(column);
+        all.push(promised);
+    }
+    Ok((columns, all))
+}
+
+/// The kind; where there are several of it, with the address.
+fn name(target: &Target, targets: &[Target]) -> String {
+    let kind = target.name();
+    match targets.iter().filter(|other| other.name() == kind).count() {
+        1 => kind.to_owned(),
+        _ => format!("{kind} {}", target.config().hosts.join(",")),
+    }
+}
+
+/// Takes away what is left on servers that were given.
+fn clean(targets: &[Target]) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::machine("nothing was cleaned up", error))?;
+    for target in targets.iter().filter(|target| target.is_given()) {
+        let namespace = &target.config().namespace;
+        runtime.block_on(target.clean()).map_err(|error| {
+            Failure::new(exit::COORDINATOR, format!("{} was not cleaned up: {error}", target.name()))
+                .next(format!("delete the namespace {namespace} on it"))
+        })?;
+        say(&format!("{}: the namespace {namespace} is deleted", target.name()));
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    fs::write(path, text)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())).next("name another file"))
+}
+
+/// Of the terminal that the standard output is.
+fn width() -> Option<u16> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    // One that does not know its size says 0.
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(size.ws_col)
+}
+
+/// On standard error, which nobody may read.
+fn say(text: &str) {
+    let _ = writeln!(anstream::stderr(), "{text}");
+}

@@ -1,0 +1,276 @@
+//! `compare`: what it prints and keeps, what it refuses, and that nothing of it stays on a server of
+//! others.
+
+mod common;
+
+use std::process::{Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Fixture, pid_of, program};
+use html5gum::Token;
+use rustix::process::{Signal, kill_process};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::Command;
+
+/// What begins a trial that contends for a while.
+const CONTESTS: &str = "hand-off, 16 contenders";
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// `latchwork compare` with these arguments, where nobody can be asked.
+fn compare(arguments: &[&str]) -> Command {
+    let mut command = program("", ["compare"].iter().chain(arguments));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+async fn compared(arguments: &[&str]) -> Output {
+    compare(arguments).output().await.expect("it starts")
+}
+
+/// Every key on the server, with a memory of it that stays away from what a client of the library adds.
+async fn keys(server: &str) -> String {
+    latchwork_servers::ask(server, "KEYS *\r\nQUIT\r\n").await.expect("an answer")
+}
+
+#[tokio::test]
+async fn memory_and_a_redis_are_compared_as_json_and_as_a_page_that_loads_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (page, saved) = (at("page.html"), at("saved.json"));
+    let only = "--only=alone,hand-off,throughput,link,wire,restart,held";
+    let arguments =
+        ["memory", "redis", "--quick", "--rounds=1", only, "--json", "--page", &page, "--save", &saved];
+    let begun = Instant::now();
+    let output = compared(&arguments).await;
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    eprintln!("took {:?}", begun.elapsed());
+
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let kept: Value = serde_json::from_str(&std::fs::read_to_string(&saved).expect("saved")).expect("JSON");
+    assert_eq!(json, kept);
+    assert_eq!((&json["schema"], &json["quick"], &json["rounds"]), (&1.into(), &true.into(), &1.into()));
+    let figure = |id: &str| {
+        let figures = json["figures"].as_array().expect("figures");
+        figures.iter().find(|figure| figure["id"] == id).unwrap_or_else(|| panic!("no {id} in {json:#}"))
+    };
+    let of = |id: &str, name: &str| figure(id)["values"][name]["spread"]["median"].as_f64();
+    for id in ["alone.p50", "alone.p99", "handoff.2", "grants.16", "grants.128", "wait.16", "throughput.64"] {
+        for name in ["memory", "redis"] {
+            assert!(of(id, name) > Some(0.0), "{id} of {name}");
+        }
+        assert_eq!(figure(id)["best"], "redis", "memory is no server");
+    }
+    // Acquire and release are a trip each, through a link that takes its time.
+    for (id, ms) in [("link.1", 1.0), ("link.10", 10.0), ("link.50", 50.0)] {
+        assert!(of(id, "redis") >= Some(2.0 * ms * 1000.0), "{id}");
+        assert_eq!(of(id, "memory"), None);
+    }
+    assert!(of("wakes", "redis") >= Some(1.0) && of("bytes.all", "redis") > Some(100.0));
+    assert!(of("requests.alone", "redis") >= Some(2.0), "an acquire and a release");
+    assert_eq!(of("restart.kept", "redis"), Some(0.0), "it is started without a disk");
+    assert!(of("restart.back", "redis") > of("restart.serves", "redis"));
+    assert!(of("held.memory", "redis") > Some(0.0));
+    let promise = |id: &str, name: &str| {
+        let all = json["guarantees"].as_array().expect("guarantees");
+        all.iter().find(|one| one["id"] == id).expect("it")["values"][name].clone()
+    };
+    assert_eq!(
+        (promise("clean_try", "redis"), promise("survives_failover", "redis")),
+        ("yes".into(), "no".into())
+    );
+    assert!(json["coordinators"][1]["version"].as_str().is_some_and(|version| !version.is_empty()));
+
+    loads_nothing(&std::fs::read_to_string(&page).expect("a page"));
+}
+
+/// Nothing in the page makes a browser ask anybody for anything, and nothing in it runs.
+fn loads_nothing(page: &str) {
+    const LOADS: [&str; 12] = [
+        "src",
+        "href",
+        "srcset",
+        "data",
+        "poster",
+        "action",
+        "formaction",
+        "background",
+        "cite",
+        "ping",
+        "xlink:href",
+        "manifest",
+    ];
+    let (mut in_style, mut charts, mut styles) = (false, 0, 0);
+    for token in html5gum::Tokenizer::new(page) {
+        match token.unwrap_or_else(|never| match never {}) {
+            Token::StartTag(tag) => {
+                let name = String::from_utf8_lossy(&tag.name).into_owned();
+                assert!(
+                    !["script", "iframe", "object", "embed", "base"].contains(&name.as_str()),
+                    "a {name}"
+                );
+                in_style = name == "style";
+                charts += usize::from(name == "svg");
+                for (attribute, value) in &tag.attributes {
+                    let (attribute, value) = (text(attribute), text(value));
+                    assert!(!attribute.starts_with("on"), "{name} {attribute}");
+                    let here = value.starts_with('#') || value.starts_with("data:");
+                    assert!(!LOADS.contains(&attribute.as_str()) || here, "{name} {attribute}={value}");
+                    assert!(!value.contains("url("), "{name} {attribute}={value}");
+                }
+            }
+            Token::EndTag(_) => in_style = false,
+            Token::String(said) if in_style => {
+                let style = text(&said);
+                styles += 1;
+                assert!(
+                    !style.contains("url(") && !style.contains("@import") && !style.contains("//"),
+                    "{style}"
+                );
+            }
+            _ => {}
+        }
+    }
+    assert!(charts >= 5 && styles > 0, "{charts} charts, {styles} styles");
+}
+
+#[tokio::test]
+async fn a_saved_run_is_a_baseline_of_the_same_kinds_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let saved = folder.path().join("saved.json").display().to_string();
+    let run = ["memory", "--quick", "--rounds=3", "--only=alone", "--no-page"];
+    let first = compared(&[&run[..], &["--save", &saved]].concat()).await;
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    assert!(text(&first.stdout).contains("A free lock: acquire and release"), "{}", text(&first.stdout));
+
+    // What was kept is made slower than this machine can be.
+    let mut json: Value =
+        serde_json::from_str(&std::fs::read_to_string(&saved).expect("saved")).expect("JSON");
+    for figure in json["figures"].as_array_mut().expect("figures") {
+        let spread = &mut figure["values"]["memory"]["spread"];
+        for name in ["min", "median", "max"] {
+            spread[name] = (spread[name].as_f64().expect("a figure") * 1000.0).into();
+        }
+    }
+    std::fs::write(&saved, json.to_string()).expect("written");
+    let marked = compared(&[&run[..], &["--baseline", &saved]].concat()).await;
+    assert!(text(&marked.stdout).contains("▼ better"), "{}", text(&marked.stdout));
+
+    let other = compared(&["memory", "redis", "--quick", "--only=alone", "--baseline", &saved]).await;
+    let said = text(&other.stderr);
+    assert_eq!(other.status.code(), Some(125), "{said}");
+    assert!(said.contains("the baseline is of memory, and this run of memory, redis"), "{said}");
+
+    std::fs::write(&saved, r#"{"schema": 99}"#).expect("written");
+    let other = compared(&[&run[..], &["--baseline", &saved]].concat()).await;
+    assert!(other.status.code() == Some(125) && text(&other.stderr).contains("the schema 99"));
+}
+
+#[tokio::test]
+async fn a_given_server_is_not_touched_where_nobody_can_be_asked() {
+    let fixture = Fixture::new().await;
+    let output = compared(&[&fixture.url, "--quick"]).await;
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("nobody is there to be asked; give --yes if it may be measured"), "{said}");
+    assert!(keys(fixture.server.addr()).await.starts_with("*0"), "nothing was written");
+}
+
+#[tokio::test]
+async fn nothing_stays_on_a_given_server_and_it_is_neither_stopped_nor_filled() {
+    let fixture = Fixture::new().await;
+    let pid = fixture.server.pid();
+    let output = compared(&[&fixture.url, "memory", "--yes", "--quick", "--rounds=1", "--json"]).await;
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("redis: the namespace latchwork-compare-"), "{said}");
+    assert!(keys(fixture.server.addr()).await.starts_with("*0"), "{}", keys(fixture.server.addr()).await);
+    assert_eq!(fixture.server.pid(), pid);
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let redis = &json["coordinators"][0];
+    assert_eq!((&redis["kind"], &redis["origin"]), (&"redis".into(), &"given".into()));
+    let left_out: Vec<_> = redis["left_out"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|left| left["what"].as_str().expect("a name"))
+        .collect();
+    let named = [
+        "hand-off, 128 contenders",
+        "throughput, 64 tasks",
+        "the server is killed and started",
+        "1000 held",
+        "requests",
+    ];
+    for name in named {
+        assert!(left_out.contains(&name), "{name} in {left_out:?}");
+    }
+    let crash =
+        json["figures"].as_array().expect("figures").iter().find(|figure| figure["id"] == "crash.ttl");
+    let ttls = crash.expect("it")["values"]["redis"]["spread"]["median"].as_f64().expect("a figure");
+    // Killed up to a third of a TTL after the last renewal.
+    assert!((0.5..1.5).contains(&ttls), "{ttls} TTLs");
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_it_and_cleans_up() {
+    let fixture = Fixture::new().await;
+    let mut child = compare(&[&fixture.url, "redis", "--yes", "--no-page"]).spawn().expect("it starts");
+    let mut said = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let begins = async {
+        while let Some(line) = said.next_line().await.expect("a line") {
+            if line.contains(CONTESTS) {
+                return;
+            }
+        }
+        panic!("no contest");
+    };
+    tokio::time::timeout(Duration::from_secs(60), begins).await.expect("in time");
+    let started = children(child.id().expect("it runs"));
+    assert!(!started.is_empty(), "a Redis was started");
+    kill_process(pid_of(child.id()), Signal::INT).expect("it runs");
+    let status =
+        tokio::time::timeout(Duration::from_secs(30), child.wait()).await.expect("an end").expect("a status");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(2), "{status}");
+    let mut rest = String::new();
+    said.into_inner().read_to_string(&mut rest).await.expect("its words");
+    assert!(rest.contains("interrupted: ") && rest.contains("is deleted"), "{rest}");
+    assert!(keys(fixture.server.addr()).await.starts_with("*0"), "{}", keys(fixture.server.addr()).await);
+    for pid in started {
+        common::gone(rustix::process::Pid::from_raw(pid).expect("a process")).await;
+    }
+}
+
+/// The processes that this one has started, of the kind that are servers.
+fn children(of: u32) -> Vec<i32> {
+    let processes = std::fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter_map(|pid| Some((pid, rustix::process::Pid::from_raw(pid)?)))
+        .filter(|(_, pid)| {
+            common::parent(*pid).is_some_and(|parent| parent.as_raw_nonzero().get().unsigned_abs() == of)
+        })
+        .map(|(pid, _)| pid)
+        .collect()
+}
+
+/// The cases that the page names exist. They are the suite's promise, so a name that is gone is a lie.
+#[test]
+fn each_case_that_is_named_behind_a_promise_is_in_the_suite() {
+    let source = include_str!("../src/compare/guarantees.rs");
+    let all: Vec<_> = latchwork_conformance::cases::all().into_iter().map(|case| case.name).collect();
+    let table =
+        &source[source.find("const ALL").expect("the table")..source.find("/// What this").expect("its end")];
+    let named: Vec<_> = table
+        .split("&[")
+        .skip(2)
+        .flat_map(|rest| rest.split(']').next().unwrap_or_default().split('"').skip(1).step_by(2))
+        .collect();
+    assert!(named.len() > 10, "{named:?}");
+    for name in named {
+        assert!(all.contains(&name), "no case {name}");
+    }
+}

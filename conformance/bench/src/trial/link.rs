@@ -1,0 +1,39 @@
+//! LINK: acquire and release behind a link that takes its time.
+
+use std::time::{Duration, Instant};
+
+use latchwork_servers::proxy::{Direction, Proxy};
+
+use super::LONG_TTL;
+use crate::Result;
+use crate::line::Line;
+use crate::plan::Plan;
+use crate::recipe::{Ask, Recipe, release};
+use crate::stats::Timings;
+use crate::target::Target;
+
+/// So many pairs are timed however slow the link is.
+pub(super) const LEAST: u32 = 5;
+
+/// `delay` is the way there and back. The proxy is this program's own: it slows the way of this client,
+/// and not the server.
+pub(super) async fn measure(target: &Target, delay: Duration, plan: &Plan) -> Result<Vec<Line>> {
+    let proxy = Proxy::start(target.addr().ok_or("there is no wire")?).await?;
+    let client = target.open_at(proxy.addr(), LONG_TTL).await?;
+    let lock = Recipe::Mutex.lock(&client, "link")?;
+    // The first one opens what later ones use.
+    release(&*lock.acquire(Ask::Alone).await?).await?;
+    for direction in [Direction::ToServer, Direction::ToClient] {
+        proxy.delay(direction, delay / 2);
+    }
+    let (mut timings, started) = (Timings::new(), Instant::now());
+    while started.elapsed() < plan.time || timings.count() < u64::from(LEAST) {
+        let began = Instant::now();
+        release(&*lock.acquire(Ask::Alone).await?).await?;
+        timings.record(began.elapsed());
+    }
+    proxy.resume();
+    client.close().await?;
+    let param = format!("{} ms", delay.as_millis());
+    Ok(vec![Line::new(target.name(), Recipe::Mutex.peer(), "LINK", &param, "us").timed(&timings)])
+}

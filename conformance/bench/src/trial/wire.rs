@@ -1,0 +1,127 @@
+//! BYTES and WAKES: what goes over the wire for an acquisition, and how many clients hear of a
+//! release. Both are counted by a proxy in the way, and so in the same manner on every server.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::{try_join, try_join_all};
+use futures_util::stream::FuturesUnordered;
+use latchwork_core::recipes::Mutex;
+use latchwork_servers::proxy::Proxy;
+use tokio::time::sleep;
+
+use super::LONG_TTL;
+use crate::Result;
+use crate::line::Line;
+use crate::recipe::{Ask, Recipe, release};
+use crate::target::Target;
+
+/// Acquisitions while bytes are counted.
+const PAIRS: u32 = 100;
+/// Clients in the queue while wake-ups are counted.
+const QUEUE: usize = 16;
+/// Releases while wake-ups are counted.
+const RELEASES: usize = 8;
+/// The wire is quiet when nothing has come for so long.
+const QUIET: Duration = Duration::from_millis(20);
+
+pub(super) async fn measure(target: &Target) -> Result<Vec<Line>> {
+    Ok(vec![bytes(target).await?, wakes(target).await?])
+}
+
+async fn bytes(target: &Target) -> Result<Line> {
+    let proxy = Proxy::start(target.addr().ok_or("there is no wire")?).await?;
+    let client = target.open_at(proxy.addr(), LONG_TTL).await?;
+    let lock = Recipe::Mutex.lock(&client, "bytes")?;
+    release(&*lock.acquire(Ask::Alone).await?).await?;
+    quiet(std::slice::from_ref(&proxy)).await;
+    let (asked, answered) = (proxy.asked(), proxy.answered());
+    for _ in 0..PAIRS {
+        release(&*lock.acquire(Ask::Alone).await?).await?;
+    }
+    quiet(std::slice::from_ref(&proxy)).await;
+    let each = |now: u64, before: u64| (now - before) as f64 / f64::from(PAIRS);
+    let (sent, received) = (each(proxy.asked(), asked), each(proxy.answered(), answered));
+    client.close().await?;
+    let line = Line::new(target.name(), Recipe::Mutex.peer(), "BYTES", "uncontended", "bytes/acquisition");
+    let detail = [("sent".to_owned(), sent), ("received".to_owned(), received)].into();
+    Ok(Line { value: Some(sent + received), n: Some(u64::from(PAIRS)), detail, ..line })
+}
+
+async fn wakes(target: &Target) -> Result<Line> {
+    let addr = target.addr().ok_or("there is no wire")?;
+    let proxies = try_join_all((0..QUEUE).map(|_| Proxy::start(addr))).await?;
+    let clients = try_join_all(proxies.iter().map(|proxy| target.open_at(proxy.addr(), LONG_TTL))).await?;
+    let locks: Vec<_> =
+        clients.iter().map(|client| client.mutex("wakes")).collect::<latchwork_core::Result<_>>()?;
+    let mut holder = 0;
+    let mut hold = locks[holder].acquire().await?;
+    let mut waiting: FuturesUnordered<_> = (1..QUEUE)
+        .map(|number| {
+            let lock = locks[number].clone();
+            async move { lock.acquire().await.map(|hold| (number, hold)) }
+        })
+        .collect();
+    let stand = async {
+        tokio::select! {
+            stood = stand(&locks[0], QUEUE) => stood,
+            early = waiting.next() => Err(format!("a waiter came to an end: {early:?}").into()),
+        }
+    };
+    stand.await?;
+    quiet(&proxies).await;
+    let mut woken = 0;
+    for _ in 0..RELEASES {
+        let before: Vec<_> = proxies.iter().map(Proxy::answered).collect();
+        let next = async { waiting.next().await.ok_or("nobody waits")?.map_err(Into::into) };
+        let (_, (number, next)) = try_join(release(&hold), next).await?;
+        // Those that hear of it in vain may do so later than the next holder.
+        quiet_beside(&proxies, &mut waiting).await?;
+        let heard = |(number, proxy): (usize, &Proxy)| number != holder && proxy.answered() > before[number];
+        woken += proxies.iter().enumerate().filter(|each| heard(*each)).count();
+        (holder, hold) = (number, next);
+    }
+    drop(waiting);
+    release(&hold).await?;
+    try_join_all(clients.iter().map(latchwork_core::Coordinator::close)).await?;
+    let param = format!("{QUEUE} in the queue");
+    let line = Line::new(target.name(), Recipe::Mutex.peer(), "WAKES", &param, "clients woken/release");
+    Ok(Line { value: Some(woken as f64 / RELEASES as f64), n: Some(RELEASES as u64), ..line })
+}
+
+/// Waits until so many stand in the queue.
+pub(super) async fn stand(lock: &Mutex, count: usize) -> Result<()> {
+    while lock.queue(0, count + 1).await?.len() < count {
+        // No server tells a third party of a queue's length.
+        sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}
+
+/// Waits until nothing has gone to any client for a while.
+async fn quiet(proxies: &[Proxy]) {
+    let all = || proxies.iter().map(|proxy| proxy.answered() + proxy.asked()).sum::<u64>();
+    let mut before = all();
+    loop {
+        // That nothing comes is what is waited for.
+        sleep(QUIET).await;
+        let now = all();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
+/// The same while the waiters wait on.
+async fn quiet_beside<T: std::fmt::Debug, E: std::fmt::Debug>(
+    proxies: &[Proxy],
+    waiting: &mut FuturesUnordered<impl Future<Output = std::result::Result<T, E>>>,
+) -> Result<()> {
+    tokio::select! {
+        () = quiet(proxies) => Ok(()),
+        early = waiting.next(), if !waiting.is_empty() => {
+            Err(format!("two hold, or a waiter failed: {early:?}").into())
+        }
+    }
+}
