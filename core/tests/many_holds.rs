@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use common::{Plant, planted};
 use latchwork_core::contracts::{self, Node};
-use latchwork_core::decide::{AT_ONCE, IN_ONE_STEP, giving_back_bound};
+use latchwork_core::decide::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{Acquire, MutexGuard};
 use latchwork_core::{Clock, Config, Coordinator, Error, ErrorKind, LostReason, Release, Result};
@@ -134,7 +134,7 @@ async fn dropped_holds_leave_a_few_at_a_time_until_all_have_left() {
     let ManyHolds { client, other, leaves, .. } = many_holds(Leave::Takes(Duration::from_millis(10)));
     drop(hold_all(&client, HOLDS).await);
     all_are_free(&other, HOLDS).await;
-    assert!(leaves.most() <= AT_ONCE, "{} requests at once", leaves.most());
+    assert!(leaves.most() <= LEAVES_AT_ONCE, "{} requests at once", leaves.most());
     assert_eq!(leaves.all(), HOLDS);
 }
 
@@ -146,7 +146,7 @@ async fn refused_leaves_are_repeated_a_few_at_a_time() {
     while leaves.all() < 3 * HOLDS {
         sleep(Duration::from_millis(100)).await;
     }
-    assert!(leaves.most() <= 2 * AT_ONCE, "{} requests at once", leaves.most());
+    assert!(leaves.most() <= 2 * LEAVES_AT_ONCE, "{} requests at once", leaves.most());
 }
 
 /// All leaves together take longer than a try may.
@@ -178,7 +178,7 @@ async fn a_dropped_client_leaves_all_its_nodes() {
     drop(hold_all(&client, HOLDS).await);
     drop(client);
     all_are_free(&other, HOLDS).await;
-    assert!(leaves.most() <= AT_ONCE, "{} requests at once", leaves.most());
+    assert!(leaves.most() <= LEAVES_AT_ONCE, "{} requests at once", leaves.most());
 }
 
 const BURSTS: usize = 3000;
@@ -192,9 +192,9 @@ async fn a_close_gives_back_in_bursts_what_is_too_much_for_one_step() {
     let (began, margin) = (Instant::now(), client.lease().margin());
     client.close().await.expect("closed");
     assert_eq!((leaves.at_close(), leaves.all()), (SURPLUS, SURPLUS), "the end takes the others");
-    assert!(leaves.most() <= AT_ONCE, "{} requests at once", leaves.most());
+    assert!(leaves.most() <= LEAVES_AT_ONCE, "{} requests at once", leaves.most());
     // Without a pause between the bursts.
-    let bursts = Duration::from_millis(10) * SURPLUS.div_ceil(AT_ONCE) as u32;
+    let bursts = Duration::from_millis(10) * SURPLUS.div_ceil(LEAVES_AT_ONCE) as u32;
     assert!(began.elapsed() <= margin + bursts + bursts / 4, "{:?}", began.elapsed());
     assert!(guards.iter().all(|guard| guard.lost().reason() == Some(LostReason::Closed)));
     all_are_free(&other, BURSTS).await;
@@ -243,10 +243,10 @@ async fn a_close_whose_server_is_away_returns_after_two_request_timeouts_however
         client.close().await.expect("closed");
         let bound = margin + 2 * Config::new("memory").request_timeout;
         assert!(began.elapsed() <= bound, "{:?}", began.elapsed());
-        assert!(leaves.most() <= AT_ONCE, "{} requests at once", leaves.most());
+        assert!(leaves.most() <= LEAVES_AT_ONCE, "{} requests at once", leaves.most());
         let sent = leaves.all();
         sleep(PATIENCE).await;
-        assert!(leaves.all() <= sent + AT_ONCE, "nothing is begun behind the end");
+        assert!(leaves.all() <= sent + LEAVES_AT_ONCE, "nothing is begun behind the end");
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
-use latchwork_core::decide::{AT_ONCE, IN_ONE_STEP, giving_back_bound};
+use latchwork_core::decide::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound};
 use latchwork_core::{ErrorKind, Hold};
 use tokio::time::Instant;
 
@@ -76,7 +76,7 @@ cases! {
 
 async fn hold_many(client: &Client) -> Vec<Guard> {
     let joins = (0..MANY).map(|number| async move { acquire(&one_of_many(client, number)).await });
-    stream::iter(joins).buffer_unordered(AT_ONCE).collect().await
+    stream::iter(joins).buffer_unordered(LEAVES_AT_ONCE).collect().await
 }
 
 fn one_of_many(client: &Client, number: usize) -> Lock {
@@ -101,5 +101,5 @@ async fn all_are_free(other: &Client, bound: Duration) {
         let mine = within(bound, "the next admission", one_of_many(other, number).acquire()).await;
         in_time(mine.expect("admitted").release().await.expect("released"));
     });
-    stream::iter(takes).buffer_unordered(AT_ONCE).collect::<()>().await;
+    stream::iter(takes).buffer_unordered(LEAVES_AT_ONCE).collect::<()>().await;
 }

@@ -28,7 +28,7 @@ pub(crate) use self::task::{Task, leave, settle};
 use self::worker::Worker;
 use crate::address::Address;
 use crate::contracts::{Backend, Node};
-use crate::decide::AT_ONCE;
+use crate::decide::LEAVES_AT_ONCE;
 use crate::runtime::HomeRuntime;
 
 /// A handle of the background worker. When the last clone is dropped, the worker settles what is
@@ -89,7 +89,7 @@ impl Cleanup {
 
     /// Whether a task that is pushed now is carried out at once, rather than waits for others.
     pub(crate) fn has_room(&self) -> bool {
-        self.pending.count() < AT_ONCE / 2
+        self.pending.count() < LEAVES_AT_ONCE / 2
     }
 
     /// Adds a node with a least time, from now on.
@@ -117,9 +117,9 @@ impl Cleanup {
         self.pending.put_off(nodes.len());
         let cleanup = self.clone();
         let giving_back = async move {
-            for burst in nodes.chunks(AT_ONCE) {
+            for burst in nodes.chunks(LEAVES_AT_ONCE) {
                 // One burst stands ready while another is under way.
-                cleanup.pending.fewer_than(AT_ONCE).await;
+                cleanup.pending.fewer_than(LEAVES_AT_ONCE).await;
                 cleanup.pending.taken_on(burst.len());
                 burst.iter().filter_map(still_there).for_each(|task| cleanup.push(task));
             }

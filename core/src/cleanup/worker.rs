@@ -17,7 +17,7 @@ use super::in_flight::InFlight;
 use super::pending::Pending;
 use super::task::{Task, settle};
 use crate::contracts::{Backend, Close};
-use crate::decide::AT_ONCE;
+use crate::decide::LEAVES_AT_ONCE;
 use crate::decide::life::AfterTry;
 use crate::support::Backoff;
 
@@ -103,7 +103,7 @@ impl Worker {
 
     /// Begins as many tasks as there is room for.
     fn begin(&mut self) {
-        while self.running.len() < AT_ONCE {
+        while self.running.len() < LEAVES_AT_ONCE {
             let wanted = self.pending.first_wanted();
             let Some(number) = wanted.or_else(|| self.waiting.keys().next().copied()) else { return };
             let Some(in_flight) = self.waiting.remove(&number) else { return };

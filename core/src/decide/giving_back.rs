@@ -11,7 +11,7 @@ use std::time::Duration;
 pub const IN_ONE_STEP: usize = 1024;
 /// Removals of one client under way at a time: enough to keep a server busy, and few enough for
 /// others, and for this client's own renewals, to be answered between them.
-pub const AT_ONCE: usize = 64;
+pub const LEAVES_AT_ONCE: usize = 64;
 /// How much longer an end may take for each node that is given back one by one. It is enough for a round trip
 /// of 128 ms.
 const FOR_EACH: Duration = Duration::from_millis(2);
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(giving_back_bound(IN_ONE_STEP + 1, timeout), timeout + FOR_EACH);
         assert_eq!(giving_back_bound(100_000, timeout), timeout + Duration::from_millis(2 * 98_976));
         assert_eq!(giving_back_bound(usize::MAX, Duration::MAX), Duration::MAX);
-        let bursts = giving_back_bound(IN_ONE_STEP + AT_ONCE, Duration::ZERO);
+        let bursts = giving_back_bound(IN_ONE_STEP + LEAVES_AT_ONCE, Duration::ZERO);
         assert_eq!(bursts, Duration::from_millis(128), "a burst is one round trip");
     }
 }

@@ -22,4 +22,4 @@ pub use deadline::{
     ContactProof, MAX_TTL, MIN_TTL, check_ttl, contact_period, given_back_at, join_obsolete_at, margin,
     node_obsolete_at, recheck, renewal_period, valid_until,
 };
-pub use giving_back::{AT_ONCE, IN_ONE_STEP, giving_back_bound, one_by_one};
+pub use giving_back::{IN_ONE_STEP, LEAVES_AT_ONCE, giving_back_bound, one_by_one};
