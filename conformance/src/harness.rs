@@ -31,6 +31,18 @@ const LONG_LIMIT: Duration = Duration::from_secs(600);
 /// What a case that took too long may need to say so.
 const ENDING: Duration = Duration::from_secs(30);
 
+/// How much of the suite is played.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Whole,
+    /// The cases of every topology.
+    OfEveryTopology,
+}
+
+/// How many cases of a part run side by side: a few, since such parts are many and short, and begin
+/// when their servers do.
+const BESIDE_IN_A_PART: usize = 4;
+
 /// Runs the suite against one testbed, as the `main` of a test target with `harness = false`: the
 /// whole of what a backend crate adds. Understands the arguments of `cargo test`, and
 /// [`selection::VARIABLE`](crate::selection::VARIABLE); runs as a client process when the suite
@@ -48,19 +60,19 @@ pub fn main(
     connectors: Vec<Arc<dyn Connector>>,
     open: impl FnOnce(&Runtime) -> Result<Box<dyn Testbed>, String>,
 ) -> ExitCode {
-    main_of(connectors, open, |_| true)
+    main_of(connectors, open, Part::Whole)
 }
 
-/// As [`main`], with the cases of the selection that `plays` names.
+/// As [`main`], with those cases of the selection that are in this part.
 fn main_of(
     connectors: Vec<Arc<dyn Connector>>,
     open: impl FnOnce(&Runtime) -> Result<Box<dyn Testbed>, String>,
-    plays: impl Fn(&Case) -> bool,
+    part: Part,
 ) -> ExitCode {
     if let Some(code) = contender_main(&connectors) {
         return code;
     }
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
     let selection = match Selection::from_environment() {
         Ok(selection) => selection,
         Err(error) => {
@@ -78,7 +90,10 @@ fn main_of(
     };
     let testbed: &'static dyn Testbed = Box::leak(testbed);
     let mut cases = selection.cases();
-    cases.retain(plays);
+    if part == Part::OfEveryTopology {
+        cases.retain(Case::is_on_every_topology);
+        arguments.test_threads.get_or_insert(BESIDE_IN_A_PART);
+    }
     let (conclusion, rows) = run(arguments, testbed, cases);
     runtime.block_on(testbed.close());
     if let Err(error) = report::store(&rows) {
@@ -109,12 +124,12 @@ pub fn main_on<T: Testbed + 'static>(
     connector: Arc<dyn Connector>,
     open: impl AsyncFnOnce() -> Result<T, Box<dyn Error>>,
 ) -> ExitCode {
-    let whole = is_whole_on(topology);
+    let part = if is_whole_on(topology) { Part::Whole } else { Part::OfEveryTopology };
     let open = |runtime: &Runtime| match runtime.block_on(open()) {
         Ok(testbed) => Ok(Box::new(testbed) as Box<dyn Testbed>),
         Err(error) => Err(error.to_string()),
     };
-    main_of(vec![connector], open, |case| whole || case.is_on_every_topology())
+    main_of(vec![connector], open, part)
 }
 
 /// Acts as a contender when the suite started this process as one.

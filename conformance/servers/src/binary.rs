@@ -65,13 +65,14 @@ impl Binary {
         Ok(Binary { kind, program, args, port, tls_port: tls.map(|(_, port)| port), folder })
     }
 
-    /// One member of a ZooKeeper ensemble: `members` are the `server.N=` lines as this one is to
-    /// see them.
+    /// One member of a ZooKeeper ensemble: among its `lines` are those of `server.N=` as this one is
+    /// to see them.
     pub(super) fn zookeeper_member(
         id: usize,
         port: u16,
+        tls_port: Option<u16>,
         clocks: Clocks,
-        members: &str,
+        lines: &str,
     ) -> Result<Binary, ServerError> {
         let kind = Kind::Zookeeper;
         let program = locate(kind)?;
@@ -79,9 +80,9 @@ impl Binary {
         std::fs::create_dir_all(folder.path().join("data"))
             .and_then(|()| std::fs::write(folder.path().join("data/myid"), id.to_string()))
             .map_err(ServerError::io("writing myid"))?;
-        let config = zookeeper_config(folder.path(), port, clocks) + members;
+        let config = zookeeper_config(folder.path(), port, clocks) + lines;
         let args = zookeeper_args(&program, folder.path(), &config, &[])?;
-        Ok(Binary { kind, program, args, port, tls_port: None, folder })
+        Ok(Binary { kind, program, args, port, tls_port, folder })
     }
 
     /// One member of an etcd cluster, whose clients come to this port, with the arguments that it is

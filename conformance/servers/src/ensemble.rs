@@ -14,7 +14,7 @@ use self::link::Link;
 use crate::binary::on_free_ports;
 use crate::local::Local;
 use crate::reached::until;
-use crate::{Kind, ServerError};
+use crate::{Kind, ServerError, ServerTls};
 
 /// What a server of an ensemble says that it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,20 @@ impl Ensemble {
     /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
     /// always.
     pub async fn zookeeper(size: usize) -> Result<Ensemble, ServerError> {
-        let (servers, links) = on_free_ports(|| zookeeper::start(size)).await?;
+        let (servers, links) = on_free_ports(|| zookeeper::start(size, None)).await?;
+        Ok(Ensemble { kind: Kind::Zookeeper, servers, links })
+    }
+
+    /// As [`zookeeper`](Ensemble::zookeeper), of servers that speak TLS too, at
+    /// [`tls_addr`](Ensemble::tls_addr); among themselves they do not.
+    ///
+    /// # Cancel safety
+    /// As there.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn zookeeper_with_tls(size: usize, tls: &ServerTls) -> Result<Ensemble, ServerError> {
+        let (servers, links) = on_free_ports(|| zookeeper::start(size, Some(tls))).await?;
         Ok(Ensemble { kind: Kind::Zookeeper, servers, links })
     }
 
@@ -95,6 +108,11 @@ impl Ensemble {
     /// The `host:port` of one server's clients.
     pub fn addr(&self, server: usize) -> String {
         self.servers[server].binary.addr()
+    }
+
+    /// The `host:port` where one server speaks TLS with its clients, if it was asked to.
+    pub fn tls_addr(&self, server: usize) -> Option<String> {
+        Some(format!("127.0.0.1:{}", self.servers[server].binary.tls_port?))
     }
 
     /// Waits until exactly one server leads and a majority serves, and says which one it is.

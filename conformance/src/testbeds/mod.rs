@@ -18,6 +18,8 @@ pub use etcd::{etcd_auth_testbed, etcd_cluster_testbed, etcd_testbed};
 pub use redis::{clustered_redis_testbed, redis_acl_testbed, redis_testbed, watched_redis_testbed};
 #[cfg(feature = "tls")]
 pub use secured::tls_testbed;
+#[cfg(all(feature = "tls", feature = "zookeeper"))]
+pub use secured::zookeeper_tls_ensemble_testbed;
 #[cfg(feature = "zookeeper")]
 pub use zookeeper::{zookeeper_ensemble_testbed, zookeeper_testbed};
 

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use latchwork_core::support::Transport;
 use latchwork_core::{Error, ErrorKind, Result};
+#[cfg(feature = "zookeeper")]
+use latchwork_servers::Ensemble;
 use latchwork_servers::{Certificates, Kind, Options, Server};
 
 use super::ServerTestbed;
@@ -32,7 +34,23 @@ pub async fn tls_testbed(kind: Kind) -> Result<ServerTestbed> {
         #[allow(unreachable_patterns)]
         kind => return Err(Error::invalid("kind", format!("this build has no {kind}"))),
     };
-    let mut testbed = testbed.at(vec![address]).called(name);
+    secured(testbed.at(vec![address]).called(name), certificates).await
+}
+
+/// The testbed of three ZooKeeper servers of one ensemble whose clients show a certificate.
+///
+/// # Errors
+/// `Unavailable` when there are no such servers.
+#[cfg(feature = "zookeeper")]
+pub async fn zookeeper_tls_ensemble_testbed() -> Result<ServerTestbed> {
+    let certificates = Certificates::new().map_err(failed)?;
+    let ensemble = Ensemble::zookeeper_with_tls(3, &certificates.server(true)).await.map_err(failed)?;
+    let hosts: Vec<_> = (0..ensemble.size()).filter_map(|server| ensemble.tls_addr(server)).collect();
+    let testbed = super::zookeeper_ensemble_testbed(Arc::new(ensemble))?;
+    secured(testbed.at(hosts).called("zookeeper-3-tls"), certificates).await
+}
+
+async fn secured(mut testbed: ServerTestbed, certificates: Certificates) -> Result<ServerTestbed> {
     let path = |name: &str| Some(certificates.path(name));
     testbed.config.tls = true;
     (testbed.config.ca, testbed.config.cert, testbed.config.key) =

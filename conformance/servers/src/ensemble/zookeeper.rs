@@ -11,6 +11,7 @@ use crate::local::Local;
 use crate::options::Clocks;
 use crate::ports::free_ports;
 use crate::proxy::{Manners, Proxy};
+use crate::tls::ServerTls;
 use crate::{Kind, ServerError, probe};
 
 /// The way that server `from` takes to server `to`.
@@ -33,13 +34,18 @@ struct Ports {
     client: u16,
     quorum: u16,
     election: u16,
+    tls: u16,
 }
 
-/// Starts so many servers.
-pub(super) async fn start(size: usize) -> Result<(Vec<Local>, Vec<Link>), ServerError> {
-    let ports = free_ports(3 * size)?;
+/// Starts so many servers, which speak TLS with their clients too, if that is asked for.
+pub(super) async fn start(
+    size: usize,
+    tls: Option<&ServerTls>,
+) -> Result<(Vec<Local>, Vec<Link>), ServerError> {
+    let ports = free_ports(4 * size)?;
     let ports = ports.as_chunks().0.iter();
-    let ports: Vec<_> = ports.map(|&[client, quorum, election]| Ports { client, quorum, election }).collect();
+    let ports: Vec<_> =
+        ports.map(|&[client, quorum, election, tls]| Ports { client, quorum, election, tls }).collect();
     let mut ways = Vec::new();
     for from in 0..size {
         for (to, ports) in ports.iter().enumerate().filter(|(to, _)| *to != from) {
@@ -54,8 +60,10 @@ pub(super) async fn start(size: usize) -> Result<(Vec<Local>, Vec<Link>), Server
         }
     }
     let servers = ports.iter().enumerate().map(async |(id, own)| {
-        let members = members(id, *own, &ways);
-        let binary = Binary::zookeeper_member(id + 1, own.client, Clocks::Fast, &members)?;
+        let mut lines = members(id, *own, &ways);
+        lines.extend(tls.map(|tls| tls.zookeeper(own.tls)));
+        let tls_port = tls.map(|_| own.tls);
+        let binary = Binary::zookeeper_member(id + 1, own.client, tls_port, Clocks::Fast, &lines)?;
         let process = binary.run().await?;
         Ok::<_, ServerError>(Local::new(Kind::Zookeeper, binary, process))
     });
