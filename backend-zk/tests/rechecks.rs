@@ -10,7 +10,7 @@ use common::rewriter::Rewriter;
 use common::{config, coordinator, own_server, soon};
 use latchwork_conformance::recorder::Recorder;
 use latchwork_core::Release;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 /// An event's number, in the place of a request's.
 const EVENT: [u8; 4] = (-1_i32).to_be_bytes();
@@ -30,8 +30,8 @@ async fn an_admission_without_an_event_is_found_and_counted() {
     let server = own_server().await;
     let (losing, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (loses, count) = (Arc::clone(&losing), Arc::clone(&lost));
-    let (asked, armed) = (Arc::new(AtomicI32::new(0)), Arc::new(Notify::new()));
-    let (asks, arms) = (Arc::clone(&asked), Arc::clone(&armed));
+    let (asked, armed) = (Arc::new(AtomicI32::new(0)), watch::Sender::new(0));
+    let (asks, arms) = (Arc::clone(&asked), armed.clone());
     let request = move |request: &mut Vec<u8>| {
         if let Some(xid) = watches(request) {
             asks.store(xid, Ordering::Release);
@@ -45,7 +45,7 @@ async fn an_admission_without_an_event_is_found_and_counted() {
             count.fetch_add(1, Ordering::AcqRel);
         }
         if !reply.starts_with(&EVENT) && reply.starts_with(&asked.load(Ordering::Acquire).to_be_bytes()) {
-            arms.notify_one();
+            arms.send_modify(|count| *count += 1);
         }
     };
     let rewriter = Rewriter::start(server.addr(), request, garble).await;
@@ -59,10 +59,10 @@ async fn an_admission_without_an_event_is_found_and_counted() {
     for (loses, counted) in [(false, 0.0), (true, 1.0)] {
         let mutex = holder.mutex("a").unwrap();
         let hold = soon(mutex.acquire()).await.unwrap();
-        let waiter = waiting.mutex("a").unwrap();
+        let (waiter, before) = (waiting.mutex("a").unwrap(), *armed.borrow());
         let waiter = tokio::spawn(async move { waiter.acquire().await });
         // It watches the holder's node.
-        soon(armed.notified()).await;
+        soon(armed.subscribe().wait_for(|count| *count > before)).await.unwrap();
         losing.store(loses, Ordering::Release);
         assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
         let admitted = soon(waiter).await.unwrap().unwrap();
