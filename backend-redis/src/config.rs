@@ -96,15 +96,13 @@ pub(crate) struct Sentinels {
 
 impl Servers {
     /// The scheme of a URL that names such servers.
-    pub(crate) fn scheme(&self, tls: bool) -> &'static str {
-        match (self, tls) {
-            (Servers::One(_), false) => "redis://",
-            (Servers::One(_), true) => "rediss://",
-            (Servers::Watched(_), false) => "redis-sentinel://",
-            (Servers::Watched(_), true) => "rediss-sentinel://",
-            (Servers::Cluster(_) | Servers::Shard(_), false) => "redis-cluster://",
-            (Servers::Cluster(_) | Servers::Shard(_), true) => "rediss-cluster://",
-        }
+    pub(crate) fn scheme(&self, tls: bool) -> String {
+        let kind = match self {
+            Servers::One(_) => "",
+            Servers::Watched(_) => "-sentinel",
+            Servers::Cluster(_) | Servers::Shard(_) => "-cluster",
+        };
+        format!("redis{}{kind}://", if tls { "s" } else { "" })
     }
 }
 

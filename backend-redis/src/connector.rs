@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::backend::RedisBackend;
 use crate::client::Client;
-use crate::config::{NAME, Servers, Settings};
+use crate::config::{Host, NAME, Servers, Settings};
 use crate::driver::Driver;
 use crate::error::Failure;
 use crate::layout::QueueKeys;
@@ -137,7 +137,8 @@ fn warn_of(eviction: Eviction, at: &str) {
 
 /// The error of a failed connect, which names another kind of server at the address.
 async fn explain(settings: &Settings, failure: Failure) -> Error {
-    let (at, host, expected) = match (&failure.silent, &settings.servers) {
+    let silent = failure.silent.as_deref().and_then(|address| Host::parse(address).ok());
+    let (at, host, expected) = match (&silent, &settings.servers) {
         (Some(host), _) | (None, Servers::One(host) | Servers::Shard(host)) => {
             (host.to_string(), Some(host), "redis")
         }
@@ -146,7 +147,7 @@ async fn explain(settings: &Settings, failure: Failure) -> Error {
             (sentinels.to_string(), sentinels.hosts.first(), "Redis Sentinel")
         }
     };
-    let unknown = !failure.answered || failure.silent.is_some();
+    let unknown = !failure.answered || silent.is_some();
     let seen = match host.filter(|_| unknown) {
         Some(host) => probe::stranger(host, &settings.servers, settings.transport.is_tls()).await,
         None => None,

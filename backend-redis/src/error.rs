@@ -4,8 +4,6 @@ use latchwork_core::support::Transport;
 use latchwork_core::{Error, ErrorKind};
 use redis::RedisError;
 
-use crate::config::Host;
-
 /// A failed request: the error, and what the driver must do about it.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -19,7 +17,7 @@ pub(crate) struct Failure {
     /// The server's own words: it is a Redis, and needs no probe.
     pub(crate) answered: bool,
     /// No answer came from here, where another server had sent the client: this may be no Redis.
-    pub(crate) silent: Option<Host>,
+    pub(crate) silent: Option<String>,
     /// It is a replica, and says so.
     pub(crate) is_replica: bool,
     /// Another server of the cluster has the key.

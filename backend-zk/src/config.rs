@@ -65,17 +65,17 @@ impl Settings {
                 "/zookeeper is the server's own: choose another name, or a chroot",
             ));
         }
-        check_sasl(config)?;
         match (&config.user, &config.password) {
             (Some(user), Some(_)) if config.sasl || !user.contains(':') => {}
             (None, None) => {}
             _ => {
                 return Err(Error::invalid(
                     "user",
-                    "digest login needs a user without a colon, and a password",
+                    "a login needs a user and a password, and by digest a user without a colon",
                 ));
             }
         }
+        check_sasl(config)?;
         Ok(Self {
             clock: Clock::system(),
             link: Arc::new(LinkLog::new(NAME, hosts.join(","))),

@@ -192,7 +192,7 @@ impl Servers {
         let temporary = !failure.answered || failure.is_replica;
         let kind = if temporary { ErrorKind::Unavailable } else { failure.error.kind().clone() };
         let error = Error::new(kind, what).because(failure.error);
-        let silent = (!failure.answered).then(|| host.clone());
+        let silent = (!failure.answered).then(|| host.to_string());
         Failure { error, answered: true, silent, ..failure }
     }
 }

@@ -3,10 +3,10 @@
 use latchwork_conformance::recorder::Recorder;
 use latchwork_core::{Config, Coordinator, Release, connect};
 
-use crate::common::{Operator, SHORT, own, soon};
+use crate::common::{LONG, Operator, SHORT, own, soon};
 
-async fn client(url: &str) -> Coordinator {
-    let config = Config::from_url(&format!("{url}?ttl={SHORT}")).unwrap();
+async fn client(url: &str, ttl: &str) -> Coordinator {
+    let config = Config::from_url(&format!("{url}?ttl={ttl}")).unwrap();
     soon(connect(&[latchwork_redis::connector()], &config)).await.unwrap()
 }
 
@@ -14,8 +14,9 @@ async fn client(url: &str) -> Coordinator {
 #[tokio::test]
 async fn an_admission_without_a_message_is_found_and_counted() {
     let server = own(&[]).await;
-    let (holder, recorder) = (client(server.url()).await, Recorder::new());
-    let waiting = recorder.scope(client(server.url())).await;
+    // A renewal of the holder's would find its node gone, and send the next one a message.
+    let (holder, recorder) = (client(server.url(), LONG).await, Recorder::new());
+    let waiting = recorder.scope(client(server.url(), SHORT)).await;
     let found = || recorder.sum("latchwork_rechecks_found_total", &[("what", "admission")]);
     for (silently, counted) in [(false, 0.0), (true, 1.0)] {
         let mutex = holder.mutex("a").unwrap();

@@ -37,7 +37,7 @@ impl ClusteredRedis {
     /// As [`Server::start`](super::Server::start): the servers are programs of this machine,
     /// always.
     pub async fn start(node_timeout: Duration) -> Result<Self, ServerError> {
-        Self::start_with(node_timeout, None, "127.0.0.1").await
+        Self::start_with(node_timeout, None).await
     }
 
     /// The same with TLS among all of them, on ports beside those without. Servers name each other to
@@ -53,26 +53,20 @@ impl ClusteredRedis {
         tls: &ServerTls,
         host: &str,
     ) -> Result<Self, ServerError> {
-        Self::start_with(node_timeout, Some(tls), host).await
+        Self::start_with(node_timeout, Some((tls, host))).await
     }
 
-    async fn start_with(
-        node_timeout: Duration,
-        tls: Option<&ServerTls>,
-        host: &str,
-    ) -> Result<Self, ServerError> {
-        let cluster = on_free_ports(|| Self::launch_all(node_timeout, tls, host)).await?;
+    async fn start_with(timeout: Duration, secured: Option<(&ServerTls, &str)>) -> Result<Self, ServerError> {
+        let cluster = on_free_ports(|| Self::launch_all(timeout, secured)).await?;
         cluster.meet().await?;
         Ok(cluster)
     }
 
-    async fn launch_all(
-        node_timeout: Duration,
-        tls: Option<&ServerTls>,
-        host: &str,
-    ) -> Result<Self, ServerError> {
+    async fn launch_all(timeout: Duration, secured: Option<(&ServerTls, &str)>) -> Result<Self, ServerError> {
+        let (tls, host) = secured.unzip();
+        let host = host.unwrap_or("127.0.0.1");
         let ports = free_ports(3 * SERVERS)?;
-        let timeout = node_timeout.as_millis().to_string();
+        let timeout = timeout.as_millis().to_string();
         let servers = ports.as_chunks().0.iter().map(async |&[port, tls_port, bus]| {
             let bus = bus.to_string();
             let named =
