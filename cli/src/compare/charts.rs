@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::FontTransform;
 
 /// For a column of a phone as well as for two or three beside each other.
-const WIDTH: u32 = 440;
+const WIDTH: u32 = 400;
 const HEIGHT: u32 = 250;
 const ROW: u32 = 38;
 
@@ -97,11 +97,12 @@ pub(super) fn dots(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> St
             .margin_top(10)
             .margin_right(14)
             .x_label_area_size(24)
-            .y_label_area_size(150)
+            .y_label_area_size(142)
             .build_cartesian_2d((least..most).log_scale(), (0..last).into_segmented())?;
         chart
             .configure_mesh()
             .disable_y_mesh()
+            .set_tick_mark_size(LabelAreaPosition::Left, 0)
             .x_labels(5)
             .y_labels(usize::try_from(last + 1)?)
             .light_line_style(TRANSPARENT)
@@ -141,7 +142,7 @@ fn at<'a>(labels: &[&'a str], place: i32) -> Option<&'a str> {
 }
 
 fn text() -> TextStyle<'static> {
-    ("sans-serif", 12).into_font().transform(FontTransform::None).color(&TEXT)
+    ("sans-serif", 13).into_font().transform(FontTransform::None).color(&TEXT)
 }
 
 /// From below the least to above the greatest figure; never empty.

@@ -38,7 +38,7 @@ const ALL: [(&str, &str, &[&str]); 14] = [
         "a lock survives the loss of one server of a group",
         &["capabilities_are_what_was_promised"],
     ),
-    ("restart", "what a restart of the server forgets", &["capabilities_are_what_was_promised"]),
+    ("restart", "what a restart of the server forgets, as it is set up", &[]),
     (
         "eviction",
         "the server evicts no locks when its memory is full",
