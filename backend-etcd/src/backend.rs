@@ -10,6 +10,7 @@ use latchwork_core::contracts::{
     Lease, Leave, Node, NodeState, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::decide::{Claim, admitted_prefix};
+use latchwork_core::facts::ServerFacts;
 use latchwork_core::support::{Unobserved, no_replicas};
 use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result};
 
@@ -18,6 +19,7 @@ use crate::client::Client;
 use crate::config::NAME;
 use crate::driver::{Compare, Driver, Op, Order, Range, StoredKey, Txn};
 use crate::error::Failure;
+use crate::facts;
 use crate::layout::{DataPlace, Queue, beside, cell_key};
 use crate::queue::limit::stored_limit;
 use crate::queue::list;
@@ -190,6 +192,11 @@ impl Backend for EtcdBackend {
     fn incarnation(&self) -> Incarnation {
         // A write is confirmed once a majority of the members has it on disk.
         Incarnation::Durable
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        self.check_open()?;
+        facts::read(self.driver()).await
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -13,6 +13,7 @@ use latchwork_core::contracts::{
 };
 use latchwork_core::decide::queue::Answer;
 use latchwork_core::decide::{Claim, recheck, renewal_period};
+use latchwork_core::facts::{Fact, Persistence, ServerFacts, Topology};
 use latchwork_core::support::{Unobserved, no_replicas};
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Error, Eviction, LostReason, Moment, QueuePrefix, Result,
@@ -303,6 +304,14 @@ impl Backend for TableBackend {
     fn incarnation(&self) -> Incarnation {
         // The table lives as long as its clients.
         Incarnation::Durable
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        // What there is to say of a table. A server is asked here, for diagnosis alone.
+        let mut facts = ServerFacts::of(NAME);
+        facts.topology = Fact::Told(Topology::InProcess);
+        facts.persistence = Fact::Told(Persistence::Nothing);
+        Ok(facts)
     }
 
     async fn close(&self, how: Close) -> Result<()> {
