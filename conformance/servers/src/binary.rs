@@ -32,6 +32,7 @@ pub(super) struct Binary {
     kind: Kind,
     program: Program,
     args: Vec<String>,
+    environment: Vec<(String, String)>,
     pub(super) port: u16,
     pub(super) tls_port: Option<u16>,
     folder: TempDir,
@@ -62,7 +63,8 @@ impl Binary {
                 zookeeper_args(&program, folder.path(), &config, &of_java)?
             }
         };
-        Ok(Binary { kind, program, args, port, tls_port: tls.map(|(_, port)| port), folder })
+        let (tls_port, environment) = (tls.map(|(_, port)| port), options.environment.clone());
+        Ok(Binary { kind, program, args, environment, port, tls_port, folder })
     }
 
     /// One member of a ZooKeeper ensemble: `members` are the `server.N=` lines as this one is to
@@ -81,7 +83,7 @@ impl Binary {
             .map_err(ServerError::io("writing myid"))?;
         let config = zookeeper_config(folder.path(), port, clocks) + members;
         let args = zookeeper_args(&program, folder.path(), &config, &[])?;
-        Ok(Binary { kind, program, args, port, tls_port: None, folder })
+        Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port: None, folder })
     }
 
     /// A Redis on this port, with these arguments.
@@ -92,6 +94,7 @@ impl Binary {
             kind,
             program: locate(kind)?,
             args,
+            environment: Vec::new(),
             port,
             tls_port: None,
             folder: temporary_folder(kind)?,
@@ -106,7 +109,15 @@ impl Binary {
         let text = format!("port {port}\nbind 127.0.0.1\nprotected-mode no\n{lines}");
         std::fs::write(&file, text).map_err(ServerError::io("writing sentinel.conf"))?;
         let args = vec![file.to_string_lossy().into_owned(), "--sentinel".to_owned()];
-        Ok(Binary { kind, program: locate(kind)?, args, port, tls_port: None, folder })
+        Ok(Binary {
+            kind,
+            program: locate(kind)?,
+            args,
+            environment: Vec::new(),
+            port,
+            tls_port: None,
+            folder,
+        })
     }
 
     pub(super) fn addr(&self) -> String {
@@ -124,7 +135,7 @@ impl Binary {
 
     /// Starts the program without waiting for it.
     fn spawn(&self) -> Result<Process, ServerError> {
-        Process::spawn(&self.program, &self.args, self.folder.path(), &self.log())
+        Process::spawn(&self.program, &self.args, &self.environment, self.folder.path(), &self.log())
     }
 
     /// Starts the program and waits until it serves.
