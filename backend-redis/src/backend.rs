@@ -112,6 +112,7 @@ impl Backend for RedisBackend {
             idle_cells: true,
             exact_addresses: true,
             held_writes: !self.client.driver.is_cluster(),
+            lease_left: true,
             eviction: self.eviction,
         }
     }

@@ -98,6 +98,8 @@ impl Backend for ZooKeeperBackend {
             idle_cells: self.client.current().lease.cell_uses.is_some(),
             exact_addresses: true,
             held_writes: true,
+            // A session's timeout and its last contact are the leader's alone.
+            lease_left: false,
             eviction: Eviction::Never,
         }
     }

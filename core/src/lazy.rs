@@ -224,6 +224,7 @@ impl Backend for Lazy {
                 idle_cells: false,
                 exact_addresses: false,
                 held_writes: false,
+                lease_left: false,
                 eviction: Eviction::Unknown,
             },
         }

@@ -25,7 +25,7 @@ pub(super) const PING_ANSWER: Duration = Duration::from_secs(2);
 const LARGEST_ANSWER: usize = 64 << 20;
 
 /// The kinds of requests that are counted, each behind the words that errors have for it.
-const KINDS: [(&str, &str); 11] = [
+const KINDS: [(&str, &str); 12] = [
     ("a transaction", "txn"),
     ("a deletion", "delete"),
     ("a read", "range"),
@@ -34,6 +34,7 @@ const KINDS: [(&str, &str); 11] = [
     ("a look at the members", "members"),
     ("the grant of a lease", "grant"),
     ("the grant of a cell's lease", "grant"),
+    ("a look at a lease", "lease"),
     ("the end of a lease", "revoke"),
     ("the renewal of a lease", "renew"),
     ("a stream of watches", "watch"),

@@ -25,6 +25,7 @@ pub fn etcd_testbed(server: Server) -> Result<ServerTestbed> {
         idle_cells: true,
         exact_addresses: true,
         held_writes: true,
+        lease_left: true,
         eviction: Eviction::Never,
     };
     // Leases are scanned every half second; a second for the revocation to be applied.

@@ -120,6 +120,7 @@ impl Backend for MemoryBackend {
             idle_cells: true,
             exact_addresses: true,
             held_writes: true,
+            lease_left: true,
             eviction: Eviction::Never,
         }
     }
