@@ -10,6 +10,7 @@ use latchwork_core::contracts::{
     Lease, Leave, Node, NodeState, Page, QueuePage, SequentialNodes,
 };
 use latchwork_core::decide::{Claim, admitted_prefix};
+use latchwork_core::facts::ServerFacts;
 use latchwork_core::support::{Unobserved, no_replicas};
 use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result};
 
@@ -18,11 +19,12 @@ use crate::client::Client;
 use crate::config::NAME;
 use crate::driver::{Compare, Driver, Op, Order, StoredKey, Txn};
 use crate::error::Failure;
+use crate::facts;
 use crate::layout::{DataPlace, Queue, beside, cell_key};
 use crate::queue::limit::stored_limit;
 use crate::queue::list;
 use crate::queue::node::EtcdNode;
-use crate::queue::{data, join, leave, queues, wait};
+use crate::queue::{data, join, leases, leave, queues, wait};
 use crate::watch::{EtcdChangeWatch, Watched};
 
 /// A client of etcd: one channel, one lease for all its nodes, one stream of watches.
@@ -77,7 +79,7 @@ impl SequentialNodes for EtcdBackend {
         let marked = listing.members.iter().rposition(|member| member.marked).map_or(0, |last| last + 1);
         let admitted = admitted_prefix(&claims, marked, limit.permits().unwrap_or(0));
         let mut behind = listing.members.iter().enumerate().filter(|(_, member)| member.created > page.after);
-        let mut entries = Vec::new();
+        let (mut entries, mut leases) = (Vec::new(), Vec::new());
         while entries.len() < page.most {
             let part: Vec<_> = behind.by_ref().take(data::VALUES.min(page.most - entries.len())).collect();
             if part.is_empty() {
@@ -88,15 +90,20 @@ impl SequentialNodes for EtcdBackend {
             // One that has left since the listing makes room for those behind it.
             entries.extend(part.into_iter().zip(values).filter_map(|((at, member), value)| {
                 let (node, data) = value?;
+                leases.push(member.lease);
                 Some(Entry {
                     sequence: member.created,
                     claim: member.claim,
                     admitted: at < admitted,
                     label: node.label.to_string(),
                     age: node.age(),
+                    lease_left: None,
                     data,
                 })
             }));
+        }
+        if page.leases {
+            leases::tell(self.driver(), &mut entries, &leases).await?;
         }
         Ok(entries)
     }
@@ -178,6 +185,7 @@ impl Backend for EtcdBackend {
             idle_cells: true,
             exact_addresses: true,
             held_writes: true,
+            lease_left: true,
             eviction: Eviction::Never,
         }
     }
@@ -189,6 +197,11 @@ impl Backend for EtcdBackend {
     fn incarnation(&self) -> Incarnation {
         // A write is confirmed once a majority of the members has it on disk.
         Incarnation::Durable
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        self.check_open()?;
+        facts::read(self.driver()).await
     }
 
     async fn close(&self, how: Close) -> Result<()> {

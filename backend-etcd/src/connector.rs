@@ -10,7 +10,7 @@ use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Result
 use crate::backend::EtcdBackend;
 use crate::client::Client;
 use crate::config::{FIRST_RETRY, LONGEST_RETRY, NAME, Settings};
-use crate::driver::{Compare, Driver, Op, Order, Range, Txn};
+use crate::driver::{Compare, Driver, Op, Order, Range, Status, Txn};
 use crate::layout::Layout;
 use crate::probe;
 
@@ -121,7 +121,7 @@ async fn log_in(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>
 }
 
 async fn check_server(driver: &Driver) -> Result<()> {
-    let (version, has_leader) =
+    let Status { version, leader, .. } =
         driver.status().await.map_err(Error::from).map_err(|error| match error.kind() {
             // The server speaks gRPC, and has none of etcd's methods.
             ErrorKind::Misconfigured => {
@@ -130,7 +130,7 @@ async fn check_server(driver: &Driver) -> Result<()> {
             }
             _ => not_yet(error),
         })?;
-    if !has_leader {
+    if leader == 0 {
         return Err(Error::new(ErrorKind::Unavailable, "the etcd servers have no leader"));
     }
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));

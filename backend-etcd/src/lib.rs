@@ -42,6 +42,7 @@ mod config;
 mod connector;
 mod driver;
 mod error;
+mod facts;
 mod incarnation;
 mod layout;
 mod lease;

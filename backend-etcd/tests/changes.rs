@@ -17,7 +17,7 @@ use latchwork_core::{Address, Coordinator, ErrorKind, Kind, LostReason};
 
 const WRITER: Claim = Claim::Exclusive;
 const READER: Claim = Claim::Shared;
-const EVERYTHING: Page = Page { after: 0, most: usize::MAX };
+const EVERYTHING: Page = Page::new(0, usize::MAX);
 
 /// An event comes well before this; the re-check, which comes once a TTL, well after.
 const PROMPT: Duration = Duration::from_secs(10);

@@ -74,7 +74,7 @@ async fn permits_wake_the_head_whichever_node_leaves_and_then_the_next() {
         soon(&mut fourth).await.unwrap().unwrap();
         let listed = a
             .backend()
-            .list(&ask(Kind::Semaphore, one, None, Patience::Try).queue, Page { after: 0, most: 9 })
+            .list(&ask(Kind::Semaphore, one, None, Patience::Try).queue, Page::new(0, 9))
             .await
             .unwrap();
         assert!(

@@ -45,7 +45,7 @@ async fn stand(client: &Coordinator, data: &[u8]) -> (bool, Arc<dyn Node>) {
 }
 
 async fn list(client: &Coordinator) -> Vec<Entry> {
-    soon(client.backend().list(&exact(), Page { after: 0, most: 10 })).await.unwrap()
+    soon(client.backend().list(&exact(), Page::new(0, 10))).await.unwrap()
 }
 
 /// An etcdctl, and the lines that it prints.
@@ -163,7 +163,7 @@ async fn any_bytes_are_a_proposal_and_another_programs_may_be_as_long_as_it_like
     for number in 0..40 {
         program.put(format!("{NAME}/{number}"), vec![b'x'; 1 << 20], leased()).await.unwrap();
     }
-    let page = Page { after: 0, most: 100 };
+    let page = Page::new(0, 100);
     let listed = soon(client.backend().list(&exact(), page)).await.unwrap();
     assert_eq!((listed.len(), listed[40].data.len()), (41, 1 << 20));
     program.lease_revoke(lease).await.unwrap();
@@ -186,7 +186,7 @@ async fn an_election_and_a_mutex_of_one_exact_name_exclude_each_other() {
     for own in ["latchwork/counter", "latchwork/data/semaphore/a", "latchwork/value"] {
         let name = Address::exact(own);
         let refused = Address::new("latchwork", Kind::Election, name).unwrap();
-        let error = client.backend().list(&refused, Page { after: 0, most: 1 }).await.unwrap_err();
+        let error = client.backend().list(&refused, Page::new(0, 1)).await.unwrap_err();
         assert_eq!(error.argument(), Some("key"), "{own}");
         let error = soon(client.backend().watch_queue(&refused).changed()).await.unwrap_err();
         assert_eq!(error.argument(), Some("key"), "{own}");

@@ -34,7 +34,7 @@ async fn write(node: &Arc<dyn Node>, data: &str) {
 }
 
 async fn list(client: &Coordinator, kind: Kind) -> Vec<Entry> {
-    soon(client.backend().list(&queue(kind), Page { after: 0, most: 100 })).await.unwrap()
+    soon(client.backend().list(&queue(kind), Page::new(0, 100))).await.unwrap()
 }
 
 /// Each node's data, and whether it is admitted.

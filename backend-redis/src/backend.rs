@@ -9,12 +9,14 @@ use latchwork_core::contracts::{
     Lease, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
 use latchwork_core::decide::count::request::{Decided, Request};
+use latchwork_core::facts::ServerFacts;
 use latchwork_core::support::Unobserved;
 use latchwork_core::{Address, Capabilities, Eviction, QueuePrefix, Result};
 
 use crate::cells::{access, count};
 use crate::client::Client;
 use crate::config::NAME;
+use crate::facts;
 use crate::layout::{CellKey, QueueKeys};
 use crate::queue::{cleanup, join, limit, list};
 use crate::watch::{RedisWatch, Subject};
@@ -110,6 +112,7 @@ impl Backend for RedisBackend {
             idle_cells: true,
             exact_addresses: true,
             held_writes: !self.client.driver.is_cluster(),
+            lease_left: true,
             eviction: self.eviction,
         }
     }
@@ -120,6 +123,10 @@ impl Backend for RedisBackend {
 
     fn incarnation(&self) -> Incarnation {
         self.client.driver.run_id().map_or(Incarnation::Unknown, Incarnation::Started)
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        facts::read(&self.client).await
     }
 
     async fn close(&self, how: Close) -> Result<()> {

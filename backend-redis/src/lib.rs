@@ -65,6 +65,7 @@ mod config;
 mod connector;
 mod driver;
 mod error;
+mod facts;
 mod layout;
 mod lease;
 mod probe;

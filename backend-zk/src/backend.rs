@@ -8,13 +8,14 @@ use latchwork_core::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
     Lease, Page, QueuePage, SequentialNodes,
 };
+use latchwork_core::facts::ServerFacts;
 use latchwork_core::support::Unobserved;
 use latchwork_core::{Address, Capabilities, Error, Eviction, QueuePrefix, Result};
 
 use crate::change_watch::{Watched, ZkChangeWatch};
 use crate::client::Client;
 use crate::config::NAME;
-use crate::{cells, queue};
+use crate::{cells, facts, queue};
 
 /// A client of a ZooKeeper ensemble. Its nodes hang on one session at a time. Where it waits in
 /// hundreds of queues at once, it has further sessions that only watch.
@@ -97,6 +98,8 @@ impl Backend for ZooKeeperBackend {
             idle_cells: self.client.current().lease.cell_uses.is_some(),
             exact_addresses: true,
             held_writes: true,
+            // A session's timeout and its last contact are the leader's alone.
+            lease_left: false,
             eviction: Eviction::Never,
         }
     }
@@ -108,6 +111,10 @@ impl Backend for ZooKeeperBackend {
     fn incarnation(&self) -> Incarnation {
         // A write is confirmed once a majority of the servers has it on disk.
         Incarnation::Durable
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        facts::read(&*self.client.session().await?).await
     }
 
     async fn close(&self, how: Close) -> Result<()> {

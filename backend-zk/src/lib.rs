@@ -89,6 +89,7 @@ mod connector;
 mod contended;
 mod driver;
 mod error;
+mod facts;
 #[cfg(test)]
 mod fuzz;
 mod incarnation;

@@ -51,6 +51,7 @@ pub(crate) async fn open_session(
             driver: Arc::clone(&lease.driver),
             lease: Arc::clone(&lease),
             settings: Arc::clone(settings),
+            member: member.clone(),
             runtime: runtime.clone(),
             names: Arc::clone(names),
             holders: Arc::new(HolderWatch::default()),

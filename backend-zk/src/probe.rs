@@ -106,9 +106,14 @@ pub(crate) enum ServerRole {
     Follower,
 }
 
+/// What a server answers to [`WORD`]. `None` where it does not answer.
+pub(crate) async fn said(host: &str, transport: &Transport) -> Option<String> {
+    exchange(host, WORD, transport).await
+}
+
 /// The role of a server, and the number of its last transaction. `None` where it does not answer.
 pub(crate) async fn ask(host: &str, transport: &Transport) -> Option<(ServerRole, i64)> {
-    read_state(&exchange(host, WORD, transport).await?)
+    read_state(&said(host, transport).await?)
 }
 
 pub(crate) fn read_state(answer: &str) -> Option<(ServerRole, i64)> {

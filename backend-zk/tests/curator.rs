@@ -153,7 +153,7 @@ async fn a_downgrade_of_ours_admits_curators_readers_and_keeps_its_writers_out()
     let queue = address(&config, Kind::RwLock, Address::exact(path.as_str()));
     let mut reads = Curator::start(addr, "read", &path).await;
     let mut writes = Curator::start(addr, "write", &path).await;
-    let all = Page { after: 0, most: 10 };
+    let all = Page::new(0, 10);
     let joins = async |count| {
         soon(async { while backend.list(&queue, all).await.unwrap().len() < count {} }).await;
     };
@@ -197,7 +197,7 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     let queue = address(&config, Kind::Election, Address::exact(path.as_str()));
     let candidate = |data: &str| Join { data: data.as_bytes().into(), ..join(&queue, Exclusive) };
     let shown = async || {
-        let entries = backend.list(&queue, Page { after: 0, most: 10 }).await.unwrap();
+        let entries = backend.list(&queue, Page::new(0, 10)).await.unwrap();
         let shown = |entry: &Entry| {
             assert_eq!(*entry.data, *entry.label.as_bytes());
             format!("{}{}", entry.label, if entry.admitted { "*" } else { "" })
@@ -239,7 +239,7 @@ async fn curators_leader_latch_and_our_candidates_lead_in_turn_and_show_each_oth
     curator.says("leads").await;
     assert!(still_waits(&backend, &queue, next.admitted()).await);
 
-    let foreign = backend.list(&queue, Page { after: 0, most: 10 }).await.unwrap()[0].sequence;
+    let foreign = backend.list(&queue, Page::new(0, 10)).await.unwrap()[0].sequence;
     assert!(foreign < next.state().sequence());
     curator.does("close", "closed").await;
     soon(next.admitted()).await.unwrap();
@@ -264,7 +264,7 @@ async fn a_leader_latch_does_not_meet_a_mutex_of_its_path() {
     let ours = waiting(backend.join(&join(&election, Exclusive)).await);
     curator.does("close", "closed").await;
     soon(ours.admitted()).await.unwrap();
-    assert!(backend.list(&mutex, Page { after: 0, most: 10 }).await.unwrap().len() == 1);
+    assert!(backend.list(&mutex, Page::new(0, 10)).await.unwrap().len() == 1);
     lock.leave().await.unwrap();
     ours.leave().await.unwrap();
 }

@@ -79,7 +79,7 @@ async fn a_listing_at_any_server_shows_what_was_confirmed_at_another() {
     let (config, clients) = one_at_each(&ensemble).await;
     let queue = address(&config, Kind::Group, "a");
     let data = async |client: &Arc<dyn Backend>, queue: &Address| {
-        let listed = client.list(queue, Page { after: 0, most: 9 }).await.unwrap();
+        let listed = client.list(queue, Page::new(0, 9)).await.unwrap();
         listed.iter().map(|entry| entry.data.to_vec()).collect::<Vec<_>>()
     };
     for number in 0..50_u8 {

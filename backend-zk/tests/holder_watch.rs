@@ -63,7 +63,7 @@ async fn a_waiter_in_mid_queue_learns_its_removal_long_before_its_admission() {
     assert!(backend.revoke(&queue, third.state().sequence()).await.unwrap());
     let error = promptly(third_waits).await.unwrap().unwrap_err();
     assert_eq!(error.lost_reason(), Some(LostReason::Revoked), "{error}");
-    assert_eq!(backend.list(&queue, Page { after: 0, most: 10 }).await.unwrap().len(), 2);
+    assert_eq!(backend.list(&queue, Page::new(0, 10)).await.unwrap().len(), 2);
     holder.leave().await.unwrap();
     soon(second_waits).await.unwrap().unwrap();
     second.leave().await.unwrap();

@@ -30,13 +30,13 @@ async fn a_queue_of_thirty_thousand_is_listed() {
     }
     for most in [1, 1000, usize::MAX] {
         let started = Instant::now();
-        let page = client.list(&queue, Page { after: 0, most }).await.unwrap();
+        let page = client.list(&queue, Page::new(0, most)).await.unwrap();
         println!("{} in {:?}", page.len(), started.elapsed());
         assert_eq!(page.len(), most.min(LONG));
         assert!(page.is_sorted_by(|a, b| a.sequence < b.sequence) && page[0].admitted);
         // The next page begins at its end.
         let after = page[page.len() - 1].sequence;
-        let next = client.list(&queue, Page { after, most: 1 }).await.unwrap();
+        let next = client.list(&queue, Page::new(after, 1)).await.unwrap();
         assert_eq!(next.len(), usize::from(page.len() < LONG));
         assert!(next.iter().all(|entry| entry.sequence > after && !entry.admitted));
     }

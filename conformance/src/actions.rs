@@ -104,6 +104,6 @@ pub(crate) async fn join(client: &Client, queue: &Address, claim: Claim) -> Join
 
 /// The first page of a queue below the recipes.
 pub(crate) async fn entries(client: &Client, queue: &Address) -> Vec<Entry> {
-    let page = Page { after: 0, most: 1000 };
+    let page = Page::new(0, 1000);
     soon("list", client.coordinator.backend().list(queue, page)).await.expect("listed")
 }

@@ -67,7 +67,7 @@ pub async fn bad_limits_are_reported_and_stay(
         shows_bad_limit(&backend.limit(queue).await.expect_err("no limit is stored"), &shown);
         assert_eq!(place.read().await, stored, "it stays");
     }
-    let listed = backend.list(queue, Page { after: 0, most: 9 }).await.expect("answered");
+    let listed = backend.list(queue, Page::new(0, 9)).await.expect("answered");
     assert!(listed.is_empty(), "a refused join left its node: {listed:?}");
     backend.set_limit(queue, 2).await.expect("set");
     match backend.join(&permit(queue, AskedLimit::Exactly(2), Patience::Wait)).await {

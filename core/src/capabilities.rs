@@ -17,7 +17,7 @@ pub enum Eviction {
 /// What a backend can do; each field is a promise.
 ///
 /// The conformance suite tests `clean_try`, `prompt_revocation`, `minimum_outlives_close`,
-/// `exact_addresses`, `confirms_on_replicas`, `idle_cells` and `held_writes` (where one of these four is false, the
+/// `lease_left`, `exact_addresses`, `confirms_on_replicas`, `idle_cells` and `held_writes` (where one of these four is false, the
 /// refusal must be typed). The other fields are the author's word: the suite compares them with what the testbed
 /// expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -57,6 +57,9 @@ pub struct Capabilities {
     /// ([`write_while`](crate::recipes::SharedValue::write_while)). Where it is false (Redis Cluster),
     /// only under a hold whose key is the value's own; else it is refused with `Unsupported`.
     pub held_writes: bool,
+    /// A listing tells how long the leases of holders have left, when it is asked
+    /// ([`Entry::lease_left`](crate::contracts::Entry::lease_left)).
+    pub lease_left: bool,
     /// Whether the server may evict locks under memory pressure.
     pub eviction: Eviction,
 }

@@ -14,6 +14,7 @@ use crate::connector::Connector;
 use crate::contracts::{AskedLimit, Backend, Close, Lease};
 use crate::decide::{given_back_at, giving_back_bound};
 use crate::error::{Error, ErrorKind, Result};
+use crate::facts::ServerFacts;
 use crate::recipes::{
     Barrier, CellHandle, CountDownLatch, Counter, DoubleBarrier, Election, Group, IdGenerator, Mutex,
     QueueHandle, ReentrantMutex, RwLock, Semaphore, SharedValue,
@@ -248,6 +249,31 @@ impl Coordinator {
         let (Client { backend, .. }, Inner { place, layout, .. }) = (&**self.client(), &*self.0);
         let raised = self.client().serve(registry::raise(&**backend, place, &self.clients(), *layout)).await;
         raised.map_err(|error| error.in_operation("raise_layout"))
+    }
+
+    /// Asks the server what it says of itself: version, topology, role, clock, memory, disk. For people
+    /// who look for a fault, as `latchwork doctor` does; no acquisition depends on any of it. Where the
+    /// server does not tell a fact, or the login may not ask for it, the fact says so.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> latchwork_core::Result<()> {
+    /// # use latchwork_core::{Config, connect, memory};
+    /// # let coordinator = connect(&[memory::connector()], &Config::from_url("memory://")?).await?;
+    /// let facts = coordinator.server_facts().await?;
+    /// println!("{} {}, {}", facts.product, facts.version, facts.topology);
+    /// # coordinator.close().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// `Unavailable` when the server does not answer; `Closed`; `RuntimeGone`.
+    ///
+    /// # Cancel safety
+    /// Cancel-safe.
+    pub async fn server_facts(&self) -> Result<ServerFacts> {
+        let facts = self.client().serve(self.client().backend.server_facts()).await;
+        facts.map_err(|error| error.in_operation("server_facts"))
     }
 
     /// Its [name](Config::name), by which several coordinators of one program are told apart.

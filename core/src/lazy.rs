@@ -16,6 +16,7 @@ use crate::contracts::{
 };
 use crate::decide::count::request::{Decided, Request};
 use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::facts::ServerFacts;
 use crate::registry::connect_in_time;
 use crate::support::{SingleFlight, opening_bound};
 
@@ -223,6 +224,7 @@ impl Backend for Lazy {
                 idle_cells: false,
                 exact_addresses: false,
                 held_writes: false,
+                lease_left: false,
                 eviction: Eviction::Unknown,
             },
         }
@@ -234,6 +236,10 @@ impl Backend for Lazy {
 
     fn incarnation(&self) -> Incarnation {
         self.0.connected.get().map_or(Incarnation::Unknown, |backend| backend.incarnation())
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        self.backend().await?.server_facts().await
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -17,7 +17,7 @@
 //! support, config, label         what the clients of all backends share; a client's settings
 //! contracts, decide              a backend's traits and their state; protocol decisions without I/O
 //! seen                           every event, span and metric, by name
-//! address, token, clock, error, capabilities, shown, runtime
+//! address, token, clock, error, capabilities, facts, shown, runtime
 //! ```
 //!
 //! [`memory`] and the backend crates implement the [`contracts`] and use no recipe; memory names
@@ -43,6 +43,7 @@ mod coordinator;
 mod credentials;
 pub mod decide;
 mod error;
+pub mod facts;
 mod held_node;
 mod hold;
 mod label;

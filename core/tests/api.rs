@@ -27,6 +27,9 @@ use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
 use latchwork_core::decide::quorum::{MajorityGather, NextStep};
 use latchwork_core::decide::trial::{Marker, NoMarker, Terms, Trial, Verdict};
 use latchwork_core::decide::{Claim, ContactProof};
+use latchwork_core::facts::{
+    self, ClockDifference, MemoryPolicy, Persistence, Role, ServerFacts, Topology, WhenFull,
+};
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::recipes::{
     Acquire, Barrier, CountDownLatch, Counter, DoubleBarrier, Election, Group, GroupChanges, GroupMember,
@@ -49,6 +52,8 @@ use tokio::runtime::{Builder, Runtime};
 // Any result will do.
 type SingleFlight = support::SingleFlight<Result<Lease>>;
 type SharedTask = support::SharedTask<Result<Lease>>;
+// Any fact will do.
+type Fact = facts::Fact<String>;
 // Any client will do.
 type Pass = support::Pass<'static>;
 // Any lease will do.
@@ -94,6 +99,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Throttle Pass LinkLog AskedLimit StoredLimit Backoff CloseOnce
         Gather Next MajorityGather NextStep Marker NoMarker Terms Trial Verdict Incarnation
         Advance AfterTry By Failure Joining Life Outcome Phase Residue Seen TakeBack
+        ServerFacts Fact Topology Role ClockDifference MemoryPolicy WhenFull Persistence
         Claim ContactProof Listed Standing Slot Ask Answer Queue
         Decided Request NotThisCount
         Event Span Metric MetricKind Requests Rechecks

@@ -13,6 +13,7 @@ use latchwork_core::contracts::{
 };
 use latchwork_core::decide::queue::Answer;
 use latchwork_core::decide::{Claim, recheck, renewal_period};
+use latchwork_core::facts::{Fact, Persistence, ServerFacts, Topology};
 use latchwork_core::support::{Unobserved, no_replicas};
 use latchwork_core::{
     Address, Capabilities, Clock, Config, Connector, Error, Eviction, LostReason, Moment, QueuePrefix, Result,
@@ -305,6 +306,14 @@ impl Backend for TableBackend {
         Incarnation::Durable
     }
 
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        // What there is to say of a table. A server is asked here, for diagnosis alone.
+        let mut facts = ServerFacts::of(NAME);
+        facts.topology = Fact::Told(Topology::InProcess);
+        facts.persistence = Fact::Told(Persistence::Nothing);
+        Ok(facts)
+    }
+
     async fn close(&self, how: Close) -> Result<()> {
         let lease = self.0.lease.lock().clone();
         if how == Close::Orderly && lease.lost() != Some(LostReason::Closed) {
@@ -382,5 +391,6 @@ pub(crate) const CAPABILITIES: Capabilities = Capabilities {
     idle_cells: true,
     exact_addresses: true,
     held_writes: true,
+    lease_left: true,
     eviction: Eviction::Never,
 };

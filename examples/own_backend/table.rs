@@ -224,7 +224,8 @@ impl Table {
             let node = self.nodes.get(&slot.id);
             let label = node.map(|node| Entry::label_of(node.label.as_bytes())).unwrap_or_default();
             let data = node.map(|node| node.data.lock().clone()).unwrap_or_default();
-            Entry { sequence, claim: slot.claim, admitted, label, age: None, data }
+            let lease_left = page.leases.then(|| Duration::from_micros(slot.expires.saturating_sub(now)));
+            Entry { sequence, claim: slot.claim, admitted, label, age: None, lease_left, data }
         };
         let behind = self.queues[queue].iter().filter(|(sequence, ..)| *sequence > page.after);
         behind.take(page.most).map(entry).collect()

@@ -9,6 +9,7 @@ use super::{
     ReentrantMutex, RwLock, Semaphore, SharedValue,
 };
 use crate::contracts::Lease;
+use crate::facts::ServerFacts;
 use crate::{Capabilities, Error, Kind, Name, Result};
 
 /// A client of one coordinator, with a thread of its own. As
@@ -105,6 +106,12 @@ impl Coordinator {
     /// [`Coordinator::raise_layout`](crate::Coordinator::raise_layout), with its errors, and `InAsyncCode`.
     pub fn raise_layout(&self) -> Result<u32> {
         self.home.run(self.coordinator.raise_layout())
+    }
+
+    /// What the server says of itself, for diagnosis. As
+    /// [`Coordinator::server_facts`](crate::Coordinator::server_facts), with its errors, and `InAsyncCode`.
+    pub fn server_facts(&self) -> Result<ServerFacts> {
+        self.home.run(self.coordinator.server_facts())
     }
 
     /// Its [name](crate::Config::name).

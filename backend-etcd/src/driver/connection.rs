@@ -25,14 +25,16 @@ pub(super) const PING_ANSWER: Duration = Duration::from_secs(2);
 const LARGEST_ANSWER: usize = 64 << 20;
 
 /// The kinds of requests that are counted, each behind the words that errors have for it.
-const KINDS: [(&str, &str); 10] = [
+const KINDS: [(&str, &str); 12] = [
     ("a transaction", "txn"),
     ("a deletion", "delete"),
     ("a read", "range"),
     ("a look at the past of a key", "history"),
     ("a look at its state", "status"),
+    ("a look at the members", "members"),
     ("the grant of a lease", "grant"),
     ("the grant of a cell's lease", "grant"),
+    ("a look at a lease", "lease"),
     ("the end of a lease", "revoke"),
     ("the renewal of a lease", "renew"),
     ("a stream of watches", "watch"),
@@ -42,6 +44,18 @@ fn kind(what: &str) -> &'static str {
     let known = KINDS.iter().find(|(words, _)| *words == what);
     debug_assert!(known.is_some(), "{what} has no kind");
     known.map_or("", |(_, kind)| kind)
+}
+
+/// The state of one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) version: String,
+    pub(crate) member: u64,
+    /// 0 where it knows none.
+    pub(crate) leader: u64,
+    pub(crate) is_learner: bool,
+    /// How many bytes it keeps at most; 0 where it does not say.
+    pub(crate) quota: u64,
 }
 
 /// A connection to the servers. Cheap to clone.
@@ -148,13 +162,30 @@ impl Driver {
         self.request_timeout
     }
 
-    /// The server's version, and whether it knows a leader.
-    pub(crate) async fn status(&self) -> Answer<(String, bool)> {
+    /// What the member that answers says of itself.
+    pub(crate) async fn status(&self) -> Answer<Status> {
         let status = self
             .call("a look at its state", |mut client| async move { client.status().await })
             .await
             .map_err(as_read)?;
-        Ok((status.version().to_owned(), status.leader() != 0))
+        Ok(Status {
+            version: status.version().to_owned(),
+            member: status.header().map_or(0, ResponseHeader::member_id),
+            leader: status.leader(),
+            is_learner: status.is_learner(),
+            quota: unsigned(status.db_size_quota()),
+        })
+    }
+
+    /// How many members vote, and how many only learn.
+    pub(crate) async fn members(&self) -> Answer<(u32, u32)> {
+        let list = self
+            .call("a look at the members", |mut client| async move { client.member_list().await })
+            .await
+            .map_err(as_read)?;
+        let count = |learns| list.members().iter().filter(|member| member.is_learner() == learns).count();
+        let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        Ok((number(count(false)), number(count(true))))
     }
 
     /// Records the answer to a request that was sent when `before` was known.

@@ -8,7 +8,7 @@ use latchwork_core::seen::Requests;
 
 use super::connection::Driver;
 use super::encode::unsigned;
-use crate::error::{Answer, lease_exists};
+use crate::error::{Answer, as_read, lease_exists};
 
 impl Driver {
     /// Grants a lease: its id, and the TTL that the server gave.
@@ -40,6 +40,18 @@ impl Driver {
             self.answered(before, granted.header());
         }
         Ok(granted.is_some())
+    }
+
+    /// How long a lease has left, in whole seconds, rounded down; `None` where there is no such lease.
+    pub(crate) async fn lease_left(&self, lease: i64) -> Answer<Option<Duration>> {
+        let answer =
+            self.call("a look at a lease", |mut client| async move {
+                client.lease_time_to_live(lease, None).await
+            })
+            .await
+            .map_err(as_read)?;
+        // Of one that is not there the server says -1.
+        Ok(u64::try_from(answer.ttl()).ok().map(Duration::from_secs))
     }
 
     /// Ends a lease, and deletes all keys on it.

@@ -10,7 +10,7 @@ mod secured;
 mod txn;
 mod watch;
 
-pub(crate) use connection::Driver;
+pub(crate) use connection::{Driver, Status};
 pub(crate) use encode::end_of;
 pub(crate) use lease::RenewalStream;
 #[cfg(feature = "tls")]

@@ -34,6 +34,8 @@ pub(crate) struct Member {
     pub(crate) created: u64,
     pub(crate) modified: u64,
     pub(crate) claim: Claim,
+    /// The lease of its key; zero for none.
+    pub(crate) lease: i64,
     /// It is marked as admitted.
     pub(crate) marked: bool,
 }
@@ -93,8 +95,8 @@ impl Member {
     /// `None` for a key that takes no part in the queue.
     fn read(queue: &Queue, stored: &StoredKey) -> Option<Self> {
         let (claim, marked) = queue.claim(stored)?;
-        let StoredKey { key, created, modified, .. } = stored;
-        Some(Self { key: key.clone(), created: *created, modified: *modified, claim, marked })
+        let StoredKey { key, created, modified, lease, .. } = stored;
+        Some(Self { key: key.clone(), created: *created, modified: *modified, claim, lease: *lease, marked })
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod context;
 pub(crate) mod data;
 pub(crate) mod fast_path;
 pub(crate) mod join;
+pub(crate) mod leases;
 pub(crate) mod leave;
 pub(crate) mod limit;
 pub(crate) mod list;

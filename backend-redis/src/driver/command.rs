@@ -60,6 +60,10 @@ pub(crate) fn reply(value: Value) -> Reply {
     match value {
         Value::Int(value) => Reply::Int(value),
         Value::BulkString(text) => Reply::Text(text),
+        Value::VerbatimString { text, .. } => Reply::Text(text.into_bytes()),
+        Value::Map(pairs) => {
+            Reply::List(pairs.into_iter().flat_map(|(name, value)| [reply(name), reply(value)]).collect())
+        }
         Value::SimpleString(text) => Reply::Text(text.into_bytes()),
         Value::Okay => Reply::Text(b"OK".to_vec()),
         Value::Array(values) => Reply::List(values.into_iter().map(reply).collect()),

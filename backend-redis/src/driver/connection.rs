@@ -24,7 +24,8 @@ use crate::layout::life;
 use crate::scripts::{self, Call, Reply};
 
 /// The requests that are no scripts.
-const OWN: [&str; 5] = ["CLUSTER SLOTS", "PING", "SCAN", "SUBSCRIBE", "UNSUBSCRIBE"];
+const OWN: [&str; 8] =
+    ["CLUSTER SLOTS", "CONFIG GET", "INFO", "PING", "SCAN", "SUBSCRIBE", "TIME", "UNSUBSCRIBE"];
 
 /// A connection that is replaced as long as the driver lives.
 pub(super) struct Server {

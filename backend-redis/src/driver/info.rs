@@ -46,10 +46,12 @@ fn misconfigured<T>(what: String) -> Result<T> {
     Err(Error::new(ErrorKind::Misconfigured, what))
 }
 
-struct Info<'a>(&'a str);
+/// The text of INFO.
+#[derive(Clone, Copy)]
+pub(crate) struct Info<'a>(pub(crate) &'a str);
 
 impl<'a> Info<'a> {
-    fn get(&self, field: &str) -> Option<&'a str> {
+    pub(crate) fn get(&self, field: &str) -> Option<&'a str> {
         self.0.lines().find_map(|line| line.trim_end().strip_prefix(field)?.strip_prefix(':'))
     }
 

@@ -13,6 +13,7 @@ mod confirming;
 mod connection;
 mod cursor;
 mod dial;
+mod facts;
 mod handshake;
 mod incarnation;
 mod info;
@@ -30,5 +31,7 @@ mod wait_command;
 
 pub(crate) use confirming::{Burst, ConfirmingConnection};
 pub(crate) use cursor::Cursor;
+pub(crate) use facts::Said;
+pub(crate) use info::Info;
 pub(crate) use link::Standing;
 pub(crate) use routing::{Driver, Lost, Place, of_two_slots};

@@ -15,6 +15,7 @@ use super::command::{by_pattern, scanned};
 use super::connection::Server;
 use super::cursor::Cursor;
 use super::dial::OnMessage;
+use super::facts::{self, Said};
 use super::link::{Losses, Standing};
 use super::refresh;
 use super::slots::slot_of;
@@ -26,6 +27,8 @@ use crate::scripts::{Call, Reply};
 #[derive(Debug)]
 pub(crate) struct Driver {
     route: Route,
+    // Sentinels say which server it is.
+    watched: bool,
     // Until the task that waits for them takes them.
     losses: parking_lot::Mutex<Option<Lost>>,
 }
@@ -54,6 +57,7 @@ impl Driver {
         on_message: OnMessage,
         reconnected: Arc<Notify>,
     ) -> std::result::Result<(Self, Eviction), Failure> {
+        let watched = matches!(settings.servers, Servers::Watched(_));
         let (route, losses, eviction) = match settings.servers.clone() {
             Servers::Cluster(seeds) => {
                 let connecting = refresh::connect(settings, seeds, clock, on_message, reconnected);
@@ -66,7 +70,7 @@ impl Driver {
                 (Route::One(server), losses, eviction)
             }
         };
-        Ok((Self { route, losses: parking_lot::Mutex::new(Some(losses)) }, eviction))
+        Ok((Self { route, watched, losses: parking_lot::Mutex::new(Some(losses)) }, eviction))
     }
 
     /// Runs a script, and answers when it was sent: what the reply proves counts from there.
@@ -93,6 +97,22 @@ impl Driver {
     /// Whether the keys are on several servers.
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.route, Route::Cluster(_))
+    }
+
+    /// Whether Sentinels say which server it is.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// What each server says of itself.
+    pub(crate) async fn said(&self, within: Duration) -> Vec<Said> {
+        match &self.route {
+            Route::One(server) => vec![facts::said(server, within).await],
+            Route::Cluster(cluster) => {
+                let servers = cluster.servers();
+                join_all(servers.iter().map(|server| facts::said(server, within))).await
+            }
+        }
     }
 
     /// The slot of these keys; `None` where all keys are on one server.

@@ -27,7 +27,7 @@ pub(crate) async fn list(client: &Arc<Client>, queue: &Address, page: Page) -> R
     while entries.len() < page.most {
         let most = (page.most - entries.len()).min(LISTED_AT_ONCE);
         let (_, reply) = client.run(&scripts::list(&queue, after, most, None)).await.map_err(only_read)?;
-        let (flags, part) = scripts::listed(reply)?;
+        let (flags, part) = scripts::listed(reply, page.leases)?;
         if part.is_empty() && flags.more() {
             // The page was full of expired nodes, more than one script drops.
             continue;

@@ -3,8 +3,8 @@
 --
 -- KEYS  seq exp node meta [one] [extra]
 -- ARGV  now (empty: the server's) | shape | behind this sequence number | at most so many
--- ->    { flags, now, per node: { sequence, claim, weight, 1 when admitted, joined, the beginning
---       of the label, and of the data } }
+-- ->    { flags, now, per node: { sequence, claim, weight, 1 when admitted, joined, until its
+--       expiry, the beginning of the label, and of the data } }
 --       An entry with a number out of range is no node.
 -- Cost  O(log n + page), and what it drops and admits.
 local q = open(ARGV[2], 1, now, {}, false)
@@ -14,10 +14,11 @@ local result = { 0, now }
 for i = 1, #found, 2 do
   local id, seq = found[i], sound(found[i + 1])
   local claim, w, _, joined, _, label, value = data(q, id)
-  if seq and claim and tonumber(call('ZSCORE', q.exp, id) or 0) > now then
+  local left = (tonumber(call('ZSCORE', q.exp, id) or 0) or 0) - now
+  if seq and claim and left > 0 then
     local admitted = stands(q, id, seq) == 0 and 1 or 0
     label, value = string.sub(label, 1, 4200), string.sub(value, 1, 4200)
-    result[#result + 1] = { seq, claim, tonumber(w), admitted, tonumber(joined), label, value }
+    result[#result + 1] = { seq, claim, tonumber(w), admitted, tonumber(joined), left, label, value }
   end
 end
 result[1] = close(q)

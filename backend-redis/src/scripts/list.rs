@@ -15,7 +15,8 @@ pub(crate) fn list(queue: &QueueKeys, after: u64, most: usize, time: TimeOverrid
     Call::new(&LIST, queue.keys()).arg(time_word(time)).arg(queue.word()).arg(after).arg(most)
 }
 
-pub(crate) fn listed(reply: Reply) -> Result<(Flags, Vec<Entry>)> {
+/// With `leases` the entries tell how long their leases have left.
+pub(crate) fn listed(reply: Reply, leases: bool) -> Result<(Flags, Vec<Entry>)> {
     let mut reply = Fields::of(reply)?;
     let (flags, now) = (Flags(reply.int()?), reply.int()?);
     let entries = reply.0.map(|entry| {
@@ -23,6 +24,7 @@ pub(crate) fn listed(reply: Reply) -> Result<(Flags, Vec<Entry>)> {
         let (sequence, claim, weight) = (unsigned(entry.int()?)?, entry.text()?, entry.int()?);
         let admitted = entry.int()? == 1;
         let age = u64::try_from(now.saturating_sub(entry.int()?)).ok().map(Duration::from_micros);
+        let left = u64::try_from(entry.int()?).ok().map(Duration::from_micros).filter(|_| leases);
         let claim = match claim.as_str() {
             "x" => Claim::Exclusive,
             "s" => Claim::Shared,
@@ -31,7 +33,7 @@ pub(crate) fn listed(reply: Reply) -> Result<(Flags, Vec<Entry>)> {
         };
         let (label, mut data) = (Entry::label_of(&entry.bytes()?), entry.bytes()?);
         data.truncate(MAX_LABEL_BYTES);
-        Ok(Entry { sequence, claim, admitted, label, age, data: data.into() })
+        Ok(Entry { sequence, claim, admitted, label, age, lease_left: left, data: data.into() })
     });
     Ok((flags, entries.collect::<Result<_>>()?))
 }

@@ -20,7 +20,7 @@ pub const SHORT: &str = "3s";
 pub const LONG: &str = "60s";
 const PROMPT: Duration = Duration::from_secs(10);
 
-pub const ALL: Page = Page { after: 0, most: 10_000 };
+pub const ALL: Page = Page::new(0, 10_000);
 pub const KINDS: [(Kind, Claim); 3] =
     [(Kind::Mutex, Claim::Exclusive), (Kind::RwLock, Claim::Exclusive), (Kind::Semaphore, Claim::Permits(1))];
 

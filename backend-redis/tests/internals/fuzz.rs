@@ -63,7 +63,7 @@ proptest! {
         let _ = scripts::was_there(reply.clone());
         let _ = scripts::limit_set(reply.clone());
         let _ = scripts::stored_limit(reply.clone());
-        let _ = scripts::listed(reply.clone());
+        let _ = scripts::listed(reply.clone(), true);
         let _ = scripts::looked(reply.clone());
         let _ = scripts::cell_looked(reply.clone());
         let _ = scripts::cells_renewed(reply.clone());

@@ -125,12 +125,17 @@ impl History<'_> {
     pub(crate) async fn list(&mut self) {
         self.log.push("list".to_owned());
         let call = scripts::list(&self.queue, 0, 1000, Some(self.now));
-        let (_, entries) = scripts::listed(self.fixture.run(call).await).unwrap();
+        let (_, entries) = scripts::listed(self.fixture.run(call).await, true).unwrap();
         let notified = self.twin.prune(self.now);
-        let listed: Vec<_> =
-            entries.iter().map(|entry| (entry.sequence, entry.claim, entry.admitted)).collect();
-        let twin =
-            self.twin.iter().map(|(sequence, slot, admitted)| (sequence, slot.claim, admitted)).collect();
+        let listed: Vec<_> = entries
+            .iter()
+            .map(|entry| (entry.sequence, entry.claim, entry.admitted, entry.lease_left))
+            .collect();
+        let left = |expires| Some(Duration::from_micros(expires - self.now));
+        let twin = self.twin.iter();
+        let twin = twin
+            .map(|(sequence, slot, admitted)| (sequence, slot.claim, admitted, left(slot.expires)))
+            .collect();
         for entry in &entries {
             assert_eq!(entry.data, self.data[&entry.sequence], "after:\n{}", self.log.join("\n"));
         }

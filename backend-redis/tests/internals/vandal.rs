@@ -128,7 +128,7 @@ async fn rubbish_in_the_keys_of_a_queue_lets_no_two_hold() {
                 held += holders.len();
                 waited += nodes.len() - holders.len();
                 let call = scripts::list(&history.queue, 0, 100, Some(history.now));
-                scripts::listed(history.fixture.run(call).await).unwrap();
+                scripts::listed(history.fixture.run(call).await, true).unwrap();
             }
             history.fixture.notified().await;
         }

@@ -80,6 +80,11 @@ impl Driver {
         Ok((data, stat.into()))
     }
 
+    /// The members of the ensemble, as the server has them written.
+    pub(crate) async fn members(&self) -> Answer<Vec<u8>> {
+        Ok(self.request("read", |client| async move { client.get_config().await }).await?.0)
+    }
+
     /// Reads behind a `sync`.
     pub(crate) async fn sync_read(&self, path: &str) -> Answer<Vec<u8>> {
         self.request("read", |client| async move {

@@ -74,6 +74,7 @@ pub(crate) async fn list(session: &Session, address: &Address, page: Page) -> Re
             claim: claims[at],
             admitted: at < admitted,
             label: data.label,
+            lease_left: None,
             data: data.data,
             age: Some(Duration::from_millis(u64::try_from(now.saturating_sub(data.joined)).unwrap_or(0))),
         })

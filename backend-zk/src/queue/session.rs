@@ -21,6 +21,8 @@ pub(crate) struct Session {
     pub(crate) lease: Arc<SessionLease>,
     pub(crate) driver: Arc<Driver>,
     pub(crate) settings: Arc<Settings>,
+    /// The path of the client's own node, whose writes prove contact.
+    pub(crate) member: String,
     /// The client's runtime. A session must not end with the runtime that asked for it.
     pub(crate) runtime: Handle,
     /// The client's names, over all its sessions: they also find what an attempt of unknown outcome

@@ -36,7 +36,7 @@ async fn a_downgraded_writer_keeps_token_and_place() {
     // By pages of one, each behind the last.
     let mut after = 0;
     for (sequence, ..) in shown {
-        let page = other.list(&queue, Page { after, most: 1 }).await.unwrap();
+        let page = other.list(&queue, Page::new(after, 1)).await.unwrap();
         assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [sequence]);
         after = sequence;
     }

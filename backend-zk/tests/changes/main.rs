@@ -15,7 +15,7 @@ use latchwork_core::{Address, Config, Kind, Result};
 use tokio::task::JoinHandle;
 use zookeeper_client::Client;
 
-const ALL: Page = Page { after: 0, most: 100 };
+const ALL: Page = Page::new(0, 100);
 
 /// ZooKeeper's numbers of a transaction, and of a deletion.
 const MULTI: i32 = 14;

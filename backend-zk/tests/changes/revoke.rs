@@ -70,7 +70,7 @@ async fn a_node_far_back_and_a_strangers_node_are_found_by_their_numbers() {
         theirs.push(put(&stranger, &prefix("READ"), CreateMode::EphemeralSequential).await);
     }
     let last = waiting(backend.join(&join(&queue, Exclusive)).await);
-    let entries = backend.list(&queue, Page { after: 0, most: 1000 }).await.unwrap();
+    let entries = backend.list(&queue, Page::new(0, 1000)).await.unwrap();
     assert_eq!(entries.len(), 302);
     assert!(backend.revoke(&queue, entries[290].sequence).await.unwrap());
     assert_eq!(stranger.check_stat(&theirs[289]).await.unwrap(), None);

@@ -121,7 +121,7 @@ pub(crate) async fn still_waits(
     queue: &Address,
     admission: impl Future<Output = Result<()>>,
 ) -> bool {
-    let page = latchwork_core::contracts::Page { after: 0, most: 1 };
+    let page = latchwork_core::contracts::Page::new(0, 1);
     tokio::select! {
         biased;
         _ = admission => false,

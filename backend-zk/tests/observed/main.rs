@@ -15,7 +15,7 @@ use latchwork_core::decide::Claim;
 
 use crate::common::join;
 
-const ALL: Page = Page { after: 0, most: 100 };
+const ALL: Page = Page::new(0, 100);
 
 /// ZooKeeper's number of a transaction.
 const MULTI: i32 = 14;

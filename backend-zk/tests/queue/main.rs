@@ -17,7 +17,7 @@ use latchwork_core::Address;
 use latchwork_core::contracts::{Backend, Node, Page};
 use latchwork_core::decide::Claim::Exclusive;
 
-const ALL: Page = Page { after: 0, most: 100 };
+const ALL: Page = Page::new(0, 100);
 
 /// ZooKeeper's numbers of requests. A `MULTI` is a transaction of several.
 const LIST: i32 = 8;

@@ -44,7 +44,7 @@ async fn waiters_are_admitted_in_order_each_by_its_predecessors_departure() {
     assert_eq!(listed.iter().map(|entry| entry.admitted).collect::<Vec<_>>(), [true, false, false]);
     assert!(listed.iter().all(|entry| entry.label == "tester" && entry.age.is_some()));
     // The same by pages.
-    let page = one.list(&queue, Page { after: sequences[0], most: 1 }).await.unwrap();
+    let page = one.list(&queue, Page::new(sequences[0], 1)).await.unwrap();
     assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [sequences[1]]);
 
     assert!(still_waits(&other, &queue, second.admitted()).await);

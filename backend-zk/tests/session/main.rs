@@ -19,7 +19,7 @@ use latchwork_core::contracts::Page;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const ALL: Page = Page { after: 0, most: 100 };
+const ALL: Page = Page::new(0, 100);
 
 /// ZooKeeper's numbers of requests. A node is made by `CREATE2`, which answers its stat.
 const CREATE2: i32 = 15;

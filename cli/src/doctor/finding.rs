@@ -56,15 +56,25 @@ impl Finding {
     }
 }
 
-/// Prints them, with styles where they are seen.
+/// Prints them, with styles where they are seen. Whoever reads them may have read enough.
 pub(super) fn print_all(findings: &[Finding], json: bool) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::machine("standard output cannot be written", error);
-    let mut out = anstream::stdout();
-    if json {
-        let text =
-            serde_json::to_string_pretty(findings).map_err(|error| Failure::machine("no JSON", error))?;
-        return writeln!(out, "{text}").map_err(failed);
+    let printed = match json {
+        true => {
+            let text = serde_json::to_string_pretty(findings);
+            writeln!(anstream::stdout(), "{}", text.map_err(|error| Failure::machine("no JSON", error))?)
+        }
+        false => print_lines(findings),
+    };
+    match printed {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::machine("standard output cannot be written", error))
+        }
+        _ => Ok(()),
     }
+}
+
+fn print_lines(findings: &[Finding]) -> io::Result<()> {
+    let mut out = anstream::stdout();
     for Finding { level, about, what, next } in findings {
         let (color, mark) = match level {
             Level::Good => (AnsiColor::Green, "good "),
@@ -72,9 +82,9 @@ pub(super) fn print_all(findings: &[Finding], json: bool) -> Result<(), Failure>
             Level::Fault => (AnsiColor::Red, "FAULT"),
         };
         let style = Style::new().bold().fg_color(Some(color.into()));
-        writeln!(out, "{style}{mark}{style:#}  {about}: {what}").map_err(failed)?;
+        writeln!(out, "{style}{mark}{style:#}  {about}: {what}")?;
         if let Some(next) = next {
-            writeln!(out, "       do: {next}").map_err(failed)?;
+            writeln!(out, "       do: {next}")?;
         }
     }
     Ok(())

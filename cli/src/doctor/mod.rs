@@ -1,5 +1,6 @@
 //! What a coordinator is worth for locks, tried and told, with what to do about it.
 
+mod facts;
 mod finding;
 mod trials;
 mod worth;
@@ -50,9 +51,14 @@ async fn examine(config: &Config) -> Vec<Finding> {
         "connection",
         format!("{} answers, connected in {}", url_without_secrets(config), trials::shown(begun.elapsed())),
     )];
+    let facts = coordinator.server_facts().await;
+    match &facts {
+        Ok(facts) => findings.extend(facts::of(facts, coordinator.lease().margin())),
+        Err(error) => findings.push(Finding::of_error("server", error.clone())),
+    }
     findings.push(lease_of(&coordinator, config));
     findings.extend(ranges(config).await);
-    findings.extend(worth::of(&coordinator));
+    findings.extend(worth::of(&coordinator, facts.as_ref().ok()));
     findings.extend(trials::all(&coordinator, config).await);
     if let Err(error) = coordinator.close().await {
         findings.push(Finding::of_error("close", error));

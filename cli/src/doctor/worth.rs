@@ -1,16 +1,21 @@
 //! What a lock is worth there, by what the backend promises.
 
 use latchwork::contracts::Incarnation;
+use latchwork::facts::{Persistence, ServerFacts};
 use latchwork::{Coordinator, Eviction};
 
 use super::finding::Finding;
 
-/// What the capabilities say.
-pub(super) fn of(coordinator: &Coordinator) -> Vec<Finding> {
+/// What the capabilities say, and what the server says of its memory and its disk.
+pub(super) fn of(coordinator: &Coordinator, facts: Option<&ServerFacts>) -> Vec<Finding> {
     let can = coordinator.capabilities();
     let mut findings = Vec::new();
     findings.push(match can.eviction {
-        Eviction::Never => Finding::good("eviction", "the server evicts no locks"),
+        Eviction::Never => {
+            let memory = facts.and_then(|facts| facts.memory.told());
+            let memory = memory.map(|memory| format!(" (memory: {memory})")).unwrap_or_default();
+            Finding::good("eviction", format!("the server evicts no locks{memory}"))
+        }
         Eviction::Possible => Finding::fault(
             "eviction",
             "the server may evict locks when its memory is full",
@@ -36,16 +41,7 @@ pub(super) fn of(coordinator: &Coordinator) -> Vec<Finding> {
             false => "check tokens, or use a QuorumLock",
         }),
     });
-    findings.push(match coordinator.backend().incarnation() {
-        Incarnation::Durable => {
-            Finding::good("restart", "what is confirmed is on disk: a restart forgets no lock")
-        }
-        Incarnation::Started(_) => {
-            Finding::note("restart", "a restart may forget locks; holders hear of it, as `Forgotten`")
-                .next("set appendonly yes and appendfsync always where that matters, or check tokens")
-        }
-        Incarnation::Unknown => Finding::note("restart", "the server does not say what a restart forgets"),
-    });
+    findings.push(restart(coordinator, facts.and_then(|facts| facts.persistence.told())));
     findings.push(match can.prompt_revocation {
         true => Finding::good("removal", "a holder that an operator removes hears of it at once"),
         false => Finding::note("removal", "a holder that is removed by hand hears of it within a TTL"),
@@ -60,4 +56,26 @@ pub(super) fn of(coordinator: &Coordinator) -> Vec<Finding> {
         );
     }
     findings
+}
+
+/// What a restart forgets.
+fn restart(coordinator: &Coordinator, kept: Option<&Persistence>) -> Finding {
+    let shown = kept.map(|kept| format!(" ({kept})")).unwrap_or_default();
+    match (coordinator.backend().incarnation(), kept) {
+        (Incarnation::Durable, Some(Persistence::Nothing)) => {
+            Finding::note("restart", "all locks end with this process").next("nothing for tests")
+        }
+        (Incarnation::Durable, _) | (Incarnation::Started(_), Some(Persistence::BeforeConfirmed)) => {
+            Finding::good("restart", format!("a restart forgets no lock{shown}"))
+        }
+        (Incarnation::Started(_), _) => Finding::note(
+            "restart",
+            format!("a restart may forget locks; holders hear of it, as `Forgotten`{shown}"),
+        )
+        .next("set appendonly yes and appendfsync always where that matters, or check tokens"),
+        (Incarnation::Unknown, _) => {
+            Finding::note("restart", format!("the server does not say what a restart forgets{shown}"))
+                .next("allow the login INFO; check tokens")
+        }
+    }
 }

@@ -57,6 +57,7 @@ mod tests {
             admitted,
             label: String::new(),
             age: None,
+            lease_left: None,
             data: [].into(),
         };
         nodes.iter().enumerate().map(entry).collect()

@@ -35,7 +35,7 @@ impl ReleaseOrder {
 
     async fn release(&self, coordinator: &Coordinator, config: &Config) -> Outcome {
         let address = Address::new(&config.namespace, self.queue.kind, self.queue.key.as_str())?;
-        let page = Page { after: self.sequence.saturating_sub(1), most: 1 };
+        let page = Page::new(self.sequence.saturating_sub(1), 1);
         let listed = coordinator.backend().list(&address, page).await?;
         let node =
             listed.into_iter().find(|entry| entry.sequence == self.sequence).ok_or_else(|| self.gone())?;

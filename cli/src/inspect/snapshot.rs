@@ -48,6 +48,9 @@ pub(crate) struct Node {
     /// How long it has been there, where the server tells.
     #[serde(serialize_with = "seconds")]
     pub(crate) age: Option<Duration>,
+    /// How long the server goes on counting on it without another renewal, where the server tells.
+    #[serde(serialize_with = "seconds")]
+    pub(crate) lease_left: Option<Duration>,
     /// Why it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) waits_for: Option<String>,
@@ -116,7 +119,7 @@ pub(super) async fn addresses(
 impl Queue {
     async fn read(coordinator: &Coordinator, address: &Address) -> Result<Self> {
         let backend = coordinator.backend();
-        let entries = backend.list(address, Page { after: 0, most: MOST }).await?;
+        let entries = backend.list(address, Page::new(0, MOST).with_leases()).await?;
         let limit = match address.kind() {
             Kind::Semaphore => backend.limit(address).await?,
             _ => None,
@@ -132,6 +135,7 @@ impl Queue {
             claim: entry.claim,
             label: entry.label.clone(),
             age: entry.age,
+            lease_left: entry.lease_left,
             waits_for: waits_for(entries, at, limit),
         };
         Self {

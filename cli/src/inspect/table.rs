@@ -42,8 +42,8 @@ impl Queue {
         let label = self.nodes.iter().map(|node| node.label.chars().count()).max().unwrap_or(0).clamp(5, 40);
         let _ = writeln!(
             text,
-            "  {:>5}  {:<5}  {:>18}  {:<9}  {:>8}  {:<label$}  waits for",
-            "place", "", "sequence", "claim", "age", "label"
+            "  {:>5}  {:<5}  {:>18}  {:<9}  {:>8}  {:>8}  {:<label$}  waits for",
+            "place", "", "sequence", "claim", "age", "lease", "label"
         );
         for node in &self.nodes {
             let _ = writeln!(text, "{}", node.row(label).trim_end());
@@ -63,11 +63,12 @@ impl Node {
             Claim::Shared => "shared".to_owned(),
             Claim::Permits(weight) => count_of(weight),
         };
-        let age = self.age.map(short).unwrap_or_default();
+        let shown = |time: Option<Duration>| time.map(short).unwrap_or_else(|| "-".to_owned());
+        let (age, left) = (shown(self.age), shown(self.lease_left));
         let why = self.waits_for.as_deref().unwrap_or_default();
         let cut: String = self.label.chars().take(label).collect();
         format!(
-            "  {:>5}  {style}{state}{style:#}  {:>18}  {claim:<9}  {age:>8}  {cut:<label$}  {why}",
+            "  {:>5}  {style}{state}{style:#}  {:>18}  {claim:<9}  {age:>8}  {left:>8}  {cut:<label$}  {why}",
             self.place, self.sequence
         )
     }

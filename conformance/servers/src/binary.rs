@@ -32,6 +32,7 @@ pub(super) struct Binary {
     kind: Kind,
     program: Program,
     args: Vec<String>,
+    environment: Vec<(String, String)>,
     pub(super) port: u16,
     pub(super) tls_port: Option<u16>,
     folder: TempDir,
@@ -62,7 +63,8 @@ impl Binary {
                 zookeeper_args(&program, folder.path(), &config, &of_java)?
             }
         };
-        Ok(Binary { kind, program, args, port, tls_port: tls.map(|(_, port)| port), folder })
+        let (tls_port, environment) = (tls.map(|(_, port)| port), options.environment.clone());
+        Ok(Binary { kind, program, args, environment, port, tls_port, folder })
     }
 
     /// One member of a ZooKeeper ensemble: among its `lines` are those of `server.N=` as this one is
@@ -82,7 +84,7 @@ impl Binary {
             .map_err(ServerError::io("writing myid"))?;
         let config = zookeeper_config(folder.path(), port, clocks) + lines;
         let args = zookeeper_args(&program, folder.path(), &config, &[])?;
-        Ok(Binary { kind, program, args, port, tls_port, folder })
+        Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port, folder })
     }
 
     /// One member of an etcd cluster, whose clients come to this port, with the arguments that it is
@@ -94,7 +96,7 @@ impl Binary {
         let kind = Kind::Etcd;
         let (program, folder) = (locate(kind)?, temporary_folder(kind)?);
         let args = args(folder.path());
-        Ok(Binary { kind, program, args, port, tls_port: None, folder })
+        Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port: None, folder })
     }
 
     /// A Redis on the first of these ports, with these arguments. With TLS, that is on the second one,
@@ -111,6 +113,7 @@ impl Binary {
             kind,
             program: locate(kind)?,
             args: redis_args(port, None, &Options::new().args(args)),
+            environment: Vec::new(),
             port,
             tls_port: tls.map(|_| tls_port),
             folder: temporary_folder(kind)?,
@@ -130,7 +133,8 @@ impl Binary {
         let text = format!("port {port}\nbind 127.0.0.1\nprotected-mode no\n{tls_lines}{lines}");
         std::fs::write(&file, text).map_err(ServerError::io("writing sentinel.conf"))?;
         let args = vec![file.to_string_lossy().into_owned(), "--sentinel".to_owned()];
-        Ok(Binary { kind, program: locate(kind)?, args, port, tls_port: tls.map(|_| tls_port), folder })
+        let (program, tls_port) = (locate(kind)?, tls.map(|_| tls_port));
+        Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port, folder })
     }
 
     pub(super) fn addr(&self) -> String {
@@ -158,7 +162,7 @@ impl Binary {
 
     /// Starts the program without waiting for it.
     fn spawn(&self) -> Result<Process, ServerError> {
-        Process::spawn(&self.program, &self.args, self.folder.path(), &self.log())
+        Process::spawn(&self.program, &self.args, &self.environment, self.folder.path(), &self.log())
     }
 
     /// Starts the program and waits until it serves.

@@ -57,6 +57,7 @@ pub struct Options {
     pub(super) clocks: Clocks,
     pub(super) own: bool,
     pub(super) args: Vec<String>,
+    pub(super) environment: Vec<(String, String)>,
     pub(super) tls: Option<ServerTls>,
 }
 
@@ -83,6 +84,12 @@ impl Options {
     /// A program of this process' own that speaks TLS too, at [`Server::tls_addr`](super::Server::tls_addr).
     pub fn tls(mut self, tls: ServerTls) -> Self {
         self.tls = Some(tls);
+        self.own()
+    }
+
+    /// A program of this process' own, with this variable in its environment.
+    pub fn environment(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.environment.push((name.into(), value.into()));
         self.own()
     }
 

@@ -36,6 +36,7 @@ impl Process {
     pub(super) fn spawn(
         program: &Program,
         args: &[String],
+        environment: &[(String, String)],
         folder: &Path,
         log: &Path,
     ) -> Result<Process, ServerError> {
@@ -43,7 +44,7 @@ impl Process {
         let output = File::options().create(true).append(true).open(log).map_err(ServerError::io(what()))?;
         let errors = output.try_clone().map_err(ServerError::io(what()))?;
         let mut command = Command::new(&program.command);
-        command.args(args).current_dir(folder);
+        command.args(args).envs(environment.iter().cloned()).current_dir(folder);
         if let Ok(path) = std::env::join_paths(&program.libraries)
             && !path.is_empty()
         {

@@ -239,7 +239,7 @@ async fn gathered(client: &Client, queue: &Address, nodes: usize) {
     within(GATHERING, "the gathering of the waiters", async {
         loop {
             // What has been seen stays until the first release: only what came since is read.
-            let page = Page { after, most: 1000 };
+            let page = Page::new(after, 1000);
             let entries = client.coordinator.backend().list(queue, page).await.expect("listed");
             seen += entries.len();
             if seen >= nodes {

@@ -540,6 +540,9 @@ const OTHERS: &[PublicFuture] = &[
     future!("Coordinator::raise_layout", Mutex, false, |site| {
         dropping!(site.client.coordinator.clone(), |it| it.raise_layout())
     }),
+    future!("Coordinator::server_facts", Mutex, false, |site| {
+        dropping!(site.client.coordinator.clone(), |it| it.server_facts())
+    }),
     future!("Coordinator::close", Mutex, false, |site| {
         dropping!(busy(site).await, |it| it.coordinator.close())
     }),

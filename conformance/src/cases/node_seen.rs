@@ -1,5 +1,7 @@
 //! NODE-: nodes as others remove them, plant beside them and list them.
 
+use std::time::Duration;
+
 use latchwork_core::contracts::Page;
 use latchwork_core::{Hold, LostReason, Release};
 
@@ -91,13 +93,49 @@ cases! {
         assert_eq!((all[0].label.as_str(), all[0].claim), ("an-owner", context.adapter.claim()));
         assert_eq!(all[1].label, other.coordinator.label());
         let queue = context.queue("a");
-        let page = Page { after: all[0].sequence, most: 1 };
+        let page = Page::new(all[0].sequence, 1);
         let page = other.coordinator.backend().list(&queue, page).await.expect("listed");
         assert_eq!(page.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [all[1].sequence]);
         drop((first, second));
         in_time(guard.release().await.expect("released"));
     }
+
+    "NODE-LIST" adapted =>
+    /// a listing tells how long a holder's lease has left: no less than its owner counts on, and the
+    /// next one holds when it is over; where the server does not tell, nothing
+    async fn node_list_tells_how_long_a_lease_has_left(context) {
+        let (client, other) = (context.mortal().await, context.client().await);
+        let (clock, queue) = (other.coordinator.lease().clock().clone(), context.queue("a"));
+        let guard = acquire(&context.mutex(&client, "a")).await;
+        let list = async |page| other.coordinator.backend().list(&queue, page).await.expect("listed");
+        let unasked = list(Page::new(0, 9)).await;
+        assert!(unasked.iter().all(|entry| entry.lease_left.is_none()), "it costs where it is not asked: {unasked:?}");
+        let waiter = queue_up(&context.mutex(&other, "a"), 2).await;
+        client.coordinator.crash().await;
+        let counted = guard.remaining();
+        let before = clock.now();
+        let listed = list(Page::new(0, 9).with_leases()).await;
+        let after = clock.now();
+        if other.coordinator.capabilities().lease_left {
+            let left = listed[0].lease_left.expect("the server tells");
+            assert!(left <= client.ttl(), "{left:?} of {:?}", client.ttl());
+            let least = counted.saturating_sub(after.since(before));
+            assert!(left + ROUNDED >= least, "{left:?} left, and its owner counts on {counted:?}");
+            let next = within(context.recovery(&client), "the next admission", waiter.guard()).await;
+            let took = clock.now().since(before);
+            assert!(took >= left, "the next one holds after {took:?}, and {left:?} were left");
+            let bound = left + ROUNDED + after.since(before) + context.fixture.expiry_bound() + NOISE;
+            assert!(took <= bound, "the next one holds after {took:?}, and {left:?} were left");
+            in_time(next.release().await.expect("released"));
+        } else {
+            assert!(listed.iter().all(|entry| entry.lease_left.is_none()), "it promises not to tell: {listed:?}");
+            drop(waiter);
+        }
+    }
 }
+
+/// A server may tell whole seconds, rounded down.
+const ROUNDED: Duration = Duration::from_secs(1);
 
 async fn remove(context: &Context, key: &str, sequence: u64) {
     let queue = context.queue(key);

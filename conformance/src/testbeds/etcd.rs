@@ -23,6 +23,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     idle_cells: true,
     exact_addresses: true,
     held_writes: true,
+    lease_left: true,
     eviction: Eviction::Never,
 };
 

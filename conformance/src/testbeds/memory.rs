@@ -71,6 +71,7 @@ impl Testbed for MemoryTestbed {
             idle_cells: true,
             exact_addresses: true,
             held_writes: true,
+            lease_left: true,
             eviction: Eviction::Never,
         }
     }

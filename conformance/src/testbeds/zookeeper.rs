@@ -62,6 +62,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     idle_cells: false,
     exact_addresses: true,
     held_writes: true,
+    lease_left: false,
     eviction: Eviction::Never,
 };
 

@@ -110,7 +110,7 @@ pub(super) struct ClosesOnce;
 impl Defect for ClosesOnce {
     async fn close(&self, honest: &dyn Backend, how: Close) -> Result<()> {
         let anything = Address::new("latchwork", Kind::Mutex, "anything")?;
-        match honest.list(&anything, Page { after: 0, most: 1 }).await {
+        match honest.list(&anything, Page::new(0, 1)).await {
             Err(unreached) if unreached.is_retryable() => {
                 ClosesHere.close(honest, how).await.and(Err(unreached))
             }

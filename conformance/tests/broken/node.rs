@@ -8,7 +8,7 @@ use super::leaves::{
 };
 use super::order::{
     AdmitsEverybody, AnyPredecessorAdmits, Lists, Numbers, OvertakesPermits, OwnCounters, ReadersOneByOne,
-    ReadersPassWriters, Restarts, TakesWhatIsThere, foreign_labels,
+    ReadersPassWriters, Restarts, TakesWhatIsThere, foreign_labels, leases,
 };
 use super::states::States;
 use super::waits::{
@@ -320,6 +320,48 @@ pub(super) const CONTROLS: &[Control] = &[
                 },
             )
         },
+    },
+    Control {
+        name: "a_listing_tells_no_leases",
+        case: "node_list_tells_how_long_a_lease_has_left",
+        beside: "node_list_in_order_and_paged",
+        testbed: |name| {
+            on_memory(
+                name,
+                Lists {
+                    asked: |page| page,
+                    answered: |entries| entries.iter_mut().for_each(|entry| entry.lease_left = None),
+                },
+            )
+        },
+    },
+    Control {
+        name: "a_listing_tells_leases_that_are_longer_than_they_are",
+        case: "node_list_tells_how_long_a_lease_has_left",
+        beside: "node_list_in_order_and_paged",
+        testbed: |name| {
+            on_memory(
+                name,
+                Lists { asked: |page| page, answered: |entries| leases(entries, |left| left * 2) },
+            )
+        },
+    },
+    Control {
+        name: "a_listing_tells_leases_that_are_shorter_than_they_are",
+        case: "node_list_tells_how_long_a_lease_has_left",
+        beside: "node_list_in_order_and_paged",
+        testbed: |name| {
+            on_memory(
+                name,
+                Lists { asked: |page| page, answered: |entries| leases(entries, |left| left / 4) },
+            )
+        },
+    },
+    Control {
+        name: "a_listing_tells_leases_unasked",
+        case: "node_list_tells_how_long_a_lease_has_left",
+        beside: "node_list_in_order_and_paged",
+        testbed: |name| on_memory(name, Lists { asked: |page| page.with_leases(), answered: |_| () }),
     },
     Control {
         name: "a_listing_has_no_labels",

@@ -12,7 +12,7 @@ use super::states::{lost_never, report_when_lost};
 use super::wrapper::{BrokenNode, Defect};
 
 /// All of a queue.
-pub(super) const ALL: Page = Page { after: 0, most: 1000 };
+pub(super) const ALL: Page = Page::new(0, 1000);
 /// How often these backends look.
 pub(super) const LOOK: Duration = Duration::from_millis(10);
 
@@ -193,6 +193,11 @@ pub(super) struct Lists {
 pub(super) fn foreign_labels(entries: &mut [Entry], shown: fn(&str) -> String) {
     let foreign = entries.iter_mut().filter(|entry| entry.label.starts_with("someone"));
     foreign.for_each(|entry| entry.label = shown(&entry.label));
+}
+
+/// Tells other times than the leases have left.
+pub(super) fn leases(entries: &mut [Entry], told: fn(Duration) -> Duration) {
+    entries.iter_mut().for_each(|entry| entry.lease_left = entry.lease_left.map(told));
 }
 
 #[async_trait]

@@ -65,7 +65,7 @@ impl Defect for Herd {
             tokio::select! {
                 admitted = node.honest.admitted() => return admitted,
                 () = self.departures.notified() => {
-                    node.backend.list(&node.join.queue, Page { after: 0, most: 1 }).await?;
+                    node.backend.list(&node.join.queue, Page::new(0, 1)).await?;
                 }
             }
         }

@@ -11,6 +11,7 @@ use latchwork_core::contracts::{
     Lease, Leave, Node, NodeState, NodeWriter, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
 use latchwork_core::decide::count::request::{Decided, Request};
+use latchwork_core::facts::ServerFacts;
 use latchwork_core::{Address, Capabilities, Kind, QueuePrefix, Result};
 
 /// What a broken backend does otherwise. What is not said is honest.
@@ -287,6 +288,10 @@ impl Backend for BrokenBackend {
 
     fn incarnation(&self) -> Incarnation {
         self.honest.incarnation()
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        self.honest.server_facts().await
     }
 
     async fn close(&self, how: Close) -> Result<()> {

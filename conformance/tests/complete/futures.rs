@@ -14,6 +14,8 @@ const NOT_DROPPED: &[(&str, &str)] = &[
     ("Coordinator::crash", "for tests: it leaves what is held to the lease, whether it is dropped or not"),
     ("Coordinator::close_after", "the work of its caller, and then `close`, which is in the table"),
     ("Backend::close", CONTRACT),
+    ("Backend::server_facts", CONTRACT),
+    ("ClockDifference::measured", "of backends: it asks, and holds nothing"),
     ("Cells::change_count", CONTRACT),
     ("Cells::read_cell", CONTRACT),
     ("Cells::write_cell", CONTRACT),

@@ -9,6 +9,7 @@ use super::lease::Lease;
 use super::nodes::SequentialNodes;
 use crate::capabilities::Capabilities;
 use crate::error::Result;
+use crate::facts::ServerFacts;
 
 /// How a client is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,18 @@ pub trait Backend: SequentialNodes + Cells + fmt::Debug + 'static {
     /// Which incarnation of the server this client talks to. Read after an answer, it is that of the
     /// server that has answered, or of a later one.
     fn incarnation(&self) -> Incarnation;
+
+    /// Asks the server what it says of itself: for diagnosis, with a few requests of its own, bounded by
+    /// the request timeout each. Nothing else depends on it. It needs no right that a client does not
+    /// need anyway: where the login may not ask for a fact, that fact says so
+    /// ([`Fact::Forbidden`](crate::facts::Fact::Forbidden)).
+    ///
+    /// # Errors
+    /// `Unavailable` when the server does not answer; `Closed`.
+    ///
+    /// # Cancel safety
+    /// Changes nothing that counts.
+    async fn server_facts(&self) -> Result<ServerFacts>;
 
     /// Ends the client (LEASE-CLOSE): every node and lease is given back, every hold is lost as
     /// `Closed`, and later calls answer `Closed`. Bounded by the request timeout, with retries

@@ -173,6 +173,10 @@ pub struct Entry {
     pub label: String,
     /// How long it has been in the queue, as far as the server shows (for display only).
     pub age: Option<Duration>,
+    /// How long the server goes on counting on its owner without another renewal, rounded down by a
+    /// second at most. `None` where it does not tell
+    /// ([`lease_left`](crate::Capabilities::lease_left)), or was not asked ([`Page::leases`]).
+    pub lease_left: Option<Duration>,
     /// Its data, as it was written last (NODE-DATA).
     #[serde(skip)]
     pub data: Arc<[u8]>,
@@ -196,6 +200,24 @@ pub struct Page {
     pub after: u64,
     /// The most nodes to read.
     pub most: usize,
+    /// Whether to tell how long each lease has left. On etcd that is a request more for the lease of
+    /// each holder, at most [`MAX_LEASES`](Page::MAX_LEASES) of them.
+    pub leases: bool,
+}
+
+impl Page {
+    /// The most leases of a page that a server is asked for one by one.
+    pub const MAX_LEASES: usize = 64;
+
+    /// This page, without the leases.
+    pub const fn new(after: u64, most: usize) -> Self {
+        Self { after, most, leases: false }
+    }
+
+    /// With the leases.
+    pub const fn with_leases(self) -> Self {
+        Self { leases: true, ..self }
+    }
 }
 
 /// A page of the queues that have nodes.
@@ -223,6 +245,10 @@ pub struct QueuePage {
 /// * `NODE-DEATH`: nodes of a dead client go with its lease, in mid-queue too.
 /// * `NODE-GONE`: when anyone else removes a node, its owner is notified within one TTL: as
 ///   `Revoked`, or as `Forgotten` if the server shows that it has lost its data.
+/// * `NODE-LIST`: holders and waiters are listed in order, page by page, with sequence number, claim and
+///   label; and where the [server tells](crate::Capabilities::lease_left), with the time that the leases
+///   of the holders have left: never more than a TTL, and never less, but for a second, than until
+///   [their owners' deadline](super::Lease::deadline).
 /// * `NODE-DATA`: a node's data is in the queue's listing from the join on. Its owner may replace it
 ///   ([`Node::write_data`]) as long as the node stands; a late write reaches no other node.
 /// * `NODE-QUEUES`: the queues of a kind that have nodes can be listed, by the beginning of their

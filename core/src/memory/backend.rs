@@ -18,6 +18,7 @@ use crate::contracts::{
 };
 use crate::decide::count::request::{Decided, Request};
 use crate::error::{LostReason, Result};
+use crate::facts::{ClockDifference, Fact, Persistence, Role, ServerFacts, Topology};
 use crate::support::Unobserved;
 
 pub(super) struct MemoryBackend {
@@ -119,6 +120,7 @@ impl Backend for MemoryBackend {
             idle_cells: true,
             exact_addresses: true,
             held_writes: true,
+            lease_left: true,
             eviction: Eviction::Never,
         }
     }
@@ -130,6 +132,18 @@ impl Backend for MemoryBackend {
     fn incarnation(&self) -> Incarnation {
         // A store that has lost all has lost its leases too: see `Memory::wipe`.
         Incarnation::Durable
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        let mut facts = ServerFacts::of("memory");
+        facts.version = Fact::Told(env!("CARGO_PKG_VERSION").to_owned());
+        facts.topology = Fact::Told(Topology::InProcess);
+        facts.role = Fact::Told(Role::Alone);
+        facts.clock = Fact::Told(ClockDifference::NONE);
+        facts.memory = Fact::untold("a store has no limit, and evicts nothing");
+        facts.persistence = Fact::Told(Persistence::Nothing);
+        // A store that is cut off answers nobody.
+        self.client.link.request("facts", move || facts).await
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -21,8 +21,8 @@ use crate::until::until;
 pub(super) const NAME: &str = "memory";
 
 /// The kinds of requests that are counted.
-const KINDS: [&str; 10] =
-    ["count", "join", "look", "leave", "list", "limit", "renew", "read", "write", "watch"];
+const KINDS: [&str; 11] =
+    ["count", "facts", "join", "look", "leave", "list", "limit", "renew", "read", "write", "watch"];
 
 /// The link between one client and its store: cut it, hold or delay its requests, lose a reply, end
 /// the lease from outside. For tests.

@@ -236,6 +236,9 @@ impl Memory {
                         admitted,
                         label: node.map(|node| Entry::label_of(node.label.as_bytes())).unwrap_or_default(),
                         age: node.map(|node| self.0.clock.now().since(node.joined)),
+                        lease_left: page
+                            .leases
+                            .then(|| Duration::from_micros(slot.expires.saturating_sub(now))),
                         data: node.map(|node| node.data.lock().clone()).unwrap_or_default(),
                     }
                 })

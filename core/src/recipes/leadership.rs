@@ -38,7 +38,7 @@ mod tests {
 
     fn head(sequence: u64, admitted: bool) -> Entry {
         let (claim, label, data) = (Claim::Exclusive, String::new(), Arc::from(*b"it"));
-        Entry { sequence, claim, admitted, label, age: None, data }
+        Entry { sequence, claim, admitted, label, age: None, lease_left: None, data }
     }
 
     #[test]

@@ -190,7 +190,8 @@ impl QueueHandle {
 
     pub(super) async fn list(&self, after: u64, most: usize) -> Result<Vec<Entry>> {
         let client = self.client();
-        let listed = client.serve(client.backend.list(&self.queue, Page { after, most })).await;
+        let listed =
+            client.serve(client.backend.list(&self.queue, Page::new(after, most).with_leases())).await;
         self.in_context("list", listed)
     }
 

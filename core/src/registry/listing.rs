@@ -55,7 +55,7 @@ impl Clients {
     /// # Cancel safety
     /// Reads only.
     pub async fn page(&self, after: u64, most: usize) -> Result<Vec<ClientRecord>> {
-        let listing = self.client.backend.list(&self.place.clients, Page { after, most });
+        let listing = self.client.backend.list(&self.place.clients, Page::new(after, most));
         let listed = self.client.serve(listing).await;
         let entries = listed.map_err(|error| error.in_operation("clients").on(&*self.place.namespace))?;
         Ok(entries.into_iter().map(ClientRecord::from).collect())

@@ -68,7 +68,8 @@ mod tests {
 
     fn read(data: &[u8]) -> ClientRecord {
         let (label, claim) = ("l".to_owned(), Claim::Shared);
-        Entry { sequence: 7, claim, admitted: true, label, age: None, data: data.into() }.into()
+        Entry { sequence: 7, claim, admitted: true, label, age: None, lease_left: None, data: data.into() }
+            .into()
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Reader for QueueReader {
 
     async fn read(&mut self, backend: &dyn Backend, queue: &Address) -> Result<Self::State> {
         let mut entries = match queue.kind() {
-            Kind::Election => backend.list(queue, Page { after: 0, most: 1 }).await?,
+            Kind::Election => backend.list(queue, Page::new(0, 1)).await?,
             _ => list_all(backend, queue).await?,
         };
         // An age would differ in each reading.
@@ -63,7 +63,7 @@ pub(crate) async fn list_all(backend: &dyn Backend, queue: &Address) -> Result<V
     let mut entries: Vec<Entry> = Vec::new();
     loop {
         let after = entries.last().map_or(0, |last| last.sequence);
-        let page = backend.list(queue, Page { after, most: PAGE }).await?;
+        let page = backend.list(queue, Page::new(after, PAGE)).await?;
         let is_last = page.len() < PAGE;
         entries.extend(page);
         if is_last {
@@ -84,6 +84,7 @@ mod tests {
             admitted: true,
             label: String::new(),
             age: None,
+            lease_left: None,
             data: Arc::default(),
         };
         sequences.iter().map(entry).collect()

@@ -9,6 +9,7 @@ use latchwork_core::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
     Lease, Leave, Node, NodeState, Page, QueuePage, SequentialNodes,
 };
+use latchwork_core::facts::ServerFacts;
 use latchwork_core::memory::{Link, Memory};
 use latchwork_core::{Address, Capabilities, Config, Coordinator, QueuePrefix, Result};
 
@@ -141,6 +142,10 @@ impl<P: Plant> Backend for Planted<P> {
 
     fn incarnation(&self) -> Incarnation {
         self.inner.incarnation()
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        self.inner.server_facts().await
     }
 
     async fn close(&self, how: Close) -> Result<()> {

@@ -18,7 +18,7 @@ if shape ~= 'p' then
       local joined, label, value = string.match(rest, '^(%d+) %S+ (.*)$')
       label, value = labelled(label)
       label, value = string.sub(label, 1, 4200), string.sub(value, 1, 4200)
-      return { 0, now, { tonumber(seq), claim, 1, 1, tonumber(joined), label, value } }
+      return { 0, now, { tonumber(seq), claim, 1, 1, tonumber(joined), expiry - now, label, value } }
     end
   end
 end

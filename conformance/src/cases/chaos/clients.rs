@@ -86,7 +86,7 @@ impl Chaos {
         };
         for key in 0..KEYS {
             let queue = context.queue_of(kind, &name(key));
-            let listed = well.coordinator.backend().list(&queue, Page { after: 0, most: 1000 }).await;
+            let listed = well.coordinator.backend().list(&queue, Page::new(0, 1000)).await;
             if !listed.is_ok_and(|entries| entries.iter().all(|entry| entry.label != label)) {
                 return false;
             }

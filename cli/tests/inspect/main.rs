@@ -1,7 +1,11 @@
 //! What is inspected is what the server has, and costs it little; a forced release is asked about.
 
+#[path = "../common/mod.rs"]
 mod common;
+#[path = "../terminal/mod.rs"]
 mod terminal;
+
+mod server_data;
 
 use std::collections::BTreeSet;
 use std::process::Stdio;

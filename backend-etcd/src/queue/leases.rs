@@ -1,0 +1,26 @@
+//! How long the leases of a queue's holders have left (NODE-LIST).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::future::try_join_all;
+use latchwork_core::contracts::{Entry, Page};
+
+use crate::driver::Driver;
+use crate::error::Answer;
+
+/// Asks the server for the lease of each holder, once where several hang on one, and not for more than
+/// [`Page::MAX_LEASES`]. `leases`: that of each entry; 0 for none.
+pub(crate) async fn tell(driver: &Driver, entries: &mut [Entry], leases: &[i64]) -> Answer<()> {
+    let mut asked = BTreeSet::new();
+    for (entry, lease) in entries.iter().zip(leases) {
+        if entry.admitted && *lease != 0 && asked.len() < Page::MAX_LEASES {
+            asked.insert(*lease);
+        }
+    }
+    let answers = asked.iter().map(async |lease| Answer::Ok((*lease, driver.lease_left(*lease).await?)));
+    let left: BTreeMap<_, _> = try_join_all(answers).await?.into_iter().collect();
+    for (entry, lease) in entries.iter_mut().zip(leases).filter(|(entry, _)| entry.admitted) {
+        entry.lease_left = left.get(lease).copied().flatten();
+    }
+    Ok(())
+}

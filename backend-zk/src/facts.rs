@@ -1,0 +1,161 @@
+//! What the servers say of themselves, as facts.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::join_all;
+use latchwork_core::facts::{ClockDifference, Fact, Persistence, Role, ServerFacts, Topology};
+use latchwork_core::{Error, ErrorKind, Result};
+
+use crate::error::Fault;
+use crate::probe::said;
+use crate::queue::Session;
+
+/// The server writes times in milliseconds.
+const RESOLUTION: Duration = Duration::from_millis(1);
+/// What a server must allow to be asked for its version and its role.
+const SRVR: &str = "the word srvr (4lw.commands.whitelist)";
+
+/// Asks all hosts for their state, and the session's server for the rest.
+pub(crate) async fn read(session: &Session) -> Result<ServerFacts> {
+    let settings = &session.settings;
+    let answers = join_all(settings.hosts.iter().map(|host| said(host, &settings.transport))).await;
+    let members = match session.driver.members().await {
+        Err(Fault::NoNode) => Fact::untold("the server has no /zookeeper/config"),
+        answer => {
+            let answer = answer.map_err(|fault| fault.error_without_trace("read /zookeeper/config"));
+            Fact::of(answer, "READ on /zookeeper/config")?
+        }
+    };
+    let servers: Vec<_> = settings.hosts.iter().map(String::as_str).zip(answers).collect();
+    let mut facts = of(&servers, members);
+    facts.clock = Fact::of(clock(session).await, "a write of the client's own node")?;
+    Ok(facts)
+}
+
+/// No request tells the time, but the leader stamps each write with it. So the client writes its own
+/// node, as its proof of contact does. Sessions end by another clock, which no step changes.
+async fn clock(session: &Session) -> Result<ClockDifference> {
+    let written = || async {
+        let stat = session.driver.write(&session.member, session.settings.label.as_bytes()).await;
+        let stat = stat.map_err(|fault| match fault {
+            // An operator has removed it, and the renewal makes it again.
+            Fault::NoNode => Error::new(ErrorKind::Misconfigured, "the client's own node is gone"),
+            fault => fault.error_without_trace("write its own node"),
+        })?;
+        let since = Duration::from_millis(u64::try_from(stat.mtime).unwrap_or(0));
+        Ok(SystemTime::UNIX_EPOCH + since)
+    };
+    ClockDifference::measured(RESOLUTION, written).await
+}
+
+/// `servers`: each host, and its answer to `srvr`. `members`: the ensemble's configuration.
+fn of(servers: &[(&str, Option<String>)], members: Fact<Vec<u8>>) -> ServerFacts {
+    let mut facts = ServerFacts::of("ZooKeeper");
+    let known: Vec<_> =
+        servers.iter().filter_map(|(host, answer)| Some((*host, State::read(answer.as_deref()?)?))).collect();
+    if known.is_empty() {
+        facts.version = Fact::Forbidden(SRVR.into());
+        facts.role = Fact::Forbidden(SRVR.into());
+    } else {
+        let versions: BTreeSet<_> = known.iter().map(|(_, state)| state.version).collect();
+        facts.version = Fact::Told(versions.into_iter().collect::<Vec<_>>().join(", "));
+        facts.role = role(servers.len(), &known);
+    }
+    let is_alone = known.iter().any(|(_, state)| state.role == Role::Alone);
+    facts.topology = match members {
+        _ if is_alone => Fact::Told(Topology::Alone),
+        Fact::Told(members) => ensemble(&members),
+        Fact::Untold(why) => Fact::Untold(why),
+        Fact::Forbidden(right) => Fact::Forbidden(right),
+    };
+    facts.memory = Fact::untold("ZooKeeper has no limit but its heap, and evicts nothing");
+    // A write is confirmed once a majority of the servers has it on disk.
+    facts.persistence = Fact::Told(Persistence::BeforeConfirmed);
+    facts
+}
+
+/// A session does not show which of several servers it is on.
+fn role(hosts: usize, known: &[(&str, State<'_>)]) -> Fact<Role> {
+    if let (1, [(_, state)]) = (hosts, known) {
+        return Fact::Told(state.role);
+    }
+    let leader = known.iter().find(|(_, state)| state.role == Role::Leader);
+    let leads =
+        leader.map_or("none of them says that it leads".to_owned(), |(host, _)| format!("{host} leads"));
+    Fact::Untold(format!("a session is on one of the hosts, and does not show which; {leads}").into())
+}
+
+/// What a server says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State<'a> {
+    version: &'a str,
+    role: Role,
+}
+
+impl<'a> State<'a> {
+    /// Reads an answer to `srvr`.
+    fn read(answer: &'a str) -> Option<Self> {
+        let value = |name: &str| answer.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let version = value("Zookeeper version:")?.split(['-', ',', ' ']).next()?;
+        let role = match value("Mode:")? {
+            "standalone" => Role::Alone,
+            "leader" => Role::Leader,
+            "follower" => Role::Follower,
+            "observer" => Role::Observer,
+            _ => return None,
+        };
+        Some(Self { version, role })
+    }
+}
+
+/// Reads the configuration: a line for each server, `server.1=host:2888:3888:participant;…`.
+fn ensemble(members: &[u8]) -> Fact<Topology> {
+    let text = String::from_utf8_lossy(members);
+    let (others, voters): (Vec<_>, Vec<_>) =
+        text.lines().filter(|line| line.starts_with("server.")).partition(|line| line.contains(":observer"));
+    let count = |servers: Vec<_>| u32::try_from(servers.len()).unwrap_or(u32::MAX);
+    match (count(voters), count(others)) {
+        (0, _) => Fact::untold("/zookeeper/config names no servers"),
+        (voters, others) => Fact::Told(Topology::Ensemble { voters, others }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(mode: &str) -> Option<String> {
+        Some(format!(
+            "Zookeeper version: 3.8.0-5a02a05, built on 2022\nZxid: 0x1f\nMode: {mode}\nNode count: 5\n"
+        ))
+    }
+
+    fn told(members: &str) -> Fact<Vec<u8>> {
+        Fact::Told(members.as_bytes().to_vec())
+    }
+
+    #[test]
+    fn one_host_shows_its_role_and_several_show_who_leads() {
+        let facts = of(&[("a:1", answer("standalone"))], told(""));
+        assert_eq!(facts.version.told().expect("a version"), "3.8.0");
+        assert_eq!((facts.role.told(), facts.topology.told()), (Some(&Role::Alone), Some(&Topology::Alone)));
+        let three = "server.1=a:2:3:participant;0.0.0.0:1\nserver.2=b:2:3:participant\n\
+            server.3=c:2:3\nserver.4=d:2:3:observer;1\nversion=0\n";
+        let facts = of(&[("d:1", answer("observer"))], told(three));
+        assert_eq!(facts.role.told(), Some(&Role::Observer));
+        assert_eq!(facts.topology.told(), Some(&Topology::Ensemble { voters: 3, others: 1 }));
+        let hosts = [("a:1", answer("follower")), ("b:1", None), ("c:1", answer("leader"))];
+        let facts = of(&hosts, told(three));
+        assert!(facts.role.to_string().contains("c:1 leads"), "{}", facts.role);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let refused = Some("srvr is not executed because it is not in the whitelist.\n".to_owned());
+        let facts = of(&[("a:1", refused)], Fact::Forbidden("READ".into()));
+        assert!(facts.version.to_string().contains("srvr"), "{}", facts.version);
+        assert_eq!(facts.topology, Fact::Forbidden("READ".into()));
+        assert_eq!(of(&[("a:1", None)], told("version=0\n")).topology.told(), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! What the server says of itself, and what follows from it.
+
+use std::fmt;
+use std::time::Duration;
+
+use latchwork::facts::{ClockDifference, Fact, Role, ServerFacts, Topology};
+
+use super::finding::Finding;
+
+/// Version, topology, role and clock. `margin` is how much earlier than its server a holder gives up.
+pub(super) fn of(facts: &ServerFacts, margin: Duration) -> Vec<Finding> {
+    vec![
+        judged("server", &facts.version, |version| {
+            Finding::good("server", format!("{} {version}", facts.product))
+        }),
+        judged("topology", &facts.topology, |topology| topology_of(*topology)),
+        judged("role", &facts.role, |role| role_of(*role)),
+        judged("clock", &facts.clock, |clock| clock_of(clock, margin)),
+    ]
+}
+
+/// The finding about a fact, or why it is not known.
+fn judged<T: fmt::Display>(about: &'static str, fact: &Fact<T>, judge: impl Fn(&T) -> Finding) -> Finding {
+    match fact {
+        Fact::Told(fact) => judge(fact),
+        Fact::Untold(_) => Finding::good(about, fact.to_string()),
+        Fact::Forbidden(right) => {
+            Finding::note(about, fact.to_string()).next(format!("allow {right}, to see it here"))
+        }
+    }
+}
+
+fn topology_of(topology: Topology) -> Finding {
+    let what = topology.to_string();
+    let note = |next: &str| Finding::note("topology", what.clone()).next(next);
+    match topology {
+        Topology::InProcess => note("nothing for tests; other processes need a server"),
+        Topology::Alone => note(
+            "nothing, if nobody may acquire while it is down; else three servers of an ensemble, a Redis with \
+             replicas and Sentinels, or a QuorumLock over several servers",
+        ),
+        Topology::Primary { watched: false, .. } => note(
+            "if Sentinels watch it, use redis-sentinel://, which follows a failover; a client of redis:// stays \
+             with this server",
+        ),
+        Topology::Primary { replicas: 0, watched: true } => {
+            note("start a replica: without one there is nothing to fail over to")
+        }
+        Topology::Cluster { masters, replicas } if replicas < masters => {
+            note("give each master a replica: the keys of one without are gone while it is down")
+        }
+        Topology::Ensemble { voters, .. } if voters % 2 == 0 => {
+            note("add a server or remove one: an even number bears no more losses than one server less")
+        }
+        Topology::Primary { .. } | Topology::Cluster { .. } | Topology::Ensemble { .. } => {
+            Finding::good("topology", what)
+        }
+    }
+}
+
+fn role_of(role: Role) -> Finding {
+    let what = role.to_string();
+    match role {
+        Role::Learner => Finding::note("role", what).next("promote it, or name members that vote in the URL"),
+        Role::Alone | Role::Primary | Role::Leader | Role::Follower | Role::Observer => {
+            Finding::good("role", what)
+        }
+    }
+}
+
+/// A step of the server's clock within the margin ends no lease under its holder.
+fn clock_of(clock: &ClockDifference, margin: Duration) -> Finding {
+    let what = format!("{clock}");
+    if clock.may_be_within(margin) {
+        return Finding::good("clock", what);
+    }
+    const MEND: &str = "find out which of the two is wrong, and keep both by NTP";
+    match clock.ends_leases {
+        true => {
+            let consequence = match clock.micros < 0 {
+                true => "the step that sets it right ends leases early, and two may hold then",
+                false => "after the step that sets it right, a dead holder's lock may stay held for longer",
+            };
+            Finding::fault("clock", format!("{what}: no lock depends on the difference, but {consequence}"))
+                .next(format!("{MEND}, without steps (chronyd and ntpd slew), or while no lock is held"))
+        }
+        false => {
+            Finding::note("clock", format!("{what}: no lock depends on it, and ages in listings are wrong"))
+                .next(MEND)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Level;
+    use super::*;
+
+    #[test]
+    fn a_clock_is_a_fault_where_a_step_of_it_would_end_leases() {
+        let level = |micros, ends_leases| {
+            let clock = ClockDifference { micros, error: Duration::from_millis(1), ends_leases };
+            clock_of(&clock, Duration::from_secs(1)).level
+        };
+        for micros in [-60_000_000, 60_000_000] {
+            assert_eq!(level(micros, true), Level::Fault);
+            assert_eq!(level(micros, false), Level::Note);
+        }
+        assert_eq!(level(1_000_500, true), Level::Good, "it is not known that well");
+        assert_eq!(level(-1_002_000, true), Level::Fault);
+    }
+
+    #[test]
+    fn what_is_not_as_it_should_be_has_a_next_step() {
+        for (topology, level) in [
+            (Topology::Alone, Level::Note),
+            (Topology::Primary { replicas: 2, watched: false }, Level::Note),
+            (Topology::Primary { replicas: 0, watched: true }, Level::Note),
+            (Topology::Primary { replicas: 2, watched: true }, Level::Good),
+            (Topology::Cluster { masters: 3, replicas: 2 }, Level::Note),
+            (Topology::Cluster { masters: 3, replicas: 3 }, Level::Good),
+            (Topology::Ensemble { voters: 4, others: 0 }, Level::Note),
+            (Topology::Ensemble { voters: 3, others: 2 }, Level::Good),
+        ] {
+            let finding = topology_of(topology);
+            assert_eq!(finding.level, level, "{topology}");
+            assert_eq!(finding.next.is_some(), level != Level::Good, "{topology}");
+        }
+        let missing = judged("server", &Fact::<String>::Forbidden("INFO".into()), |_| unreachable!());
+        assert_eq!(
+            (missing.level, missing.next.as_deref()),
+            (Level::Note, Some("allow INFO, to see it here"))
+        );
+    }
+}

@@ -1,0 +1,43 @@
+//! Wrong etcd servers.
+
+use latchwork_servers::{Kind, Options, Server};
+
+use super::{examined, names};
+
+#[tokio::test]
+async fn an_etcd_without_a_quorum() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let port = || {
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port()
+    };
+    let (clients, peers, absent) = (port(), port(), port());
+    let (clients, peers) = (format!("http://127.0.0.1:{clients}"), format!("http://127.0.0.1:{peers}"));
+    let cluster = format!("one={peers},two=http://127.0.0.1:{absent}");
+    let etcd = tokio::process::Command::new("etcd")
+        .args([
+            "--name",
+            "one",
+            "--data-dir",
+            folder.path().to_str().expect("text"),
+            "--initial-cluster",
+            &cluster,
+        ])
+        .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
+        .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
+        .stderr(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("an etcd");
+    names(&format!("{}?connect_timeout=3s", clients.replace("http", "etcd")), "unavailable").await;
+    drop(etcd);
+}
+
+#[tokio::test]
+async fn version_topology_and_role_are_facts_and_the_clock_is_not_told() {
+    let server = Server::start(Kind::Etcd, Options::new().own()).await.expect("an etcd");
+    let (code, findings) = examined(server.url()).await;
+    assert_eq!(code, Some(0), "{findings:#?}");
+    for words in ["\"etcd 3.", "one server alone", "leader", "no request that tells the time"] {
+        assert!(findings.iter().any(|(_, said)| said.contains(words)), "{words}: {findings:#?}");
+    }
+}

@@ -1,0 +1,87 @@
+//! A right server has no fault, and each wrong one is named.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[cfg(feature = "etcd")]
+mod etcd;
+mod redis;
+#[cfg(target_os = "linux")]
+mod wrong_clock;
+#[cfg(feature = "zookeeper")]
+mod zookeeper;
+
+use latchwork_servers::{Kind, Options, Server, ask};
+use serde_json::Value;
+
+use crate::common::{Fixture, program};
+
+/// What the doctor says: the exit code, and each finding as its level and its words.
+async fn examined(url: &str) -> (Option<i32>, Vec<(String, String)>) {
+    let output = program("", ["doctor", "--json", url]).output().await.expect("it ran");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let findings: Value = serde_json::from_str(&text)
+        .unwrap_or_else(|error| panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr)));
+    let finding = |finding: &Value| {
+        let level = finding["level"].as_str().expect("a level").to_owned();
+        (level, format!("{}: {} do: {}", finding["about"], finding["what"], finding["next"]))
+    };
+    (output.status.code(), findings.as_array().expect("findings").iter().map(finding).collect())
+}
+
+/// The doctor finds this fault, and tells what to do.
+async fn names(url: &str, words: &str) {
+    let (code, findings) = examined(url).await;
+    let faults: Vec<_> = findings.iter().filter(|(level, _)| level == "fault").collect();
+    let named = faults.iter().any(|(_, said)| said.contains(words) && !said.ends_with("do: null"));
+    assert!(code == Some(122) && named, "{code:?}, not {words:?}: {findings:#?}");
+}
+
+async fn redis(arguments: &[&str]) -> Server {
+    let options = Options::new().own().args(arguments.iter().copied());
+    Server::start(Kind::Redis, options).await.expect("a Redis")
+}
+
+#[tokio::test]
+async fn a_right_server_has_no_fault_and_nothing_is_left_there() {
+    let fixture = Fixture::crowded().await;
+    let (code, findings) = examined(&fixture.url).await;
+    assert_eq!(code, Some(0), "{findings:#?}");
+    for about in [
+        "connection",
+        "server",
+        "topology",
+        "role",
+        "clock",
+        "lease",
+        "TTL range",
+        "eviction",
+        "failover",
+        "restart",
+        "rights",
+        "latency",
+        "hand-off",
+        "clients",
+    ] {
+        assert!(
+            findings.iter().any(|(_, said)| said.starts_with(&format!("{about:?}"))),
+            "{about}: {findings:#?}"
+        );
+    }
+    let keys = ask(fixture.server.addr(), "KEYS *latchwork-doctor*\r\nQUIT\r\n").await.expect("an answer");
+    let left: Vec<_> = keys.lines().filter(|line| line.contains("doctor")).collect();
+    let last_tokens_only = left.iter().all(|key| key.ends_with(":one") || key.ends_with(":last"));
+    assert!(last_tokens_only, "{left:?}");
+}
+
+#[tokio::test]
+async fn people_are_shown_what_to_do() {
+    let server = redis(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]).await;
+    let output = program("", ["doctor", server.url()]).output().await.expect("it ran");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        said.contains("FAULT  eviction: ") && said.contains("do: set maxmemory-policy noeviction"),
+        "{said}"
+    );
+    assert!(!said.contains('\u{1b}'), "no colours where nobody sees them: {said}");
+}

@@ -1,0 +1,114 @@
+//! Wrong Redis servers, and logins.
+
+use latchwork_servers::{Server, ask};
+
+use super::common::Fixture;
+use super::{examined, names, redis};
+
+#[tokio::test]
+async fn a_redis_that_evicts() {
+    let server = redis(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]).await;
+    names(server.url(), "evict").await;
+    names(&format!("{}?strict=true", server.url()), "evict").await;
+}
+
+#[tokio::test]
+async fn a_replica() {
+    let master = redis(&[]).await;
+    let (host, port) = master.addr().rsplit_once(':').expect("a port");
+    let replica = redis(&["--replicaof", &format!("{host} {port}")]).await;
+    names(replica.url(), "replica").await;
+}
+
+/// A login of everything but `without`.
+async fn limited(without: &str) -> (Server, String) {
+    let server = redis(&[]).await;
+    let request = format!("ACL SETUSER limited on >pw ~latchwork:* &latchwork:* +@all {without}\r\nQUIT\r\n");
+    let answer = ask(server.addr(), &request).await.expect("an answer");
+    assert!(answer.starts_with("+OK"), "{answer}");
+    let url = server.url_at(format!("limited:pw@{}", server.addr()));
+    (server, url)
+}
+
+#[tokio::test]
+async fn a_login_that_may_run_no_scripts() {
+    let (_server, url) = limited("-eval -evalsha").await;
+    names(&url, "forbidden").await;
+}
+
+#[tokio::test]
+async fn a_login_for_other_keys() {
+    let (_server, url) = limited("resetkeys ~other:*").await;
+    names(&url, "forbidden").await;
+}
+
+#[tokio::test]
+async fn a_login_with_a_wrong_password() {
+    let (server, _) = limited("").await;
+    names(&server.url_at(format!("limited:wrong@{}", server.addr())), "password").await;
+}
+
+#[tokio::test]
+async fn no_server_at_all() {
+    names("redis://localhost:1", "refused").await;
+}
+
+#[tokio::test]
+async fn a_server_that_stands_still() {
+    let fixture = Fixture::new().await;
+    fixture.server.pause().await.expect("paused");
+    names(&format!("{}?connect_timeout=1s", fixture.server.url()), "unavailable").await;
+    fixture.server.resume().await.expect("resumed");
+}
+
+#[tokio::test]
+async fn a_login_that_may_subscribe_to_nothing() {
+    let (_server, url) = limited("resetchannels").await;
+    names(&url, "SUBSCRIBE").await;
+}
+
+/// What the doctor says about something, of this level.
+async fn says(url: &str, level: &str, about: &str, words: &str) {
+    let (code, findings) = examined(url).await;
+    let begins = format!("{about:?}");
+    let said = findings.iter().find(|(_, said)| said.starts_with(&begins));
+    let (found, said) = said.unwrap_or_else(|| panic!("{code:?}, nothing about {about}: {findings:#?}"));
+    assert!(found == level && said.contains(words), "{found} {said}, not {level} {words:?}");
+}
+
+#[tokio::test]
+async fn version_topology_and_role_are_facts() {
+    let primary = redis(&[]).await;
+    says(primary.url(), "good", "server", "Redis ").await;
+    says(primary.url(), "good", "role", "primary").await;
+    says(primary.url(), "note", "topology", "one server alone").await;
+    let (host, port) = primary.addr().rsplit_once(':').expect("a port");
+    let replica = redis(&["--replicaof", &format!("{host} {port}")]).await;
+    let follows = async {
+        while !ask(replica.addr(), "INFO replication\r\nQUIT\r\n")
+            .await
+            .expect("an answer")
+            .contains("link_status:up")
+        {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(super::common::SOON, follows).await.expect("the replica follows in time");
+    says(primary.url(), "note", "topology", "redis-sentinel://").await;
+    says(primary.url(), "note", "topology", "a primary with 1 replica").await;
+}
+
+#[tokio::test]
+async fn a_login_without_info_is_told_which_right_would_show_more() {
+    let (_server, url) = limited("-info").await;
+    says(&url, "note", "server", "allow INFO").await;
+    says(&url, "good", "clock", "ours").await;
+}
+
+#[tokio::test]
+async fn what_is_kept_on_disk_is_a_fact() {
+    let log = redis(&["--appendonly", "yes", "--appendfsync", "always"]).await;
+    says(log.url(), "good", "restart", "on disk before it is confirmed").await;
+    let memory = redis(&[]).await;
+    says(memory.url(), "note", "restart", "nothing on disk").await;
+}

@@ -1,0 +1,45 @@
+//! A Redis whose clock is wrong: a real one, which reads its wall clock through a library of ours.
+//! Whoever has built these tests has a C compiler: it links every Rust program.
+
+use std::process::Command;
+
+use latchwork_servers::{Kind, Options, Server};
+use tempfile::TempDir;
+
+use super::{examined, names};
+
+/// A Redis whose wall clock is wrong by so many seconds, and the folder of the library.
+async fn redis(seconds: i32) -> (Server, TempDir) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = folder.path().join("wrong_clock.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doctor/wrong_clock.c");
+    let mut cc = Command::new(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
+    cc.args(["-shared", "-fPIC", "-O1", &format!("-DOFFSET={seconds}"), source, "-o"]).arg(&library);
+    let compiled = cc.output().expect("cc, which links Rust programs too");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let options = Options::new().environment("LD_PRELOAD", library.to_str().expect("text"));
+    (Server::start(Kind::Redis, options).await.expect("a Redis"), folder)
+}
+
+#[tokio::test]
+async fn a_redis_whose_clock_is_a_minute_behind() {
+    let (server, _library) = redis(-60).await;
+    names(server.url(), "60.0 s behind ours").await;
+}
+
+#[tokio::test]
+async fn a_redis_whose_clock_is_a_minute_ahead() {
+    let (server, _library) = redis(60).await;
+    names(server.url(), "60.0 s ahead of ours").await;
+}
+
+#[tokio::test]
+async fn a_redis_whose_clock_is_right() {
+    let (server, _library) = redis(0).await;
+    let (code, findings) = examined(server.url()).await;
+    assert_eq!(code, Some(0), "{findings:#?}");
+    assert!(
+        findings.iter().any(|(level, said)| level == "good" && said.contains("\"clock\"")),
+        "{findings:#?}"
+    );
+}

@@ -1,0 +1,46 @@
+//! Wrong ZooKeepers.
+
+use latchwork_servers::{Clocks, Kind, Options, Server};
+use zookeeper_client::{Acl, AuthId, Client, Permission};
+
+use super::common::Fixture;
+use super::{examined, names};
+
+#[tokio::test]
+async fn another_server_than_the_url_says() {
+    let fixture = Fixture::new().await;
+    names(&format!("zookeeper://{}?connect_timeout=3s", fixture.server.addr()), "wrong server").await;
+}
+
+#[tokio::test]
+async fn a_zookeeper_that_grants_shorter_sessions() {
+    let options = Options::new().own().clocks(Clocks::Default);
+    let server = Server::start(Kind::Zookeeper, options).await.expect("a ZooKeeper");
+    let (code, findings) = examined(&format!("{}?connect_timeout=20s", server.url())).await;
+    assert_eq!(code, Some(0), "{findings:#?}");
+    assert!(
+        findings.iter().any(|(_, said)| said.contains("1h is refused") && said.contains("40s")),
+        "{findings:#?}"
+    );
+    names(&format!("{}?ttl=10m&connect_timeout=20s", server.url()), "maxSessionTimeout").await;
+}
+
+#[tokio::test]
+async fn a_zookeeper_without_the_chroot_where_none_may_be_made() {
+    let server = Server::start(Kind::Zookeeper, Options::new().own()).await.expect("a ZooKeeper");
+    let operator = Client::connect(server.addr()).await.expect("a session");
+    let reads = [Acl::new(Permission::READ, AuthId::anyone())];
+    operator.set_acl("/", &reads, None).await.expect("a list");
+    names(&format!("{}/absent?connect_timeout=20s", server.url()), "the chroot /absent").await;
+}
+
+#[tokio::test]
+async fn version_topology_role_and_clock_are_facts() {
+    let server = Server::start(Kind::Zookeeper, Options::new().own()).await.expect("a ZooKeeper");
+    let (code, findings) = examined(&format!("{}?connect_timeout=20s", server.url())).await;
+    assert_eq!(code, Some(0), "{findings:#?}");
+    for words in ["\"server\": \"ZooKeeper 3.", "one server alone", "the only server", "ours (±", "on disk"]
+    {
+        assert!(findings.iter().any(|(_, said)| said.contains(words)), "{words}: {findings:#?}");
+    }
+}

@@ -1,0 +1,92 @@
+//! One fact, or why it is not known.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A fact about a server, or the reason why it is not known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact<T> {
+    /// The server says so.
+    Told(T),
+    /// The server does not say it; with the reason.
+    Untold(Cow<'static, str>),
+    /// The login may not ask for it: it lacks this right.
+    Forbidden(Cow<'static, str>),
+}
+
+impl<T> Fact<T> {
+    /// A fact that no request of this server tells.
+    pub const fn untold(why: &'static str) -> Self {
+        Self::Untold(Cow::Borrowed(why))
+    }
+
+    /// What the answer to a question tells. `right` names what the login needs for it.
+    ///
+    /// # Errors
+    /// The question's, unless the server has refused it: with `Forbidden`, or because it does not know
+    /// it (`Misconfigured`, `Unsupported`).
+    pub fn of(answer: Result<T>, right: &'static str) -> Result<Self> {
+        match answer {
+            Ok(told) => Ok(Self::Told(told)),
+            Err(error) => Self::refused(error, right),
+        }
+    }
+
+    fn refused(error: Error, right: &'static str) -> Result<Self> {
+        match error.kind() {
+            ErrorKind::Forbidden { .. } => Ok(Self::Forbidden(right.into())),
+            ErrorKind::Misconfigured | ErrorKind::Unsupported { .. } => {
+                Ok(Self::Untold(format!("the server refuses {right}").into()))
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// The fact, where it is known.
+    pub fn told(&self) -> Option<&T> {
+        match self {
+            Self::Told(fact) => Some(fact),
+            Self::Untold(_) | Self::Forbidden(_) => None,
+        }
+    }
+
+    /// What follows from it, for the same reasons where it is not known.
+    pub fn map<U>(self, follows: impl FnOnce(T) -> U) -> Fact<U> {
+        match self {
+            Self::Told(fact) => Fact::Told(follows(fact)),
+            Self::Untold(why) => Fact::Untold(why),
+            Self::Forbidden(right) => Fact::Forbidden(right),
+        }
+    }
+}
+
+impl<T: fmt::Display> fmt::Display for Fact<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Told(fact) => fact.fmt(f),
+            Self::Untold(why) => write!(f, "not told: {why}"),
+            Self::Forbidden(right) => write!(f, "not told: the login may not use {right}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_a_reason_and_silence_an_error() {
+        let of = |kind| Fact::<u8>::of(Err(Error::new(kind, "words")), "INFO");
+        let forbidden = of(ErrorKind::Forbidden { what: "a command".to_owned() }).expect("a reason");
+        assert_eq!(forbidden, Fact::Forbidden("INFO".into()));
+        assert_eq!(forbidden.to_string(), "not told: the login may not use INFO");
+        assert_eq!(of(ErrorKind::Misconfigured).expect("a reason").told(), None);
+        assert_eq!(*of(ErrorKind::Unavailable).expect_err("nothing is known").kind(), ErrorKind::Unavailable);
+        assert_eq!(Fact::of(Ok(7), "INFO").expect("told").map(|seven| seven + 1), Fact::Told(8));
+    }
+}
