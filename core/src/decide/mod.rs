@@ -11,6 +11,7 @@ mod deadline;
 pub mod gather;
 pub mod layout;
 pub mod life;
+pub mod moving;
 pub mod queue;
 pub mod quorum;
 pub mod trial;
