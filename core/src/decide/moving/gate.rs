@@ -18,8 +18,8 @@ pub enum Course {
 pub struct Marker {
     /// Which way it goes.
     pub course: Course,
-    /// The name of the move.
-    pub name: String,
+    /// The name of the move, whose participants may be there; `None` for one that nobody takes part in.
+    pub name: Option<String>,
     /// The other side's URL.
     pub url: String,
 }
@@ -40,7 +40,7 @@ impl Marker {
     pub fn admits(marker: Option<&Self>, who: Who<'_>) -> bool {
         match (marker, who) {
             (None, _) | (_, Who::Operator) => true,
-            (Some(marker), Who::Participant(name)) => marker.name == name,
+            (Some(marker), Who::Participant(name)) => marker.name.as_deref() == Some(name),
             (Some(_), Who::Plain) => false,
         }
     }
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     fn marker(course: Course, name: &str) -> Marker {
-        Marker { course, name: name.to_owned(), url: "memory://there".to_owned() }
+        Marker { course, name: Some(name.to_owned()), url: "memory://there".to_owned() }
     }
 
     #[test]
@@ -74,6 +74,9 @@ mod tests {
                 assert_eq!(Marker::admits(Some(&marker), who), expected, "{who:?} at {marker:?}");
                 assert!(Marker::admits(None, who), "{who:?}");
             }
+            let nobodys = Marker { name: None, ..marker };
+            assert!(!Marker::admits(Some(&nobodys), Who::Participant("m")));
+            assert!(Marker::admits(Some(&nobodys), Who::Operator));
         }
     }
 

@@ -99,7 +99,7 @@ fn index(side: Side) -> usize {
 /// The marker that this move has on a side.
 fn marker(side: Side) -> Marker {
     let course = if side == Side::Old { Course::Leaves } else { Course::Arrives };
-    Marker { course, name: "m".to_owned(), url: "memory://there".to_owned() }
+    Marker { course, name: Some("m".to_owned()), url: "memory://there".to_owned() }
 }
 
 impl Gate {
