@@ -14,6 +14,7 @@ use crate::address::check_length;
 use crate::credentials::{CredentialsProvider, Provider};
 use crate::decide::check_ttl;
 use crate::decide::layout::LAYOUT;
+use crate::decide::moving::gate::Who;
 use crate::error::{Error, Result};
 use crate::label::check_visible;
 use crate::secret::Secret;
@@ -128,6 +129,9 @@ pub struct Config {
     /// The highest layout that its clients work with.
     #[serde(skip)]
     pub(crate) layout: u32,
+    /// Whether its clients are an operator's.
+    #[serde(skip)]
+    pub(crate) operator: bool,
 }
 
 fn default_namespace() -> String {
@@ -229,6 +233,7 @@ impl Config {
             cluster: false,
             credentials: Provider::default(),
             layout: LAYOUT,
+            operator: false,
         }
     }
 
@@ -237,6 +242,21 @@ impl Config {
     pub fn with_credentials(mut self, provider: impl CredentialsProvider + 'static) -> Self {
         self.credentials = Provider(Some(Arc::new(provider)));
         self
+    }
+
+    /// For an operator's client: it holds nothing, is let in wherever a namespace [moves or is
+    /// retired](crate::Coordinator::retire), and is no reason for another to wait. Its acquisitions and
+    /// writes of values are refused (`Misconfigured`); it lists, watches, releases by force, and raises
+    /// the layout. A URL or a file does not say it: a program does, for its own clients.
+    #[must_use]
+    pub fn as_operator(mut self) -> Self {
+        self.operator = true;
+        self
+    }
+
+    /// As what its clients register.
+    pub(crate) fn who(&self) -> Who<'static> {
+        if self.operator { Who::Operator } else { Who::Plain }
     }
 
     /// As a build that works with layouts up to this one: for tests of rolling upgrades. It changes

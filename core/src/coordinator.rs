@@ -1,5 +1,7 @@
 //! The user's handle on one connected client, which makes the recipes.
 
+mod operator;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use crate::recipes::{
     QueueHandle, ReentrantMutex, RwLock, Semaphore, SharedValue,
 };
 use crate::reentrancy::Owners;
-use crate::registry::{self, Clients, Place, Queues};
+use crate::registry::{Clients, Place, Queues};
 use crate::seen;
 
 /// A client of one coordinator: one set of connections, one lease, one inbox. Cloning is cheap, and
@@ -39,6 +41,7 @@ struct Inner {
     namespace: Namespace,
     place: Place,
     layout: u32,
+    operator: bool,
     // Validates addresses without I/O.
     connector: Option<(Arc<dyn Connector>, Config)>,
 }
@@ -66,6 +69,7 @@ impl Coordinator {
             place: Place::of(&namespace).expect("a valid namespace"),
             namespace,
             layout: config.layout,
+            operator: config.operator,
             connector: connector.map(|connector| (connector, config.clone())),
         }))
     }
@@ -231,24 +235,6 @@ impl Coordinator {
     pub fn queues(&self, kind: Kind, prefix: &str) -> Result<Queues> {
         let of = QueuePrefix::new(&self.0.namespace.text, kind, prefix)?;
         Ok(Queues::new(self.client(), of))
-    }
-
-    /// Raises the layout of the namespace to the highest that this build works with, and answers
-    /// which that is. For operators, once every client runs a newer build: from then on older ones
-    /// are refused as they connect. It is refused while one of them is [registered](Self::clients).
-    /// Calling it when it is raised already changes nothing.
-    ///
-    /// # Errors
-    /// `Conflict` naming the clients that are too old; `Misconfigured` when another build has raised
-    /// it further; `Unavailable` and `Unknown`: call it again. If a call ends half-way, older clients
-    /// may be refused until another call is answered. `Forbidden`; `Closed`; `RuntimeGone`.
-    ///
-    /// # Cancel safety
-    /// As after an error: call it again.
-    pub async fn raise_layout(&self) -> Result<u32> {
-        let (Client { backend, .. }, Inner { place, layout, .. }) = (&**self.client(), &*self.0);
-        let raised = self.client().serve(registry::raise(&**backend, place, &self.clients(), *layout)).await;
-        raised.map_err(|error| error.in_operation("raise_layout"))
     }
 
     /// Asks the server what it says of itself: version, topology, role, clock, memory, disk. For people

@@ -9,7 +9,6 @@ use crate::error::{Error, ErrorKind, Result};
 
 const SEQUENCE_BITS: u32 = 53;
 const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
-const MAX_EPOCH: u16 = (1 << 10) - 1;
 
 /// A fencing token: rises strictly from exclusive holder to exclusive holder of one key
 /// (NODE-TOKEN).
@@ -24,12 +23,15 @@ const MAX_EPOCH: u16 = (1 << 10) - 1;
 pub struct Token(u64);
 
 impl Token {
+    /// The highest migration epoch.
+    pub const MAX_EPOCH: u16 = (1 << 10) - 1;
+
     /// The token of a coordinator's raw sequence value in a migration epoch.
     ///
     /// # Errors
     /// `Misconfigured` when a part does not fit; values are never truncated.
     pub fn new(epoch: u16, sequence: u64) -> Result<Self> {
-        if epoch > MAX_EPOCH || sequence > MAX_SEQUENCE {
+        if epoch > Self::MAX_EPOCH || sequence > MAX_SEQUENCE {
             return Err(Error::new(
                 ErrorKind::Misconfigured,
                 format!("epoch {epoch} and sequence {sequence} do not fit a fencing token (10 and 53 bits)"),
@@ -97,13 +99,13 @@ mod tests {
         let (old, new) = (Token::new(0, MAX_SEQUENCE).unwrap(), Token::new(1, 0).unwrap());
         assert!(new > old);
         assert_eq!((new.epoch(), new.sequence(), old.sequence()), (1, 0, MAX_SEQUENCE));
-        assert!(Token::new(MAX_EPOCH, MAX_SEQUENCE).unwrap().as_i64() > 0);
+        assert!(Token::new(Token::MAX_EPOCH, MAX_SEQUENCE).unwrap().as_i64() > 0);
     }
 
     #[test]
     fn what_does_not_fit_is_refused_never_cut() {
         assert!(Token::new(0, MAX_SEQUENCE + 1).is_err());
-        assert!(Token::new(MAX_EPOCH + 1, 0).is_err());
+        assert!(Token::new(Token::MAX_EPOCH + 1, 0).is_err());
         assert!("9223372036854775808".parse::<Token>().is_err());
     }
 

@@ -75,9 +75,84 @@ async fn a_client_that_comes_back_too_old_ends_and_its_holds_run_out() {
     link.heal();
     tokio::time::sleep(ttl).await;
     let error = older.mutex("b").expect("a good key").acquire().await.expect_err("too old");
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    assert!(error.to_string().contains("use a newer build"), "{error}");
+    let error = older.mutex("b").expect("a good key").queue(0, 10).await.expect_err("it has ended");
     assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
     tokio::time::sleep(2 * ttl).await;
     assert_eq!(newer.clients().page(0, 10).await.expect("listed").len(), 1, "itself");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_sends_when_it_is_back_waits_until_it_has_read_again() {
+    let stored = Stored::new();
+    let (older, link) = stored.client(LAYOUT).await.expect("the first");
+    let (newer, _) = stored.client(LAYOUT + 1).await.expect("connected");
+    let counter = older.counter("c").expect("a good key");
+    link.cut();
+    tokio::time::sleep(older.lease().ttl() + Duration::from_secs(1)).await;
+    newer.raise_layout().await.expect("nobody older is listed");
+    link.heal();
+    // Before it has entered anew, which it tries with a back-off.
+    let mutex = older.mutex("a").expect("a good key");
+    let (join, write) = tokio::join!(mutex.acquire().into_future(), counter.add(1));
+    for error in [join.map(drop).expect_err("too old"), write.map(drop).expect_err("too old")] {
+        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    }
+    let queue = newer.mutex("a").expect("a good key").queue(0, 10).await.expect("listed");
+    assert_eq!(queue, [], "the older one has made no node");
+    assert_eq!(newer.counter("c").expect("a good key").get().await.expect("read"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_back_enters_as_soon_as_it_is_needed() {
+    let stored = Stored::new();
+    let (client, link) = stored.client(LAYOUT).await.expect("connected");
+    link.cut();
+    // By now it tries four times a TTL.
+    tokio::time::sleep(3 * client.lease().ttl()).await;
+    link.heal();
+    let began = tokio::time::Instant::now();
+    let _held = client.mutex("a").expect("a good key").acquire().await.expect("acquired");
+    assert!(began.elapsed() < Duration::from_millis(200), "{:?}", began.elapsed());
+    assert_eq!(client.clients().page(0, 10).await.expect("listed").len(), 1, "it is registered first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_without_its_place_says_so_within_the_request_timeout() {
+    let stored = Stored::new();
+    let (client, link) = stored.client(LAYOUT).await.expect("connected");
+    link.cut();
+    tokio::time::sleep(client.lease().ttl() + Duration::from_secs(1)).await;
+    let began = tokio::time::Instant::now();
+    let error = client.mutex("a").expect("a good key").try_acquire().await.map(drop).expect_err("cut off");
+    assert_eq!(*error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(began.elapsed() <= Duration::from_millis(2100), "{:?}", began.elapsed());
+    client.close_now().await.expect("nothing is left to give back");
+    let error = client.mutex("a").expect("a good key").acquire().await.map(drop).expect_err("closed");
+    assert_eq!(*error.kind(), ErrorKind::Closed, "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_holds_nothing_and_changes_no_value() {
+    let stored = Stored::new();
+    let operator = connect(&stored.connectors(), &config(LAYOUT).as_operator()).await.expect("connected");
+    let acquired = operator.semaphore("s", 2).expect("a good key").acquire(1).await.map(drop);
+    let wrote = operator.shared_value("v").expect("a good key").write(b"x").await.map(drop);
+    let limited = operator.semaphore("s", 2).expect("a good key").set_limit(3).await;
+    let counted = operator.counter("c").expect("a good key").add(1).await.map(drop);
+    for answer in [acquired, wrote, limited, counted] {
+        let error = answer.expect_err("an operator");
+        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert!(error.to_string().contains("operator"), "{error}");
+    }
+    let (plain, _) = stored.client(LAYOUT).await.expect("connected");
+    let held = plain.mutex("a").expect("a good key").acquire().await.expect("acquired");
+    let sequence = held.token().sequence();
+    assert!(operator.mutex("a").expect("a good key").force_release(sequence).await.expect("answered"));
+    for answer in [plain.retire("redis://there").await, plain.reopen().await.map(drop)] {
+        assert_eq!(*answer.expect_err("no operator").kind(), ErrorKind::Misconfigured);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -114,6 +114,18 @@ impl Coordinator {
         self.home.run(self.coordinator.server_facts())
     }
 
+    /// Retires the namespace on this server: for operators. As
+    /// [`Coordinator::retire`](crate::Coordinator::retire), with its errors, and `InAsyncCode`.
+    pub fn retire(&self, to: &str) -> Result<()> {
+        self.home.run(self.coordinator.retire(to))
+    }
+
+    /// Takes back what [`retire`](Self::retire) did: for operators. As
+    /// [`Coordinator::reopen`](crate::Coordinator::reopen), with its errors, and `InAsyncCode`.
+    pub fn reopen(&self) -> Result<bool> {
+        self.home.run(self.coordinator.reopen())
+    }
+
     /// Its [name](crate::Config::name).
     pub fn name(&self) -> Option<&str> {
         self.coordinator.name()

@@ -543,6 +543,12 @@ const OTHERS: &[PublicFuture] = &[
     future!("Coordinator::server_facts", Mutex, false, |site| {
         dropping!(site.client.coordinator.clone(), |it| it.server_facts())
     }),
+    future!("Coordinator::retire", Mutex, false, |site| {
+        dropping!(operator_elsewhere(site).await, |it| it.coordinator.retire("memory://elsewhere"))
+    }),
+    future!("Coordinator::reopen", Mutex, false, |site| {
+        dropping!(operator_elsewhere(site).await, |it| it.coordinator.reopen())
+    }),
     future!("Coordinator::close", Mutex, false, |site| {
         dropping!(busy(site).await, |it| it.coordinator.close())
     }),
@@ -550,6 +556,13 @@ const OTHERS: &[PublicFuture] = &[
         dropping!(busy(site).await, |it| it.coordinator.close_now())
     }),
 ];
+
+/// An operator of a namespace in which nobody else is: it may stay retired.
+async fn operator_elsewhere(site: &Site<'_>) -> Client {
+    let mut config = site.context.fixture.config();
+    config.namespace.push_str("-elsewhere");
+    site.context.client_with(&config.as_operator()).await
+}
 
 /// A client that holds one thing and waits for another.
 struct Busy {

@@ -41,6 +41,7 @@ pub mod outlived;
 pub mod process;
 pub mod quorum;
 pub mod reentry;
+pub mod retired;
 pub mod rwlock;
 pub mod seen;
 pub mod semaphore;
@@ -192,6 +193,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         least::CASES,
         process::CASES,
         reentry::CASES,
+        retired::CASES,
         rwlock::CASES,
         downgrade::CASES,
         semaphore::CASES,

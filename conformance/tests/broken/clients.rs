@@ -65,6 +65,42 @@ pub(super) const CONTROLS: &[Control] = &[
         beside: "layout_stamp_of_two_builds_at_once_is_one",
         testbed: |name| on_memory(name, ListsOne::First),
     },
+    Control {
+        name: "a_client_that_connects_does_not_see_that_its_namespace_moves",
+        case: "retired_namespace_sends_plain_clients_on",
+        beside: "layout_raise_waits_for_older_clients",
+        testbed: |name| on_memory(name, SeesNoMarker),
+    },
+    Control {
+        name: "a_namespace_is_retired_over_clients_that_are_not_listed",
+        case: "retired_namespace_waits_for_a_forgotten_client",
+        beside: "retired_namespace_is_not_in_use_before_its_move",
+        testbed: |name| on_memory(name, ListsOne::Last),
+    },
+    Control {
+        name: "a_namespace_is_retired_among_clients_that_are_not_listed",
+        case: "retired_namespace_among_clients_that_come_and_go",
+        beside: "retired_namespace_is_not_in_use_before_its_move",
+        testbed: |name| on_memory(name, ListsOne::First),
+    },
+    Control {
+        name: "a_client_comes_too_early_since_it_sees_no_marker",
+        case: "retired_namespace_is_not_in_use_before_its_move",
+        beside: "layout_stamp_is_written_once",
+        testbed: |name| on_memory(name, SeesNoMarker),
+    },
+    Control {
+        name: "a_marker_of_a_later_version_is_passed_over",
+        case: "retired_namespace_in_a_way_that_is_unknown",
+        beside: "layout_stamp_is_written_once",
+        testbed: |name| on_memory(name, SeesNoMarker),
+    },
+    Control {
+        name: "a_client_that_is_back_trusts_the_stamp_that_it_read_first",
+        case: "retired_namespace_while_a_client_was_cut_off",
+        beside: "client_gone_within_its_lease_after_a_death",
+        testbed: |name| on_memory(name, ReadsOnce::default()),
+    },
 ];
 
 #[derive(Debug)]
@@ -171,5 +207,65 @@ impl Defect for ListsOne {
             }
         }
         Ok(listed)
+    }
+}
+
+/// The mark of a move beside a stamp is not seen by who reads it.
+#[derive(Debug)]
+struct SeesNoMarker;
+
+#[async_trait]
+impl Defect for SeesNoMarker {
+    fn breaks_connecting(&self) -> bool {
+        true
+    }
+
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+        let read = honest.read_cell(cell).await?;
+        Ok(read.map(|mut read| {
+            if cell.kind() == Kind::Layout {
+                let text = String::from_utf8_lossy(&read.value).into_owned();
+                let fields = text.split('&').filter(|field| !field.starts_with("moving="));
+                read.value = fields.collect::<Vec<_>>().join("&").into_bytes().into();
+            }
+            read
+        }))
+    }
+}
+
+/// Each client but operators reads the stamp once.
+#[derive(Debug, Default)]
+struct ReadsOnce {
+    operators: Mutex<HashSet<usize>>,
+    read: Mutex<BTreeMap<usize, Cell>>,
+}
+
+#[async_trait]
+impl Defect for ReadsOnce {
+    fn breaks_connecting(&self) -> bool {
+        true
+    }
+
+    async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
+        if String::from_utf8_lossy(&join.data).contains("role=operator") {
+            let client = std::ptr::from_ref(&**honest).addr();
+            self.operators.lock().expect("not poisoned").insert(client);
+        }
+        honest.join(join).await
+    }
+
+    async fn read_cell(&self, honest: &dyn Backend, cell: &Address) -> Result<Option<Cell>> {
+        let client = std::ptr::from_ref(honest).addr();
+        if cell.kind() != Kind::Layout || self.operators.lock().expect("not poisoned").contains(&client) {
+            return honest.read_cell(cell).await;
+        }
+        if let Some(known) = self.read.lock().expect("not poisoned").get(&client) {
+            return Ok(Some(known.clone()));
+        }
+        let read = honest.read_cell(cell).await?;
+        if let Some(read) = &read {
+            self.read.lock().expect("not poisoned").insert(client, read.clone());
+        }
+        Ok(read)
     }
 }

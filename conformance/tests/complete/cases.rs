@@ -47,6 +47,7 @@ const OF_ITS_OWN: &[&str] = &[
     "BARRIER-",
     "CLIENT-",
     "LAYOUT-",
+    "MIGRATE-",
     "SEEN-",
     "CAPABILITIES",
 ];

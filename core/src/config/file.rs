@@ -67,6 +67,8 @@ struct Table {
     credentials: super::Provider,
     #[serde(skip, default = "super::default_layout")]
     layout: u32,
+    #[serde(skip)]
+    operator: bool,
 }
 
 impl<'de> Deserialize<'de> for Config {

@@ -12,6 +12,7 @@ pub mod gather;
 mod giving_back;
 pub mod layout;
 pub mod life;
+pub mod moving;
 pub mod queue;
 pub mod quorum;
 pub mod trial;

@@ -4,7 +4,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
 
+use super::entered::{Entered, Standing};
 use super::lease_report::LeaseReport;
 use super::place::Place;
 use super::record::ClientRecord;
@@ -15,12 +17,16 @@ use crate::config::Config;
 use crate::connector::Connector;
 use crate::contracts::{AskedLimit, Backend, Close, Join, Joined, Node, NodeId, Patience};
 use crate::decide::life::Residue;
+use crate::decide::moving::gate::Who;
 use crate::decide::{Claim, join_obsolete_at};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::label::default_label;
 use crate::seen;
 use crate::shown::in_millis;
 use crate::support::{Backoff, connect_within};
+
+/// The shortest time between two tries to enter anew.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Connects and enters within `connect_timeout`. The client stays registered until it is closed.
 pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) -> Result<Arc<dyn Backend>> {
@@ -34,11 +40,9 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
         match entered {
             Ok(node) => {
                 seen::describe();
-                let report = LeaseReport::of(backend.name());
-                tokio::spawn(entrance.keep(Arc::downgrade(&backend), node, report));
-                Ok(backend)
+                Ok(entrance.entered(backend, node))
             }
-            Err(Kept::Out(error) | Kept::Unread(error)) => {
+            Err(Kept::Older(error) | Kept::Moved(error) | Kept::Unread(error)) => {
                 if let Err(error) = backend.close(Close::Orderly).await {
                     tracing::debug!(%error, "a client that did not enter was not closed in order");
                 }
@@ -97,6 +101,7 @@ struct Entrance {
     label: Arc<str>,
     record: Arc<[u8]>,
     layout: u32,
+    who: Who<'static>,
     request_timeout: Duration,
 }
 
@@ -105,16 +110,28 @@ impl Entrance {
         Ok(Self {
             place: Place::of(&Namespace::new(&config.namespace))?,
             label: config.label.as_deref().map_or_else(default_label, Arc::from),
-            record: ClientRecord::own(config.layout),
+            record: ClientRecord::own(config.layout, config.who()),
             layout: config.layout,
+            who: config.who(),
             request_timeout: config.request_timeout,
         })
+    }
+
+    /// The client, which has this node, and enters anew by itself.
+    fn entered(self, backend: Arc<dyn Backend>, node: Arc<dyn Node>) -> Arc<dyn Backend> {
+        let (stands, standing) = watch::channel(Standing::Entered(Arc::clone(&node)));
+        let (wanted, place) = (Arc::new(Notify::new()), self.place.clone());
+        let (who, request_timeout) = (self.who, self.request_timeout);
+        let report = LeaseReport::of(backend.name());
+        let keeper = Keeper { entrance: self, stands, wanted: Arc::clone(&wanted) };
+        tokio::spawn(keeper.keep(Arc::downgrade(&backend), node, report));
+        Arc::new(Entered { backend, place, who, request_timeout, standing, wanted })
     }
 
     /// Registers, and then reads the stamp (CLIENT-REGISTER-FIRST). One try.
     async fn enter(&self, backend: &Arc<dyn Backend>) -> std::result::Result<Arc<dyn Node>, Kept> {
         let node = self.register(backend).await.map_err(Kept::Unread)?;
-        match check(&**backend, &self.place, self.layout).await {
+        match check(&**backend, &self.place, self.layout, self.who).await {
             Ok(()) => Ok(node),
             Err(why) => {
                 self.undo(backend, Task::leave(&self.place.clients, &node));
@@ -162,7 +179,16 @@ impl Entrance {
             }
         });
     }
+}
 
+/// Keeps a client registered.
+struct Keeper {
+    entrance: Entrance,
+    stands: watch::Sender<Standing>,
+    wanted: Arc<Notify>,
+}
+
+impl Keeper {
     /// Enters anew whenever the node is lost, until the client is closed. Reports meanwhile how its
     /// lease fares, which is as those of all its nodes.
     async fn keep(self, backend: Weak<dyn Backend>, mut node: Arc<dyn Node>, mut report: LeaseReport) {
@@ -173,7 +199,10 @@ impl Entrance {
             }
             seen::registered_anew(report.backend(), reason);
             match self.enter_anew(&backend, &node).await {
-                Some(anew) => node = anew,
+                Some(anew) => {
+                    node = Arc::clone(&anew);
+                    self.stands.send_replace(Standing::Entered(anew));
+                }
                 None => return,
             }
         }
@@ -184,23 +213,44 @@ impl Entrance {
         let lease = lost.state().lease();
         let mut backoff = Backoff::new(Duration::from_millis(50), lease.ttl() / 4);
         // It may stand on the server still.
-        self.undo(&backend.upgrade()?, Task::leave(&self.place.clients, lost));
+        let left = Task::leave(&self.entrance.place.clients, lost);
+        self.entrance.undo(&backend.upgrade()?, left);
         loop {
             let client = backend.upgrade()?;
-            match self.enter(&client).await {
+            let error = match self.entrance.enter(&client).await {
                 Ok(node) => return Some(node),
-                Err(Kept::Out(error)) => {
+                Err(Kept::Older(error)) => {
                     seen::layout_ended(client.name(), &error);
-                    // Its holds run out, so that the work under them ends before another is admitted.
-                    // An abrupt close sends nothing, so it cannot fail.
-                    let _ = client.close(Close::Abrupt).await;
-                    return None;
+                    return self.end(&*client, error).await;
+                }
+                Err(Kept::Moved(error)) => {
+                    seen::move_ended(client.name(), &error);
+                    return self.end(&*client, error).await;
                 }
                 Err(Kept::Unread(error)) if *error.kind() == ErrorKind::Closed => return None,
-                Err(Kept::Unread(error)) => tracing::debug!(%error, "this client is not registered yet"),
-            }
+                Err(Kept::Unread(error)) => error,
+            };
             drop(client);
-            backoff.wait(lease.clock()).await;
+            tracing::debug!(%error, "this client is not registered yet");
+            self.stands.send_replace(Standing::Away(error));
+            let clock = lease.clock();
+            tokio::select! {
+                () = backoff.wait(clock) => {}
+                // Somebody waits for it: soon, though not at once, since many may.
+                () = async {
+                    clock.sleep_until(clock.now() + PAUSE).await;
+                    self.wanted.notified().await;
+                } => {}
+            }
         }
+    }
+
+    /// The client has no place here any more. Its holds run out, so that the work under them ends
+    /// before another is admitted.
+    async fn end(&self, client: &dyn Backend, why: Error) -> Option<Arc<dyn Node>> {
+        self.stands.send_replace(Standing::Out(why));
+        // An abrupt close sends nothing, so it cannot fail.
+        let _ = client.close(Close::Abrupt).await;
+        None
     }
 }

@@ -25,20 +25,27 @@
 //! than the one that was read is refused (CELL-CAS), and what is announced stays so until somebody
 //! settles it. The model `layout` of core's tests takes each of the steps out.
 //!
-//! *What it cannot see.* A client that was cut off for longer than its TTL has no node, and may be
-//! passed over. It cannot hold anything then, and enters anew when it is back: if it is too old by
-//! then, it ends ([`Closed`](crate::ErrorKind::Closed)), and what it holds runs out. A request that
-//! it sent before is not undone.
+//! With the stamp it reads the *marker* of a namespace that moves to another coordinator, or that an
+//! operator has [retired](crate::Coordinator::retire). A plain client is refused then, and told where
+//! to go. The marker is written and the clients are listed in the same order, for the same reason
+//! (MIGRATE-GATE).
+//!
+//! *A client that was cut off* for longer than its TTL has no node, and may be passed over. It cannot
+//! hold anything then. Its joins and writes wait until it has entered anew (CLIENT-ACTS-REGISTERED),
+//! and if it may not, it ends: they answer why. A request that it sent before is not undone.
 //!
 //! *Source.* Register, then read: Dekker's argument. `docs/protocol/clients.md` has the whole.
 
+mod entered;
 mod fields;
 mod keeper;
 mod lease_report;
 mod listing;
+mod marker;
 mod place;
 mod raise;
 mod record;
+mod retire;
 mod stamp;
 
 pub use self::listing::{Clients, Queues};
@@ -49,3 +56,4 @@ pub use crate::decide::layout::{LAYOUT, Stamp};
 pub(crate) use self::keeper::connect_in_time;
 pub(crate) use self::place::Place;
 pub(crate) use self::raise::raise;
+pub(crate) use self::retire::{reopen, retire};

@@ -44,13 +44,20 @@ pub(crate) async fn raise(backend: &dyn Backend, place: &Place, clients: &Client
 
 /// The error of an operator who is too early.
 fn older(clients: &[ClientRecord], own: u32) -> Error {
-    let older = || clients.iter().filter(|client| client.layout.is_none_or(|layout| layout < own));
-    let mut why = format!("{} clients do not work with layout {own} yet:", older().count());
-    for ClientRecord { label, version, .. } in older().take(NAMED) {
-        let version = if version.is_empty() { "of unknown version" } else { version };
-        // Writing to a String cannot fail.
-        let _ = write!(why, " {label:?} (latchwork {version})");
-    }
+    let older = clients.iter().filter(|client| client.layout.is_none_or(|layout| layout < own));
+    let older: Vec<_> = older.collect();
+    let mut why = format!("{} clients do not work with layout {own} yet:{}", older.len(), names(&older));
     why.push_str(": end them, or replace them by a newer build, and call it again");
     Error::new(ErrorKind::Conflict, why)
+}
+
+/// Some of these clients, for an error.
+pub(super) fn names(clients: &[&ClientRecord]) -> String {
+    let mut names = String::new();
+    for ClientRecord { label, version, .. } in clients.iter().take(NAMED) {
+        let version = if version.is_empty() { "of unknown version" } else { version };
+        // Writing to a String cannot fail.
+        let _ = write!(names, " {label:?} (latchwork {version})");
+    }
+    names
 }

@@ -8,12 +8,17 @@ use serde::Serialize;
 
 use super::fields::Fields;
 use crate::contracts::{Entry, MAX_LABEL_BYTES};
+use crate::decide::moving::gate::Who;
 use crate::label::host;
 use crate::shown::shown;
 
 const HOST: &str = "host";
 const VERSION: &str = "version";
 const LAYOUT: &str = "layout";
+/// The move that it takes part in.
+const MOVE: &str = "move";
+const ROLE: &str = "role";
+const OPERATOR: &str = "operator";
 
 /// This library's version.
 pub(super) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -42,9 +47,23 @@ pub struct ClientRecord {
 
 impl ClientRecord {
     /// The data of this program's node.
-    pub(super) fn own(layout: u32) -> Arc<[u8]> {
+    pub(super) fn own(layout: u32, who: Who<'_>) -> Arc<[u8]> {
         let fields = Fields::default().with(HOST, host()).with(VERSION, OWN_VERSION).with(LAYOUT, layout);
+        let fields = match who {
+            Who::Plain => fields,
+            Who::Participant(name) => fields.with(MOVE, name),
+            Who::Operator => fields.with(ROLE, OPERATOR),
+        };
         fields.text().into_bytes().into()
+    }
+
+    /// As what it is connected. One that does not say so is a plain client.
+    pub(super) fn who(&self) -> Who<'_> {
+        match (self.others.get(ROLE), self.others.get(MOVE)) {
+            (Some(role), _) if role == OPERATOR => Who::Operator,
+            (_, Some(name)) => Who::Participant(name),
+            _ => Who::Plain,
+        }
     }
 }
 
@@ -74,10 +93,18 @@ mod tests {
 
     #[test]
     fn a_record_says_host_version_and_layout() {
-        let record = read(&ClientRecord::own(3));
+        let record = read(&ClientRecord::own(3, Who::Plain));
         assert_eq!((record.number, record.label.as_str(), record.layout), (7, "l", Some(3)));
         assert_eq!((record.host.as_str(), record.version.as_str()), (&*host(), OWN_VERSION));
         assert!(record.others.is_empty());
+    }
+
+    #[test]
+    fn a_record_says_who_takes_part_in_a_move_and_who_is_an_operator() {
+        for who in [Who::Plain, Who::Participant("to etcd"), Who::Operator] {
+            assert_eq!(read(&ClientRecord::own(1, who)).who(), who);
+        }
+        assert_eq!(read(b"role=reader").who(), Who::Plain);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::fields::Fields;
+use super::marker;
 use super::record::OWN_VERSION;
 use crate::contracts::{Backend, Cell, CellLife, CellWrite, CellWritten, Expected, Version};
 use crate::decide::layout::{Admission, Stamp};
+use crate::decide::moving::gate::{Marker, Who};
 use crate::error::{Error, ErrorKind, Result};
 use crate::seen;
 use crate::shown::shown;
@@ -21,8 +23,10 @@ const BY: &str = "version";
 #[derive(Clone, Debug)]
 pub(super) struct Stamped {
     pub(super) stamp: Stamp,
+    /// The marker of a move, if one stands.
+    pub(super) marker: Option<Marker>,
     fields: Fields,
-    version: Version,
+    pub(super) version: Version,
 }
 
 impl Stamped {
@@ -31,7 +35,8 @@ impl Stamped {
         let number = |name| fields.get(name).map(str::parse::<u32>).transpose();
         match (number(LAYOUT), number(NEXT)) {
             (Ok(Some(layout)), Ok(next)) => {
-                Ok(Self { stamp: Stamp { layout, next }, fields, version: cell.version })
+                let marker = marker::read(&fields, place)?;
+                Ok(Self { stamp: Stamp { layout, next }, marker, fields, version: cell.version })
             }
             _ => {
                 let found = String::from_utf8_lossy(&cell.value);
@@ -60,10 +65,37 @@ impl Stamped {
     ) -> Result<bool> {
         let mut fields = read.map(|read| read.fields.clone()).unwrap_or_default().with(LAYOUT, stamp.layout);
         fields.set(NEXT, stamp.next.map(|next| next.to_string()));
-        let value: Arc<[u8]> = fields.with(BY, OWN_VERSION).text().into_bytes().into();
         let expected = read.map_or(Expected::Absent, |read| Expected::Version(read.version));
-        let write = CellWrite { expected, value: Some(value), life: CellLife::Stays };
-        Ok(matches!(backend.write_cell(&place.stamp, &write).await?, CellWritten::Written(_)))
+        Ok(write(backend, place, fields, expected).await?.is_some())
+    }
+
+    /// Writes a marker over what was read, or takes it away, if that still stands. Answers what
+    /// stands then.
+    pub(super) async fn mark(
+        &self,
+        backend: &dyn Backend,
+        place: &Place,
+        marker: Option<&Marker>,
+    ) -> Result<Option<Self>> {
+        let mut fields = self.fields.clone();
+        marker::set(&mut fields, marker);
+        let written = write(backend, place, fields.clone(), Expected::Version(self.version)).await?;
+        Ok(written.map(|version| Self { stamp: self.stamp, marker: marker.cloned(), fields, version }))
+    }
+}
+
+/// Writes the cell. `None`: it was not as expected.
+async fn write(
+    backend: &dyn Backend,
+    place: &Place,
+    fields: Fields,
+    expected: Expected,
+) -> Result<Option<Version>> {
+    let value: Arc<[u8]> = fields.with(BY, OWN_VERSION).text().into_bytes().into();
+    let write = CellWrite { expected, value: Some(value), life: CellLife::Stays };
+    match backend.write_cell(&place.stamp, &write).await? {
+        CellWritten::Written(version) => Ok(Some(version)),
+        CellWritten::Deleted { .. } | CellWritten::Refused(_) => Ok(None),
     }
 }
 
@@ -71,18 +103,31 @@ impl Stamped {
 #[derive(Debug)]
 pub(super) enum Kept {
     /// The namespace has a newer layout.
-    Out(Error),
+    Older(Error),
+    /// It moves, or has moved.
+    Moved(Error),
     /// The stamp could not be read, or not written.
     Unread(Error),
 }
 
-/// Reads the stamp, and writes it where none is. The caller is registered.
-pub(super) async fn check(backend: &dyn Backend, place: &Place, own: u32) -> std::result::Result<(), Kept> {
+/// Reads the stamp, and the marker with it; writes the stamp where none is. The caller is registered.
+pub(super) async fn check(
+    backend: &dyn Backend,
+    place: &Place,
+    own: u32,
+    who: Who<'_>,
+) -> std::result::Result<(), Kept> {
     loop {
         let read = Stamped::read(backend, place).await.map_err(Kept::Unread)?;
         match Stamp::admission(read.as_ref().map(|read| read.stamp), own) {
-            Admission::Enter => return Ok(()),
-            Admission::Refused(needed) => return Err(Kept::Out(newer(place, needed, own))),
+            Admission::Enter => {
+                let marker = read.as_ref().and_then(|read| read.marker.as_ref());
+                return match marker.filter(|marker| !Marker::admits(Some(marker), who)) {
+                    Some(marker) => Err(Kept::Moved(marker::refusal(marker, place))),
+                    None => Ok(()),
+                };
+            }
+            Admission::Refused(needed) => return Err(Kept::Older(newer(place, needed, own))),
             Admission::Write(stamp) => match Stamped::write(backend, place, None, stamp).await {
                 Ok(true) => {
                     seen::layout_stamped(backend.name(), stamp.layout);

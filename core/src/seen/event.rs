@@ -143,6 +143,18 @@ events! {
     pub(crate) fn layout_ended(backend: &str, error: &Error)
         = ERROR "latchwork.layout.ended" [backend, %error] "the layout was raised while this client was away: it ends";
 
+    /// The namespace has moved away from this client.
+    pub(crate) fn move_ended(backend: &str, error: &Error)
+        = ERROR "latchwork.move.ended" [backend, %error] "the namespace was moved while this client was away: it ends";
+
+    /// An operator has retired the namespace. `to` is the URL that clients are sent to.
+    pub(crate) fn retired(backend: &str, namespace: &str, to: &str)
+        = INFO "latchwork.namespace.retired" [backend, namespace, to] "the namespace is retired";
+
+    /// An operator has taken a namespace into use again.
+    pub(crate) fn reopened(backend: &str, namespace: &str)
+        = INFO "latchwork.namespace.reopened" [backend, namespace] "the namespace is in use again";
+
     /// The server is another one than before, and says so by its identity: holds may be forgotten.
     pub fn replaced(backend: &str, host: &str)
         = INFO "latchwork.server.replaced" [backend, host]

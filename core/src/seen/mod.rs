@@ -25,8 +25,8 @@ pub use event::{
     not_given_back, publish_refused, relay_failed, replaced, shard_down,
 };
 pub(crate) use event::{
-    broken, connected, layout_ended, layout_raised, layout_stamped, lease_lost, mended, registered_anew,
-    release_unconfirmed, renewal_late, resumed, suspended,
+    broken, connected, layout_ended, layout_raised, layout_stamped, lease_lost, mended, move_ended,
+    registered_anew, release_unconfirmed, renewal_late, reopened, resumed, retired, suspended,
 };
 pub(crate) use hold::SeenHold;
 pub(crate) use meter::{ClientMeter, Links, RecipeMeter, Recipes};

@@ -44,6 +44,8 @@ pub(crate) enum Broken {
     PassedAlone,
     /// A client works below the layout that is stamped.
     TooOld,
+    /// A client works beside a move that it takes no part in.
+    Outside,
     /// A stamp went back to an earlier layout.
     StampBack,
 }

@@ -38,6 +38,10 @@
 //! * **`layout`**: clients of several builds that register and read the stamp of their namespace, and
 //!   operators who raise it, over [`Stamp`](latchwork_core::decide::layout::Stamp). Places are lost,
 //!   operators stop half-way.
+//! * **`moving`**: participants of a move between two coordinators, over
+//!   [`moving`](latchwork_core::decide::moving). Phases go forward and back, leases are lost,
+//!   acknowledgements come late, operators die. And the gate of a move: plain clients, which take no
+//!   part in it.
 //! * **`owner`**: the tasks of one owner, over the ledger that runs (`src/reentrancy/ledger.rs`).
 //!
 //! **Bounds.** The models visit every state within these bounds. `redis`: two clients with three
@@ -68,6 +72,7 @@ mod gather;
 mod hold;
 mod layout;
 mod lease;
+mod moving;
 mod owner;
 mod quorum;
 mod redis;

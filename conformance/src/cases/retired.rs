@@ -1,0 +1,189 @@
+//! MIGRATE-GATE: who may be in a namespace that moves, or has moved.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join3;
+use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
+use latchwork_core::registry::stamp_address;
+use latchwork_core::{Error, ErrorKind};
+
+use crate::actions::{acquire, in_time, mutex};
+use crate::bounds::{CLEAN_UP, SHORT_TTL};
+use crate::case::cases;
+use crate::context::Context;
+use crate::testbed::Client;
+use crate::waits::{soon, until, within};
+
+/// Where the clients are sent.
+const ELSEWHERE: &str = "memory://elsewhere?namespace=there";
+
+/// Between two tries, and as long as a client stays meanwhile.
+const PAUSE: Duration = Duration::from_millis(5);
+
+async fn client(context: &Context, label: &str) -> Result<Client, Error> {
+    let mut config = context.config(SHORT_TTL);
+    config.label = Some(label.to_owned());
+    soon("connect", context.fixture.client(&config)).await
+}
+
+async fn operator(context: &Context) -> Client {
+    let mut config = context.config(SHORT_TTL);
+    config.label = Some("an-operator".to_owned());
+    context.client_with(&config.as_operator()).await
+}
+
+/// The labels of the clients that are listed.
+async fn listed(by: &Client) -> Vec<String> {
+    let clients = soon("the clients", by.coordinator.clients().page(0, 1000)).await.expect("listed");
+    clients.into_iter().map(|client| client.label).collect()
+}
+
+/// Asserts that a client was refused by name, and told where to go.
+fn assert_sent_on(context: &Context, refused: Result<Client, Error>) {
+    let error = refused.map(drop).expect_err("no place for a plain client");
+    assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+    let (text, namespace) = (error.to_string(), context.fixture.config().namespace);
+    for part in ["connect", &format!("{namespace:?}"), &format!("{ELSEWHERE:?}")] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
+
+/// Adds fields to the stamp, as an operator of a later version may.
+async fn add_to_stamp(context: &Context, operator: &Client, fields: &str) {
+    let stamp = stamp_address(&context.fixture.config().namespace).expect("a good namespace");
+    let backend = operator.coordinator.backend();
+    let read = soon("the stamp", backend.read_cell(&stamp)).await.expect("read").expect("stamped");
+    let value: Arc<[u8]> = [&read.value, fields.as_bytes()].concat().into();
+    let (expected, life) = (Expected::Version(read.version), CellLife::Stays);
+    let write = CellWrite { expected, value: Some(value), life };
+    let written = soon("write", backend.write_cell(&stamp, &write)).await.expect("answered");
+    assert!(matches!(written, CellWritten::Written(_)), "{written:?}");
+}
+
+cases! {
+    "MIGRATE-GATE" =>
+    /// a retired namespace refuses plain clients as they connect, by an error that says where to go,
+    /// and does not list them; operators come and go, and one of them takes it into use again
+    async fn retired_namespace_sends_plain_clients_on(context) {
+        let (one, another) = (operator(context).await, operator(context).await);
+        for _ in 0..2 {
+            soon("retire", one.coordinator.retire(ELSEWHERE)).await.expect("nobody else is there");
+        }
+        assert_sent_on(context, client(context, "forgotten").await);
+        until("the refused one is not registered", || async { listed(&one).await.len() == 2 }).await;
+        soon("raise", another.coordinator.raise_layout()).await.expect("raised before");
+        assert_sent_on(context, client(context, "forgotten").await);
+        let error = soon("retire", another.coordinator.retire("memory://")).await.expect_err("it goes elsewhere");
+        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        soon("close", one.coordinator.close()).await.expect("closed");
+        assert_sent_on(context, client(context, "forgotten").await);
+        assert!(soon("reopen", another.coordinator.reopen()).await.expect("answered"));
+        assert!(!soon("reopen", another.coordinator.reopen()).await.expect("answered"), "it is open");
+        let back = client(context, "back").await.expect("it is in use again");
+        in_time(acquire(&mutex(&back, "a")).await.release().await.expect("released"));
+    }
+
+    "MIGRATE-GATE" =>
+    /// a namespace is not retired while a client is connected that has been idle ever since: the
+    /// call names it, and lets it work, and others come, as before
+    async fn retired_namespace_waits_for_a_forgotten_client(context) {
+        let idle = client(context, "the-forgotten-one").await.expect("connected");
+        let operator = operator(context).await;
+        let error = soon("retire", operator.coordinator.retire(ELSEWHERE)).await.expect_err("a client");
+        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("\"the-forgotten-one\"") && !text.contains("an-operator"), "{text}");
+        in_time(acquire(&mutex(&idle, "a")).await.release().await.expect("released"));
+        let another = client(context, "another").await.expect("nothing has changed");
+        for client in [idle, another] {
+            soon("close", client.coordinator.close()).await.expect("closed");
+        }
+        soon("retire", operator.coordinator.retire(ELSEWHERE)).await.expect("they are gone");
+        assert_sent_on(context, client(context, "too-late").await);
+    }
+
+    "MIGRATE-GATE" =>
+    /// while a namespace is retired, clients connect all the time: whenever it is retired, none of
+    /// them is there
+    async fn retired_namespace_among_clients_that_come_and_go(context) {
+        let first = client(context, "first").await.expect("the first");
+        let operator = operator(context).await;
+        let is_retired = AtomicBool::new(false);
+        let comes = async |label: &str| {
+            for _ in 0..20 {
+                if is_retired.load(Ordering::Acquire) {
+                    return;
+                }
+                match client(context, label).await {
+                    Ok(client) => {
+                        // As long as it is there, nobody retires the namespace.
+                        tokio::time::sleep(PAUSE).await;
+                        assert!(!is_retired.load(Ordering::Acquire), "it entered too late");
+                        soon("close", client.coordinator.close()).await.expect("closed");
+                    }
+                    // From the marker on, which may be taken back.
+                    Err(error) => assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}"),
+                }
+            }
+        };
+        let retires = async {
+            soon("close", first.coordinator.close()).await.expect("closed");
+            tokio::time::sleep(PAUSE / 2).await;
+            while let Err(error) = operator.coordinator.retire(ELSEWHERE).await {
+                assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+                tokio::time::sleep(PAUSE).await;
+            }
+            is_retired.store(true, Ordering::Release);
+        };
+        soon("retired", join3(retires, comes("one"), comes("two"))).await;
+        until("those that were refused are gone", || async { listed(&operator).await.len() == 1 }).await;
+    }
+
+    "MIGRATE-GATE" =>
+    /// a namespace into which another is to move refuses plain clients until then, and says where
+    /// what they look for is still; a mark that this build cannot read keeps it out
+    async fn retired_namespace_is_not_in_use_before_its_move(context) {
+        let operator = operator(context).await;
+        let url = ELSEWHERE.replace('?', "%3F").replace('=', "%3D");
+        add_to_stamp(context, &operator, &format!("&moving=arrives&move=to+here&url={url}")).await;
+        assert_sent_on(context, client(context, "too-early").await);
+        let error = soon("reopen", operator.coordinator.reopen()).await.expect_err("a move has marked it");
+        assert_eq!(*error.kind(), ErrorKind::Conflict, "{error}");
+        assert!(error.to_string().contains("\"to here\""), "{error}");
+    }
+
+    "MIGRATE-GATE" =>
+    /// what a later version writes beside the stamp about a move keeps this version out
+    async fn retired_namespace_in_a_way_that_is_unknown(context) {
+        let operator = operator(context).await;
+        add_to_stamp(context, &operator, "&moving=sideways").await;
+        let error = client(context, "too-old").await.map(drop).expect_err("unknown");
+        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert!(error.to_string().contains("\"sideways\""), "{error}");
+    }
+
+    "MIGRATE-GATE" =>
+    /// a client that was cut off while its namespace was retired is sent on when it is back: it joins
+    /// no queue before that is clear
+    async fn retired_namespace_while_a_client_was_cut_off(context) {
+        let (operator, away) = (operator(context).await, client(context, "away").await.expect("connected"));
+        away.link.cut();
+        within(context.recovery(&away) + CLEAN_UP, "it is gone", async {
+            while listed(&operator).await.len() > 1 {
+                tokio::time::sleep(SHORT_TTL / 30).await;
+            }
+        })
+        .await;
+        soon("retire", operator.coordinator.retire(ELSEWHERE)).await.expect("nobody is there");
+        away.link.heal();
+        let lock = away.coordinator.mutex("a").expect("a good key");
+        let acquired = within(context.recovery(&away) + CLEAN_UP, "an answer", lock.acquire().into_future()).await;
+        let error = acquired.map(drop).expect_err("the namespace has moved");
+        assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
+        assert!(error.to_string().contains(ELSEWHERE), "{error}");
+        let queue = operator.coordinator.mutex("a").expect("a good key");
+        assert_eq!(soon("the queue", queue.queue(0, 10)).await.expect("listed"), []);
+    }
+}

@@ -1,0 +1,90 @@
+//! The gate of a namespace: who may be connected while it moves, and afterwards.
+//!
+//! *The invariant.* From the first step of a move on, every client of either namespace takes part in
+//! it: a plain one would hold on one side alone. So a marker stands on both namespaces before their
+//! clients are listed, and each client reads it once it is registered (MIGRATE-GATE).
+
+/// Which way what is in a namespace goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Course {
+    /// It moves to another namespace, or has moved.
+    Leaves,
+    /// It is to come from another namespace.
+    Arrives,
+}
+
+/// What is written on a namespace that moves.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Marker {
+    /// Which way it goes.
+    pub course: Course,
+    /// The name of the move, whose participants may be there; `None` for one that nobody takes part in.
+    pub name: Option<String>,
+    /// The other side's URL.
+    pub url: String,
+}
+
+/// A client that connects, or is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Who<'a> {
+    /// It works in this namespace alone.
+    Plain,
+    /// It takes part in the move of this name.
+    Participant(&'a str),
+    /// It moves others, and holds nothing.
+    Operator,
+}
+
+impl Marker {
+    /// Whether a client may be where this marker stands, or none does.
+    pub fn admits(marker: Option<&Self>, who: Who<'_>) -> bool {
+        match (marker, who) {
+            (None, _) | (_, Who::Operator) => true,
+            (Some(marker), Who::Participant(name)) => marker.name.as_deref() == Some(name),
+            (Some(_), Who::Plain) => false,
+        }
+    }
+
+    /// Whether this marker may be written over what was read. It is written anew also where it
+    /// stands already: a lift that was decided before finds another version then
+    /// (MIGRATE-GATE-ANEW).
+    pub fn may_follow(&self, read: Option<&Self>) -> bool {
+        read.is_none_or(|read| read == self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marker(course: Course, name: &str) -> Marker {
+        Marker { course, name: Some(name.to_owned()), url: "memory://there".to_owned() }
+    }
+
+    #[test]
+    fn a_plain_client_is_refused_by_either_marker_and_a_participant_by_another_moves() {
+        for course in [Course::Leaves, Course::Arrives] {
+            let marker = marker(course, "m");
+            for (who, expected) in [
+                (Who::Plain, false),
+                (Who::Participant("m"), true),
+                (Who::Participant("n"), false),
+                (Who::Operator, true),
+            ] {
+                assert_eq!(Marker::admits(Some(&marker), who), expected, "{who:?} at {marker:?}");
+                assert!(Marker::admits(None, who), "{who:?}");
+            }
+            let nobodys = Marker { name: None, ..marker };
+            assert!(!Marker::admits(Some(&nobodys), Who::Participant("m")));
+            assert!(Marker::admits(Some(&nobodys), Who::Operator));
+        }
+    }
+
+    #[test]
+    fn a_marker_is_written_over_none_and_itself_and_over_no_other() {
+        let own = marker(Course::Leaves, "m");
+        assert!(own.may_follow(None) && own.may_follow(Some(&own.clone())));
+        assert!(!own.may_follow(Some(&marker(Course::Leaves, "n"))));
+        assert!(!own.may_follow(Some(&marker(Course::Arrives, "m"))));
+    }
+}

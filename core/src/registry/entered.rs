@@ -1,0 +1,198 @@
+//! A client that has entered: it acts while it is registered (CLIENT-ACTS-REGISTERED).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{Notify, watch};
+
+use super::place::Place;
+use crate::address::{Address, Kind, QueuePrefix};
+use crate::capabilities::Capabilities;
+use crate::contracts::{
+    Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
+    Lease, Node, Page, QueuePage, SequentialNodes, TimeToIdle,
+};
+use crate::decide::count::request::{Decided, Request};
+use crate::decide::moving::gate::Who;
+use crate::error::{Error, ErrorKind, LostReason, Result};
+
+/// How a client stands in the registry.
+#[derive(Clone, Debug)]
+pub(super) enum Standing {
+    /// It has read the stamp since it made this node.
+    Entered(Arc<dyn Node>),
+    /// Its node is lost, and the last try to enter anew has failed.
+    Away(Error),
+    /// It may not enter any more.
+    Out(Error),
+}
+
+impl Standing {
+    /// Whether it acts: by the clock at the call, as a hold is held. A closed client says so itself.
+    fn lets(&self) -> Option<Result<()>> {
+        match self {
+            Standing::Entered(node) => {
+                matches!(node.state().lost(), None | Some(LostReason::Closed)).then_some(Ok(()))
+            }
+            Standing::Away(_) => None,
+            Standing::Out(why) => Some(Err(why.clone())),
+        }
+    }
+}
+
+/// A connected client. What would change anything on the server waits while its place in the
+/// registry is lost: whoever lists the clients then does not see it. Reads do not wait.
+#[derive(Debug)]
+pub(super) struct Entered {
+    pub(super) backend: Arc<dyn Backend>,
+    pub(super) place: Place,
+    pub(super) who: Who<'static>,
+    pub(super) request_timeout: Duration,
+    pub(super) standing: watch::Receiver<Standing>,
+    /// Wakes the one who enters anew.
+    pub(super) wanted: Arc<Notify>,
+}
+
+impl Entered {
+    /// Answers as soon as the client is registered.
+    ///
+    /// # Errors
+    /// Why it is not, and will not be; `Unavailable` when it is not registered within the request
+    /// timeout, or when the next try fails.
+    async fn acts(&self) -> Result<()> {
+        if let Some(answer) = self.standing.borrow().lets() {
+            return answer;
+        }
+        let mut standing = self.standing.clone();
+        let clock = self.backend.lease().clock().clone();
+        let until = clock.now() + self.request_timeout;
+        loop {
+            if let Some(answer) = standing.borrow_and_update().lets() {
+                return answer;
+            }
+            self.wanted.notify_one();
+            tokio::select! {
+                changed = standing.changed() => match changed {
+                    // Nobody enters anew: the client is closed, or its runtime has ended.
+                    Err(_) => return Ok(()),
+                    Ok(()) => if let Standing::Away(why) = &*standing.borrow_and_update() {
+                        return Err(unregistered().because(why.clone()));
+                    },
+                },
+                () = clock.sleep_until(until) => return Err(unregistered()),
+            }
+        }
+    }
+
+    /// As [`acts`](Self::acts), for what leaves something that others rely on.
+    async fn works(&self) -> Result<()> {
+        match self.who {
+            Who::Operator => Err(Error::new(
+                ErrorKind::Misconfigured,
+                "this client is connected as an operator, which takes no locks and changes no values",
+            )),
+            Who::Plain | Who::Participant(_) => self.acts().await,
+        }
+    }
+}
+
+fn unregistered() -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        "this client has lost its place among the clients, and is not back yet",
+    )
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl SequentialNodes for Entered {
+    async fn join(&self, join: &Join) -> Result<Joined> {
+        self.works().await?;
+        self.backend.join(join).await
+    }
+
+    async fn abandon(&self, join: &Join) -> Result<()> {
+        self.backend.abandon(join).await
+    }
+
+    async fn list(&self, queue: &Address, page: Page) -> Result<Vec<Entry>> {
+        self.backend.list(queue, page).await
+    }
+
+    async fn queues(&self, of: &QueuePrefix, after: Option<&str>, most: usize) -> Result<QueuePage> {
+        self.backend.queues(of, after, most).await
+    }
+
+    fn watch_queue(&self, queue: &Address) -> Box<dyn ChangeWatch> {
+        self.backend.watch_queue(queue)
+    }
+
+    async fn revoke(&self, queue: &Address, sequence: u64) -> Result<bool> {
+        self.acts().await?;
+        self.backend.revoke(queue, sequence).await
+    }
+
+    async fn limit(&self, queue: &Address) -> Result<Option<u32>> {
+        self.backend.limit(queue).await
+    }
+
+    async fn set_limit(&self, queue: &Address, limit: u32) -> Result<()> {
+        self.works().await?;
+        self.backend.set_limit(queue, limit).await
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Cells for Entered {
+    async fn read_cell(&self, cell: &Address) -> Result<Option<Cell>> {
+        self.backend.read_cell(cell).await
+    }
+
+    async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
+        match cell.kind() == Kind::Layout && *cell == self.place.stamp {
+            true => self.acts().await?,
+            false => self.works().await?,
+        }
+        self.backend.write_cell(cell, write).await
+    }
+
+    async fn change_count(
+        &self,
+        cell: &Address,
+        request: &Request,
+        idle: Option<TimeToIdle>,
+    ) -> Result<Option<Decided>> {
+        self.works().await?;
+        self.backend.change_count(cell, request, idle).await
+    }
+
+    fn watch_cell(&self, cell: &Address) -> Box<dyn ChangeWatch> {
+        self.backend.watch_cell(cell)
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl Backend for Entered {
+    fn name(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.backend.capabilities()
+    }
+
+    fn lease(&self) -> Lease {
+        self.backend.lease()
+    }
+
+    fn incarnation(&self) -> Incarnation {
+        self.backend.incarnation()
+    }
+
+    async fn close(&self, how: Close) -> Result<()> {
+        self.backend.close(how).await
+    }
+}

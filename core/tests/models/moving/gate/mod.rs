@@ -1,0 +1,209 @@
+//! The model of the gate of a move, over [`Marker`] and [`Stage`], the code that decides it.
+//!
+//! Plain clients of either side connect, read the marker, work, lose their place, come back, and
+//! leave. Operators begin the move, go on, give it up and open the new side, each request a step of
+//! its own. The participants acknowledge at once: the model of the move itself has them. A state is
+//! broken if a plain client works on a side that is not the only one.
+
+mod operator;
+mod rules;
+
+use latchwork_core::decide::moving::gate::{Course, Marker, Who};
+use latchwork_core::decide::moving::{Phase, Side, Stage};
+use stateright::{Model, Property};
+
+use self::operator::Operator;
+use crate::explore::{Broken, Protocol, sound};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Fault {
+    /// CLIENT-REGISTER-FIRST: a client reads the marker, and then registers.
+    ReadsFirst,
+    /// CLIENT-ACTS-REGISTERED: a client that has lost its place works on until it has read again.
+    WorksUnregistered,
+    /// MIGRATE-GATE: the clients are listed before the marker is written.
+    ListsFirst,
+    /// MIGRATE-GATE: the old side alone is marked.
+    LeavesTheNewSideOpen,
+    /// MIGRATE-GATE-ANEW: a marker that stands is not written again.
+    KeepsTheMarker,
+    /// MIGRATE-GATE-ANEW: the markers are written before there is a cell with the phase.
+    MarksBeforeTheCell,
+    /// MIGRATE-GATE-ANEW: an operator lifts whatever marker stands by now.
+    LiftsAnyMarker,
+    /// MIGRATE-GATE-OPENS-LAST: the new side is open as soon as holds are there alone.
+    OpensEarly,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Gate {
+    /// The plain clients, by their side.
+    pub(super) clients: Vec<Side>,
+    /// How often each connects.
+    pub(super) rounds: u8,
+    /// How often places are lost.
+    pub(super) losses: u8,
+    pub(super) operators: usize,
+    /// How often cells are written.
+    pub(super) writes: u8,
+    pub(super) fault: Option<Fault>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Doing {
+    Outside,
+    /// It has read, and is not registered; whether it was admitted.
+    Early(bool),
+    Registered,
+    Works,
+    /// It has lost its place, and knows it. What it held is lost with it.
+    Away,
+}
+
+/// A cell that may not be there, and its version. Versions are not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Cell<T> {
+    version: u8,
+    value: Option<T>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    phase: Cell<Stage>,
+    // Whether the move's marker stands, on the old side and on the new one.
+    marks: [Cell<()>; 2],
+    clients: Vec<(Doing, u8)>,
+    operators: Vec<Operator>,
+    writes: u8,
+    losses: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The next step of this client.
+    Client(usize),
+    Leaves(usize),
+    LosesItsPlace(usize),
+    /// The next step of this operator.
+    Operator(usize),
+    /// It begins, or goes on.
+    Forward(usize),
+    /// It goes back, or gives the move up.
+    Back(usize),
+}
+
+fn index(side: Side) -> usize {
+    usize::from(side == Side::New)
+}
+
+/// The marker that this move has on a side.
+fn marker(side: Side) -> Marker {
+    let course = if side == Side::Old { Course::Leaves } else { Course::Arrives };
+    Marker { course, name: Some("m".to_owned()), url: "memory://there".to_owned() }
+}
+
+impl Gate {
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+
+    fn client(&self, state: &mut State, who: usize) {
+        let side = self.clients[who];
+        let marked = state.marks[index(side)].value.map(|()| marker(side));
+        let admitted = Marker::admits(marked.as_ref(), Who::Plain);
+        let enters = |admitted| if admitted { Doing::Works } else { Doing::Outside };
+        let (doing, rounds) = &mut state.clients[who];
+        *doing = match *doing {
+            Doing::Outside => {
+                *rounds += 1;
+                if self.has(Fault::ReadsFirst) { Doing::Early(admitted) } else { Doing::Registered }
+            }
+            Doing::Early(admitted) => enters(admitted),
+            Doing::Registered => enters(admitted),
+            Doing::Away => Doing::Registered,
+            Doing::Works => Doing::Works,
+        };
+    }
+
+    /// Whether a plain client that is registered on this side is listed.
+    fn lists_an_outsider(&self, state: &State, side: Side) -> bool {
+        let stands = |(doing, _): &(Doing, u8)| matches!(doing, Doing::Registered | Doing::Works);
+        state.clients.iter().zip(&self.clients).any(|(client, of)| *of == side && stands(client))
+    }
+
+    fn works(&self, doing: Doing) -> bool {
+        doing == Doing::Works || doing == Doing::Away && self.has(Fault::WorksUnregistered)
+    }
+}
+
+impl Model for Gate {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State {
+            phase: Cell { version: 0, value: None },
+            marks: [Cell { version: 0, value: None }; 2],
+            clients: vec![(Doing::Outside, 0); self.clients.len()],
+            operators: vec![Operator::Idle; self.operators],
+            writes: 0,
+            losses: 0,
+        }]
+    }
+
+    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+        for (who, (doing, rounds)) in state.clients.iter().enumerate() {
+            match doing {
+                Doing::Outside if *rounds < self.rounds => steps.push(Step::Client(who)),
+                Doing::Outside => {}
+                Doing::Works => {
+                    steps.push(Step::Leaves(who));
+                    if state.losses < self.losses {
+                        steps.push(Step::LosesItsPlace(who));
+                    }
+                }
+                _ => steps.push(Step::Client(who)),
+            }
+        }
+        let may_write = state.writes < self.writes;
+        for (who, doing) in state.operators.iter().enumerate().filter(|_| may_write) {
+            match doing {
+                Operator::Idle => steps.extend([Step::Forward(who), Step::Back(who)]),
+                _ => steps.push(Step::Operator(who)),
+            }
+        }
+    }
+
+    fn next_state(&self, before: &State, step: Step) -> Option<State> {
+        let mut state = before.clone();
+        match step {
+            Step::Client(who) => self.client(&mut state, who),
+            Step::Leaves(who) => state.clients[who].0 = Doing::Outside,
+            Step::LosesItsPlace(who) => {
+                state.clients[who].0 = Doing::Away;
+                state.losses += 1;
+            }
+            Step::Operator(who) => self.operator(&mut state, who),
+            Step::Forward(who) => self.goes_forward(&mut state, who),
+            Step::Back(who) => self.goes_back(&mut state, who),
+        }
+        (state != *before).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        sound()
+    }
+}
+
+impl Protocol for Gate {
+    fn verdict(&self, state: &State) -> Option<Broken> {
+        let phase = state.phase.value.map_or(Phase::Old, |stage| stage.phase);
+        let stands_outside = |side| match side {
+            Side::Old => phase != Phase::Old,
+            Side::New => !matches!(phase, Phase::Old | Phase::Done),
+        };
+        let mut clients = state.clients.iter().zip(&self.clients);
+        let outside = clients.any(|((doing, _), side)| self.works(*doing) && stands_outside(*side));
+        outside.then_some(Broken::Outside)
+    }
+}

@@ -1,0 +1,325 @@
+//! The model of a move between two coordinators under live locks, over
+//! [`moving`](latchwork_core::decide::moving), the code that decides it.
+//!
+//! One mutex stands on two coordinators, each a queue with a counter. Participants register on the
+//! old one, read the phase, acquire, hold, release, acknowledge. Each of these is a step of its own,
+//! and each queue's join and leave too. A lease is lost in two steps, first to its client and then on
+//! the server; a crash is the loss of both at once, since all that a client believed is gone with it
+//! then. Acknowledgements are written twice, and the second time late. Operators go forward and back,
+//! read and list in one step, and write in another. An operator that dies takes no step any more,
+//! which every state allows.
+//!
+//! A state is broken if two clients believe that they hold, if a token is not above all earlier ones,
+//! or if a client waits on one side for another that waits on the other side for it.
+
+mod gate;
+mod participant;
+mod rules;
+
+use latchwork_core::decide::moving::{Holding, Phase, Side, Sides, Stage, Step as Decision, Way};
+use stateright::{Model, Property};
+
+use crate::explore::{Broken, Protocol, sound};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Fault {
+    /// MIGRATE-SHARED-COORDINATOR: an operator asks nobody.
+    AsksNobody,
+    /// MIGRATE-SHARED-COORDINATOR: an operator passes over the phases on both sides.
+    SkipsPhases,
+    /// MIGRATE-REGISTER-THEN-READ: a participant reads, and then registers.
+    ReadsFirst,
+    /// MIGRATE-ACK-COVERS-HOLDS: a participant acknowledges whatever it holds.
+    AcknowledgesAtOnce,
+    /// MIGRATE-DECIDE-AT-END: an acquisition completes by the phase in which it began.
+    DecidesAtStart,
+    /// MIGRATE-MEMBERSHIP-LIVES: a hold on the new side outlives the membership.
+    NeedsNoMembership,
+    /// MIGRATE-FINAL-PHASE: an operator goes back from the last phase.
+    TakesDoneBack,
+    /// MIGRATE-EITHER-LOST-IS-LOST: a hold over both is kept while one lease lives.
+    KeptWhileOneLives,
+    /// MIGRATE-TOKEN-SWITCH-PHASE: there is one phase on both sides.
+    SwitchesWithTheNewSide,
+    /// MIGRATE-TOKEN-SWITCH-PHASE: on both sides, an acquisition completes by the phase that it read
+    /// before.
+    TrustsWhatItRead,
+    /// MIGRATE-EPOCH-RISES: the epoch stays.
+    KeepsTheEpoch,
+    /// MIGRATE-ACK-NAMES-VERSION: an acknowledgement names the phase.
+    NamesThePhase,
+    /// MIGRATE-CANONICAL-ORDER: who has the new side waits for the old one.
+    KeepsTheNewSide,
+    /// MIGRATE-COMPARE-AND-SET: an operator writes whatever the cell is by now.
+    ComparesNothing,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Moving {
+    pub(super) participants: usize,
+    /// Whether all of them have registered and read when it begins.
+    pub(super) registered: bool,
+    /// How often each acquires.
+    pub(super) rounds: u8,
+    /// How often leases are lost.
+    pub(super) losses: u8,
+    /// How many acknowledgements come a second time, late.
+    pub(super) repeats: u8,
+    pub(super) operators: usize,
+    /// How often the phase is written.
+    pub(super) writes: u8,
+    pub(super) fault: Option<Fault>,
+}
+
+/// A participant's number.
+type Id = u8;
+
+/// What an acknowledgement says.
+type Ack = (u8, Phase);
+
+/// One coordinator: the queue of the mutex, with each node's sequence number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Server {
+    queue: Vec<(Id, u8)>,
+    next: u8,
+}
+
+impl Server {
+    fn has(&self, who: Id) -> bool {
+        self.queue.iter().any(|(of, _)| *of == who)
+    }
+
+    fn first(&self) -> Option<Id> {
+        self.queue.first().map(|(of, _)| *of)
+    }
+
+    fn join(&mut self, who: Id) {
+        self.queue.push((who, self.next));
+        self.next += 1;
+    }
+
+    fn leave(&mut self, who: Id) {
+        self.queue.retain(|(of, _)| *of != who);
+    }
+}
+
+/// What the old side has of a participant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Member {
+    registered: bool,
+    acknowledged: Option<Ack>,
+    // On its way for the second time.
+    late: Option<Ack>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Work {
+    Idle,
+    /// It began in this phase; whether it has read the cell since it was admitted on both sides.
+    Acquiring(Phase, bool),
+    Holding,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Client {
+    // The leases that it counts on.
+    live: Sides,
+    // The version and the stage that it read last.
+    read: Option<(u8, Stage)>,
+    work: Work,
+    rounds: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    version: u8,
+    stage: Stage,
+    old: Server,
+    new: Server,
+    members: Vec<Member>,
+    clients: Vec<Client>,
+    // What each operator has checked, and is about to write.
+    operators: Vec<Option<(u8, Stage)>>,
+    // The highest token.
+    highest: Option<(u16, u8)>,
+    losses: u8,
+    repeats: u8,
+    token_back: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Registers(Id),
+    Reads(Id),
+    Acknowledges(Id),
+    AcknowledgesTwice(Id),
+    LateAcknowledgement(Id),
+    LeavesTheGroup(Id),
+    Begins(Id),
+    /// The next step of its acquisition.
+    Acquires(Id),
+    /// Its hold joins the new side.
+    Extends(Id),
+    /// Its hold gives back what the phase does not need.
+    Trims(Id),
+    Releases(Id),
+    /// A node without a hold is given back.
+    GivesBack(Id, Side),
+    Loses(Id, Side),
+    Expires(Id, Side),
+    Returns(Id, Side),
+    Checks(usize, Way),
+    Writes(usize),
+}
+
+impl State {
+    fn server(&self, side: Side) -> &Server {
+        match side {
+            Side::Old => &self.old,
+            Side::New => &self.new,
+        }
+    }
+
+    fn server_mut(&mut self, side: Side) -> &mut Server {
+        match side {
+            Side::Old => &mut self.old,
+            Side::New => &mut self.new,
+        }
+    }
+
+    fn client(&self, who: Id) -> &Client {
+        &self.clients[usize::from(who)]
+    }
+
+    fn client_mut(&mut self, who: Id) -> &mut Client {
+        &mut self.clients[usize::from(who)]
+    }
+
+    fn member(&mut self, who: Id) -> &mut Member {
+        &mut self.members[usize::from(who)]
+    }
+
+    /// Where it is admitted, as far as it counts on the lease there.
+    fn holding(&self, who: Id) -> Holding {
+        let live = self.client(who).live;
+        let first = |side| live.has(side) && self.server(side).first() == Some(who);
+        Holding { on: Sides { old: first(Side::Old), new: first(Side::New) } }
+    }
+
+    /// Where it has a place.
+    fn places(&self, who: Id) -> Sides {
+        Sides { old: self.old.has(who), new: self.new.has(who) }
+    }
+}
+
+impl Moving {
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+
+    /// What an operator finds out in one step. The order of its two reads means nothing, since
+    /// acknowledgements name the version.
+    fn checks(&self, state: &mut State, operator: usize, way: Way) {
+        let State { version, stage, .. } = *state;
+        let registered = state.members.iter().filter(|member| member.registered);
+        let acknowledged = registered.map(|member| match member.acknowledged {
+            Some((_, phase)) if self.has(Fault::NamesThePhase) => (phase == stage.phase).then_some(version),
+            acknowledged => acknowledged.map(|(version, _)| version),
+        });
+        let asked: Vec<_> = acknowledged.filter(|_| !self.has(Fault::AsksNobody)).collect();
+        let decided = match stage.step(&version, asked.iter().copied(), way) {
+            Decision::Ends if self.has(Fault::TakesDoneBack) && stage.phase == Phase::Done => {
+                Decision::Write(Stage { phase: Phase::New, ..stage })
+            }
+            decided => decided,
+        };
+        let Decision::Write(next) = decided else { return };
+        let mut next = next;
+        while self.has(Fault::SkipsPhases) && next.phase.is_read_while_held()
+            || self.has(Fault::SwitchesWithTheNewSide) && next.phase == Phase::BothByNew
+        {
+            let Decision::Write(behind) = next.step(&version, [], way) else { return };
+            next = behind;
+        }
+        let epoch = if self.has(Fault::KeepsTheEpoch) { 0 } else { next.epoch };
+        state.operators[operator] = Some((version, Stage { epoch, ..next }));
+    }
+
+    fn writes(&self, state: &mut State, operator: usize) {
+        let Some((checked, next)) = state.operators[operator].take() else { return };
+        if checked == state.version || self.has(Fault::ComparesNothing) {
+            state.version += 1;
+            state.stage = next;
+        }
+    }
+}
+
+impl Model for Moving {
+    type State = State;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<State> {
+        let stage = Stage::before(0);
+        let read = self.registered.then_some((0, stage));
+        let client = Client { live: Sides::BOTH, read, work: Work::Idle, rounds: 0 };
+        let member = Member { registered: self.registered, ..Member::default() };
+        // The old side's numbers are the higher ones: a token without an epoch would go back.
+        let server = |next| Server { queue: Vec::new(), next };
+        vec![State {
+            version: 0,
+            stage,
+            old: server(100),
+            new: server(0),
+            members: vec![member; self.participants],
+            clients: vec![client; self.participants],
+            operators: vec![None; self.operators],
+            highest: None,
+            losses: 0,
+            repeats: 0,
+            token_back: false,
+        }]
+    }
+
+    fn actions(&self, state: &State, steps: &mut Vec<Step>) {
+        for who in 0..self.participants {
+            self.steps_of(state, u8::try_from(who).expect("few"), steps);
+        }
+        for (operator, checked) in state.operators.iter().enumerate() {
+            match checked {
+                Some(_) => steps.push(Step::Writes(operator)),
+                None if state.version < self.writes => {
+                    steps.extend([Step::Checks(operator, Way::Forward), Step::Checks(operator, Way::Back)]);
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn next_state(&self, before: &State, step: Step) -> Option<State> {
+        let mut state = before.clone();
+        match step {
+            Step::Checks(operator, way) => self.checks(&mut state, operator, way),
+            Step::Writes(operator) => self.writes(&mut state, operator),
+            step => self.takes(&mut state, step),
+        }
+        (state != *before).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        sound()
+    }
+}
+
+impl Protocol for Moving {
+    fn verdict(&self, state: &State) -> Option<Broken> {
+        if state.clients.iter().filter(|client| client.work == Work::Holding).count() > 1 {
+            return Some(Broken::TwoHolders);
+        }
+        if state.token_back {
+            return Some(Broken::TokenBack);
+        }
+        let (on_old, on_new) = (state.old.first()?, state.new.first()?);
+        let each_waits = on_old != on_new && state.old.has(on_new) && state.new.has(on_old);
+        each_waits.then_some(Broken::Stuck)
+    }
+}
