@@ -16,6 +16,7 @@ use crate::contracts::{
 use crate::decide::count::request::{Decided, Request};
 use crate::decide::moving::gate::Who;
 use crate::error::{Error, ErrorKind, LostReason, Result};
+use crate::facts::ServerFacts;
 
 /// How a client stands in the registry.
 #[derive(Clone, Debug)]
@@ -190,6 +191,10 @@ impl Backend for Entered {
 
     fn incarnation(&self) -> Incarnation {
         self.backend.incarnation()
+    }
+
+    async fn server_facts(&self) -> Result<ServerFacts> {
+        self.backend.server_facts().await
     }
 
     async fn close(&self, how: Close) -> Result<()> {
