@@ -114,7 +114,8 @@ async fn connected(
         }
         tracing::debug!(error = %failure.error, "the server is not ready yet");
         // What the Sentinels name may be dead, or speak TLS and we do not: that needs no second attempt.
-        if failure.silent.is_some() && !std::mem::replace(&mut asked, true) {
+        let in_time = Instant::now() + probe::OF_SILENCE < until;
+        if in_time && failure.silent.is_some() && !std::mem::replace(&mut asked, true) {
             let explained = explain(settings, failure).await;
             if matches!(explained.kind(), ErrorKind::WrongServer { .. }) {
                 return Err(explained);

@@ -12,6 +12,9 @@ use crate::config::{Host, Servers};
 /// The bound of each question.
 const PATIENCE: Duration = Duration::from_millis(700);
 
+/// How long a server that answers nothing is asked.
+pub(crate) const OF_SILENCE: Duration = Duration::from_millis(1400);
+
 /// What answers in Redis' place.
 pub(crate) enum Stranger {
     /// A server of this kind, which surely is no Redis.
