@@ -113,7 +113,8 @@ pub(super) fn dots(labels: &[&str], series: &[Series], shown: &dyn Fn(f64) -> St
             .y_label_formatter(&|place| match place {
                 // The first row is on top.
                 SegmentValue::CenterOf(place) if (last - place) % lines == lines / 2 => {
-                    at(labels, (last - place) / lines).unwrap_or_default().to_owned()
+                    // A label ends at the axis itself: blanks that stay keep it off.
+                    at(labels, (last - place) / lines).unwrap_or_default().to_owned() + "\u{a0}\u{a0}"
                 }
                 _ => String::new(),
             })

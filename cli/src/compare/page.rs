@@ -42,6 +42,7 @@ struct View<'a> {
     sections: Vec<Section>,
     has_started: bool,
     has_changes: bool,
+    is_cut_short: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -102,6 +103,7 @@ fn render(report: &Report) -> Result<String, Box<dyn std::error::Error>> {
             .collect(),
         sections: sections.collect::<Result<Vec<_>, _>>()?,
         has_started,
+        is_cut_short: report.is_cut_short(),
         has_changes: !super::baseline::changes(report).is_empty(),
     };
     Ok(environment.get_template("page.html")?.render(Value::from(Serde(view)))?)

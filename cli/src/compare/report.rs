@@ -110,6 +110,14 @@ impl Report {
         self.figures.iter().find(|figure| figure.id == id)
     }
 
+    /// Whether rounds were left out, since the machine was too busy for the time that there was.
+    pub(super) fn is_cut_short(&self) -> bool {
+        let each_round =
+            |figure: &&Figure| matches!(figure.group, Group::Alone | Group::HandOff | Group::Throughput);
+        let mut values = self.figures.iter().filter(each_round).flat_map(|figure| figure.values.values());
+        !self.has_failed() && values.any(|value| value.rounds.len() < self.rounds)
+    }
+
     /// Whether something went wrong in a trial.
     pub(super) fn has_failed(&self) -> bool {
         self.coordinators.iter().any(|column| !column.failed.is_empty())
@@ -236,6 +244,10 @@ pub(super) mod tests {
                 .collect();
             figure(spec, &[column("redis")], &played).is_some()
         };
+        assert!(!report(&[("redis", 1.0)]).is_cut_short());
+        let mut short = report(&[("redis", 1.0)]);
+        short.rounds += 1;
+        assert!(short.is_cut_short());
         assert!(of(&[Some(1.0), Some(2.0)]));
         assert!(!of(&[Some(1.0), None]));
     }

@@ -34,6 +34,9 @@ pub(super) fn text(report: &Report, width: Option<u16>) -> String {
             text += &format!("\n{}: not measured: {}: {}", column.name, left.what, left.why);
         }
     }
+    if report.is_cut_short() {
+        text += "\nThis machine was too busy for all rounds: some figures are of one round alone.";
+    }
     text.trim_end().to_owned() + "\n"
 }
 
