@@ -30,6 +30,7 @@ pub mod lease_end;
 pub mod least;
 pub mod limit;
 pub mod load;
+pub mod migrate_gate;
 pub mod multi;
 pub mod mutex;
 pub mod node;
@@ -41,7 +42,7 @@ pub mod outlived;
 pub mod process;
 pub mod quorum;
 pub mod reentry;
-pub mod retired;
+
 pub mod rwlock;
 pub mod seen;
 pub mod semaphore;
@@ -146,6 +147,7 @@ pub const PROPERTIES: &[&str] = &[
     "CLIENT-AGAIN",
     "LAYOUT-STAMP",
     "LAYOUT-RAISE",
+    "MIGRATE-GATE",
     "SEEN-ACQUISITIONS",
     "SEEN-LOSSES",
     "SEEN-OUTAGE",
@@ -193,7 +195,7 @@ pub(crate) fn of_both_tiers() -> Vec<Case> {
         least::CASES,
         process::CASES,
         reentry::CASES,
-        retired::CASES,
+        migrate_gate::CASES,
         rwlock::CASES,
         downgrade::CASES,
         semaphore::CASES,

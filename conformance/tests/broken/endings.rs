@@ -176,6 +176,11 @@ pub(super) struct WaitsBehindItself;
 
 #[async_trait]
 impl Defect for WaitsBehindItself {
+    // The first join behind a loss is the registry's.
+    fn breaks_connecting(&self) -> bool {
+        true
+    }
+
     async fn join(&self, honest: &Arc<dyn Backend>, join: &Join) -> Result<Joined> {
         let lease = honest.lease();
         if lease.lost().is_some() {

@@ -66,7 +66,7 @@ cases! {
     "MIGRATE-GATE" =>
     /// a retired namespace refuses plain clients as they connect, by an error that says where to go,
     /// and does not list them; operators come and go, and one of them takes it into use again
-    async fn retired_namespace_sends_plain_clients_on(context) {
+    async fn migrate_gate_sends_plain_clients_on(context) {
         let (one, another) = (operator(context).await, operator(context).await);
         for _ in 0..2 {
             soon("retire", one.coordinator.retire(ELSEWHERE)).await.expect("nobody else is there");
@@ -88,7 +88,7 @@ cases! {
     "MIGRATE-GATE" =>
     /// a namespace is not retired while a client is connected that has been idle ever since: the
     /// call names it, and lets it work, and others come, as before
-    async fn retired_namespace_waits_for_a_forgotten_client(context) {
+    async fn migrate_gate_waits_for_a_forgotten_client(context) {
         let idle = client(context, "the-forgotten-one").await.expect("connected");
         let operator = operator(context).await;
         let error = soon("retire", operator.coordinator.retire(ELSEWHERE)).await.expect_err("a client");
@@ -107,7 +107,7 @@ cases! {
     "MIGRATE-GATE" =>
     /// while a namespace is retired, clients connect all the time: whenever it is retired, none of
     /// them is there
-    async fn retired_namespace_among_clients_that_come_and_go(context) {
+    async fn migrate_gate_among_clients_that_come_and_go(context) {
         let first = client(context, "first").await.expect("the first");
         let operator = operator(context).await;
         let is_retired = AtomicBool::new(false);
@@ -144,7 +144,7 @@ cases! {
     "MIGRATE-GATE" =>
     /// a namespace into which another is to move refuses plain clients until then, and says where
     /// what they look for is still; a mark that this build cannot read keeps it out
-    async fn retired_namespace_is_not_in_use_before_its_move(context) {
+    async fn migrate_gate_keeps_the_new_side_shut_before_its_move(context) {
         let operator = operator(context).await;
         let url = ELSEWHERE.replace('?', "%3F").replace('=', "%3D");
         add_to_stamp(context, &operator, &format!("&moving=arrives&move=to+here&url={url}")).await;
@@ -156,7 +156,7 @@ cases! {
 
     "MIGRATE-GATE" =>
     /// what a later version writes beside the stamp about a move keeps this version out
-    async fn retired_namespace_in_a_way_that_is_unknown(context) {
+    async fn migrate_gate_of_a_later_version_keeps_this_one_out(context) {
         let operator = operator(context).await;
         add_to_stamp(context, &operator, "&moving=sideways").await;
         let error = client(context, "too-old").await.map(drop).expect_err("unknown");
@@ -167,7 +167,7 @@ cases! {
     "MIGRATE-GATE" =>
     /// a client that was cut off while its namespace was retired is sent on when it is back: it joins
     /// no queue before that is clear
-    async fn retired_namespace_while_a_client_was_cut_off(context) {
+    async fn migrate_gate_after_a_client_was_cut_off(context) {
         let (operator, away) = (operator(context).await, client(context, "away").await.expect("connected"));
         away.link.cut();
         within(context.recovery(&away) + CLEAN_UP, "it is gone", async {
