@@ -92,8 +92,19 @@ fn by_figure(figure: &Figure, servers: &[&str]) -> Option<(Vec<String>, String)>
         false => format!("{name} {} times that ({shown})", times(ratio.median)),
     });
     let others: Vec<_> = others.collect();
-    let others = if others.is_empty() { "all are level".to_owned() } else { others.join(", ") };
-    Some((names, format!("{figure_of_best}; {others}")))
+    // Worse by their medians, but not in every round.
+    let unsure: Vec<_> = level
+        .iter()
+        .filter(|(name, ratio, _)| name != best && ratio.median > LEVEL)
+        .map(|(name, ..)| name.as_str())
+        .collect();
+    let unsure = match unsure.is_empty() {
+        true => String::new(),
+        false => format!("; {} not apart from it beyond the noise of this run", unsure.join(" and ")),
+    };
+    let others = if others.is_empty() { String::new() } else { format!("; {}", others.join(", ")) };
+    let level = if others.is_empty() && unsure.is_empty() { "; all are level" } else { "" };
+    Some((names, format!("{figure_of_best}{others}{unsure}{level}")))
 }
 
 /// A ratio for people.
@@ -149,6 +160,21 @@ mod tests {
         );
         let answers = of(&report(&[("redis", 250.0), ("etcd", 100.0), ("zookeeper", 104.0)]));
         assert_eq!(answer(&answers, "A free lock").names, ["etcd", "zookeeper"]);
+    }
+
+    #[test]
+    fn who_is_worse_in_some_rounds_only_is_named_as_not_apart() {
+        let mut report = report(&[("redis", 100.0), ("etcd", 250.0)]);
+        let figure = report.figures.iter_mut().find(|figure| figure.id == "alone.p50").expect("a figure");
+        let value = figure.values.get_mut("etcd").expect("a value");
+        value.ratio.as_mut().expect("a ratio").min = 0.9;
+        let answers = of(&report);
+        let quickest = answer(&answers, "A free lock");
+        assert_eq!(quickest.names, ["redis", "etcd"]);
+        assert!(
+            quickest.because.ends_with("etcd not apart from it beyond the noise of this run"),
+            "{quickest:?}"
+        );
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub(super) async fn play(targets: &[Target], plan: &Plan, since: Instant) -> Vec
         .steps()
         .into_iter()
         .map(|(round, trial)| (round, trial, Plan::fitting(trial, targets)))
+        .filter(|(_, _, places)| !places.is_empty())
         .collect();
     let progress = Progress::new(steps.iter().map(|(_, _, places)| places.len()).sum());
     let mut played = Vec::new();
@@ -39,7 +40,7 @@ pub(super) async fn play(targets: &[Target], plan: &Plan, since: Instant) -> Vec
         }
         // Another begins in each round, so that none always comes after the same one.
         let mut places = places.clone();
-        let begins = round % places.len().max(1);
+        let begins = round % places.len();
         places.rotate_left(begins);
         let one = async |place: usize| Played {
             coordinator: place,
