@@ -23,6 +23,8 @@ use latchwork_core::decide::layout::{Admission, Raise};
 use latchwork_core::decide::life::{
     Advance, AfterTry, By, Failure, Joining, Life, Outcome, Phase, Residue, Seen, TakeBack,
 };
+use latchwork_core::decide::moving::gate::{Course, GateMarker, Who};
+use latchwork_core::decide::moving::{AcquireNext, Holding, MovePhase, Side, Sides, Stage, Step, Way};
 use latchwork_core::decide::queue::{Answer, Ask, Queue, Slot};
 use latchwork_core::decide::quorum::{MajorityGather, NextStep};
 use latchwork_core::decide::trial::{Marker, NoMarker, Terms, Trial, Verdict};
@@ -105,6 +107,7 @@ fn every_public_type_is_send_sync_unpin_and_debug() {
         Event Span Metric MetricKind Requests Rechecks
         Memory Link
         Clients ClientRecord Queues Admission Raise Stamp
+        AcquireNext Course GateMarker Holding MovePhase Side Sides Stage Step Way Who
     );
     let traits = each!(travels_unsized dyn: Backend SequentialNodes Cells Node Connector Hold Fenced CredentialsProvider);
     let alone = each!(moves_unsized dyn: ChangeWatch);

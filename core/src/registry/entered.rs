@@ -20,7 +20,7 @@ use crate::facts::ServerFacts;
 
 /// How a client stands in the registry.
 #[derive(Clone, Debug)]
-pub(super) enum Standing {
+pub(super) enum Presence {
     /// It has read the stamp since it made this node.
     Entered(Arc<dyn Node>),
     /// Its node is lost, and the last try to enter anew has failed.
@@ -29,15 +29,15 @@ pub(super) enum Standing {
     Out(Error),
 }
 
-impl Standing {
+impl Presence {
     /// Whether it acts: by the clock at the call, as a hold is held. A closed client says so itself.
     fn lets(&self) -> Option<Result<()>> {
         match self {
-            Standing::Entered(node) => {
+            Presence::Entered(node) => {
                 matches!(node.state().lost(), None | Some(LostReason::Closed)).then_some(Ok(()))
             }
-            Standing::Away(_) => None,
-            Standing::Out(why) => Some(Err(why.clone())),
+            Presence::Away(_) => None,
+            Presence::Out(why) => Some(Err(why.clone())),
         }
     }
 }
@@ -50,7 +50,7 @@ pub(super) struct Entered {
     pub(super) place: Place,
     pub(super) who: Who<'static>,
     pub(super) request_timeout: Duration,
-    pub(super) standing: watch::Receiver<Standing>,
+    pub(super) standing: watch::Receiver<Presence>,
     /// Wakes the one who enters anew.
     pub(super) wanted: Arc<Notify>,
 }
@@ -77,7 +77,7 @@ impl Entered {
                 changed = standing.changed() => match changed {
                     // Nobody enters anew: the client is closed, or its runtime has ended.
                     Err(_) => return Ok(()),
-                    Ok(()) => if let Standing::Away(why) = &*standing.borrow_and_update() {
+                    Ok(()) => if let Presence::Away(why) = &*standing.borrow_and_update() {
                         return Err(unregistered().because(why.clone()));
                     },
                 },

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 
-use super::entered::{Entered, Standing};
+use super::entered::{Entered, Presence};
 use super::lease_report::LeaseReport;
 use super::place::Place;
 use super::record::ClientRecord;
@@ -119,7 +119,7 @@ impl Entrance {
 
     /// The client, which has this node, and enters anew by itself.
     fn entered(self, backend: Arc<dyn Backend>, node: Arc<dyn Node>) -> Arc<dyn Backend> {
-        let (stands, standing) = watch::channel(Standing::Entered(Arc::clone(&node)));
+        let (stands, standing) = watch::channel(Presence::Entered(Arc::clone(&node)));
         let (wanted, place) = (Arc::new(Notify::new()), self.place.clone());
         let (who, request_timeout) = (self.who, self.request_timeout);
         let report = LeaseReport::of(backend.name());
@@ -184,7 +184,7 @@ impl Entrance {
 /// Keeps a client registered.
 struct Keeper {
     entrance: Entrance,
-    stands: watch::Sender<Standing>,
+    stands: watch::Sender<Presence>,
     wanted: Arc<Notify>,
 }
 
@@ -201,7 +201,7 @@ impl Keeper {
             match self.enter_anew(&backend, &node).await {
                 Some(anew) => {
                     node = Arc::clone(&anew);
-                    self.stands.send_replace(Standing::Entered(anew));
+                    self.stands.send_replace(Presence::Entered(anew));
                 }
                 None => return,
             }
@@ -232,7 +232,7 @@ impl Keeper {
             };
             drop(client);
             tracing::debug!(%error, "this client is not registered yet");
-            self.stands.send_replace(Standing::Away(error));
+            self.stands.send_replace(Presence::Away(error));
             let clock = lease.clock();
             tokio::select! {
                 () = backoff.wait(clock) => {}
@@ -248,7 +248,7 @@ impl Keeper {
     /// The client has no place here any more. Its holds run out, so that the work under them ends
     /// before another is admitted.
     async fn end(&self, client: &dyn Backend, why: Error) -> Option<Arc<dyn Node>> {
-        self.stands.send_replace(Standing::Out(why));
+        self.stands.send_replace(Presence::Out(why));
         // An abrupt close sends nothing, so it cannot fail.
         let _ = client.close(Close::Abrupt).await;
         None

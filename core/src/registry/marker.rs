@@ -2,7 +2,7 @@
 
 use super::fields::Fields;
 use super::place::Place;
-use crate::decide::moving::gate::{Course, Marker};
+use crate::decide::moving::gate::{Course, GateMarker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shown::shown;
 
@@ -17,7 +17,7 @@ const MOVE: &str = "move";
 
 /// Reads the marker. What a later version wrote here keeps every client of this one out, since it
 /// cannot know whom it lets in.
-pub(super) fn read(fields: &Fields, place: &Place) -> Result<Option<Marker>> {
+pub(super) fn read(fields: &Fields, place: &Place) -> Result<Option<GateMarker>> {
     let Some(moving) = fields.get(MOVING) else { return Ok(None) };
     let course = match moving {
         LEAVES => Course::Leaves,
@@ -32,11 +32,11 @@ pub(super) fn read(fields: &Fields, place: &Place) -> Result<Option<Marker>> {
         }
     };
     let url = fields.get(URL).unwrap_or_default().to_owned();
-    Ok(Some(Marker { course, name: fields.get(MOVE).map(str::to_owned), url }))
+    Ok(Some(GateMarker { course, name: fields.get(MOVE).map(str::to_owned), url }))
 }
 
 /// Writes the marker, or takes it out.
-pub(super) fn set(fields: &mut Fields, marker: Option<&Marker>) {
+pub(super) fn set(fields: &mut Fields, marker: Option<&GateMarker>) {
     let course = marker.map(|marker| match marker.course {
         Course::Leaves => LEAVES,
         Course::Arrives => ARRIVES,
@@ -47,7 +47,7 @@ pub(super) fn set(fields: &mut Fields, marker: Option<&Marker>) {
 }
 
 /// The error of a client that has no place in a namespace that moves.
-pub(super) fn refusal(marker: &Marker, place: &Place) -> Error {
+pub(super) fn refusal(marker: &GateMarker, place: &Place) -> Error {
     let (namespace, url) = (&place.namespace, shown(&marker.url, 1024));
     let name = marker.name.as_deref().map(|name| format!(" (the move {:?})", shown(name, 255)));
     let name = name.unwrap_or_default();
@@ -73,7 +73,7 @@ mod tests {
     fn a_marker_is_read_as_it_was_written_and_leaves_the_rest() {
         let place = Place::of(&Namespace::new("n")).expect("a good namespace");
         for (course, name) in [(Course::Leaves, None), (Course::Arrives, Some("to etcd & back".to_owned()))] {
-            let marker = Marker { course, name, url: "redis://h/2?ttl=5s&namespace=n".to_owned() };
+            let marker = GateMarker { course, name, url: "redis://h/2?ttl=5s&namespace=n".to_owned() };
             let mut fields = Fields::read(b"layout=1&later=x");
             set(&mut fields, Some(&marker));
             let mut fields = Fields::read(fields.text().as_bytes());

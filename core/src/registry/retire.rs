@@ -9,7 +9,7 @@ use super::raise::names;
 use super::stamp::Stamped;
 use crate::config::Config;
 use crate::contracts::Backend;
-use crate::decide::moving::gate::{Course, Marker};
+use crate::decide::moving::gate::{Course, GateMarker};
 use crate::error::{Error, ErrorKind, Result};
 use crate::label::check_visible;
 use crate::seen;
@@ -19,7 +19,7 @@ const MAX_URL_BYTES: usize = 1024;
 
 /// Marks the namespace, if no client but operators is there.
 pub(crate) async fn retire(backend: &dyn Backend, place: &Place, clients: &Clients, to: &str) -> Result<()> {
-    let own = Marker { course: Course::Leaves, name: None, url: checked(to)?.to_owned() };
+    let own = GateMarker { course: Course::Leaves, name: None, url: checked(to)?.to_owned() };
     loop {
         let read = stamped(backend, place).await?;
         if !own.may_follow(read.marker.as_ref()) {
@@ -28,7 +28,7 @@ pub(crate) async fn retire(backend: &dyn Backend, place: &Place, clients: &Clien
         // Else somebody else has written the stamp since it was read.
         let Some(written) = read.mark(backend, place, Some(&own)).await? else { continue };
         let clients: Vec<_> = clients.clone().into_stream().try_collect().await?;
-        let outside = clients.iter().filter(|client| !Marker::admits(Some(&own), client.who()));
+        let outside = clients.iter().filter(|client| !GateMarker::admits(Some(&own), client.who()));
         let outside: Vec<_> = outside.collect();
         if !outside.is_empty() {
             // Where it stood before, it stays: they are refused by it.
@@ -57,7 +57,7 @@ pub(crate) async fn reopen(backend: &dyn Backend, place: &Place) -> Result<bool>
         let read = stamped(backend, place).await?;
         match &read.marker {
             None => return Ok(false),
-            Some(Marker { course: Course::Leaves, name: None, .. }) => {}
+            Some(GateMarker { course: Course::Leaves, name: None, .. }) => {}
             marker => return Err(another(marker.as_ref(), place)),
         }
         if read.mark(backend, place, None).await?.is_some() {
@@ -75,7 +75,7 @@ async fn stamped(backend: &dyn Backend, place: &Place) -> Result<Stamped> {
     })
 }
 
-fn another(marker: Option<&Marker>, place: &Place) -> Error {
+fn another(marker: Option<&GateMarker>, place: &Place) -> Error {
     let error = Error::new(ErrorKind::Conflict, "the namespace is marked otherwise");
     error.because_of(marker.map(|marker| refusal(marker, place)))
 }

@@ -7,7 +7,7 @@ use super::marker;
 use super::record::OWN_VERSION;
 use crate::contracts::{Backend, Cell, CellLife, CellWrite, CellWritten, Expected, Version};
 use crate::decide::layout::{Admission, Stamp};
-use crate::decide::moving::gate::{Marker, Who};
+use crate::decide::moving::gate::{GateMarker, Who};
 use crate::error::{Error, ErrorKind, Result};
 use crate::seen;
 use crate::shown::shown;
@@ -24,7 +24,7 @@ const BY: &str = "version";
 pub(super) struct Stamped {
     pub(super) stamp: Stamp,
     /// The marker of a move, if one stands.
-    pub(super) marker: Option<Marker>,
+    pub(super) marker: Option<GateMarker>,
     fields: Fields,
     pub(super) version: Version,
 }
@@ -75,7 +75,7 @@ impl Stamped {
         &self,
         backend: &dyn Backend,
         place: &Place,
-        marker: Option<&Marker>,
+        marker: Option<&GateMarker>,
     ) -> Result<Option<Self>> {
         let mut fields = self.fields.clone();
         marker::set(&mut fields, marker);
@@ -122,7 +122,7 @@ pub(super) async fn check(
         match Stamp::admission(read.as_ref().map(|read| read.stamp), own) {
             Admission::Enter => {
                 let marker = read.as_ref().and_then(|read| read.marker.as_ref());
-                return match marker.filter(|marker| !Marker::admits(Some(marker), who)) {
+                return match marker.filter(|marker| !GateMarker::admits(Some(marker), who)) {
                     Some(marker) => Err(Kept::Moved(marker::refusal(marker, place))),
                     None => Ok(()),
                 };

@@ -15,7 +15,7 @@ pub enum Course {
 
 /// What is written on a namespace that moves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Marker {
+pub struct GateMarker {
     /// Which way it goes.
     pub course: Course,
     /// The name of the move, whose participants may be there; `None` for one that nobody takes part in.
@@ -35,7 +35,7 @@ pub enum Who<'a> {
     Operator,
 }
 
-impl Marker {
+impl GateMarker {
     /// Whether a client may be where this marker stands, or none does.
     pub fn admits(marker: Option<&Self>, who: Who<'_>) -> bool {
         match (marker, who) {
@@ -57,8 +57,8 @@ impl Marker {
 mod tests {
     use super::*;
 
-    fn marker(course: Course, name: &str) -> Marker {
-        Marker { course, name: Some(name.to_owned()), url: "memory://there".to_owned() }
+    fn marker(course: Course, name: &str) -> GateMarker {
+        GateMarker { course, name: Some(name.to_owned()), url: "memory://there".to_owned() }
     }
 
     #[test]
@@ -71,12 +71,12 @@ mod tests {
                 (Who::Participant("n"), false),
                 (Who::Operator, true),
             ] {
-                assert_eq!(Marker::admits(Some(&marker), who), expected, "{who:?} at {marker:?}");
-                assert!(Marker::admits(None, who), "{who:?}");
+                assert_eq!(GateMarker::admits(Some(&marker), who), expected, "{who:?} at {marker:?}");
+                assert!(GateMarker::admits(None, who), "{who:?}");
             }
-            let nobodys = Marker { name: None, ..marker };
-            assert!(!Marker::admits(Some(&nobodys), Who::Participant("m")));
-            assert!(Marker::admits(Some(&nobodys), Who::Operator));
+            let nobodys = GateMarker { name: None, ..marker };
+            assert!(!GateMarker::admits(Some(&nobodys), Who::Participant("m")));
+            assert!(GateMarker::admits(Some(&nobodys), Who::Operator));
         }
     }
 

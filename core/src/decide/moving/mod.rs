@@ -10,7 +10,7 @@ mod participant;
 
 use crate::token::Token;
 
-pub use participant::{Holding, Next, may_acknowledge};
+pub use participant::{AcquireNext, Holding, may_acknowledge};
 
 /// One of the two coordinators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +56,7 @@ impl Sides {
 
 /// Where a move stands. It goes from phase to phase, forward or back, and never skips one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Phase {
+pub enum MovePhase {
     /// Holds are on the old side.
     Old,
     /// Holds are on both sides, and the old one gives the token.
@@ -71,29 +71,29 @@ pub enum Phase {
     Done,
 }
 
-impl Phase {
+impl MovePhase {
     const ORDER: [Self; 5] = [Self::Old, Self::BothByOld, Self::BothByNew, Self::New, Self::Done];
 
     /// The coordinators on which a hold has a node when it completes.
     pub fn needs(self) -> Sides {
         match self {
-            Phase::Old => Sides { old: true, new: false },
-            Phase::BothByOld | Phase::BothByNew => Sides::BOTH,
-            Phase::New | Phase::Done => Sides { old: false, new: true },
+            MovePhase::Old => Sides { old: true, new: false },
+            MovePhase::BothByOld | MovePhase::BothByNew => Sides::BOTH,
+            MovePhase::New | MovePhase::Done => Sides { old: false, new: true },
         }
     }
 
     /// The coordinator whose sequence number is in the token.
     pub fn token(self) -> Side {
         match self {
-            Phase::Old | Phase::BothByOld => Side::Old,
-            Phase::BothByNew | Phase::New | Phase::Done => Side::New,
+            MovePhase::Old | MovePhase::BothByOld => Side::Old,
+            MovePhase::BothByNew | MovePhase::New | MovePhase::Done => Side::New,
         }
     }
 
     /// Whether who acquires or holds must be a member on the old side (MIGRATE-MEMBERSHIP-LIVES).
     pub fn needs_membership(self) -> bool {
-        self != Phase::Done
+        self != MovePhase::Done
     }
 
     /// Whether the phase and its epoch are read again while both nodes are held, since the token's
@@ -106,7 +106,7 @@ impl Phase {
         let at = Self::ORDER.iter().position(|phase| *phase == self)?;
         match way {
             Way::Forward => Self::ORDER.get(at + 1).copied(),
-            Way::Back if self == Phase::Done => None,
+            Way::Back if self == MovePhase::Done => None,
             Way::Back => Self::ORDER.get(at.checked_sub(1)?).copied(),
         }
     }
@@ -125,7 +125,7 @@ pub enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stage {
     /// Where the move stands.
-    pub phase: Phase,
+    pub phase: MovePhase,
     /// The epoch of the tokens that are given now.
     pub epoch: u16,
 }
@@ -147,7 +147,7 @@ pub enum Step {
 impl Stage {
     /// The stage before a move begins, on a coordinator whose tokens have this epoch.
     pub fn before(epoch: u16) -> Self {
-        Self { phase: Phase::Old, epoch }
+        Self { phase: MovePhase::Old, epoch }
     }
 
     /// Whether the tokens have room for a whole move and for taking it back: each change of the
@@ -194,11 +194,11 @@ mod tests {
 
     #[test]
     fn neighbouring_phases_share_a_coordinator_and_no_others_do_without_both() {
-        for pair in Phase::ORDER.windows(2) {
+        for pair in MovePhase::ORDER.windows(2) {
             let (one, next) = (pair[0].needs(), pair[1].needs());
             assert!(one.old && next.old || one.new && next.new, "{pair:?}");
         }
-        assert!(!Phase::Old.needs().new && !Phase::New.needs().old);
+        assert!(!MovePhase::Old.needs().new && !MovePhase::New.needs().old);
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_step_waits_for_each_participant_to_acknowledge_the_version_that_was_read() {
         let stage = Stage::before(0);
-        let next = Step::Write(Stage { phase: Phase::BothByOld, epoch: 0 });
+        let next = Step::Write(Stage { phase: MovePhase::BothByOld, epoch: 0 });
         for (acknowledged, expected) in [
             (vec![], next),
             (vec![Some(7)], next),
@@ -228,10 +228,10 @@ mod tests {
 
     #[test]
     fn done_is_final_and_no_epoch_is_used_twice() {
-        let done = Stage { phase: Phase::Done, epoch: 1 };
+        let done = Stage { phase: MovePhase::Done, epoch: 1 };
         assert_eq!(done.step(&1, [Some(1)], Way::Back), Step::Ends);
         assert_eq!(done.step(&1, [Some(1)], Way::Forward), Step::Ends);
-        let last = Stage { phase: Phase::BothByOld, epoch: Token::MAX_EPOCH };
+        let last = Stage { phase: MovePhase::BothByOld, epoch: Token::MAX_EPOCH };
         assert_eq!(last.step(&1, [Some(1)], Way::Forward), Step::NoEpoch);
         assert!(
             Stage::before(Token::MAX_EPOCH - 2).has_epochs()

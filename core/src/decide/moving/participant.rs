@@ -1,11 +1,11 @@
 //! What a participant of a move does: its acquisitions, its holds, its acknowledgements.
 
-use super::{Phase, Side, Sides};
+use super::{MovePhase, Side, Sides};
 
 /// The next step of an acquisition, by the phase that the participant knows when it asks
 /// (MIGRATE-DECIDE-AT-END).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Next {
+pub enum AcquireNext {
     /// It joins this coordinator's queue, or waits there. The old one comes first.
     Join(Side),
     /// It has a place on the new side and needs the old one: it gives that place back before it joins
@@ -27,36 +27,36 @@ pub struct Holding {
 impl Holding {
     /// The next step of an acquisition. `queued_on_new`: it has a place on the new side, admitted or
     /// not. `read`: the phase is what the cell said since it was admitted on both sides.
-    pub fn next(self, phase: Phase, queued_on_new: bool, read: bool) -> Next {
+    pub fn next(self, phase: MovePhase, queued_on_new: bool, read: bool) -> AcquireNext {
         let needs = phase.needs();
         if needs.old && !self.on.old {
-            return if queued_on_new { Next::GiveBackNew } else { Next::Join(Side::Old) };
+            return if queued_on_new { AcquireNext::GiveBackNew } else { AcquireNext::Join(Side::Old) };
         }
         if needs.new && !self.on.new {
-            return Next::Join(Side::New);
+            return AcquireNext::Join(Side::New);
         }
         match phase.is_read_while_held() && !read {
-            true => Next::Read,
-            false => Next::Complete(phase.token()),
+            true => AcquireNext::Read,
+            false => AcquireNext::Complete(phase.token()),
         }
     }
 
     /// Whether a hold is one still. `live`: the sides whose leases the client counts on. It ends when
     /// either lease is lost under it (MIGRATE-EITHER-LOST-IS-LOST), and with the membership on the
     /// old side (MIGRATE-MEMBERSHIP-LIVES).
-    pub fn is_valid(self, phase: Phase, live: Sides) -> bool {
+    pub fn is_valid(self, phase: MovePhase, live: Sides) -> bool {
         live.cover(self.on) && (live.old || !phase.needs_membership())
     }
 
     /// What a hold joins while it is held, so that the next phase need not wait for its end: only
     /// the new side, which is free for who holds the old one. A hold on the new side alone never
     /// joins the old one: it would wait for who holds that and waits for it.
-    pub fn joins(self, phase: Phase) -> Option<Side> {
+    pub fn joins(self, phase: MovePhase) -> Option<Side> {
         (phase.needs().new && !self.on.new && self.on.old).then_some(Side::New)
     }
 
     /// What a hold gives back, since the phase does not need it.
-    pub fn gives_back(self, phase: Phase) -> Sides {
+    pub fn gives_back(self, phase: MovePhase) -> Sides {
         match self.on.cover(phase.needs()) {
             true => self.on.without(phase.needs()),
             false => Sides::default(),
@@ -67,7 +67,7 @@ impl Holding {
 /// Whether a participant may acknowledge a phase: each of its holds covers it
 /// (MIGRATE-ACK-COVERS-HOLDS). From the acknowledgement on, its acquisitions complete by that phase
 /// or a later one.
-pub fn may_acknowledge(phase: Phase, holds: impl IntoIterator<Item = Holding>) -> bool {
+pub fn may_acknowledge(phase: MovePhase, holds: impl IntoIterator<Item = Holding>) -> bool {
     holds.into_iter().all(|hold| hold.on.cover(phase.needs()))
 }
 
@@ -81,21 +81,21 @@ mod tests {
 
     #[test]
     fn an_acquisition_takes_the_old_side_first_and_completes_by_the_phase_that_it_knows_then() {
-        use Phase::{BothByNew, BothByOld, Done, New, Old};
+        use MovePhase::{BothByNew, BothByOld, Done, New, Old};
         for (on, queued_on_new, phase, read, expected) in [
-            (NOTHING, false, Old, false, Next::Join(Side::Old)),
-            (OLD, false, Old, false, Next::Complete(Side::Old)),
-            (NOTHING, false, BothByOld, false, Next::Join(Side::Old)),
-            (OLD, false, BothByOld, false, Next::Join(Side::New)),
-            (Sides::BOTH, true, BothByOld, false, Next::Read),
-            (Sides::BOTH, true, BothByOld, true, Next::Complete(Side::Old)),
-            (Sides::BOTH, true, BothByNew, true, Next::Complete(Side::New)),
-            (OLD, false, New, false, Next::Join(Side::New)),
-            (NEW, true, New, false, Next::Complete(Side::New)),
-            (NEW, true, Done, false, Next::Complete(Side::New)),
-            (NEW, true, BothByNew, false, Next::GiveBackNew),
-            (NOTHING, true, Old, false, Next::GiveBackNew),
-            (Sides::BOTH, true, Old, true, Next::Complete(Side::Old)),
+            (NOTHING, false, Old, false, AcquireNext::Join(Side::Old)),
+            (OLD, false, Old, false, AcquireNext::Complete(Side::Old)),
+            (NOTHING, false, BothByOld, false, AcquireNext::Join(Side::Old)),
+            (OLD, false, BothByOld, false, AcquireNext::Join(Side::New)),
+            (Sides::BOTH, true, BothByOld, false, AcquireNext::Read),
+            (Sides::BOTH, true, BothByOld, true, AcquireNext::Complete(Side::Old)),
+            (Sides::BOTH, true, BothByNew, true, AcquireNext::Complete(Side::New)),
+            (OLD, false, New, false, AcquireNext::Join(Side::New)),
+            (NEW, true, New, false, AcquireNext::Complete(Side::New)),
+            (NEW, true, Done, false, AcquireNext::Complete(Side::New)),
+            (NEW, true, BothByNew, false, AcquireNext::GiveBackNew),
+            (NOTHING, true, Old, false, AcquireNext::GiveBackNew),
+            (Sides::BOTH, true, Old, true, AcquireNext::Complete(Side::Old)),
         ] {
             let next = Holding { on }.next(phase, queued_on_new, read);
             assert_eq!(next, expected, "{on:?} in {phase:?}, read: {read}");
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_hold_ends_with_either_lease_and_with_the_membership() {
-        use Phase::{BothByOld, Done, New, Old};
+        use MovePhase::{BothByOld, Done, New, Old};
         for (on, phase, live, expected) in [
             (OLD, Old, OLD, true),
             (OLD, Old, NEW, false),
@@ -121,19 +121,19 @@ mod tests {
 
     #[test]
     fn a_hold_on_the_old_side_takes_the_new_one_and_one_on_the_new_side_drains() {
-        assert_eq!(Holding { on: OLD }.joins(Phase::BothByOld), Some(Side::New));
-        assert_eq!(Holding { on: OLD }.joins(Phase::Old), None);
-        assert_eq!(Holding { on: NEW }.joins(Phase::BothByNew), None);
-        assert!(!may_acknowledge(Phase::BothByNew, [Holding { on: NEW }]));
-        assert!(may_acknowledge(Phase::BothByNew, []));
-        assert!(may_acknowledge(Phase::New, [Holding { on: Sides::BOTH }, Holding { on: NEW }]));
+        assert_eq!(Holding { on: OLD }.joins(MovePhase::BothByOld), Some(Side::New));
+        assert_eq!(Holding { on: OLD }.joins(MovePhase::Old), None);
+        assert_eq!(Holding { on: NEW }.joins(MovePhase::BothByNew), None);
+        assert!(!may_acknowledge(MovePhase::BothByNew, [Holding { on: NEW }]));
+        assert!(may_acknowledge(MovePhase::BothByNew, []));
+        assert!(may_acknowledge(MovePhase::New, [Holding { on: Sides::BOTH }, Holding { on: NEW }]));
     }
 
     #[test]
     fn a_hold_gives_back_what_its_phase_does_not_need_and_never_what_covers_it() {
-        assert_eq!(Holding { on: Sides::BOTH }.gives_back(Phase::New), OLD);
-        assert_eq!(Holding { on: Sides::BOTH }.gives_back(Phase::Old), NEW);
-        assert_eq!(Holding { on: Sides::BOTH }.gives_back(Phase::BothByNew), NOTHING);
-        assert_eq!(Holding { on: OLD }.gives_back(Phase::New), NOTHING);
+        assert_eq!(Holding { on: Sides::BOTH }.gives_back(MovePhase::New), OLD);
+        assert_eq!(Holding { on: Sides::BOTH }.gives_back(MovePhase::Old), NEW);
+        assert_eq!(Holding { on: Sides::BOTH }.gives_back(MovePhase::BothByNew), NOTHING);
+        assert_eq!(Holding { on: OLD }.gives_back(MovePhase::New), NOTHING);
     }
 }

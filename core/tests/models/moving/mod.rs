@@ -16,7 +16,7 @@ mod gate;
 mod participant;
 mod rules;
 
-use latchwork_core::decide::moving::{Holding, Phase, Side, Sides, Stage, Step as Decision, Way};
+use latchwork_core::decide::moving::{Holding, MovePhase, Side, Sides, Stage, Step as Decision, Way};
 use stateright::{Model, Property};
 
 use crate::explore::{Broken, Protocol, sound};
@@ -75,7 +75,7 @@ pub(super) struct Moving {
 type Id = u8;
 
 /// What an acknowledgement says.
-type Ack = (u8, Phase);
+type Ack = (u8, MovePhase);
 
 /// One coordinator: the queue of the mutex, with each node's sequence number.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +116,7 @@ struct Member {
 enum Work {
     Idle,
     /// It began in this phase; whether it has read the cell since it was admitted on both sides.
-    Acquiring(Phase, bool),
+    Acquiring(MovePhase, bool),
     Holding,
 }
 
@@ -228,15 +228,15 @@ impl Moving {
         });
         let asked: Vec<_> = acknowledged.filter(|_| !self.has(Fault::AsksNobody)).collect();
         let decided = match stage.step(&version, asked.iter().copied(), way) {
-            Decision::Ends if self.has(Fault::TakesDoneBack) && stage.phase == Phase::Done => {
-                Decision::Write(Stage { phase: Phase::New, ..stage })
+            Decision::Ends if self.has(Fault::TakesDoneBack) && stage.phase == MovePhase::Done => {
+                Decision::Write(Stage { phase: MovePhase::New, ..stage })
             }
             decided => decided,
         };
         let Decision::Write(next) = decided else { return };
         let mut next = next;
         while self.has(Fault::SkipsPhases) && next.phase.is_read_while_held()
-            || self.has(Fault::SwitchesWithTheNewSide) && next.phase == Phase::BothByNew
+            || self.has(Fault::SwitchesWithTheNewSide) && next.phase == MovePhase::BothByNew
         {
             let Decision::Write(behind) = next.step(&version, [], way) else { return };
             next = behind;

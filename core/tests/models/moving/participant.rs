@@ -1,6 +1,6 @@
 //! The steps of one participant.
 
-use latchwork_core::decide::moving::{Next, Phase, Side, Sides, may_acknowledge};
+use latchwork_core::decide::moving::{AcquireNext, MovePhase, Side, Sides, may_acknowledge};
 
 use super::{Fault, Id, Member, Moving, State, Step, Work};
 
@@ -9,7 +9,7 @@ impl Moving {
     pub(super) fn steps_of(&self, state: &State, who: Id, steps: &mut Vec<Step>) {
         let (client, member) = (state.client(who), state.members[usize::from(who)]);
         let places = state.places(who);
-        let is_done = client.read.is_some_and(|(_, stage)| stage.phase == Phase::Done);
+        let is_done = client.read.is_some_and(|(_, stage)| stage.phase == MovePhase::Done);
         if client.live.old && !is_done {
             steps.push(if member.registered { Step::Reads(who) } else { Step::Registers(who) });
             if self.has(Fault::ReadsFirst) && !member.registered && client.read.is_none() {
@@ -122,20 +122,20 @@ impl Moving {
         let read = read || self.has(Fault::TrustsWhatItRead);
         let queued_on_new = places.new && !self.has(Fault::KeepsTheNewSide);
         match holding.next(phase, queued_on_new, read) {
-            Next::GiveBackNew => state.new.leave(who),
+            AcquireNext::GiveBackNew => state.new.leave(who),
             // It waits where it has a place, and goes on from there.
             _ if places.without(holding.on) != Sides::default() => {}
-            Next::Join(side) => {
+            AcquireNext::Join(side) => {
                 if client.live.has(side) {
                     state.server_mut(side).join(who);
                 }
             }
-            Next::Read => {
+            AcquireNext::Read => {
                 let now = (state.version, state.stage);
                 let client = state.client_mut(who);
                 (client.read, client.work) = (Some(now), Work::Acquiring(began, true));
             }
-            Next::Complete(side) => {
+            AcquireNext::Complete(side) => {
                 state.client_mut(who).work = Work::Holding;
                 let (_, sequence) = state.server(side).queue[0];
                 let token = (stage.epoch, sequence);
@@ -171,8 +171,8 @@ impl Moving {
         let (holding, places) = (state.holding(who), state.places(who));
         let client = state.client_mut(who);
         *(if side == Side::Old { &mut client.live.old } else { &mut client.live.new }) = false;
-        let phase = client.read.map_or(Phase::Old, |(_, stage)| stage.phase);
-        let keeps_on = self.has(Fault::NeedsNoMembership) || phase == Phase::Done;
+        let phase = client.read.map_or(MovePhase::Old, |(_, stage)| stage.phase);
+        let keeps_on = self.has(Fault::NeedsNoMembership) || phase == MovePhase::Done;
         let is_kept = self.has(Fault::NeedsNoMembership) && !holding.on.old
             || self.has(Fault::KeptWhileOneLives) && holding.on == Sides::BOTH;
         let is_valid = is_kept || holding.is_valid(phase, client.live);

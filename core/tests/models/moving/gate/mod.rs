@@ -1,4 +1,4 @@
-//! The model of the gate of a move, over [`Marker`] and [`Stage`], the code that decides it.
+//! The model of the gate of a move, over [`GateMarker`] and [`Stage`], the code that decides it.
 //!
 //! Plain clients of either side connect, read the marker, work, lose their place, come back, and
 //! leave. Operators begin the move, go on, give it up and open the new side, each request a step of
@@ -8,8 +8,8 @@
 mod operator;
 mod rules;
 
-use latchwork_core::decide::moving::gate::{Course, Marker, Who};
-use latchwork_core::decide::moving::{Phase, Side, Stage};
+use latchwork_core::decide::moving::gate::{Course, GateMarker, Who};
+use latchwork_core::decide::moving::{MovePhase, Side, Stage};
 use stateright::{Model, Property};
 
 use self::operator::Operator;
@@ -97,9 +97,9 @@ fn index(side: Side) -> usize {
 }
 
 /// The marker that this move has on a side.
-fn marker(side: Side) -> Marker {
+fn marker(side: Side) -> GateMarker {
     let course = if side == Side::Old { Course::Leaves } else { Course::Arrives };
-    Marker { course, name: Some("m".to_owned()), url: "memory://there".to_owned() }
+    GateMarker { course, name: Some("m".to_owned()), url: "memory://there".to_owned() }
 }
 
 impl Gate {
@@ -110,7 +110,7 @@ impl Gate {
     fn client(&self, state: &mut State, who: usize) {
         let side = self.clients[who];
         let marked = state.marks[index(side)].value.map(|()| marker(side));
-        let admitted = Marker::admits(marked.as_ref(), Who::Plain);
+        let admitted = GateMarker::admits(marked.as_ref(), Who::Plain);
         let enters = |admitted| if admitted { Doing::Works } else { Doing::Outside };
         let (doing, rounds) = &mut state.clients[who];
         *doing = match *doing {
@@ -197,10 +197,10 @@ impl Model for Gate {
 
 impl Protocol for Gate {
     fn verdict(&self, state: &State) -> Option<Broken> {
-        let phase = state.phase.value.map_or(Phase::Old, |stage| stage.phase);
+        let phase = state.phase.value.map_or(MovePhase::Old, |stage| stage.phase);
         let stands_outside = |side| match side {
-            Side::Old => phase != Phase::Old,
-            Side::New => !matches!(phase, Phase::Old | Phase::Done),
+            Side::Old => phase != MovePhase::Old,
+            Side::New => !matches!(phase, MovePhase::Old | MovePhase::Done),
         };
         let mut clients = state.clients.iter().zip(&self.clients);
         let outside = clients.any(|((doing, _), side)| self.works(*doing) && stands_outside(*side));

@@ -1,7 +1,7 @@
 //! The steps of an operator at the gate.
 
-use latchwork_core::decide::moving::gate::Marker;
-use latchwork_core::decide::moving::{Phase, Side, Stage, Step as Decision, Way};
+use latchwork_core::decide::moving::gate::GateMarker;
+use latchwork_core::decide::moving::{MovePhase, Side, Stage, Step as Decision, Way};
 
 use super::{Cell, Fault, Gate, State, index, marker};
 
@@ -42,14 +42,16 @@ impl Gate {
             None if self.has(Fault::MarksBeforeTheCell) => Operator::Marks(marks, version),
             // Its creation is a request of its own: the operator comes again, and reads it.
             None => return write(&mut state.phase, &mut state.writes, Some(Stage::before(0))),
-            Some(Stage { phase: Phase::Old, .. }) if self.has(Fault::MarksBeforeTheCell) => Operator::Idle,
-            Some(Stage { phase: Phase::Old, .. }) if self.has(Fault::ListsFirst) => {
+            Some(Stage { phase: MovePhase::Old, .. }) if self.has(Fault::MarksBeforeTheCell) => {
+                Operator::Idle
+            }
+            Some(Stage { phase: MovePhase::Old, .. }) if self.has(Fault::ListsFirst) => {
                 Operator::Lists(Side::New, version)
             }
-            Some(Stage { phase: Phase::Old, .. }) => Operator::Marks(marks, version),
+            Some(Stage { phase: MovePhase::Old, .. }) => Operator::Marks(marks, version),
             Some(stage) => {
-                let may_open =
-                    stage.phase == Phase::Done || self.has(Fault::OpensEarly) && stage.phase == Phase::New;
+                let may_open = stage.phase == MovePhase::Done
+                    || self.has(Fault::OpensEarly) && stage.phase == MovePhase::New;
                 match stage.step(&version, [], Way::Forward) {
                     _ if may_open && state.marks[1].value.is_some() => {
                         Operator::ReadsToOpen(state.marks[1].version)
@@ -92,7 +94,7 @@ impl Gate {
                 Operator::Idle
             }
             Operator::ReadsToGiveUp(marks) => match state.phase {
-                Cell { version, value: Some(Stage { phase: Phase::Old, .. }) } => {
+                Cell { version, value: Some(Stage { phase: MovePhase::Old, .. }) } => {
                     Operator::Ends(marks, version)
                 }
                 Cell { value: None, .. } => Operator::Lifts(marks, Side::Old),
@@ -108,9 +110,9 @@ impl Gate {
                 if side == Side::Old { Operator::Lifts(marks, Side::New) } else { Operator::Idle }
             }
             Operator::ReadsToOpen(mark) => {
-                let phase = state.phase.value.map_or(Phase::Old, |stage| stage.phase);
-                let early = self.has(Fault::OpensEarly) && phase == Phase::New;
-                if phase == Phase::Done || early { Operator::Opens(mark) } else { Operator::Idle }
+                let phase = state.phase.value.map_or(MovePhase::Old, |stage| stage.phase);
+                let early = self.has(Fault::OpensEarly) && phase == MovePhase::New;
+                if phase == MovePhase::Done || early { Operator::Opens(mark) } else { Operator::Idle }
             }
             Operator::Opens(mark) => {
                 self.lifts(state, Side::New, mark);
@@ -152,7 +154,7 @@ impl Gate {
     fn lifts(&self, state: &mut State, side: Side, read: u8) {
         let mark = &mut state.marks[index(side)];
         let stands = mark.version == read || self.has(Fault::LiftsAnyMarker);
-        if stands && !Marker::admits(mark.value.map(|()| marker(side)).as_ref(), super::Who::Plain) {
+        if stands && !GateMarker::admits(mark.value.map(|()| marker(side)).as_ref(), super::Who::Plain) {
             write(mark, &mut state.writes, None);
         }
     }
