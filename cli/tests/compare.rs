@@ -2,6 +2,7 @@
 //! others.
 
 mod common;
+mod terminal;
 
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use common::{Fixture, pid_of, program};
 use html5gum::Token;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
+use terminal::Terminal;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::Command;
 
@@ -176,6 +178,22 @@ async fn a_given_server_is_not_touched_where_nobody_can_be_asked() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(125), "{said}");
     assert!(said.contains("nobody is there to be asked; give --yes if it may be measured"), "{said}");
+    assert!(keys(fixture.server.addr()).await.starts_with("*0"), "nothing was written");
+}
+
+#[tokio::test]
+async fn whoever_sits_at_a_terminal_is_asked_and_no_leaves_the_server_alone() {
+    let fixture = Fixture::new().await;
+    let (program, url) = (env!("CARGO_BIN_EXE_latchwork"), &fixture.url);
+    let script = format!("echo $$; exec {program} compare '{url}' --quick 2>&1");
+    let (mut terminal, mut asked) = Terminal::run(&fixture, &["sh", "-c", &script]).await;
+    let mut question = String::new();
+    while !question.contains("Type yes:") {
+        question += &asked.line().await;
+    }
+    assert!(question.contains(fixture.server.addr()) && question.contains("not stopped"), "{question}");
+    terminal.types(b"no\n").await;
+    assert_eq!(asked.over().await.code(), 125);
     assert!(keys(fixture.server.addr()).await.starts_with("*0"), "nothing was written");
 }
 

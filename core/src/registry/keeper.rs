@@ -131,13 +131,9 @@ impl Entrance {
     /// Registers, and then reads the stamp (CLIENT-REGISTER-FIRST). One try.
     async fn enter(&self, backend: &Arc<dyn Backend>) -> std::result::Result<Arc<dyn Node>, Kept> {
         let node = self.register(backend).await.map_err(Kept::Unread)?;
-        match check(&**backend, &self.place, self.layout, self.who).await {
-            Ok(()) => Ok(node),
-            Err(why) => {
-                self.undo(backend, Task::leave(&self.place.clients, &node));
-                Err(why)
-            }
-        }
+        let registered = LeftWhenDropped { entrance: self, backend, node: Some(node) };
+        check(&**backend, &self.place, self.layout, self.who).await?;
+        Ok(registered.entered())
     }
 
     async fn register(&self, backend: &Arc<dyn Backend>) -> Result<Arc<dyn Node>> {
@@ -170,14 +166,37 @@ impl Entrance {
         }
     }
 
-    /// Removes in the background what does not stay.
+    /// Removes in the background what does not stay; without a runtime the lease does.
     fn undo(&self, backend: &Arc<dyn Backend>, task: Task) {
+        let Ok(runtime) = Handle::try_current() else { return };
         let (backend, request_timeout) = (Arc::clone(backend), self.request_timeout);
-        tokio::spawn(async move {
+        runtime.spawn(async move {
             if let (_, Err(error)) = settle(&*backend, &task, request_timeout).await {
                 tracing::debug!(%error, "a place in the queue of clients is left to its lease");
             }
         });
+    }
+}
+
+/// A place among the clients, until the stamp is read. It is given back when that fails or is dropped: a
+/// backend forgets a node that nobody has, and it would stand until its lease ends.
+struct LeftWhenDropped<'a> {
+    entrance: &'a Entrance,
+    backend: &'a Arc<dyn Backend>,
+    node: Option<Arc<dyn Node>>,
+}
+
+impl LeftWhenDropped<'_> {
+    fn entered(mut self) -> Arc<dyn Node> {
+        self.node.take().expect("taken once")
+    }
+}
+
+impl Drop for LeftWhenDropped<'_> {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            self.entrance.undo(self.backend, Task::leave(&self.entrance.place.clients, &node));
+        }
     }
 }
 
