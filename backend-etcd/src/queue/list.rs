@@ -15,6 +15,9 @@ use crate::layout::Queue;
 const EXCLUSIVE_READ: i64 = 17;
 /// How many keys a page has: the 1,000 nodes of the longest queue, and as many that are no nodes.
 const PAGE: i64 = 2000;
+/// The same where values come with them, which are other programs': the largest that etcd takes, of 1.5
+/// MiB, fit into the longest reply that is read.
+const PAGE_OF_VALUES: i64 = 40;
 
 /// A queue, or the part of it that decides about one node, in order.
 #[derive(Clone, Debug)]
@@ -45,7 +48,7 @@ pub(crate) struct Member {
 pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
     match claim {
         Claim::Exclusive => nodes(queue, order, EXCLUSIVE_READ),
-        Claim::Shared | Claim::Permits(_) => nodes(queue, Order::ByKey, PAGE),
+        Claim::Shared | Claim::Permits(_) => nodes(queue, Order::ByKey, page(queue)),
     }
 }
 
@@ -53,6 +56,11 @@ pub(crate) fn range(queue: &Queue, claim: Claim, order: Order) -> Range {
 /// a key decides, which a read of names no longer has since etcd 3.7.
 pub(crate) fn nodes(queue: &Queue, order: Order, limit: i64) -> Range {
     Range { prefix: queue.prefix.clone(), order, limit, keys_only: !queue.exact }
+}
+
+/// How many keys are read at a time.
+fn page(queue: &Queue) -> i64 {
+    if queue.exact { PAGE_OF_VALUES } else { PAGE }
 }
 
 impl Listing {
@@ -108,7 +116,8 @@ pub(crate) async fn whole(
     first: Option<Found>,
     revision: u64,
 ) -> Answer<Found> {
-    let page_after = async |last: &[u8]| driver.page(&queue.prefix, last, revision, PAGE, !queue.exact).await;
+    let page_after =
+        async |last: &[u8]| driver.page(&queue.prefix, last, revision, page(queue), !queue.exact).await;
     let mut page = match first {
         Some(first) => first,
         None => page_after(queue.prefix.as_bytes()).await?,

@@ -1,6 +1,7 @@
 //! A client's link to its servers: through a fault proxy to each of them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -25,11 +26,17 @@ impl Link for ProxyLink {
     }
 
     fn drop_reply(&self, key: &str) -> Box<dyn Armed> {
-        Box::new(ArmedEvents(self.0.iter().map(|proxy| proxy.drop_reply_to(names(key))).collect()))
+        let first = FirstNaming::new(key);
+        Box::new(ArmedEvents(
+            self.0.iter().map(|proxy| proxy.drop_reply_to(first.clone().on_a_way())).collect(),
+        ))
     }
 
     fn park(&self, key: &str) -> Box<dyn Armed> {
-        Box::new(ArmedParks(self.0.iter().map(|proxy| proxy.park_request(names(key))).collect()))
+        let first = FirstNaming::new(key);
+        Box::new(ArmedParks(
+            self.0.iter().map(|proxy| proxy.park_request(first.clone().on_a_way())).collect(),
+        ))
     }
 
     fn delay(&self, delay: Duration) {
@@ -57,9 +64,25 @@ impl Link for ProxyLink {
     }
 }
 
-fn names(key: &str) -> impl Fn(&[u8]) -> bool + Send + 'static {
-    let key = key.as_bytes().to_vec();
-    move |chunk| chunk.windows(key.len()).any(|window| window == key)
+/// The first request that names a key, on whichever way it goes. The same request sent again, on another
+/// way, is not the first.
+#[derive(Clone)]
+struct FirstNaming {
+    key: Vec<u8>,
+    seen: Arc<AtomicBool>,
+}
+
+impl FirstNaming {
+    fn new(key: &str) -> Self {
+        Self { key: key.as_bytes().to_vec(), seen: Arc::default() }
+    }
+
+    fn on_a_way(self) -> impl Fn(&[u8]) -> bool + Send + 'static {
+        move |chunk| {
+            let names = chunk.windows(self.key.len()).any(|window| window == self.key);
+            names && !self.seen.swap(true, Ordering::AcqRel)
+        }
+    }
 }
 
 /// Armed on each way; the request takes one of them.
