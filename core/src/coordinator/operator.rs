@@ -25,7 +25,7 @@ impl Coordinator {
     }
 
     /// Retires the namespace on this server: from then on nobody connects to it any more, and who tries
-    /// is told to use the URL `to`. For an [operator](Config::as_operator) who has moved its services to
+    /// is told to use the URL `to`. For an [operator](crate::Config::as_operator) who has moved its services to
     /// another coordinator, so that one which was forgotten cannot hold a lock beside them. It is
     /// refused while any other client than an operator's is [connected](Self::clients), idle or not.
     /// What stands on the server stays. Calling it again changes nothing; [`reopen`](Self::reopen)
@@ -50,7 +50,7 @@ impl Coordinator {
     }
 
     /// Takes back what [`retire`](Self::retire) did: clients connect again. Answers whether the
-    /// namespace was retired. For an [operator](Config::as_operator), once the services that went
+    /// namespace was retired. For an [operator](crate::Config::as_operator), once the services that went
     /// elsewhere are stopped.
     ///
     /// # Errors
