@@ -5,7 +5,6 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 
 use crate::adapter::Adapter;
-use crate::cases::ON_EVERY_TOPOLOGY;
 use crate::context::Context;
 
 /// One case of the suite.
@@ -37,11 +36,6 @@ impl Case {
             Adapter::Mutex => self.name.to_owned(),
             adapter => format!("{}@{adapter}", self.name),
         }
-    }
-
-    /// Whether `./test` plays it on every topology of servers.
-    pub fn is_on_every_topology(&self) -> bool {
-        self.adapter == Adapter::Mutex && ON_EVERY_TOPOLOGY.contains(&self.name)
     }
 
     /// The case as it is played: once, or once with every adapter.

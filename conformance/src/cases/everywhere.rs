@@ -1,5 +1,8 @@
 //! The part of the suite that is played on every topology in each run.
 
+use crate::adapter::Adapter;
+use crate::case::Case;
+
 /// The cases that `./test` plays, with a mutex, on every topology of servers; the whole suite is
 /// played there in the long tier. What differs between topologies is how a client finds its servers,
 /// what it may do there, and what it does when it loses them, so that each kind of request and of
@@ -28,14 +31,21 @@ pub const ON_EVERY_TOPOLOGY: &[&str] = &[
     "lease_close_gives_everything_back",
 ];
 
+impl Case {
+    /// Whether `./test` plays it on every topology of servers.
+    pub fn is_on_every_topology(&self) -> bool {
+        self.adapter == Adapter::Mutex && ON_EVERY_TOPOLOGY.contains(&self.name)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::ON_EVERY_TOPOLOGY;
+    use super::{Case, ON_EVERY_TOPOLOGY};
     use crate::cases;
 
     #[test]
     fn each_name_is_that_of_one_case_of_the_short_tier() {
-        let played: Vec<_> = cases::all().into_iter().filter(crate::Case::is_on_every_topology).collect();
+        let played: Vec<_> = cases::all().into_iter().filter(Case::is_on_every_topology).collect();
         let missing: Vec<_> =
             ON_EVERY_TOPOLOGY.iter().filter(|name| !played.iter().any(|case| case.name == **name)).collect();
         assert!(missing.is_empty(), "no such case: {missing:?}");

@@ -42,7 +42,6 @@ pub mod outlived;
 pub mod process;
 pub mod quorum;
 pub mod reentry;
-
 pub mod rwlock;
 pub mod seen;
 pub mod semaphore;
