@@ -41,30 +41,41 @@ pub(super) struct Binary {
 impl Binary {
     /// Finds the program and prepares its folder; [`run`](Binary::run) starts it.
     pub(super) fn prepare(kind: Kind, options: &Options) -> Result<Binary, ServerError> {
-        let program = locate(kind)?;
-        let folder = temporary_folder(kind)?;
         let ports = free_ports(3)?;
         let (port, peer_port) = (ports[0], ports[1]);
         let tls = options.tls.as_ref().map(|tls| (tls, ports[2]));
-        let args = match kind {
-            Kind::Redis => redis_args(port, tls, options),
-            Kind::Etcd => etcd_args(folder.path(), port, peer_port, tls, options),
-            Kind::Zookeeper => {
-                let mut config = zookeeper_config(folder.path(), port, options.clocks);
-                if let Some((tls, port)) = tls {
-                    config.push_str(&tls.zookeeper(port));
+        let mut binary =
+            Self::with_args(kind, port, tls.map(|(_, port)| port), |program, folder| match kind {
+                Kind::Redis => Ok(redis_args(port, tls, options)),
+                Kind::Etcd => Ok(etcd_args(folder, port, peer_port, tls, options)),
+                Kind::Zookeeper => {
+                    let mut config = zookeeper_config(folder, port, options.clocks);
+                    if let Some((tls, port)) = tls {
+                        config.push_str(&tls.zookeeper(port));
+                    }
+                    let (of_java, lines): (Vec<_>, Vec<_>) =
+                        options.args.iter().cloned().partition(|arg| arg.starts_with("-D"));
+                    for line in lines {
+                        config.push_str(&line);
+                        config.push('\n');
+                    }
+                    zookeeper_args(program, folder, &config, &of_java)
                 }
-                let (of_java, lines): (Vec<_>, Vec<_>) =
-                    options.args.iter().cloned().partition(|arg| arg.starts_with("-D"));
-                for line in lines {
-                    config.push_str(&line);
-                    config.push('\n');
-                }
-                zookeeper_args(&program, folder.path(), &config, &of_java)?
-            }
-        };
-        let (tls_port, environment) = (tls.map(|(_, port)| port), options.environment.clone());
-        Ok(Binary { kind, program, args, environment, port, tls_port, folder })
+            })?;
+        binary.environment.clone_from(&options.environment);
+        Ok(binary)
+    }
+
+    /// A program of this kind, with the arguments that it is to have in its folder.
+    fn with_args(
+        kind: Kind,
+        port: u16,
+        tls_port: Option<u16>,
+        args: impl FnOnce(&Program, &Path) -> Result<Vec<String>, ServerError>,
+    ) -> Result<Binary, ServerError> {
+        let (program, folder) = (locate(kind)?, temporary_folder(kind)?);
+        let args = args(&program, folder.path())?;
+        Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port, folder })
     }
 
     /// One member of a ZooKeeper ensemble: among its `lines` are those of `server.N=` as this one is
@@ -76,15 +87,12 @@ impl Binary {
         clocks: Clocks,
         lines: &str,
     ) -> Result<Binary, ServerError> {
-        let kind = Kind::Zookeeper;
-        let program = locate(kind)?;
-        let folder = temporary_folder(kind)?;
-        std::fs::create_dir_all(folder.path().join("data"))
-            .and_then(|()| std::fs::write(folder.path().join("data/myid"), id.to_string()))
-            .map_err(ServerError::io("writing myid"))?;
-        let config = zookeeper_config(folder.path(), port, clocks) + lines;
-        let args = zookeeper_args(&program, folder.path(), &config, &[])?;
-        Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port, folder })
+        Self::with_args(Kind::Zookeeper, port, tls_port, |program, folder| {
+            std::fs::create_dir_all(folder.join("data"))
+                .and_then(|()| std::fs::write(folder.join("data/myid"), id.to_string()))
+                .map_err(ServerError::io("writing myid"))?;
+            zookeeper_args(program, folder, &(zookeeper_config(folder, port, clocks) + lines), &[])
+        })
     }
 
     /// One member of an etcd cluster, whose clients come to this port, with the arguments that it is
@@ -93,10 +101,7 @@ impl Binary {
         port: u16,
         args: impl FnOnce(&Path) -> Vec<String>,
     ) -> Result<Binary, ServerError> {
-        let kind = Kind::Etcd;
-        let (program, folder) = (locate(kind)?, temporary_folder(kind)?);
-        let args = args(folder.path());
-        Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port: None, folder })
+        Self::with_args(Kind::Etcd, port, None, |_, folder| Ok(args(folder)))
     }
 
     /// A Redis on the first of these ports, with these arguments. With TLS, that is on the second one,
@@ -106,17 +111,10 @@ impl Binary {
         tls: Option<&ServerTls>,
         args: &[&str],
     ) -> Result<Binary, ServerError> {
-        let kind = Kind::Redis;
-        let tls_args = tls.map(|tls| tls.redis_member(tls_port)).unwrap_or_default();
-        let args = args.iter().map(|arg| (*arg).to_owned()).chain(tls_args);
-        Ok(Binary {
-            kind,
-            program: locate(kind)?,
-            args: redis_args(port, None, &Options::new().args(args)),
-            environment: Vec::new(),
-            port,
-            tls_port: tls.map(|_| tls_port),
-            folder: temporary_folder(kind)?,
+        Self::with_args(Kind::Redis, port, tls.map(|_| tls_port), |_, _| {
+            let tls_args = tls.map(|tls| tls.redis_member(tls_port)).unwrap_or_default();
+            let args = args.iter().map(|arg| (*arg).to_owned()).chain(tls_args);
+            Ok(redis_args(port, None, &Options::new().args(args)))
         })
     }
 
@@ -126,15 +124,13 @@ impl Binary {
         tls: Option<&ServerTls>,
         lines: &str,
     ) -> Result<Binary, ServerError> {
-        let kind = Kind::Redis;
-        let folder = temporary_folder(kind)?;
-        let file = folder.path().join("sentinel.conf");
-        let tls_lines = tls.map(|tls| tls.redis_lines(tls_port)).unwrap_or_default();
-        let text = format!("port {port}\nbind 127.0.0.1\nprotected-mode no\n{tls_lines}{lines}");
-        std::fs::write(&file, text).map_err(ServerError::io("writing sentinel.conf"))?;
-        let args = vec![file.to_string_lossy().into_owned(), "--sentinel".to_owned()];
-        let (program, tls_port) = (locate(kind)?, tls.map(|_| tls_port));
-        Ok(Binary { kind, program, args, environment: Vec::new(), port, tls_port, folder })
+        Self::with_args(Kind::Redis, port, tls.map(|_| tls_port), |_, folder| {
+            let file = folder.join("sentinel.conf");
+            let tls_lines = tls.map(|tls| tls.redis_lines(tls_port)).unwrap_or_default();
+            let text = format!("port {port}\nbind 127.0.0.1\nprotected-mode no\n{tls_lines}{lines}");
+            std::fs::write(&file, text).map_err(ServerError::io("writing sentinel.conf"))?;
+            Ok(vec![file.to_string_lossy().into_owned(), "--sentinel".to_owned()])
+        })
     }
 
     pub(super) fn addr(&self) -> String {
