@@ -29,7 +29,7 @@ const ATTEMPTS: usize = 5;
 /// How to start one server program, as often as needed, on the same ports with the same data.
 #[derive(Debug)]
 pub(super) struct Binary {
-    kind: Kind,
+    pub(super) kind: Kind,
     program: Program,
     args: Vec<String>,
     environment: Vec<(String, String)>,
@@ -184,16 +184,6 @@ impl Binary {
         }
         Ok(process)
     }
-}
-
-/// Finds, prepares and runs a server.
-pub(super) async fn start(kind: Kind, options: &Options) -> Result<(Binary, Process), ServerError> {
-    on_free_ports(|| async {
-        let binary = Binary::prepare(kind, options)?;
-        let process = binary.run().await?;
-        Ok((binary, process))
-    })
-    .await
 }
 
 /// Starts again, on other ports, if somebody else took the ones that were free.

@@ -85,8 +85,7 @@ impl ClusteredRedis {
                 "0",
             ];
             let binary = Binary::redis_member([port, tls_port], tls, &[&args, named].concat())?;
-            let process = binary.run().await?;
-            Ok::<_, ServerError>((Local::new(Kind::Redis, binary, process), bus))
+            Ok::<_, ServerError>((Local::run(binary).await?, bus))
         });
         let started = try_join_all(servers).await?;
         let mut cluster = Self { servers: Vec::new(), ids: Vec::new(), host: host.to_owned() };

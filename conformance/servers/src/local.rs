@@ -4,7 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::Signal;
 
-use crate::binary::Binary;
+use crate::binary::{Binary, on_free_ports};
+use crate::options::Options;
 use crate::process::Process;
 use crate::{Kind, ServerError};
 
@@ -14,12 +15,18 @@ pub(super) struct Local {
     // Dropped first: the process must be gone before its folder goes.
     process: Mutex<Option<Process>>,
     pub(super) binary: Binary,
-    kind: Kind,
 }
 
 impl Local {
-    pub(super) fn new(kind: Kind, binary: Binary, process: Process) -> Self {
-        Local { process: Mutex::new(Some(process)), binary, kind }
+    /// Finds, prepares and runs a server.
+    pub(super) async fn start(kind: Kind, options: &Options) -> Result<Self, ServerError> {
+        on_free_ports(|| async { Self::run(Binary::prepare(kind, options)?).await }).await
+    }
+
+    /// Runs a prepared program, and waits until it serves.
+    pub(super) async fn run(binary: Binary) -> Result<Self, ServerError> {
+        let process = binary.run().await?;
+        Ok(Local { process: Mutex::new(Some(process)), binary })
     }
 
     /// The process, unless it has ended, be it by itself.
@@ -32,7 +39,11 @@ impl Local {
     }
 
     fn take(&self) -> Result<Process, ServerError> {
-        self.process().take().ok_or(ServerError::Stopped { kind: self.kind })
+        self.process().take().ok_or_else(|| self.stopped())
+    }
+
+    fn stopped(&self) -> ServerError {
+        ServerError::Stopped { kind: self.binary.kind }
     }
 
     pub(super) fn pid(&self) -> Option<u32> {
@@ -44,7 +55,7 @@ impl Local {
     }
 
     pub(super) fn signal(&self, signal: Signal) -> Result<(), ServerError> {
-        self.process().as_ref().ok_or(ServerError::Stopped { kind: self.kind })?.signal(signal)
+        self.process().as_ref().ok_or_else(|| self.stopped())?.signal(signal)
     }
 
     pub(super) async fn stop(&self) -> Result<(), ServerError> {

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use crate::local::Local;
 use crate::options::{Clocks, Options};
 use crate::process::until_stopped;
-use crate::{Kind, ServerError, binary};
+use crate::{Kind, ServerError};
 
 /// Where a server comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +68,10 @@ impl Server {
             Ok(server) => return Ok(server),
             Err(why) => why,
         };
-        match binary::start(kind, &options).await {
-            Ok((binary, process)) => {
-                let addr = binary.addr();
-                let backing = Backing::Binary(Box::new(Local::new(kind, binary, process)));
+        match Local::start(kind, &options).await {
+            Ok(local) => {
+                let addr = local.binary.addr();
+                let backing = Backing::Binary(Box::new(local));
                 Ok(Server { kind, url: format!("{kind}://{addr}"), addr, clocks: options.clocks, backing })
             }
             Err(ServerError::NotFound { tried, .. }) => {

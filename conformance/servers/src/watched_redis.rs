@@ -8,7 +8,7 @@ use crate::binary::{Binary, on_free_ports};
 use crate::local::Local;
 use crate::ports::free_ports;
 use crate::reached::until;
-use crate::{Kind, ServerError, ServerTls, probe};
+use crate::{ServerError, ServerTls, probe};
 
 const SERVERS: usize = 3;
 const SENTINELS: usize = 3;
@@ -78,7 +78,7 @@ impl WatchedRedis {
             if tls.is_some() {
                 args.extend(["--replica-announce-ip", host]);
             }
-            run(Binary::redis_member(*ports, tls, &args)?).await
+            Local::run(Binary::redis_member(*ports, tls, &args)?).await
         });
         let servers = try_join_all(servers).await?;
         let (service, down_after) = (Self::SERVICE, Self::DOWN_AFTER.as_millis());
@@ -92,7 +92,7 @@ impl WatchedRedis {
                  sentinel failover-timeout {service} 3000\n\
                  sentinel parallel-syncs {service} 2\n"
             );
-            run(Binary::sentinel(*ports, tls, &lines)?).await
+            Local::run(Binary::sentinel(*ports, tls, &lines)?).await
         });
         Ok(Self { servers, sentinels: try_join_all(sentinels).await?, host: host.to_owned() })
     }
@@ -251,9 +251,4 @@ impl WatchedRedis {
         let logs = self.servers.iter().chain(&self.sentinels).map(Local::log_tail);
         logs.collect::<Vec<_>>().join("\n\n")
     }
-}
-
-async fn run(binary: Binary) -> Result<Local, ServerError> {
-    let process = binary.run().await?;
-    Ok(Local::new(Kind::Redis, binary, process))
 }

@@ -15,7 +15,7 @@ use crate::binary::Binary;
 use crate::local::Local;
 use crate::ports::free_ports;
 use crate::proxy::Proxy;
-use crate::{Kind, ServerError, probe};
+use crate::{ServerError, probe};
 
 /// A leader is silent for so long at most. Shorter, and a busy machine elects leaders without a
 /// fault; longer, and the shortest lease is no second any more.
@@ -53,11 +53,7 @@ pub(super) async fn start(size: usize) -> Result<(Vec<Local>, Vec<Link>), Server
             links.push(Link { from, to, proxies: vec![proxy], door });
         }
     }
-    let servers = binaries.into_iter().map(async |binary| {
-        let process = binary.run().await?;
-        Ok::<_, ServerError>(Local::new(Kind::Etcd, binary, process))
-    });
-    let servers = try_join_all(servers).await?;
+    let servers = try_join_all(binaries.into_iter().map(Local::run)).await?;
     Ok((servers, links))
 }
 

@@ -12,7 +12,7 @@ use crate::options::Clocks;
 use crate::ports::free_ports;
 use crate::proxy::{Manners, Proxy};
 use crate::tls::ServerTls;
-use crate::{Kind, ServerError, probe};
+use crate::{ServerError, probe};
 
 /// The way that server `from` takes to server `to`.
 struct Way {
@@ -63,9 +63,7 @@ pub(super) async fn start(
         let mut lines = members(id, *own, &ways);
         lines.extend(tls.map(|tls| tls.zookeeper(own.tls)));
         let tls_port = tls.map(|_| own.tls);
-        let binary = Binary::zookeeper_member(id + 1, own.client, tls_port, Clocks::Fast, &lines)?;
-        let process = binary.run().await?;
-        Ok::<_, ServerError>(Local::new(Kind::Zookeeper, binary, process))
+        Local::run(Binary::zookeeper_member(id + 1, own.client, tls_port, Clocks::Fast, &lines)?).await
     });
     let servers = try_join_all(servers).await?;
     Ok((servers, ways.into_iter().map(Link::from).collect()))
