@@ -109,18 +109,11 @@ impl ClusteredRedis {
             let (first, end) = (master * SLOTS / MASTERS, (master + 1) * SLOTS / MASTERS);
             self.say(master, &format!("CLUSTER ADDSLOTSRANGE {first} {}", end - 1)).await?;
         }
-        until(
-            "did not meet",
-            async || {
-                let infos = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER INFO"))).await;
-                let known = format!("cluster_known_nodes:{SERVERS}\r\n");
-                infos
-                    .iter()
-                    .all(|info| info.contains(&known) && info.contains("cluster_state:ok"))
-                    .then_some(())
-            },
-            async || self.states().await,
-        )
+        until("did not meet", self.states(), async || {
+            let infos = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER INFO"))).await;
+            let known = format!("cluster_known_nodes:{SERVERS}\r\n");
+            infos.iter().all(|info| info.contains(&known) && info.contains("cluster_state:ok")).then_some(())
+        })
         .await?;
         for replica in MASTERS..SERVERS {
             let said =
@@ -159,18 +152,14 @@ impl ClusteredRedis {
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn wait_until_whole(&self) -> Result<(), ServerError> {
-        until(
-            "was not whole",
-            async || {
-                let infos = join_all((0..SERVERS).map(|server| self.says(server, "INFO replication"))).await;
-                let masters = infos.iter().filter(|info| info.contains("state=online")).count();
-                let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER SLOTS"))).await;
-                // Each master with one replica: two servers a range.
-                let whole = |view: &String| self.ids.iter().all(|id| view.contains(id.as_str()));
-                (masters == MASTERS && views.iter().all(whole)).then_some(())
-            },
-            async || self.states().await,
-        )
+        until("was not whole", self.states(), async || {
+            let infos = join_all((0..SERVERS).map(|server| self.says(server, "INFO replication"))).await;
+            let masters = infos.iter().filter(|info| info.contains("state=online")).count();
+            let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER SLOTS"))).await;
+            // Each master with one replica: two servers a range.
+            let whole = |view: &String| self.ids.iter().all(|id| view.contains(id.as_str()));
+            (masters == MASTERS && views.iter().all(whole)).then_some(())
+        })
         .await
     }
 
@@ -180,16 +169,12 @@ impl ClusteredRedis {
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn master_of(&self, key: &str) -> Result<usize, ServerError> {
         let slot = self.slot(key).await?;
-        until(
-            "had no master of a slot",
-            async || {
-                let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER NODES"))).await;
-                let mut votes = [0; SERVERS];
-                views.iter().filter_map(|view| self.owner_in(view, slot)).for_each(|owner| votes[owner] += 1);
-                votes.iter().position(|votes| *votes > SERVERS / 2)
-            },
-            async || self.states().await,
-        )
+        until("had no master of a slot", self.states(), async || {
+            let views = join_all((0..SERVERS).map(|server| self.says(server, "CLUSTER NODES"))).await;
+            let mut votes = [0; SERVERS];
+            views.iter().filter_map(|view| self.owner_in(view, slot)).for_each(|owner| votes[owner] += 1);
+            votes.iter().position(|votes| *votes > SERVERS / 2)
+        })
         .await
     }
 
@@ -198,11 +183,9 @@ impl ClusteredRedis {
     /// # Errors
     /// As [`master_of`](Self::master_of).
     pub async fn wait_until_replaced(&self, key: &str, server: usize) -> Result<usize, ServerError> {
-        until(
-            "did not replace a master",
-            async || self.master_of(key).await.ok().filter(|master| *master != server),
-            async || self.states().await,
-        )
+        until("did not replace a master", self.states(), async || {
+            self.master_of(key).await.ok().filter(|master| *master != server)
+        })
         .await
     }
 

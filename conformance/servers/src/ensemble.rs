@@ -123,16 +123,12 @@ impl Ensemble {
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn leader(&self) -> Result<usize, ServerError> {
-        until(
-            "had no leader",
-            async || {
-                let roles = self.roles().await;
-                let majority = roles.iter().flatten().count() > roles.len() / 2;
-                let mut leaders = (0..roles.len()).filter(|server| roles[*server] == Some(Role::Leader));
-                leaders.next().filter(|_| majority && leaders.next().is_none())
-            },
-            async || self.states().await,
-        )
+        until("had no leader", self.states(), async || {
+            let roles = self.roles().await;
+            let majority = roles.iter().flatten().count() > roles.len() / 2;
+            let mut leaders = (0..roles.len()).filter(|server| roles[*server] == Some(Role::Leader));
+            leaders.next().filter(|_| majority && leaders.next().is_none())
+        })
         .await
     }
 
@@ -152,11 +148,9 @@ impl Ensemble {
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn wait_until_serving(&self, server: usize) -> Result<(), ServerError> {
-        until(
-            "did not have this server back",
-            async || self.serves(server).await.then_some(()),
-            async || self.states().await,
-        )
+        until("did not have this server back", self.states(), async || {
+            self.serves(server).await.then_some(())
+        })
         .await
     }
 
@@ -165,11 +159,9 @@ impl Ensemble {
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn wait_until_not_serving(&self, server: usize) -> Result<(), ServerError> {
-        until(
-            "went on with a server that was to give up",
-            async || (!self.serves(server).await).then_some(()),
-            async || self.states().await,
-        )
+        until("went on with a server that was to give up", self.states(), async || {
+            (!self.serves(server).await).then_some(())
+        })
         .await
     }
 

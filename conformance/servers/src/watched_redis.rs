@@ -127,17 +127,13 @@ impl WatchedRedis {
     /// # Errors
     /// [`ServerError::Ensemble`] after a minute.
     pub async fn master(&self) -> Result<usize, ServerError> {
-        until(
-            "had no master",
-            async || {
-                let mut votes = [0; SERVERS];
-                let named = join_all(self.sentinels.iter().map(|sentinel| self.named_by(sentinel))).await;
-                named.into_iter().flatten().for_each(|named| votes[named] += 1);
-                let named = votes.iter().position(|votes| *votes > SENTINELS / 2)?;
-                self.info(named).await.contains("role:master").then_some(named)
-            },
-            async || self.states().await,
-        )
+        until("had no master", self.states(), async || {
+            let mut votes = [0; SERVERS];
+            let named = join_all(self.sentinels.iter().map(|sentinel| self.named_by(sentinel))).await;
+            named.into_iter().flatten().for_each(|named| votes[named] += 1);
+            let named = votes.iter().position(|votes| *votes > SENTINELS / 2)?;
+            self.info(named).await.contains("role:master").then_some(named)
+        })
         .await
     }
 
@@ -146,11 +142,9 @@ impl WatchedRedis {
     /// # Errors
     /// As [`master`](Self::master).
     pub async fn wait_until_replaced(&self, server: usize) -> Result<usize, ServerError> {
-        until(
-            "did not replace a master",
-            async || self.master().await.ok().filter(|master| *master != server),
-            async || self.states().await,
-        )
+        until("did not replace a master", self.states(), async || {
+            self.master().await.ok().filter(|master| *master != server)
+        })
         .await
     }
 
@@ -161,16 +155,12 @@ impl WatchedRedis {
     /// As [`master`](Self::master).
     pub async fn wait_until_whole(&self) -> Result<(), ServerError> {
         let master = self.master().await?;
-        until(
-            "was not whole",
-            async || {
-                let info = self.info(master).await;
-                let following = info.matches("state=online").count() == SERVERS - 1;
-                let sentinels = join_all(self.sentinels.iter().map(Self::is_whole)).await;
-                (following && sentinels.into_iter().all(|whole| whole)).then_some(())
-            },
-            async || self.states().await,
-        )
+        until("was not whole", self.states(), async || {
+            let info = self.info(master).await;
+            let following = info.matches("state=online").count() == SERVERS - 1;
+            let sentinels = join_all(self.sentinels.iter().map(Self::is_whole)).await;
+            (following && sentinels.into_iter().all(|whole| whole)).then_some(())
+        })
         .await
     }
 
