@@ -19,7 +19,7 @@ use crate::waits::{soon, until, within};
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// All clients of the namespace, by number.
-async fn listed(by: &Client) -> Vec<ClientRecord> {
+pub(super) async fn listed(by: &Client) -> Vec<ClientRecord> {
     soon("the clients", by.coordinator.clients().page(0, 1000)).await.expect("listed")
 }
 
@@ -29,7 +29,7 @@ async fn record(by: &Client, of: &Client) -> Option<ClientRecord> {
 }
 
 /// A client as of another build, with a label.
-async fn build(context: &Context, layout: u32, label: &str) -> Result<Client, Error> {
+pub(super) async fn build(context: &Context, layout: u32, label: &str) -> Result<Client, Error> {
     let mut config = context.config(SHORT_TTL);
     config.label = Some(label.to_owned());
     soon("connect", context.fixture.client(&config.as_of_layout(layout))).await

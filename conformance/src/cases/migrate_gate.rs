@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::join3;
 use latchwork_core::contracts::{CellLife, CellWrite, CellWritten, Expected};
-use latchwork_core::registry::stamp_address;
+use latchwork_core::registry::{LAYOUT, stamp_address};
 use latchwork_core::{Error, ErrorKind};
 
+use super::clients::{build, listed};
 use crate::actions::{acquire, in_time, mutex};
 use crate::bounds::{CLEAN_UP, SHORT_TTL};
 use crate::case::cases;
@@ -23,21 +24,13 @@ const ELSEWHERE: &str = "memory://elsewhere?namespace=there";
 const PAUSE: Duration = Duration::from_millis(5);
 
 async fn client(context: &Context, label: &str) -> Result<Client, Error> {
-    let mut config = context.config(SHORT_TTL);
-    config.label = Some(label.to_owned());
-    soon("connect", context.fixture.client(&config)).await
+    build(context, LAYOUT, label).await
 }
 
 async fn operator(context: &Context) -> Client {
     let mut config = context.config(SHORT_TTL);
     config.label = Some("an-operator".to_owned());
     context.client_with(&config.as_operator()).await
-}
-
-/// The labels of the clients that are listed.
-async fn listed(by: &Client) -> Vec<String> {
-    let clients = soon("the clients", by.coordinator.clients().page(0, 1000)).await.expect("listed");
-    clients.into_iter().map(|client| client.label).collect()
 }
 
 /// Asserts that a client was refused by name, and told where to go.
