@@ -9,6 +9,7 @@ use rand::{RngExt, SeedableRng};
 use tokio::runtime::Runtime;
 use tokio::time::{Instant, sleep};
 
+use crate::cases::chaos::pause;
 use crate::cases::is_long;
 use crate::failover::{self, Failover, TTL, now, spread};
 use crate::testbeds::ServerTestbed;
@@ -77,7 +78,7 @@ pub async fn cuts_and_kills(ensemble: &Ensemble, lasts: Duration) {
         ensemble.heal();
         cuts += 1;
         // Some time to serve in.
-        sleep(chance.random_range(SECOND / 2..SECOND * 2)).await;
+        pause(&mut chance, SECOND / 2..SECOND * 2).await;
     }
     ensemble.leader().await.expect("one leads again");
     eprintln!("{cuts} cuts, {kills} kills");

@@ -139,7 +139,7 @@ impl ServerTestbed {
         Self { hosts, ..self }
     }
 
-    /// With clients that log in; the operator does not.
+    /// With clients that log in so. How the operator comes in is said where it is opened.
     #[cfg(any(feature = "redis", feature = "etcd"))]
     pub(super) fn logged_in(mut self, user: &str, password: &str) -> Self {
         self.config.user = Some(user.to_owned());

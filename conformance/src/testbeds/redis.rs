@@ -97,8 +97,7 @@ pub fn watched_redis_testbed(watched: Arc<WatchedRedis>) -> Result<ServerTestbed
         })
     })?;
     testbed.doors = watched.sentinels().len();
-    testbed.name = "redis-sentinel";
-    Ok(testbed.keeping(watched))
+    Ok(testbed.called("redis-sentinel").keeping(watched))
 }
 
 /// The testbed of a Redis Cluster, under a name of its own. Its servers end with it.
@@ -121,9 +120,8 @@ pub fn clustered_redis_testbed(cluster: Arc<ClusteredRedis>) -> Result<ServerTes
         })
     })?;
     testbed.doors = 2;
-    testbed.name = "redis-cluster";
     testbed.capabilities.held_writes = false;
-    Ok(testbed.keeping(cluster))
+    Ok(testbed.called("redis-cluster").keeping(cluster))
 }
 
 fn over(url: &str, hosts: Vec<String>, admin: OpenAdmin) -> Result<ServerTestbed> {

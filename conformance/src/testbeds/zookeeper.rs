@@ -31,9 +31,7 @@ pub fn zookeeper_testbed(server: Server) -> Result<ServerTestbed> {
 pub fn zookeeper_ensemble_testbed(ensemble: Arc<Ensemble>) -> Result<ServerTestbed> {
     let hosts = (0..ensemble.size()).map(|server| ensemble.addr(server)).collect();
     let testbed = over(&ensemble.url(), hosts, Clocks::Fast.zookeeper_tick())?;
-    let mut testbed = testbed.keeping(ensemble);
-    testbed.name = "zookeeper-3";
-    Ok(testbed)
+    Ok(testbed.called("zookeeper-3").keeping(ensemble))
 }
 
 fn over(url: &str, hosts: Vec<String>, tick: Duration) -> Result<ServerTestbed> {
