@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
-use latchwork_core::support::{Backoff, connect_within};
+use latchwork_core::support::{Backoff, connect_within, note_failure};
 use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Result};
 
 use crate::backend::EtcdBackend;
@@ -104,6 +104,7 @@ async fn open(settings: &Settings, config: &Config) -> Result<Arc<dyn Backend>> 
             // A server is there, but has no leader yet, or no time. The caller bounds the time.
             Err(error) if *error.kind() == ErrorKind::Unavailable => {
                 tracing::debug!(%error, "etcd does not serve yet");
+                note_failure(&error);
                 backoff.wait(&clock).await;
             }
             answer => return answer,

@@ -15,25 +15,21 @@ pub(crate) async fn read(driver: &Driver) -> Result<ServerFacts> {
 /// `members`: how many vote, and how many only learn.
 fn of(status: Fact<Status>, members: Fact<(u32, u32)>) -> ServerFacts {
     let mut facts = ServerFacts::of("etcd");
-    facts.version = status.clone().map(|status| status.version);
+    facts.version = status.as_ref().map(|status| status.version.clone());
     facts.topology = members.map(|members| match members {
         (1, 0) => Topology::Alone,
         (voters, others) => Topology::Ensemble { voters, others },
     });
-    facts.role = status.clone().map(|status| match status {
+    facts.role = status.as_ref().map(|status| match status {
         Status { is_learner: true, .. } => Role::Learner,
         Status { member, leader, .. } if member == leader => Role::Leader,
         _ => Role::Follower,
     });
     facts.clock = Fact::untold("etcd has no request that tells the time; leases do not depend on it");
-    facts.memory = match status {
-        Fact::Told(Status { quota: 0, .. }) => {
-            Fact::untold("before 3.6 etcd does not tell its quota; when it is full it refuses writes")
-        }
-        known => {
-            known.map(|status| MemoryPolicy { limit: Some(status.quota), when_full: WhenFull::RefusesWrites })
-        }
-    };
+    facts.memory = status.and_then(|status| match status.quota {
+        0 => Fact::untold("before 3.6 etcd does not tell its quota; when it is full it refuses writes"),
+        quota => Fact::Told(MemoryPolicy { limit: Some(quota), when_full: WhenFull::RefusesWrites }),
+    });
     // A write is confirmed once a majority of the members has it on disk.
     facts.persistence = Fact::Told(Persistence::BeforeConfirmed);
     facts

@@ -31,7 +31,7 @@ enum Probed {
 pub(crate) async fn find_server(hosts: &[String], transport: &Transport) -> Result<()> {
     let mut probes = JoinSet::new();
     for host in hosts.iter().cloned() {
-        let transport = transport.clone();
+        let transport = transport.apart();
         probes.spawn(async move {
             let probed = probe(&host, &transport).await;
             (host, probed)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use latchwork_core::contracts::Backend;
-use latchwork_core::support::{Backoff, connect_within};
+use latchwork_core::support::{Backoff, connect_within, note_failure};
 use latchwork_core::{Address, Clock, Config, Connector, Error, ErrorKind, Eviction, Result, seen};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -106,6 +106,7 @@ async fn connected(
             Ok(connected) => return Ok(connected),
             Err(failure) => failure,
         };
+        note_failure(&failure.error);
         let is_loading = failure.answered && *failure.error.kind() == ErrorKind::Unavailable;
         let pause = pauses.next();
         // At the end of the time the caller gets the server's own words.

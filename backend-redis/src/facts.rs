@@ -1,6 +1,5 @@
 //! What the servers say of themselves, as facts.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use latchwork_core::facts::{
@@ -63,11 +62,7 @@ impl OneServer {
 
 /// What the fields of INFO say, for the same reasons where INFO was not answered.
 fn field<T>(info: &Fact<String>, read: impl FnOnce(Info<'_>) -> Option<T>) -> Fact<T> {
-    match info {
-        Fact::Told(info) => read(Info(info)).map_or_else(|| Fact::untold(NO_FIELD), Fact::Told),
-        Fact::Untold(why) => Fact::Untold(why.clone()),
-        Fact::Forbidden(right) => Fact::Forbidden(right.clone()),
-    }
+    info.as_ref().and_then(|info| read(Info(info)).map_or_else(|| Fact::untold(NO_FIELD), Fact::Told))
 }
 
 fn memory(info: Info<'_>) -> Option<MemoryPolicy> {
@@ -97,14 +92,11 @@ fn persistence(info: Info<'_>, settings: Option<&(String, String)>) -> Option<Pe
 fn all_of(servers: Vec<OneServer>, cluster: bool, watched: bool) -> ServerFacts {
     let mut facts = ServerFacts::of("Redis");
     let masters = u32::try_from(servers.len()).unwrap_or(u32::MAX);
-    let products: BTreeSet<_> = servers.iter().map(|server| server.product.clone()).collect();
-    if !products.is_empty() {
-        facts.product = products.into_iter().collect::<Vec<_>>().join(", ");
+    if !servers.is_empty() {
+        facts.product = ServerFacts::named(servers.iter().map(|server| server.product.as_str()));
     }
-    facts.version = gathered(&servers, |server| &server.version).map(|versions| {
-        let versions: BTreeSet<_> = versions.into_iter().collect();
-        versions.into_iter().collect::<Vec<_>>().join(", ")
-    });
+    let versions = gathered(&servers, |server| &server.version);
+    facts.version = versions.map(|versions| ServerFacts::named(versions.iter().map(String::as_str)));
     facts.topology = gathered(&servers, |server| &server.replicas).map(|replicas| {
         let replicas = replicas.iter().sum();
         match (cluster, replicas) {
@@ -126,26 +118,21 @@ fn all_of(servers: Vec<OneServer>, cluster: bool, watched: bool) -> ServerFacts 
 
 /// A fact of all servers; the first reason where one of them does not tell it.
 fn gathered<T: Clone>(servers: &[OneServer], fact: impl Fn(&OneServer) -> &Fact<T>) -> Fact<Vec<T>> {
-    let mut all = Vec::new();
-    for server in servers {
-        match fact(server) {
-            Fact::Told(told) => all.push(told.clone()),
-            Fact::Untold(why) => return Fact::Untold(why.clone()),
-            Fact::Forbidden(right) => return Fact::Forbidden(right.clone()),
-        }
-    }
-    Fact::Told(all)
+    servers.iter().map(fact).fold(Fact::Told(Vec::new()), |all, fact| {
+        all.and_then(|mut all| {
+            fact.as_ref().map(|told| {
+                all.push(told.clone());
+                all
+            })
+        })
+    })
 }
 
 fn worst<T, R: Ord>(all: Fact<Vec<T>>, rank: impl Fn(&T) -> R) -> Fact<T> {
-    match all {
-        Fact::Told(all) => {
-            let worst = all.into_iter().max_by_key(|one| rank(one));
-            worst.map_or_else(|| Fact::untold("no server was asked"), Fact::Told)
-        }
-        Fact::Untold(why) => Fact::Untold(why),
-        Fact::Forbidden(right) => Fact::Forbidden(right),
-    }
+    all.and_then(|all| {
+        let worst = all.into_iter().max_by_key(rank);
+        worst.map_or_else(|| Fact::untold("no server was asked"), Fact::Told)
+    })
 }
 
 #[cfg(test)]

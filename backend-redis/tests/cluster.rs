@@ -7,40 +7,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use common::coordinators::{at, says};
+use common::sharded::{key_of, lock_at};
 use common::{Operator, PATIENCE, own, soon};
 use latchwork_conformance::servers::ClusteredRedis;
 use latchwork_core::contracts::LeaseState;
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, Kind, LostReason, Release, connect};
+use latchwork_core::{Coordinator, ErrorKind, Kind, LostReason, Release};
 
 /// No master is replaced by itself, however busy the machine is.
 const CALM: Duration = Duration::from_secs(10);
 /// After so much silence a replica takes over.
 const PROMPT: Duration = Duration::from_millis(1500);
 
-async fn at(url: &str) -> Result<Coordinator, Error> {
-    let config = Config::from_url(url).expect("a good URL");
-    soon(connect(&[latchwork_redis::connector()], &config)).await
-}
-
 async fn user(cluster: &ClusteredRedis, options: &str) -> Coordinator {
     at(&format!("{}?{options}", cluster.url())).await.unwrap_or_else(|error| panic!("{error}"))
-}
-
-/// The key on the server of a lock.
-fn key_of(lock: &str) -> String {
-    format!("latchwork:mutex:{{{lock}}}:one")
-}
-
-/// A lock whose keys this server has, other than those that are `taken`.
-async fn lock_at(cluster: &ClusteredRedis, server: usize, taken: &mut usize) -> String {
-    loop {
-        *taken += 1;
-        let lock = format!("lock-{taken}");
-        if cluster.master_of(&key_of(&lock)).await.unwrap() == server {
-            return lock;
-        }
-    }
 }
 
 async fn locks_of_all(cluster: &ClusteredRedis) -> [String; 3] {
@@ -273,10 +254,4 @@ async fn what_is_wrong_with_the_servers_is_named() {
     for lock in locks_of_all(&cluster).await {
         let _ = soon(client.mutex(lock).unwrap().acquire()).await.unwrap().release().await.unwrap();
     }
-}
-
-fn says(error: &Error, words: &[&str]) {
-    let text = error.to_string();
-    println!("{text}");
-    words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in: {text}"));
 }

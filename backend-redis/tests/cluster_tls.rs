@@ -4,10 +4,12 @@ mod common;
 
 use std::time::Duration;
 
+use common::coordinators::{at, refused, says};
+use common::sharded::{key_of, lock_at};
 use common::{Operator, PATIENCE, own, soon};
-use latchwork_conformance::servers::{Authority, Certificates, ClusteredRedis, Validity};
+use latchwork_conformance::servers::{Certificates, ClusteredRedis, Validity};
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, Release, connect};
+use latchwork_core::{Coordinator, ErrorKind, Release};
 
 /// No master is replaced by itself, however busy the machine is.
 const CALM: Duration = Duration::from_secs(10);
@@ -15,15 +17,6 @@ const CALM: Duration = Duration::from_secs(10);
 const PROMPT: Duration = Duration::from_millis(1500);
 const IP: &str = "127.0.0.1";
 const NAME: &str = "localhost";
-
-async fn at(url: &str) -> Result<Coordinator, Error> {
-    let config = Config::from_url(url).expect("a good URL");
-    soon(connect(&[latchwork_redis::connector()], &config)).await
-}
-
-async fn refused(url: &str) -> Error {
-    at(url).await.expect_err("connected")
-}
 
 /// Servers that name each other by `host`, and have certificates for `names`.
 async fn secured(
@@ -41,26 +34,10 @@ fn url(cluster: &ClusteredRedis, options: &str) -> String {
     format!("{}?{options}", cluster.tls_url().expect("it speaks TLS"))
 }
 
-/// The key on the server of a lock.
-fn key_of(lock: &str) -> String {
-    format!("latchwork:mutex:{{{lock}}}:one")
-}
-
-/// A lock whose keys this server has.
-async fn lock_at(cluster: &ClusteredRedis, server: usize) -> String {
-    for number in 0.. {
-        let lock = format!("lock-{number}");
-        if cluster.master_of(&key_of(&lock)).await.unwrap() == server {
-            return lock;
-        }
-    }
-    unreachable!("a server has one slot of three")
-}
-
 /// Takes a lock of each server and gives it back.
 async fn uses_all_servers(cluster: &ClusteredRedis, client: &Coordinator) {
     for server in 0..3 {
-        let lock = lock_at(cluster, server).await;
+        let lock = lock_at(cluster, server, &mut 0).await;
         let hold = soon(client.mutex(lock).unwrap().acquire()).await.unwrap_or_else(|e| panic!("{e}"));
         assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
     }
@@ -80,13 +57,13 @@ async fn uses_all_servers(cluster: &ClusteredRedis, client: &Coordinator) {
 async fn a_hold_follows_its_slot_to_another_server() {
     let (cluster, certificates) = secured(CALM, IP, &[IP], true).await;
     let client = at(&url(&cluster, &format!("{}&ttl=20s", certificates.mutual()))).await.unwrap();
-    let lock = lock_at(&cluster, 0).await;
+    let lock = lock_at(&cluster, 0, &mut 0).await;
     let hold = soon(client.mutex(lock.as_str()).unwrap().acquire()).await.unwrap();
     let slot = cluster.slot(&key_of(&lock)).await.unwrap();
     // To a replica that becomes a master, with which the client has no connection yet.
     let mut replica = Operator::at(&format!("redis://{}", cluster.servers()[4])).await;
     replica.say::<()>("CLUSTER FAILOVER TAKEOVER").await;
-    let other = lock_at(&cluster, 4).await;
+    let other = lock_at(&cluster, 4, &mut 0).await;
     cluster.move_slot(slot, 0, 4).await.unwrap();
     assert_eq!(soon(hold.release()).await.unwrap(), Release::Released);
     let held = soon(client.mutex(other).unwrap().acquire()).await.unwrap();
@@ -99,7 +76,7 @@ async fn a_hold_goes_on_at_the_replica_that_takes_over() {
     let (cluster, certificates) = secured(PROMPT, NAME, &[NAME], false).await;
     let client = at(&url(&cluster, &format!("{}&ttl=20s", certificates.trusting()))).await.unwrap();
     uses_all_servers(&cluster, &client).await;
-    let lock = lock_at(&cluster, 1).await;
+    let lock = lock_at(&cluster, 1, &mut 0).await;
     let confirmed = Acquire::new().min_replicas(1).within(PATIENCE);
     let hold = soon(client.mutex(lock.as_str()).unwrap().acquire_with(confirmed)).await.unwrap();
     cluster.kill(1).await.unwrap();
@@ -139,15 +116,10 @@ async fn what_is_wrong_with_tls_is_named() {
     assert_eq!(*error.kind(), ErrorKind::Misconfigured, "{error}");
     says(&error, &["127.0.0.1:", "as `ca`"]);
 
-    let error = refused(&url(&cluster, &certificates.trusting())).await;
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
-    let stranger = Authority::new("a stranger").unwrap().client("client", Validity::Now).unwrap();
-    certificates.write("stranger.pem", &stranger.0).unwrap();
-    certificates.write("stranger.key", &stranger.1).unwrap();
-    let [cert, key] = ["stranger.pem", "stranger.key"].map(|name| certificates.path(name));
-    let theirs = format!("{}&cert={}&key={}", certificates.trusting(), cert.display(), key.display());
-    let error = refused(&url(&cluster, &theirs)).await;
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    for options in [certificates.trusting(), certificates.of_a_stranger().unwrap()] {
+        let error = refused(&url(&cluster, &options)).await;
+        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    }
 
     let error = refused(&url(&cluster, "").replace("rediss-", "redis-")).await;
     assert!(matches!(error.kind(), ErrorKind::WrongServer { .. }), "{error}");
@@ -170,10 +142,4 @@ async fn what_is_wrong_with_tls_is_named() {
     let client = at(&url(&cluster, &mutual)).await.unwrap();
     uses_all_servers(&cluster, &client).await;
     soon(client.close()).await.unwrap();
-}
-
-fn says(error: &Error, words: &[&str]) {
-    let text = error.to_string();
-    println!("{text}");
-    words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in: {text}"));
 }

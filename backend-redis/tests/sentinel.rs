@@ -5,28 +5,20 @@ mod common;
 
 use std::time::{Duration, Instant};
 
+use common::coordinators::{at, refused, says};
 use common::{Operator, PATIENCE, own, soon};
 use latchwork_conformance::proxy::Proxy;
 use latchwork_conformance::servers::WatchedRedis;
 use latchwork_core::contracts::LeaseState;
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, LostReason, Release, connect};
+use latchwork_core::{Coordinator, ErrorKind, LostReason, Release};
 
 /// A request and a renewal may take long: what comes within [`PROMPT`] came by an event.
 const PATIENT: &str = "ttl=60s&request_timeout=20s&connect_timeout=30s";
 const PROMPT: Duration = Duration::from_secs(10);
 
-async fn at(url: &str) -> Result<Coordinator, Error> {
-    let config = Config::from_url(url).expect("a good URL");
-    soon(connect(&[latchwork_redis::connector()], &config)).await
-}
-
 async fn user(watched: &WatchedRedis, options: &str) -> Coordinator {
     at(&format!("{}?{options}", watched.url())).await.unwrap_or_else(|error| panic!("{error}"))
-}
-
-async fn refused(url: &str) -> Error {
-    at(url).await.expect_err("connected")
 }
 
 /// An operator of a server or a Sentinel.
@@ -190,10 +182,4 @@ async fn what_is_wrong_with_the_sentinels_is_named() {
         let _ = soon(client.mutex("a").unwrap().acquire()).await.unwrap().release().await.unwrap();
         client.close().await.unwrap();
     }
-}
-
-fn says(error: &Error, words: &[&str]) {
-    let text = error.to_string();
-    println!("{text}");
-    words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in: {text}"));
 }

@@ -3,23 +3,15 @@
 
 mod common;
 
+use common::coordinators::{at, refused, says};
 use common::{Operator, PATIENCE, soon};
-use latchwork_conformance::servers::{Authority, Certificates, Terminator, Validity, WatchedRedis};
+use latchwork_conformance::servers::{Certificates, Terminator, Validity, WatchedRedis};
 use latchwork_core::contracts::LeaseState;
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, Release, connect};
+use latchwork_core::{Coordinator, ErrorKind, Release};
 
 const IP: &str = "127.0.0.1";
 const NAME: &str = "localhost";
-
-async fn at(url: &str) -> Result<Coordinator, Error> {
-    let config = Config::from_url(url).expect("a good URL");
-    soon(connect(&[latchwork_redis::connector()], &config)).await
-}
-
-async fn refused(url: &str) -> Error {
-    at(url).await.expect_err("connected")
-}
 
 /// Servers that name each other by `host`, and have certificates for `names`.
 async fn secured(host: &str, names: &[&str], demands: bool) -> (WatchedRedis, Certificates) {
@@ -122,15 +114,10 @@ async fn what_is_wrong_with_tls_is_named() {
     says(&error, &["the Sentinel at 127.0.0.1:", "as `ca`"]);
 
     // No certificate, and that of a stranger.
-    let error = refused(&url(&watched, &certificates.trusting())).await;
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
-    let stranger = Authority::new("a stranger").unwrap().client("client", Validity::Now).unwrap();
-    certificates.write("stranger.pem", &stranger.0).unwrap();
-    certificates.write("stranger.key", &stranger.1).unwrap();
-    let [cert, key] = ["stranger.pem", "stranger.key"].map(|name| certificates.path(name));
-    let theirs = format!("{}&cert={}&key={}", certificates.trusting(), cert.display(), key.display());
-    let error = refused(&url(&watched, &theirs)).await;
-    assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    for options in [certificates.trusting(), certificates.of_a_stranger().unwrap()] {
+        let error = refused(&url(&watched, &options)).await;
+        assert!(matches!(error.kind(), ErrorKind::Forbidden { .. }), "{error}");
+    }
 
     // One side speaks TLS, and the other does not.
     let error = refused(&tls_sentinels.replace("rediss-", "redis-")).await;
@@ -155,10 +142,4 @@ async fn what_is_wrong_with_tls_is_named() {
     says(&error, &["which the Sentinels name as the master", "does not speak TLS"]);
 
     takes_a_lock(&at(&url(&watched, &mutual)).await.unwrap()).await;
-}
-
-fn says(error: &Error, words: &[&str]) {
-    let text = error.to_string();
-    println!("{text}");
-    words.iter().for_each(|word| assert!(text.contains(word), "{word:?} is not in: {text}"));
 }

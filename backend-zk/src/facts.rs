@@ -1,6 +1,5 @@
 //! What the servers say of themselves, as facts.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::join_all;
@@ -58,16 +57,13 @@ fn of(servers: &[(&str, Option<String>)], members: Fact<Vec<u8>>) -> ServerFacts
         facts.version = Fact::Forbidden(SRVR.into());
         facts.role = Fact::Forbidden(SRVR.into());
     } else {
-        let versions: BTreeSet<_> = known.iter().map(|(_, state)| state.version).collect();
-        facts.version = Fact::Told(versions.into_iter().collect::<Vec<_>>().join(", "));
+        facts.version = Fact::Told(ServerFacts::named(known.iter().map(|(_, state)| state.version)));
         facts.role = role(servers.len(), &known);
     }
     let is_alone = known.iter().any(|(_, state)| state.role == Role::Alone);
-    facts.topology = match members {
-        _ if is_alone => Fact::Told(Topology::Alone),
-        Fact::Told(members) => ensemble(&members),
-        Fact::Untold(why) => Fact::Untold(why),
-        Fact::Forbidden(right) => Fact::Forbidden(right),
+    facts.topology = match is_alone {
+        true => Fact::Told(Topology::Alone),
+        false => members.and_then(|members| ensemble(&members)),
     };
     facts.memory = Fact::untold("ZooKeeper has no limit but its heap, and evicts nothing");
     // A write is confirmed once a majority of the servers has it on disk.

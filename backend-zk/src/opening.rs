@@ -51,7 +51,7 @@ pub(crate) async fn open_session(
             driver: Arc::clone(&lease.driver),
             lease: Arc::clone(&lease),
             settings: Arc::clone(settings),
-            member: member.clone(),
+            member,
             runtime: runtime.clone(),
             names: Arc::clone(names),
             holders: Arc::new(HolderWatch::default()),
@@ -59,7 +59,7 @@ pub(crate) async fn open_session(
         });
         runtime.spawn(Arc::clone(&session.holders).run(Arc::clone(&lease.driver), runtime.clone()));
         let proof = ContactProof::new(sent, answered, granted, period);
-        runtime.spawn(keep(Arc::clone(&session), proof, member));
+        runtime.spawn(keep(Arc::clone(&session), proof));
         return Ok(session);
     }
 }
@@ -80,8 +80,8 @@ fn is_lost(lease: &LeaseWriter) -> bool {
 }
 
 /// Renews the lease until it is lost, and then closes the session.
-async fn keep(session: Arc<Session>, proof: ContactProof, member: String) {
-    if let Some(reason) = renew(&session.lease, proof, &member).await {
+async fn keep(session: Arc<Session>, proof: ContactProof) {
+    if let Some(reason) = renew(&session.lease, proof, &session.member).await {
         session.close(reason);
     }
 }

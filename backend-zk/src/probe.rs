@@ -42,6 +42,7 @@ pub(crate) async fn probe(settings: &Settings) -> Result<()> {
 }
 
 async fn probe_one(host: &str, transport: &Transport) -> Result<()> {
+    let transport = &transport.apart();
     let unavailable = |what: &str| Error::new(ErrorKind::Unavailable, format!("{host}: {what}"));
     let mut stream = match transport.dial(host).await {
         Ok(stream) => stream,
@@ -108,7 +109,7 @@ pub(crate) enum ServerRole {
 
 /// What a server answers to [`WORD`]. `None` where it does not answer.
 pub(crate) async fn said(host: &str, transport: &Transport) -> Option<String> {
-    exchange(host, WORD, transport).await
+    exchange(host, WORD, &transport.apart()).await
 }
 
 /// The role of a server, and the number of its last transaction. `None` where it does not answer.

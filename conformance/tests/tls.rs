@@ -98,15 +98,12 @@ async fn mistakes(kind: Kind, demanding: &Secured) -> BTreeMap<&'static str, Err
     }
     let none = refusal(&demanding.url("")).await;
     seen.insert("the server demands a client certificate, and there is none", none);
-    let stranger = Authority::new("a stranger").expect("made").client("client", Validity::Now).expect("made");
-    certificates.write("stranger.pem", &stranger.0).expect("written");
-    certificates.write("stranger.key", &stranger.1).expect("written");
-    let file = |name: &str| certificates.path(name).display().to_string();
-    let identity = format!("&cert={}&key={}", file("stranger.pem"), file("stranger.key"));
+    let theirs = certificates.of_a_stranger().expect("written");
     seen.insert(
         "the server does not know who signed the client's certificate",
-        refusal(&demanding.url(&identity)).await,
+        refusal(&format!("{scheme}://{tls}?{theirs}")).await,
     );
+    let file = |name: &str| certificates.path(name).display().to_string();
     seen.insert("a URL without TLS, and a server with it", refusal(&format!("{kind}://{tls}")).await);
     let plainly = format!("{scheme}://{plain}?{}", certificates.mutual());
     seen.insert("a URL with TLS, and a server without it", refusal(&plainly).await);

@@ -2,6 +2,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test target uses a part")]
 
+pub mod coordinators;
+pub mod sharded;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -27,9 +27,9 @@ mod replicas;
 use std::time::{Duration, Instant};
 
 use latchwork_core::recipes::Acquire;
-use latchwork_core::{Config, Coordinator, Error, ErrorKind, connect};
+use latchwork_core::{Coordinator, Error, ErrorKind};
 
-use crate::common::soon;
+use crate::common::coordinators::at;
 
 /// What a machine may be late by.
 const NOISE: Duration = Duration::from_secs(2);
@@ -39,11 +39,6 @@ const PATIENT: &str = "ttl=60s&request_timeout=20s";
 
 async fn user(url: &str) -> Coordinator {
     at(url).await.unwrap_or_else(|error| panic!("{error}"))
-}
-
-async fn at(url: &str) -> Result<Coordinator, Error> {
-    let config = Config::from_url(url).expect("a good URL");
-    soon(connect(&[latchwork_redis::connector()], &config)).await
 }
 
 /// Confirmed by so many, in a time that is over soon where they do not.

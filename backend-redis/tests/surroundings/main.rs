@@ -12,19 +12,14 @@ mod silence;
 use std::time::Duration;
 
 use latchwork_conformance::servers::Server;
-use latchwork_core::{Config, Coordinator, Error, connect};
+use latchwork_core::{Coordinator, Error};
 
-use crate::common::soon;
+use crate::common::coordinators::at;
 
 const SHORT: Duration = Duration::from_millis(500);
 
 async fn user(server: &Server, options: &str) -> Result<Coordinator, Error> {
     at(&format!("{}?{options}", server.url())).await
-}
-
-async fn at(url: &str) -> Result<Coordinator, Error> {
-    let config = Config::from_url(url).expect("a good URL");
-    soon(connect(&[latchwork_redis::connector()], &config)).await
 }
 
 /// Checks the text of an error, and prints it.

@@ -66,7 +66,8 @@ impl Relay {
         for host in hosts {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
             addresses.push(listener.local_addr()?.to_string());
-            let (host, transport, secret) = (host.clone(), transport.apart(), Arc::clone(&secret));
+            // Its failures are those of the client, which names the last one when no session is opened.
+            let (host, transport, secret) = (host.clone(), transport.clone(), Arc::clone(&secret));
             let way = Way { host, transport, secret, sasl };
             runtime.spawn(ended.clone().run_until_cancelled_owned(serve(listener, way, ended.clone())));
         }
@@ -270,6 +271,7 @@ mod tests {
         drop(relay);
         assert_eq!(stream.read(&mut [0; 1]).await.unwrap_or(0), 0, "it ends with the relay");
     }
+
     /// With SASL a server is dialled first, and hears nothing but a login.
     #[tokio::test]
     async fn nothing_but_a_login_passes_before_the_secret() {

@@ -160,7 +160,22 @@ impl Certificates {
 
     /// The same, with the client's own certificate.
     pub fn mutual(&self) -> String {
-        let (cert, key) = (self.path("client.pem"), self.path("client.key"));
+        self.showing("client")
+    }
+
+    /// The same, with a certificate that somebody else has signed: `stranger.pem`, with `stranger.key`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_a_stranger(&self) -> Result<String, ServerError> {
+        let (cert, key) = Authority::new("a stranger")?.client("client", Validity::Now)?;
+        self.write("stranger.pem", &cert)?;
+        self.write("stranger.key", &key)?;
+        Ok(self.showing("stranger"))
+    }
+
+    fn showing(&self, whose: &str) -> String {
+        let [cert, key] = ["pem", "key"].map(|kind| self.path(&format!("{whose}.{kind}")));
         format!("{}&cert={}&key={}", self.trusting(), cert.display(), key.display())
     }
 }

@@ -55,10 +55,24 @@ impl<T> Fact<T> {
         }
     }
 
+    /// The same fact, to look at.
+    pub fn as_ref(&self) -> Fact<&T> {
+        match self {
+            Self::Told(fact) => Fact::Told(fact),
+            Self::Untold(why) => Fact::Untold(why.clone()),
+            Self::Forbidden(right) => Fact::Forbidden(right.clone()),
+        }
+    }
+
     /// What follows from it, for the same reasons where it is not known.
     pub fn map<U>(self, follows: impl FnOnce(T) -> U) -> Fact<U> {
+        self.and_then(|fact| Fact::Told(follows(fact)))
+    }
+
+    /// The fact that follows from it, if one does; for the same reasons where it is not known.
+    pub fn and_then<U>(self, follows: impl FnOnce(T) -> Fact<U>) -> Fact<U> {
         match self {
-            Self::Told(fact) => Fact::Told(follows(fact)),
+            Self::Told(fact) => follows(fact),
             Self::Untold(why) => Fact::Untold(why),
             Self::Forbidden(right) => Fact::Forbidden(right),
         }
@@ -88,5 +102,7 @@ mod tests {
         assert_eq!(of(ErrorKind::Misconfigured).expect("a reason").told(), None);
         assert_eq!(*of(ErrorKind::Unavailable).expect_err("nothing is known").kind(), ErrorKind::Unavailable);
         assert_eq!(Fact::of(Ok(7), "INFO").expect("told").map(|seven| seven + 1), Fact::Told(8));
+        assert_eq!(Fact::Told(7).and_then(|_| Fact::<u8>::untold("why")), Fact::untold("why"));
+        assert_eq!(forbidden.as_ref().and_then(|_| Fact::Told(8)), Fact::Forbidden("INFO".into()));
     }
 }

@@ -1,5 +1,7 @@
 //! All facts about the server that a client talks to.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::clock_difference::ClockDifference;
@@ -45,5 +47,10 @@ impl ServerFacts {
             memory: Fact::untold(NOTHING),
             persistence: Fact::untold(NOTHING),
         }
+    }
+    /// The names or versions of several servers as one text, each of them once. For backends.
+    pub fn named<'a>(all: impl IntoIterator<Item = &'a str>) -> String {
+        let each: BTreeSet<_> = all.into_iter().collect();
+        each.into_iter().collect::<Vec<_>>().join(", ")
     }
 }

@@ -1,14 +1,35 @@
 //! How long connecting may take, and how long a request waits for it.
 
 use std::fmt::Display;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::{Instant, timeout_at};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Connects to `what` at `hosts`, bounded by the connect timeout.
+tokio::task_local! {
+    /// The innermost bound that a task connects within.
+    static BOUND: Bound;
+}
+
+#[derive(Clone)]
+struct Bound {
+    /// `None` for a time without an end.
+    until: Option<Instant>,
+    noted: Arc<Mutex<Option<Error>>>,
+}
+
+/// Connects to `what` at `hosts`, bounded by the connect timeout. A bound within another one ends with it
+/// at the latest, and then it is the inner one that answers: it knows more.
 ///
 /// # Errors
-/// Those of `connecting`; `Unavailable` when it takes longer than `within`.
+/// Those of `connecting`; `Unavailable` when it takes longer than `within`, because of what it has
+/// [noted](note_failure) last.
 ///
 /// # Cancel safety
 /// As that of `connecting`.
@@ -18,17 +39,105 @@ pub async fn connect_within<T>(
     hosts: &[String],
     connecting: impl Future<Output = Result<T>>,
 ) -> Result<T> {
-    match tokio::time::timeout(within, connecting).await {
-        Ok(answer) => answer,
-        Err(_) => Err(Error::new(
-            ErrorKind::Unavailable,
-            format!("no {what} answered at {hosts:?} within {within:?}"),
-        )),
+    let own = Instant::now().checked_add(within);
+    let outer = BOUND.try_with(|outer| outer.until).ok().flatten();
+    let bound = Bound { until: [own, outer].into_iter().flatten().min(), noted: Arc::default() };
+    let connecting = BOUND.scope(bound.clone(), connecting);
+    let Some(until) = bound.until else { return connecting.await };
+    let mut connecting = pin!(timeout_at(until, connecting));
+    let in_time = poll_fn(|context| match connecting.as_mut().poll(context) {
+        // An outer bound whose time is over asks this one first, whose own timer may not have rung yet.
+        Poll::Pending if Instant::now() >= until => Poll::Ready(None),
+        polled => polled.map(std::result::Result::ok),
+    });
+    if let Some(answer) = in_time.await {
+        return answer;
     }
+    let why = bound.noted.lock().take();
+    let failed = match &why {
+        Some(_) => format!("not connected to {what} at {hosts:?} within {within:?}"),
+        None => format!("no {what} answered at {hosts:?} within {within:?}"),
+    };
+    Err(Error::new(ErrorKind::Unavailable, failed).because_of(why))
+}
+
+/// Notes why one try to connect has failed, before the next one: should the time be over in that,
+/// [`connect_within`] says this. Elsewhere it does nothing.
+pub fn note_failure(error: &Error) {
+    // An error means that no time is bounded.
+    let _ = BOUND.try_with(|bound| *bound.noted.lock() = Some(error.clone()));
 }
 
 /// How long a request waits for a connection that another task opens. The connect timeout bounds
 /// that task; the request timeout on top lets its error arrive before the wait ends without one.
 pub fn opening_bound(connect_timeout: Duration, request_timeout: Duration) -> Duration {
     connect_timeout.saturating_add(request_timeout)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Connects to nothing within a second, in a bound of core's that began as much earlier.
+    async fn within_another(earlier: Duration, connecting: impl Future<Output = Result<()>>) -> Error {
+        let hosts = ["h:1".to_owned()];
+        let inner = async {
+            tokio::time::sleep(earlier).await;
+            connect_within(SECOND, "the inner", &hosts, connecting).await
+        };
+        connect_within(SECOND, "the outer", &hosts, inner).await.expect_err("nothing answers")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_two_bounds_the_inner_one_says_why() {
+        for earlier in [0, 1, 40, 990] {
+            let begun = Instant::now();
+            let error = within_another(Duration::from_millis(earlier), pending()).await;
+            assert_eq!(*error.kind(), ErrorKind::Unavailable);
+            assert!(error.to_string().contains("no the inner answered at [\"h:1\"] within 1s"), "{error}");
+            // The timer counts whole milliseconds.
+            assert!(begun.elapsed() <= SECOND + Duration::from_millis(1), "{:?}", begun.elapsed());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_last_failure_is_named_when_the_time_is_over_in_the_next_try() {
+        let tries = async {
+            for why in ["the first", "the second"] {
+                note_failure(&Error::new(ErrorKind::Misconfigured, why));
+            }
+            pending().await
+        };
+        let error = within_another(Duration::ZERO, tries).await;
+        assert_eq!(*error.kind(), ErrorKind::Unavailable);
+        let text = error.to_string();
+        assert!(text.contains("not connected to the inner") && text.contains("the second"), "{text}");
+        assert!(!text.contains("the first"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_an_inner_bound_noted_before_it_connected_is_not_said_of_the_rest() {
+        let hosts = ["h:1".to_owned()];
+        let connecting = async {
+            let tries = async {
+                note_failure(&Error::new(ErrorKind::Unavailable, "loading"));
+                Ok(())
+            };
+            connect_within(SECOND, "the inner", &hosts, tries).await?;
+            pending::<Result<()>>().await
+        };
+        let error = connect_within(SECOND, "the outer", &hosts, connecting).await.expect_err("it hangs");
+        assert!(error.to_string().contains("no the outer answered"), "{error}");
+        assert!(error.cause().is_none(), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_time_without_an_end_is_no_bound() {
+        let answer = connect_within(Duration::MAX, "it", &[], async { Ok(7) }).await;
+        assert_eq!(answer.expect("it answers"), 7);
+    }
 }

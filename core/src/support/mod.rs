@@ -13,7 +13,7 @@ mod transport;
 mod unobserved;
 
 pub use backoff::Backoff;
-pub use bounds::{connect_within, opening_bound};
+pub use bounds::{connect_within, note_failure, opening_bound};
 pub use close::CloseOnce;
 pub use idle_cells::no_idle_cells;
 pub use link_log::LinkLog;
