@@ -48,6 +48,7 @@ pub(crate) fn url_without_secrets(config: &Config) -> String {
         time("request_timeout", config.request_timeout, defaults.request_timeout),
         time("tick", config.tick, defaults.tick),
         config.remember.and_then(|remember| time("remember", remember, Duration::ZERO)),
+        config.sasl.then(|| ("sasl".to_owned(), "true".to_owned())),
         config.strict.then(|| ("strict".to_owned(), "true".to_owned())),
         (config.min_replicas != 0).then(|| ("min_replicas".to_owned(), config.min_replicas.to_string())),
     ];
@@ -83,6 +84,7 @@ mod tests {
             "redis-sentinel://a/cache",
             "rediss://h?ca=%2Fetc%2Fca.pem&cert=%2Fa.pem&key=%2Fa%20b.key&server_name=cache",
             "zookeeper+tls://a,b/chroot?ca=%2Fca.pem",
+            "zookeeper://app:hunter2@a?sasl=true",
             "etcd+tls://h",
             "memory://",
         ] {

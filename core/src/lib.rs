@@ -14,10 +14,10 @@
 //! watched                        one watch for all who watch a cell
 //! cleanup, hold                  background removal of nodes; what all guards have in common
 //! connector                      how a backend is opened
-//! support, config, label         what the clients of all backends share; a client's settings
+//! support, config, logins, label what the clients of all backends share; a client's settings
 //! contracts, decide              a backend's traits and their state; protocol decisions without I/O
 //! seen                           every event, span and metric, by name
-//! address, token, clock, error, capabilities, facts, shown, runtime
+//! address, token, clock, error, capabilities, facts, credentials, secret, shown, until, runtime
 //! ```
 //!
 //! [`memory`] and the backend crates implement the [`contracts`] and use no recipe; memory names

@@ -6,8 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::{Notify, watch};
 
-use super::place::Place;
-use crate::address::{Address, Kind, QueuePrefix};
+use crate::address::{Address, QueuePrefix};
 use crate::capabilities::Capabilities;
 use crate::contracts::{
     Backend, Cell, CellWrite, CellWritten, Cells, ChangeWatch, Close, Entry, Incarnation, Join, Joined,
@@ -47,7 +46,7 @@ impl Presence {
 #[derive(Debug)]
 pub(super) struct Entered {
     pub(super) backend: Arc<dyn Backend>,
-    pub(super) place: Place,
+    pub(super) stamp: Address,
     pub(super) who: Who<'static>,
     pub(super) request_timeout: Duration,
     pub(super) standing: watch::Receiver<Presence>,
@@ -152,7 +151,7 @@ impl Cells for Entered {
     }
 
     async fn write_cell(&self, cell: &Address, write: &CellWrite) -> Result<CellWritten> {
-        match cell.kind() == Kind::Layout && *cell == self.place.stamp {
+        match *cell == self.stamp {
             true => self.acts().await?,
             false => self.works().await?,
         }

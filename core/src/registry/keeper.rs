@@ -35,10 +35,9 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
     let connecting = async {
         let backend = connector.connect(config).await?;
         let dropped = ClosedWhenDropped(Some(Arc::clone(&backend)));
-        let entered = entrance.enter(&backend).await;
-        dropped.disarm();
-        match entered {
+        match entrance.enter(&backend).await {
             Ok(node) => {
+                dropped.disarm();
                 seen::describe();
                 Ok(entrance.entered(backend, node))
             }
@@ -46,6 +45,7 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
                 if let Err(error) = backend.close(Close::Orderly).await {
                     tracing::debug!(%error, "a client that did not enter was not closed in order");
                 }
+                dropped.disarm();
                 Err(unregistered(error, &entrance.place))
             }
         }
@@ -57,8 +57,9 @@ pub(crate) async fn connect_in_time(connector: &dyn Connector, config: &Config) 
     Ok(backend)
 }
 
-/// A client that is entering. It is given back in the background when the connect is dropped, or
-/// takes too long: its lease would be renewed by nobody, and its node stand until it ends.
+/// A client that is entering, or is closed since it may not. It is given back in the background when
+/// the connect is dropped, or takes too long: its lease would be renewed by nobody, and its node stand
+/// until it ends.
 struct ClosedWhenDropped(Option<Arc<dyn Backend>>);
 
 impl ClosedWhenDropped {
@@ -120,12 +121,12 @@ impl Entrance {
     /// The client, which has this node, and enters anew by itself.
     fn entered(self, backend: Arc<dyn Backend>, node: Arc<dyn Node>) -> Arc<dyn Backend> {
         let (stands, standing) = watch::channel(Presence::Entered(Arc::clone(&node)));
-        let (wanted, place) = (Arc::new(Notify::new()), self.place.clone());
+        let (wanted, stamp) = (Arc::new(Notify::new()), self.place.stamp.clone());
         let (who, request_timeout) = (self.who, self.request_timeout);
         let report = LeaseReport::of(backend.name());
         let keeper = Keeper { entrance: self, stands, wanted: Arc::clone(&wanted) };
         tokio::spawn(keeper.keep(Arc::downgrade(&backend), node, report));
-        Arc::new(Entered { backend, place, who, request_timeout, standing, wanted })
+        Arc::new(Entered { backend, stamp, who, request_timeout, standing, wanted })
     }
 
     /// Registers, and then reads the stamp (CLIENT-REGISTER-FIRST). One try.
@@ -150,7 +151,8 @@ impl Entrance {
         let sent = backend.lease().clock().now();
         let answer = backend.join(&join).await;
         if Residue::of(&join, &answer) == Residue::Unknown {
-            let obsolete_at = join_obsolete_at(sent, self.request_timeout, backend.lease().ttl());
+            let lease = backend.lease();
+            let obsolete_at = join_obsolete_at(lease.clock().now(), self.request_timeout, lease.ttl());
             self.undo(backend, Task::Abandon { join, obsolete_at });
         }
         match answer? {

@@ -69,9 +69,9 @@ const SOUND: &str = "nothing is broken";
 
 /// A violation and the steps to it.
 #[derive(Debug)]
-pub(crate) struct Found {
-    pub(crate) broken: Broken,
-    pub(crate) trace: Vec<String>,
+struct Found {
+    broken: Broken,
+    trace: Vec<String>,
 }
 
 /// Whether `LATCHWORK_LONG` asks for larger bounds.
@@ -81,7 +81,7 @@ pub(crate) fn long() -> bool {
 
 /// Visits every state within the model's bounds, breadth-first on one thread, so that the trace is
 /// a shortest one.
-pub(crate) fn exhaustively<P: Protocol>(name: &str, model: P) -> Option<Found> {
+fn exhaustively<P: Protocol>(name: &str, model: P) -> Option<Found> {
     let begun = Instant::now();
     let checker = model.checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
     let found = checker.discovery(SOUND).map(|path| Found {
@@ -119,9 +119,19 @@ pub(crate) fn assert_sound<P: Protocol + Debug>(name: &str, model: P) {
 
 /// Asserts that the planted fault is found, and prints the trace.
 pub(crate) fn assert_found<P: Protocol>(name: &str, faulty: P) {
+    found(name, faulty);
+}
+
+/// The same, and that it is found as this.
+pub(crate) fn assert_found_as<P: Protocol>(name: &str, faulty: P, expected: Broken) {
+    assert_eq!(found(name, faulty).broken, expected, "{name}");
+}
+
+fn found<P: Protocol>(name: &str, faulty: P) -> Found {
     let found =
         exhaustively(name, faulty).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
     println!("  {}", found.trace.join("\n  "));
+    found
 }
 
 /// Walks `LATCHWORK_STEPS` random steps (by default `steps`) from the seed `LATCHWORK_SEED` (by

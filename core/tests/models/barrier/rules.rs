@@ -1,7 +1,7 @@
 //! Runs the model of a barrier: it is sound without a fault, and finds every planted one.
 
 use super::{Barrier, Fault};
-use crate::explore::{Broken, assert_sound, exhaustively};
+use crate::explore::{Broken, assert_found_as, assert_sound};
 
 fn rounds() -> Barrier {
     Barrier { clients: 3, rounds: 2, deaths: 0, emptied: false, fault: None }
@@ -9,13 +9,6 @@ fn rounds() -> Barrier {
 
 fn with_deaths() -> Barrier {
     Barrier { clients: 4, rounds: 1, deaths: 1, emptied: false, fault: None }
-}
-
-fn planted(name: &str, model: Barrier, expected: Broken) {
-    let found =
-        exhaustively(name, model).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
-    println!("  {}", found.trace.join("\n  "));
-    assert_eq!(found.broken, expected, "{name}");
 }
 
 #[test]
@@ -29,17 +22,17 @@ fn as_many_pass_together_as_the_barrier_has_parties() {
 #[test]
 fn cell_cas() {
     let model = Barrier { fault: Some(Fault::ComparesNothing), ..rounds() };
-    planted("barrier: compares nothing", model, Broken::PassedAlone);
+    assert_found_as("barrier: compares nothing", model, Broken::PassedAlone);
 }
 
 #[test]
 fn barrier_delete_under_version() {
     let model = Barrier { fault: Some(Fault::DeletesBlindly), ..rounds() };
-    planted("barrier: deletes blindly", model, Broken::PassedAlone);
+    assert_found_as("barrier: deletes blindly", model, Broken::PassedAlone);
 }
 
 #[test]
 fn barrier_count_behind() {
     let model = Barrier { fault: Some(Fault::CountsThePassed), ..rounds() };
-    planted("barrier: counts the passed", model, Broken::PassedAlone);
+    assert_found_as("barrier: counts the passed", model, Broken::PassedAlone);
 }

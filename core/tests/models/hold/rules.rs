@@ -1,7 +1,7 @@
 //! Runs the model of a hold: it is sound without a fault, and finds every planted one.
 
 use super::{Fault, Hold};
-use crate::explore::{Broken, assert_sound, exhaustively, long};
+use crate::explore::{Broken, assert_found_as, assert_sound, long};
 
 fn bounds() -> Hold {
     let requests = if long() { 6 } else { 5 };
@@ -9,10 +9,7 @@ fn bounds() -> Hold {
 }
 
 fn planted(name: &str, fault: Fault, found_as: Broken) {
-    let found = exhaustively(name, Hold { fault: Some(fault), ..bounds() })
-        .unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
-    println!("  {}", found.trace.join("\n  "));
-    assert_eq!(found.broken, found_as, "{name}");
+    assert_found_as(name, Hold { fault: Some(fault), ..bounds() }, found_as);
 }
 
 #[test]

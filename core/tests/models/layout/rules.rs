@@ -1,7 +1,7 @@
 //! Runs the model of layouts: it is sound without a fault, and finds every planted one.
 
 use super::{Fault, Layouts};
-use crate::explore::{Broken, assert_sound, exhaustively};
+use crate::explore::{Broken, assert_found_as, assert_sound};
 
 fn one_operator() -> Layouts {
     Layouts { clients: vec![1, 1, 2], rounds: 2, losses: 1, operators: vec![2], calls: 2, fault: None }
@@ -16,11 +16,7 @@ fn three_builds() -> Layouts {
 }
 
 fn planted(name: &str, model: Layouts, fault: Fault, expected: Broken) {
-    let model = Layouts { fault: Some(fault), ..model };
-    let found =
-        exhaustively(name, model).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
-    println!("  {}", found.trace.join("\n  "));
-    assert_eq!(found.broken, expected, "{name}");
+    assert_found_as(name, Layouts { fault: Some(fault), ..model }, expected);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::ends::{self, Ends};
 use super::nodes::{self, Nodes};
 use super::proof::{self, Session};
-use crate::explore::{Broken, assert_sound, exhaustively, long, walk};
+use crate::explore::{Broken, assert_found_as, assert_sound, long, walk};
 
 fn two_nodes() -> Nodes {
     Nodes { ttl: 3, ticks: 5, sleeps: 0, forgets: 0, strict: false, fault: None }
@@ -18,15 +18,8 @@ fn an_end() -> Ends {
     Ends { ttl: 12, end: 3, ticks: 8, fault: None }
 }
 
-fn finds<P: crate::explore::Protocol>(name: &str, faulty: P, found_as: Broken) {
-    let found =
-        exhaustively(name, faulty).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
-    println!("  {}", found.trace.join("\n  "));
-    assert_eq!(found.broken, found_as, "{name}");
-}
-
 fn planted(name: &str, fault: nodes::Fault, bounds: Nodes, found_as: Broken) {
-    finds(name, Nodes { fault: Some(fault), ..bounds.clone() }, found_as);
+    assert_found_as(name, Nodes { fault: Some(fault), ..bounds.clone() }, found_as);
     assert_sound(&format!("{name}, without the fault"), bounds);
 }
 
@@ -49,7 +42,11 @@ fn a_clock_that_does_not_count_sleep_believes_too_long() {
 /// a renewal reports it.
 #[test]
 fn a_failover_that_forgets_cannot_be_known_at_once() {
-    finds("lease: forgotten, at once", Nodes { forgets: 1, strict: true, ..two_nodes() }, Broken::Believes);
+    assert_found_as(
+        "lease: forgotten, at once",
+        Nodes { forgets: 1, strict: true, ..two_nodes() },
+        Broken::Believes,
+    );
 }
 
 #[test]
@@ -60,7 +57,7 @@ fn a_renewal_reports_a_forgotten_node() {
 
 #[test]
 fn a_proof_by_a_read_believes_behind_a_follower_that_is_cut_off() {
-    finds(
+    assert_found_as(
         "lease: proof by a read",
         Session { fault: Some(proof::Fault::ByRead), ..session() },
         Broken::Believes,
@@ -70,7 +67,7 @@ fn a_proof_by_a_read_believes_behind_a_follower_that_is_cut_off() {
 
 #[test]
 fn a_write_that_counts_from_its_own_send_believes_too_long() {
-    finds(
+    assert_found_as(
         "lease: proof from its own send",
         Session { fault: Some(proof::Fault::FromOwnSend), ..session() },
         Broken::Believes,
@@ -80,7 +77,7 @@ fn a_write_that_counts_from_its_own_send_believes_too_long() {
 
 #[test]
 fn contacts_closer_than_the_pings_prove_nothing() {
-    finds(
+    assert_found_as(
         "lease: proofs too close",
         Session { fault: Some(proof::Fault::CloserThanPings), ..session() },
         Broken::Believes,
@@ -94,7 +91,7 @@ fn a_late_reply_revives_what_was_seen_lost() {
 }
 
 fn ended(name: &str, fault: ends::Fault, found_as: Broken) {
-    finds(name, Ends { fault: Some(fault), ..an_end() }, found_as);
+    assert_found_as(name, Ends { fault: Some(fault), ..an_end() }, found_as);
     assert_sound("lease: ends", an_end());
 }
 

@@ -195,6 +195,15 @@ impl State {
         &mut self.clients[usize::from(who)]
     }
 
+    /// Whether it counts on its lease there.
+    fn live_mut(&mut self, who: Id, side: Side) -> &mut bool {
+        let live = &mut self.client_mut(who).live;
+        match side {
+            Side::Old => &mut live.old,
+            Side::New => &mut live.new,
+        }
+    }
+
     fn member(&mut self, who: Id) -> &mut Member {
         &mut self.members[usize::from(who)]
     }

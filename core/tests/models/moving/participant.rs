@@ -78,10 +78,7 @@ impl Moving {
                     *state.member(who) = Member::default();
                 }
             }
-            Step::Returns(who, side) => {
-                let live = &mut state.client_mut(who).live;
-                *(if side == Side::Old { &mut live.old } else { &mut live.new }) = true;
-            }
+            Step::Returns(who, side) => *state.live_mut(who, side) = true,
             Step::Checks(..) | Step::Writes(_) => unreachable!("an operator's"),
         }
     }
@@ -169,8 +166,8 @@ impl Moving {
     fn loses(&self, state: &mut State, who: Id, side: Side) {
         state.losses += 1;
         let (holding, places) = (state.holding(who), state.places(who));
+        *state.live_mut(who, side) = false;
         let client = state.client_mut(who);
-        *(if side == Side::Old { &mut client.live.old } else { &mut client.live.new }) = false;
         let phase = client.read.map_or(MovePhase::Old, |(_, stage)| stage.phase);
         let keeps_on = self.has(Fault::NeedsNoMembership) || phase == MovePhase::Done;
         let is_kept = self.has(Fault::NeedsNoMembership) && !holding.on.old

@@ -1,7 +1,7 @@
 //! Runs the model of a move: it is sound without a fault, and finds every planted one.
 
 use super::{Fault, Moving};
-use crate::explore::{Broken, assert_sound, exhaustively, long, walk};
+use crate::explore::{Broken, assert_found_as, assert_sound, long, walk};
 
 /// Two participants who acquire once, and one operator who goes forward and back.
 fn two() -> Moving {
@@ -28,11 +28,7 @@ fn three() -> Moving {
 }
 
 fn planted(name: &str, bounds: Moving, fault: Fault, expected: Broken) {
-    let model = Moving { fault: Some(fault), ..bounds };
-    let found =
-        exhaustively(name, model).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
-    println!("  {}", found.trace.join("\n  "));
-    assert_eq!(found.broken, expected, "{name}");
+    assert_found_as(name, Moving { fault: Some(fault), ..bounds }, expected);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::order::{self, Members};
 use super::validity::{self, Servers};
-use crate::explore::{Broken, Protocol, assert_sound, exhaustively, long};
+use crate::explore::{Broken, assert_found_as, assert_sound, long};
 
 /// One client reaches all members, one leaves out the first, one the last.
 fn of_three() -> Members {
@@ -41,13 +41,6 @@ fn forgetful() -> Servers {
     }
 }
 
-fn planted<P: Protocol>(name: &str, model: P, broken: Broken) {
-    let found =
-        exhaustively(name, model).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
-    println!("  {}", found.trace.join("\n  "));
-    assert_eq!(found.broken, broken, "{name}");
-}
-
 #[test]
 fn no_clients_of_a_quorum_wait_for_each_other_for_ever() {
     assert_sound("quorum: some left out", of_three());
@@ -63,33 +56,33 @@ fn no_two_hold_a_majority() {
 #[test]
 fn quorum_wait_in_order() {
     let fault = Some(order::Fault::OwnOrder);
-    planted("quorum: order", Members { fault, ..all_reach_all() }, Broken::Stuck);
+    assert_found_as("quorum: order", Members { fault, ..all_reach_all() }, Broken::Stuck);
 }
 
 #[test]
 fn quorum_try_whole() {
     let faulty = |fault| Members { fault: Some(fault), ..all_reach_all() };
-    planted("quorum: joins all", faulty(order::Fault::JoinsAll), Broken::Stuck);
-    planted("quorum: kept", faulty(order::Fault::KeepsTried), Broken::Stuck);
+    assert_found_as("quorum: joins all", faulty(order::Fault::JoinsAll), Broken::Stuck);
+    assert_found_as("quorum: kept", faulty(order::Fault::KeepsTried), Broken::Stuck);
 }
 
 #[test]
 fn quorum_validity() {
     let faulty = |fault| Servers { fault: Some(fault), ..renewed() };
-    planted("quorum: arrival", faulty(validity::Fault::FromArrival), Broken::TwoHolders);
-    planted("quorum: any answer", faulty(validity::Fault::AnyAnswer), Broken::TwoHolders);
+    assert_found_as("quorum: arrival", faulty(validity::Fault::FromArrival), Broken::TwoHolders);
+    assert_found_as("quorum: any answer", faulty(validity::Fault::AnyAnswer), Broken::TwoHolders);
 }
 
 #[test]
 fn quorum_amnesia() {
     let faulty = |fault| Servers { fault: Some(fault), ..forgetful() };
-    planted("quorum: at once", faulty(validity::Fault::CountsAtOnce), Broken::TwoHolders);
-    planted("quorum: own TTL", faulty(validity::Fault::OwnTtl), Broken::TwoHolders);
-    planted("quorum: any incarnation", faulty(validity::Fault::AnyIncarnation), Broken::TwoHolders);
+    assert_found_as("quorum: at once", faulty(validity::Fault::CountsAtOnce), Broken::TwoHolders);
+    assert_found_as("quorum: own TTL", faulty(validity::Fault::OwnTtl), Broken::TwoHolders);
+    assert_found_as("quorum: any incarnation", faulty(validity::Fault::AnyIncarnation), Broken::TwoHolders);
 }
 
 #[test]
 fn quorum_same_memory() {
     let faulty = Servers { fault: Some(validity::Fault::LooksOnce), ..forgetful() };
-    planted("quorum: looks once", faulty, Broken::TwoHolders);
+    assert_found_as("quorum: looks once", faulty, Broken::TwoHolders);
 }

@@ -3,7 +3,7 @@
 use latchwork_core::decide::moving::Side;
 
 use super::{Fault, Gate};
-use crate::explore::{Broken, assert_sound, exhaustively};
+use crate::explore::{Broken, assert_found_as, assert_sound};
 
 /// One operator, who begins and goes on to the end.
 fn one() -> Gate {
@@ -16,11 +16,7 @@ fn two() -> Gate {
 }
 
 fn planted(name: &str, bounds: Gate, fault: Fault) {
-    let model = Gate { fault: Some(fault), ..bounds };
-    let found =
-        exhaustively(name, model).unwrap_or_else(|| panic!("{name}: the planted fault was not found"));
-    println!("  {}", found.trace.join("\n  "));
-    assert_eq!(found.broken, Broken::Outside, "{name}");
+    assert_found_as(name, Gate { fault: Some(fault), ..bounds }, Broken::Outside);
 }
 
 #[test]
