@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
+use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use crate::locate::{Program, locate};
@@ -164,11 +165,10 @@ impl Binary {
     /// Starts the program and waits until it serves.
     pub(super) async fn run(&self) -> Result<Process, ServerError> {
         let mut process = self.spawn()?;
-        let addr = self.addr();
         let identity =
             Identity { pid: process.pid(), folder: self.folder.path().to_string_lossy().into_owned() };
         let deadline = Instant::now() + READY;
-        while !probe::serves(self.kind, &addr, Some(&identity)).await {
+        while !self.serves(&identity).await {
             if Instant::now() > deadline {
                 return Err(ServerError::NotReady { kind: self.kind, waited: READY, log: self.log_tail() });
             }
@@ -183,6 +183,16 @@ impl Binary {
             }
         }
         Ok(process)
+    }
+
+    /// Whether it serves at each of its ports: ZooKeeper opens the one for TLS after the other.
+    async fn serves(&self, identity: &Identity) -> bool {
+        let listens = async |port| TcpStream::connect(("127.0.0.1", port)).await.is_ok();
+        probe::serves(self.kind, &self.addr(), Some(identity)).await
+            && match self.tls_port {
+                Some(port) => listens(port).await,
+                None => true,
+            }
     }
 }
 
