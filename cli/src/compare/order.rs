@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::column::Column;
+use super::guarantees::Promised;
 use super::plan::{Family, Plan};
 use super::report::Report;
 use super::run::play;
@@ -172,10 +173,8 @@ fn interrupted() {
     warn("interrupted: what was started here is stopped, what was written on given servers is deleted");
 }
 
-type Promised = Vec<std::collections::BTreeMap<&'static str, String>>;
-
 async fn look(targets: &[Target], plan: &Plan) -> Result<(Vec<Column>, Promised), Failure> {
-    let (mut columns, mut all): (Vec<Column>, _) = (Vec::new(), Vec::new());
+    let (mut columns, mut all) = (Vec::new(), Promised::new());
     for target in targets {
         let name = name(target, targets);
         let (column, promised) = Column::of(target, name.clone(), plan).await.map_err(|error| {
@@ -183,7 +182,7 @@ async fn look(targets: &[Target], plan: &Plan) -> Result<(Vec<Column>, Promised)
                 .next("check the address and that the server runs, or leave it out")
         })?;
         columns.push(column);
-        all.push(promised);
+        all.insert(name, promised);
     }
     Ok((columns, all))
 }
