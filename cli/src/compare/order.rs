@@ -19,7 +19,7 @@ use super::run::play;
 use super::sources::{self, Source};
 use super::{baseline, page, table};
 use crate::exit::{self, Ended};
-use crate::failure::{Failure, Outcome, warn};
+use crate::failure::{Failure, Outcome, warn, was_read};
 
 /// How long what was under way may take to end after Ctrl-C.
 const ENDS: Duration = Duration::from_secs(2);
@@ -103,13 +103,7 @@ impl CompareOrder {
             write(path, &json)?;
         }
         let text = if self.json { json + "\n" } else { table::text(report, width()) };
-        match anstream::stdout().write_all(text.as_bytes()) {
-            // A reader that has closed its end has all it wants.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                return Err(Failure::machine("standard output cannot be written", error));
-            }
-            _ => {}
-        }
+        was_read(anstream::stdout().write_all(text.as_bytes()))?;
         let usual = Path::new("latchwork-compare.html");
         let unnamed = (!self.json && !self.no_page).then_some(usual);
         if let Some(path) = self.page.as_deref().or(unnamed) {
