@@ -9,7 +9,7 @@ use clap_complete::Shell;
 
 use crate::args::Cli;
 use crate::exit::Ended;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, was_read};
 
 /// Prints the completions of a shell.
 pub(crate) fn completions(shell: Shell) -> Outcome {
@@ -35,12 +35,7 @@ pub(crate) fn man(folder: Option<&Path>) -> Outcome {
     Ok(Ended::WELL)
 }
 
-/// A reader that has closed its end has all it wants.
 fn print(text: &[u8]) -> Outcome {
-    match io::stdout().write_all(text) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::machine("standard output cannot be written", error))
-        }
-        _ => Ok(Ended::WELL),
-    }
+    was_read(io::stdout().write_all(text))?;
+    Ok(Ended::WELL)
 }

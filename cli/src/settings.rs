@@ -66,9 +66,9 @@ impl Common {
     pub(crate) fn coordinator(&self) -> Result<Config, Failure> {
         let from_environment = || std::env::var("LATCHWORK_URL").ok().filter(|url| !url.is_empty());
         match (&self.url, &self.coordinator) {
-            (Some(url), _) => read(url),
+            (Some(url), _) => at_url(url),
             (None, Some(name)) => self.named(name),
-            (None, None) => from_environment().map_or_else(|| self.default_one(), |url| read(&url)),
+            (None, None) => from_environment().map_or_else(|| self.default_one(), |url| at_url(&url)),
         }
     }
 
@@ -116,7 +116,8 @@ impl Common {
     }
 }
 
-fn read(url: &str) -> Result<Config, Failure> {
+/// The configuration that a URL says.
+pub(crate) fn at_url(url: &str) -> Result<Config, Failure> {
     Config::from_url(url)
         .map_err(|error| Failure::usage(error.to_string()).next("a URL looks like redis://host:6379"))
 }

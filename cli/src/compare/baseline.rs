@@ -68,19 +68,11 @@ pub(super) fn mark(report: &mut Report, baseline: &Report) {
 }
 
 /// All figures that have changed, with the coordinator's name.
-pub(super) fn changes(report: &Report) -> Vec<(&Figure, &str, Change)> {
-    let of = |figure: &'_ Figure| -> Vec<(String, Change)> {
-        let each = figure.values.iter().filter_map(|(name, value)| Some((name.clone(), value.change?)));
-        each.collect()
-    };
-    let mut all = Vec::new();
-    for figure in &report.figures {
-        for (name, change) in of(figure) {
-            let (name, _) = figure.values.get_key_value(&name).expect("it was just there");
-            all.push((figure, name.as_str(), change));
-        }
-    }
-    all
+pub(super) fn changes(report: &Report) -> impl Iterator<Item = (&Figure, &str, Change)> {
+    report.figures.iter().flat_map(|figure| {
+        let values = figure.values.iter();
+        values.filter_map(move |(name, value)| Some((figure, name.as_str(), value.change?)))
+    })
 }
 
 fn change(unit: Unit, better: Better, then: &Value, now: &Value) -> Option<Change> {
@@ -145,10 +137,8 @@ mod tests {
         let then = report(&[("redis", 100.0), ("etcd", 250.0)]);
         let mut now = report(&[("redis", 150.0), ("etcd", 252.0)]);
         mark(&mut now, &then);
-        let told: Vec<_> = changes(&now)
-            .into_iter()
-            .map(|(figure, name, change)| (figure.id.as_str(), name, change.better))
-            .collect();
+        let told: Vec<_> =
+            changes(&now).map(|(figure, name, change)| (figure.id.as_str(), name, change.better)).collect();
         assert_eq!(told, [("alone.p50", "redis", false)]);
     }
 

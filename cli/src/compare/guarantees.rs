@@ -6,8 +6,6 @@ use latchwork::contracts::Incarnation;
 use latchwork::{Coordinator, Eviction};
 use serde::{Deserialize, Serialize};
 
-use super::column::Column;
-
 /// One promise, of all coordinators.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Guarantee {
@@ -18,6 +16,9 @@ pub(super) struct Guarantee {
     /// `yes`, `no`, or what the server said, by the coordinator's name.
     pub(super) values: BTreeMap<String, String>,
 }
+
+/// What each coordinator says of itself, by its name.
+pub(super) type Promised = BTreeMap<String, BTreeMap<&'static str, String>>;
 
 /// Id, title, cases. What comes first every backend must give: a case that fails there is a fault.
 const ALL: [(&str, &str, &[&str]); 14] = [
@@ -112,11 +113,9 @@ pub(super) fn of(client: &Coordinator) -> BTreeMap<&'static str, String> {
 }
 
 /// All of them, side by side.
-pub(super) fn all(coordinators: &[Column], promised: &[BTreeMap<&'static str, String>]) -> Vec<Guarantee> {
+pub(super) fn all(promised: &Promised) -> Vec<Guarantee> {
     let row = |(id, title, cases): &(&'static str, &str, &[&str])| {
-        let each = coordinators.iter().zip(promised);
-        let values =
-            each.filter_map(|(column, promised)| Some((column.name.clone(), promised.get(id)?.clone())));
+        let values = promised.iter().filter_map(|(name, said)| Some((name.clone(), said.get(id)?.clone())));
         let cases = cases.iter().map(|case| (*case).to_owned()).collect();
         Guarantee { id: (*id).to_owned(), title: (*title).to_owned(), cases, values: values.collect() }
     };

@@ -1,5 +1,6 @@
 //! What is asked of `compare`, and the run from end to end.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -11,13 +12,14 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::column::Column;
+use super::guarantees::Promised;
 use super::plan::{Family, Plan};
 use super::report::Report;
 use super::run::play;
 use super::sources::{self, Source};
 use super::{baseline, page, table};
 use crate::exit::{self, Ended};
-use crate::failure::{Failure, Outcome, warn};
+use crate::failure::{Failure, Outcome, warn, was_read};
 
 /// How long what was under way may take to end after Ctrl-C.
 const ENDS: Duration = Duration::from_secs(2);
@@ -101,13 +103,7 @@ impl CompareOrder {
             write(path, &json)?;
         }
         let text = if self.json { json + "\n" } else { table::text(report, width()) };
-        match anstream::stdout().write_all(text.as_bytes()) {
-            // A reader that has closed its end has all it wants.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                return Err(Failure::machine("standard output cannot be written", error));
-            }
-            _ => {}
-        }
+        was_read(anstream::stdout().write_all(text.as_bytes()))?;
         let usual = Path::new("latchwork-compare.html");
         let unnamed = (!self.json && !self.no_page).then_some(usual);
         if let Some(path) = self.page.as_deref().or(unnamed) {
@@ -172,44 +168,56 @@ fn interrupted() {
     warn("interrupted: what was started here is stopped, what was written on given servers is deleted");
 }
 
-type Promised = Vec<std::collections::BTreeMap<&'static str, String>>;
-
 async fn look(targets: &[Target], plan: &Plan) -> Result<(Vec<Column>, Promised), Failure> {
-    let (mut columns, mut all): (Vec<Column>, _) = (Vec::new(), Vec::new());
-    for target in targets {
-        let name = name(target, targets);
+    let (mut columns, mut all) = (Vec::new(), Promised::new());
+    for (target, name) in targets.iter().zip(names(targets)) {
         let (column, promised) = Column::of(target, name.clone(), plan).await.map_err(|error| {
             Failure::new(exit::COORDINATOR, format!("{name}: {error}"))
                 .next("check the address and that the server runs, or leave it out")
         })?;
         columns.push(column);
-        all.push(promised);
+        all.insert(name, promised);
     }
     Ok((columns, all))
 }
 
-/// The kind; where there are several of it, with the address.
-fn name(target: &Target, targets: &[Target]) -> String {
-    let kind = target.name();
-    match targets.iter().filter(|other| other.name() == kind).count() {
-        1 => kind.to_owned(),
-        _ => format!("{kind} {}", target.config().hosts.join(",")),
-    }
+/// A name of its own for each: the kind; where there are several of it, with the address; where that is
+/// the same (two databases of one Redis), with a number too.
+fn names(targets: &[Target]) -> Vec<String> {
+    let mut times = BTreeMap::<String, usize>::new();
+    let name = |target: &Target| {
+        let kind = target.name();
+        let name = match targets.iter().filter(|other| other.name() == kind).count() {
+            1 => kind.to_owned(),
+            _ => format!("{kind} {}", target.config().hosts.join(",")),
+        };
+        let time = times.entry(name.clone()).or_default();
+        *time += 1;
+        if *time == 1 { name } else { format!("{name} ({time})") }
+    };
+    targets.iter().map(name).collect()
 }
 
-/// Takes away what is left on servers that were given.
+/// Takes away what is left on each of the servers that were given. One that fails keeps no other from it.
 fn clean(targets: &[Target]) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::machine("nothing was cleaned up", error))?;
+    let mut left = false;
     for target in targets.iter().filter(|target| target.is_given()) {
-        let namespace = &target.config().namespace;
-        runtime.block_on(target.clean()).map_err(|error| {
-            Failure::new(exit::COORDINATOR, format!("{} was not cleaned up: {error}", target.name()))
-                .next(format!("delete the namespace {namespace} on it"))
-        })?;
-        say(&format!("{}: the namespace {namespace} is deleted", target.name()));
+        let (name, namespace) = (target.name(), &target.config().namespace);
+        match runtime.block_on(target.clean()) {
+            Ok(_) => say(&format!("{name}: the namespace {namespace} is deleted")),
+            Err(error) => {
+                left = true;
+                warn(format!("{name}: the namespace {namespace} was not deleted: {error}"));
+            }
+        }
     }
-    Ok(())
+    match left {
+        true => Err(Failure::new(exit::COORDINATOR, "not all that was given was cleaned up")
+            .next("delete the namespaces that are named above")),
+        false => Ok(()),
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
@@ -230,4 +238,17 @@ fn width() -> Option<u16> {
 /// On standard error, which nobody may read.
 fn say(text: &str) {
     let _ = writeln!(anstream::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coordinators_with_one_address_have_names_of_their_own() {
+        let memory = || Target::memory(Vec::new());
+        assert_eq!(names(&[memory()]), ["memory"]);
+        let two = names(&[memory(), memory()]);
+        assert_eq!(two[1], format!("{} (2)", two[0]));
+    }
 }

@@ -6,6 +6,7 @@ use minijinja::{Environment, UndefinedBehavior, Value};
 use serde::Serialize;
 
 use super::advice::{self, times};
+use super::baseline;
 use super::charts::{self, Point, Series};
 use super::column::Origin;
 use super::figures::Better;
@@ -104,7 +105,7 @@ fn render(report: &Report) -> Result<String, Box<dyn std::error::Error>> {
         sections: sections.collect::<Result<Vec<_>, _>>()?,
         has_started,
         is_cut_short: report.is_cut_short(),
-        has_changes: !super::baseline::changes(report).is_empty(),
+        has_changes: baseline::changes(report).next().is_some(),
     };
     Ok(environment.get_template("page.html")?.render(Value::from(Serde(view)))?)
 }
@@ -233,7 +234,6 @@ fn charts_of(report: &Report, group: Group) -> Result<Vec<Chart>, Box<dyn std::e
 
 #[cfg(test)]
 mod tests {
-    use super::super::baseline;
     use super::super::report::tests::report;
     use super::*;
 

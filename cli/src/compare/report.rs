@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::column::{Column, LeftOut, Origin};
 use super::figures::{self, Better};
 use super::group::Group;
-use super::guarantees::{self, Guarantee};
+use super::guarantees::{self, Guarantee, Promised};
 use super::plan::Plan;
 use super::run::Played;
 use super::unit::Unit;
@@ -75,7 +75,7 @@ pub(super) struct Change {
 impl Report {
     pub(super) fn new(
         mut coordinators: Vec<Column>,
-        promised: &[BTreeMap<&'static str, String>],
+        promised: &Promised,
         played: &[Played],
         plan: &Plan,
         took: Duration,
@@ -89,7 +89,7 @@ impl Report {
                 }
             }
         }
-        let guarantees = guarantees::all(&coordinators, promised);
+        let guarantees = guarantees::all(promised);
         let figures = figures::ALL.iter().filter_map(|spec| figure(spec, &coordinators, played)).collect();
         let now = std::time::SystemTime::now();
         Self {
@@ -174,13 +174,13 @@ fn best(better: Better, coordinators: &[Column], values: &BTreeMap<String, Value
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use latchwork_bench::{Line, Trial};
 
     use super::*;
 
     /// A column for tests.
-    pub(in crate::compare) fn column(kind: &str) -> Column {
+    fn column(kind: &str) -> Column {
         let origin = if kind == "memory" { Origin::Process } else { Origin::Started };
         Column {
             name: kind.to_owned(),
@@ -195,7 +195,7 @@ pub(super) mod tests {
     }
 
     /// A report of these medians of a free lock, each with a round more and one less of a hundredth.
-    pub(in crate::compare) fn report(medians: &[(&str, f64)]) -> Report {
+    pub(crate) fn report(medians: &[(&str, f64)]) -> Report {
         let plan = Plan::new(true, Some(3), &[]).unwrap();
         let mut played = Vec::new();
         for (coordinator, (_, median)) in medians.iter().enumerate() {
@@ -207,11 +207,12 @@ pub(super) mod tests {
             }
         }
         let columns: Vec<_> = medians.iter().map(|(kind, _)| column(kind)).collect();
-        let promised: Vec<_> = medians
+        let promised = medians
             .iter()
             .map(|(kind, _)| {
                 let yes = if *kind == "redis" { "no" } else { "yes" };
-                BTreeMap::from([("survives_failover", yes.to_owned()), ("clean_try", "yes".to_owned())])
+                let said = [("survives_failover", yes.to_owned()), ("clean_try", "yes".to_owned())];
+                ((*kind).to_owned(), said.into())
             })
             .collect();
         Report::new(columns, &promised, &played, &plan, Duration::from_secs(1))

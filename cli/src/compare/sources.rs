@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::exit;
 use crate::failure::{Failure, warn};
+use crate::settings::at_url;
 use crate::shown::url_without_secrets;
 
 /// The namespace on servers of our own, and the beginning of those on others'.
@@ -56,8 +57,7 @@ fn source(name: &str) -> Result<Source, Failure> {
         };
         return Ok(Source::Started { kind: name.parse().map_err(unknown)?, or_none: false });
     }
-    let config = Config::from_url(name)
-        .map_err(|error| Failure::usage(error.to_string()).next("a URL looks like redis://host:6379"))?;
+    let config = at_url(name)?;
     let shown = url_without_secrets(&config);
     if config.tls || config.cluster || config.sentinel_service.is_some() {
         return Err(Failure::usage(format!(

@@ -6,7 +6,7 @@ use clap::builder::styling::{AnsiColor, Style};
 use latchwork::Error;
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, was_read};
 
 /// How it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -65,12 +65,7 @@ pub(super) fn print_all(findings: &[Finding], json: bool) -> Result<(), Failure>
         }
         false => print_lines(findings),
     };
-    match printed {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::machine("standard output cannot be written", error))
-        }
-        _ => Ok(()),
-    }
+    was_read(printed).map(drop)
 }
 
 fn print_lines(findings: &[Finding]) -> io::Result<()> {

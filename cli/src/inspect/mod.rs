@@ -22,7 +22,7 @@ use self::snapshot::Snapshot;
 use self::table::STYLES;
 use self::target::Target;
 use crate::exit::Ended;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, was_read};
 use crate::settings::Common;
 
 #[derive(Debug, Args)]
@@ -90,11 +90,7 @@ fn print(text: &str) -> Result<bool, Failure> {
         ColorChoice::Never => STYLES.iter().fold(text.to_owned(), |text, style| plain(&text, style)),
         _ => text.to_owned(),
     };
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::machine("standard output cannot be written", error)),
-    }
+    was_read(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
 }
 
 fn plain(text: &str, style: &Style) -> String {

@@ -36,8 +36,8 @@ impl Queue {
             "{KEY}{}/{}{KEY:#}  {}, {}{limit}",
             self.kind,
             printable(&self.key),
-            count(holders, "holds", "hold"),
-            count(waiters, "waits", "wait"),
+            count(holders, "holder", "holders"),
+            count(waiters, "waiter", "waiters"),
         );
         let label = self.nodes.iter().map(|node| node.label.chars().count()).max().unwrap_or(0).clamp(5, 40);
         let _ = writeln!(

@@ -5,6 +5,7 @@ mod common;
 #[path = "../terminal/mod.rs"]
 mod terminal;
 
+mod operator;
 mod server_data;
 
 use std::collections::BTreeSet;
@@ -198,8 +199,8 @@ async fn each_kind_and_key_is_shown_with_its_reason_and_nothing_of_others() {
         String::from_utf8(output.stdout).expect("text")
     };
     let both = shown(&["inspect", "the/"]).await;
-    assert!(both.contains("mutex/the/lock  1 holds, 0 wait") && !both.contains('\u{1b}'), "{both}");
-    assert!(both.contains("semaphore/the/lock  1 holds, 1 waits, limit 3"), "{both}");
+    assert!(both.contains("mutex/the/lock  1 holder, 0 waiters") && !both.contains('\u{1b}'), "{both}");
+    assert!(both.contains("semaphore/the/lock  1 holder, 1 waiter, limit 3"), "{both}");
     assert!(both.contains("2 free, there is 1") && both.contains("2 permits"), "{both}");
     assert!(!shown(&["inspect", "mutex/the/lock"]).await.contains("semaphore"));
     assert_eq!(shown(&["inspect", "mutex/nothing"]).await, "nobody holds or waits at mutex/nothing\n");

@@ -1,0 +1,50 @@
+//! Who inspects or releases is an operator.
+
+use std::process::Output;
+
+use super::common::{Fixture, KEY};
+use super::{listed, nodes};
+
+async fn ran(fixture: &Fixture, arguments: &[&str]) -> Output {
+    fixture.program(arguments).output().await.expect("it ran")
+}
+
+#[tokio::test]
+async fn a_retired_namespace_is_still_inspected_and_lets_nobody_else_in() {
+    let fixture = Fixture::new().await;
+    let config = latchwork::Config::from_url(&fixture.url).expect("a URL").as_operator();
+    let operator = latchwork::connect(config).await.expect("a client");
+    operator.retire("memory://after").await.expect("nobody is there");
+
+    let refused = ran(&fixture, &["lock", KEY, "--", "true"]).await;
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(122) && said.contains("memory://after"), "{refused:?}");
+
+    let inspected = ran(&fixture, &["inspect", "--json"]).await;
+    assert!(inspected.status.success(), "{inspected:?}");
+    assert!(nodes(&String::from_utf8(inspected.stdout).expect("text")).is_empty());
+    // It gets as far as looking for the holder.
+    let released = ran(&fixture, &["release", &format!("mutex/{KEY}"), "--sequence", "1", "--yes"]).await;
+    assert_eq!(released.status.code(), Some(120), "{released:?}");
+    operator.close().await.expect("a close");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_watch_keeps_nobody_from_retiring_the_namespace() {
+    let fixture = Fixture::new().await;
+    let mut watched = super::Watched::start(&fixture, "100ms");
+    assert!(watched.next().await.is_empty());
+    let config = latchwork::Config::from_url(&fixture.url).expect("a URL").as_operator();
+    let operator = latchwork::connect(config).await.expect("a client");
+    operator.retire("memory://after").await.expect("only operators are there");
+    assert!(watched.next().await.is_empty(), "it goes on");
+    assert!(operator.reopen().await.expect("answered"));
+    let coordinator = fixture.client().await;
+    let lock = coordinator.mutex(KEY).expect("a lock");
+    let _held = lock.acquire().await.expect("held");
+    let sequence = listed(&lock).await[0].sequence;
+    let shown = async { while watched.next().await.iter().all(|node| node["sequence"] != sequence) {} };
+    tokio::time::timeout(super::SOON, shown).await.expect("it is shown in time");
+    watched.end().await;
+    operator.close().await.expect("a close");
+}
