@@ -1,6 +1,7 @@
 //! How to reach a coordinator: what a URL says, as fields.
 
 mod file;
+mod moving;
 mod url;
 
 use std::path::PathBuf;
@@ -19,6 +20,9 @@ use crate::error::{Error, Result};
 use crate::label::check_visible;
 use crate::secret::Secret;
 
+pub(crate) use self::moving::MOVING;
+pub use self::moving::MoveConfig;
+
 /// How to reach a coordinator, and with which settings. Parsed from a URL ([`Config::from_url`],
 /// [`str::parse`]), or read from a file by serde, as a table of these fields or as a URL in a
 /// string. It is written as a table, without the password.
@@ -36,7 +40,7 @@ use crate::secret::Secret;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Config {
-    /// `memory`, `redis`, `zookeeper` or `etcd`.
+    /// `memory`, `redis`, `zookeeper` or `etcd`; `moving` for a client of two [sides](Self::moving).
     pub backend: String,
     /// `host` or `host:port`; for `memory` at most one, the shared store's name.
     pub hosts: Vec<String>,
@@ -123,6 +127,9 @@ pub struct Config {
     /// Refused for another backend.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cluster: bool,
+    /// The two coordinators of a move, where the backend is `moving`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moving: Option<Box<MoveConfig>>,
     /// Gives the login at each dial, in the place of `user` and `password`.
     #[serde(skip)]
     pub(crate) credentials: Provider,
@@ -132,6 +139,9 @@ pub struct Config {
     /// Whether its clients are an operator's.
     #[serde(skip)]
     pub(crate) operator: bool,
+    /// The move in which its clients take part.
+    #[serde(skip)]
+    pub(crate) participates: Option<Arc<str>>,
 }
 
 fn default_namespace() -> String {
@@ -231,9 +241,11 @@ impl Config {
             sentinel_user: None,
             sentinel_password: None,
             cluster: false,
+            moving: None,
             credentials: Provider::default(),
             layout: LAYOUT,
             operator: false,
+            participates: None,
         }
     }
 
@@ -255,8 +267,14 @@ impl Config {
     }
 
     /// As what its clients register.
-    pub(crate) fn who(&self) -> Who<'static> {
-        if self.operator { Who::Operator } else { Who::Plain }
+    pub(crate) fn who(&self) -> Who<'_> {
+        Who::of(self.operator, self.participates.as_deref())
+    }
+
+    /// For a client that takes part in a move.
+    pub(crate) fn as_participant(mut self, name: &str) -> Self {
+        self.participates = Some(name.into());
+        self
     }
 
     /// As a build that works with layouts up to this one: for tests of rolling upgrades. It changes
@@ -274,6 +292,12 @@ impl Config {
     /// `InvalidArgument` naming the field.
     pub fn validate(&self) -> Result<()> {
         check_ttl(self.ttl)?;
+        match (&self.moving, self.backend == MOVING) {
+            (Some(sides), true) => sides.validate()?,
+            (Some(_), false) => return Err(Error::invalid("moving", "is of the backend \"moving\"")),
+            (None, true) => return Err(Error::invalid("moving", "is missing: a move has two sides")),
+            (None, false) => {}
+        }
         for (name, timeout) in [
             ("connect_timeout", self.connect_timeout),
             ("request_timeout", self.request_timeout),

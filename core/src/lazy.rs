@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::facts::ServerFacts;
 use crate::registry::connect_in_time;
 use crate::support::{SingleFlight, opening_bound};
+use crate::token::Token;
 
 /// Connects in a [single flight](SingleFlight), so that a short operation that gives up does not
 /// undo the connecting. The work runs on the runtime where the coordinator was made: the first
@@ -236,6 +237,10 @@ impl Backend for Lazy {
 
     fn incarnation(&self) -> Incarnation {
         self.0.connected.get().map_or(Incarnation::Unknown, |backend| backend.incarnation())
+    }
+
+    fn token(&self, sequence: u64) -> Result<Token> {
+        self.0.connected.get().map_or_else(|| Token::new(0, sequence), |backend| backend.token(sequence))
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

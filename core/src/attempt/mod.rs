@@ -27,7 +27,6 @@ use crate::decide::join_obsolete_at;
 use crate::decide::life::{Advance, Joining, Residue};
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::support::Backoff;
-use crate::token::Token;
 
 /// An admitted node. The caller makes a hold of it without an await in between, so that no drop can
 /// lose it.
@@ -192,7 +191,7 @@ impl<'a> Attempt<'a> {
             return self.wait_failed(&*node, error);
         }
         // A raw value that does not fit a token is an error at admission; it is never truncated.
-        Token::new(0, state.sequence())?;
+        state.admitted_as(self.client.backend.token(state.sequence())?);
         match state.change(|life, seen| life.hold(from, self.request.max_hold, seen)) {
             Ok(()) => Ok(Progress::Admitted(node)),
             // The reply came too late to leave any time: no hold (LEASE-DEADLINE-FROM-SEND).

@@ -63,12 +63,16 @@ struct Table {
     sentinel_password: Option<Secret>,
     #[serde(default)]
     cluster: bool,
+    #[serde(default)]
+    moving: Option<Box<super::MoveConfig>>,
     #[serde(skip)]
     credentials: super::Provider,
     #[serde(skip, default = "super::default_layout")]
     layout: u32,
     #[serde(skip)]
     operator: bool,
+    #[serde(skip)]
+    participates: Option<std::sync::Arc<str>>,
 }
 
 impl<'de> Deserialize<'de> for Config {

@@ -27,6 +27,8 @@ impl Config {
     /// database in the option `db` and the login of the Sentinels in `sentinel_user` and
     /// `sentinel_password`.
     ///
+    /// `moving:?from=<URL>&to=<URL>&move=<name>` names both coordinators of a move ([`MoveConfig`](super::MoveConfig)).
+    ///
     /// `%XX` stands for a byte of UTF-8; all else is literal. A control character is refused in
     /// either form.
     ///
@@ -35,6 +37,9 @@ impl Config {
     /// the password.
     pub fn from_url(text: &str) -> Result<Self> {
         let bad = |why: &str| Error::invalid("url", why.to_owned());
+        if let Some(rest) = text.strip_prefix("moving:") {
+            return Self::of_moving(rest);
+        }
         let (scheme, rest) = text.split_once("://").ok_or_else(|| {
             bad("expected scheme://host, for example redis://localhost, zookeeper://a,b,c/chroot, etcd://localhost or memory://")
         })?;
@@ -189,7 +194,7 @@ const OPTIONS: [&str; 18] = [
 /// Decodes a part of a URL. Nothing is dropped or guessed, so that texts that differ in a byte stay
 /// different. (The `url` crate drops tabs and line ends, resolves `..`, and turns invalid UTF-8
 /// into U+FFFD.)
-fn decode(argument: &'static str, text: &str) -> Result<String> {
+pub(super) fn decode(argument: &'static str, text: &str) -> Result<String> {
     let bad = |why: &'static str| Err(Error::invalid(argument, why));
     let coded = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
     if text.split('%').skip(1).any(|rest| !coded(rest)) {

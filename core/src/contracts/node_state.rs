@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -21,6 +22,8 @@ use crate::until::until;
 pub struct NodeState {
     lease: LeaseWriter,
     sequence: u64,
+    // The epoch of its token. Set at its admission.
+    epoch: AtomicU16,
     life: Mutex<Life>,
     // Why the removal failed.
     why: OnceLock<Error>,
@@ -33,7 +36,8 @@ pub struct NodeState {
 impl NodeState {
     fn new(lease: LeaseWriter, sequence: u64) -> Self {
         let (life, why, seen, changed) = (Mutex::default(), OnceLock::new(), OnceLock::new(), Notify::new());
-        Self { lease, sequence, life, why, seen, changed }
+        let epoch = AtomicU16::default();
+        Self { lease, sequence, epoch, life, why, seen, changed }
     }
 
     /// The lease that keeps the node.
@@ -49,7 +53,13 @@ impl NodeState {
 
     /// Core: the token, once it is admitted.
     pub(crate) fn token(&self) -> Token {
-        Token::new(0, self.sequence).expect("checked at admission")
+        Token::new(self.epoch.load(Ordering::Acquire), self.sequence).expect("checked at admission")
+    }
+
+    /// Core: it is admitted, and this is its token.
+    pub(crate) fn admitted_as(&self, token: Token) {
+        debug_assert_eq!(token.sequence(), self.sequence);
+        self.epoch.store(token.epoch(), Ordering::Release);
     }
 
     /// Applies an event to its life, and notifies the waiters.

@@ -151,7 +151,7 @@ impl Election {
     /// Reads only.
     pub async fn leader(&self) -> Result<Option<Leading>> {
         let head = self.handle.list(0, 1).await;
-        self.handle.in_context("leader", head.and_then(|head| Leading::of(&head)))
+        self.handle.in_context("leader", head.and_then(|head| self.handle.leading(&head)))
     }
 
     /// Observes who leads, once that was read.

@@ -20,10 +20,10 @@ impl Leading {
     ///
     /// # Errors
     /// `Misconfigured` when its sequence number does not fit a term.
-    pub(super) fn of(head: &[Entry]) -> Result<Option<Self>> {
+    pub(super) fn of(head: &[Entry], token: impl Fn(u64) -> Result<Token>) -> Result<Option<Self>> {
         let leader = head.first().filter(|head| head.admitted);
         let leading = |leader: &Entry| {
-            let term = Token::new(0, leader.sequence)?;
+            let term = token(leader.sequence)?;
             Ok(Self { term, data: Arc::clone(&leader.data) })
         };
         leader.map(leading).transpose()
@@ -41,13 +41,18 @@ mod tests {
         Entry { sequence, claim, admitted, label, age: None, lease_left: None, data }
     }
 
+    fn token(sequence: u64) -> Result<Token> {
+        Token::new(2, sequence)
+    }
+
     #[test]
     fn only_an_admitted_head_leads() {
-        assert_eq!(Leading::of(&[]).expect("a queue"), None);
-        assert_eq!(Leading::of(&[head(7, false)]).expect("a queue"), None);
-        let leading = Leading::of(&[head(7, true), head(9, false)]).expect("a queue").expect("it leads");
-        assert_eq!((leading.term.sequence(), &*leading.data), (7, &b"it"[..]));
-        let error = Leading::of(&[head(u64::MAX, true)]).expect_err("no term");
+        assert_eq!(Leading::of(&[], token).expect("a queue"), None);
+        assert_eq!(Leading::of(&[head(7, false)], token).expect("a queue"), None);
+        let leading =
+            Leading::of(&[head(7, true), head(9, false)], token).expect("a queue").expect("it leads");
+        assert_eq!((leading.term, &*leading.data), (token(7).expect("a token"), &b"it"[..]));
+        let error = Leading::of(&[head(u64::MAX, true)], token).expect_err("no term");
         assert_eq!(error.kind(), &ErrorKind::Misconfigured, "{error}");
     }
 }

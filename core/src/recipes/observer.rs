@@ -41,7 +41,7 @@ impl Observer {
     /// Why the observer has ended: `Closed`; `Lost` with the reason `Forgotten` when the server is
     /// without its data; `Forbidden`; `Conflict`; `Misconfigured`.
     pub fn latest(&self) -> Result<Option<Leading>> {
-        self.watcher.latest().and_then(|head| Leading::of(&head))
+        self.watcher.latest().and_then(|head| self.handle.leading(&head))
     }
 
     /// Whether the server is watched now: it has told of every change, or is about to.
@@ -58,7 +58,8 @@ impl Observer {
     /// # Cancel safety
     /// Cancel-safe: the next call answers what a dropped one has not.
     pub async fn changed(&mut self) -> Result<Option<Leading>> {
-        let next = self.watcher.next(&mut self.answered, |head| Leading::of(head)).await;
+        let handle = &self.handle;
+        let next = self.watcher.next(&mut self.answered, |head| handle.leading(head)).await;
         self.handle.in_context("observe", next)
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use super::acquire::Acquire;
+use super::leadership::Leading;
 use super::node_data::checked_data;
 use super::verb::Ask;
 use super::watcher::Watcher;
@@ -193,6 +194,11 @@ impl QueueHandle {
         let listed =
             client.serve(client.backend.list(&self.queue, Page::new(after, most).with_leases())).await;
         self.in_context("list", listed)
+    }
+
+    /// Who leads, by the head of the queue.
+    pub(super) fn leading(&self, head: &[Entry]) -> Result<Option<Leading>> {
+        Leading::of(head, |sequence| self.client().backend.token(sequence))
     }
 
     /// Lists all of it, page by page.

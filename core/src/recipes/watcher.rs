@@ -48,7 +48,7 @@ impl<S: Clone + Send + Sync> Watcher<S> {
     pub(super) async fn next<T: Clone + PartialEq>(
         &mut self,
         answered: &mut Option<T>,
-        of: fn(&S) -> Result<T>,
+        of: impl Fn(&S) -> Result<T>,
     ) -> Result<T> {
         let is_new = |view: &View<S>| match (view, &*answered) {
             (View::Unread, _) => false,

@@ -1,6 +1,7 @@
 //! A client that has entered: it acts while it is registered (CLIENT-ACTS-REGISTERED).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,9 +14,9 @@ use crate::contracts::{
     Lease, Node, Page, QueuePage, SequentialNodes, TimeToIdle,
 };
 use crate::decide::count::request::{Decided, Request};
-use crate::decide::moving::gate::Who;
 use crate::error::{Error, ErrorKind, LostReason, Result};
 use crate::facts::ServerFacts;
+use crate::token::Token;
 
 /// How a client stands in the registry.
 #[derive(Clone, Debug)]
@@ -47,7 +48,9 @@ impl Presence {
 pub(super) struct Entered {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) stamp: Address,
-    pub(super) who: Who<'static>,
+    pub(super) operator: bool,
+    // The epoch of the tokens here.
+    pub(super) epoch: Arc<AtomicU16>,
     pub(super) request_timeout: Duration,
     pub(super) standing: watch::Receiver<Presence>,
     /// Wakes the one who enters anew.
@@ -87,12 +90,12 @@ impl Entered {
 
     /// As [`acts`](Self::acts), for what leaves something that others rely on.
     async fn works(&self) -> Result<()> {
-        match self.who {
-            Who::Operator => Err(Error::new(
+        match self.operator {
+            true => Err(Error::new(
                 ErrorKind::Misconfigured,
                 "this client is connected as an operator, which takes no locks and changes no values",
             )),
-            Who::Plain | Who::Participant(_) => self.acts().await,
+            false => self.acts().await,
         }
     }
 }
@@ -190,6 +193,10 @@ impl Backend for Entered {
 
     fn incarnation(&self) -> Incarnation {
         self.backend.incarnation()
+    }
+
+    fn token(&self, sequence: u64) -> Result<Token> {
+        Token::new(self.epoch.load(Ordering::Acquire), sequence)
     }
 
     async fn server_facts(&self) -> Result<ServerFacts> {

@@ -5,20 +5,20 @@ use url::form_urlencoded;
 
 /// The fields of a text, in its order. A field that this version does not know stays among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Fields(Vec<(String, String)>);
+pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
     /// Reads any bytes: text that was written otherwise has no known fields.
-    pub(super) fn read(text: &[u8]) -> Self {
+    pub(crate) fn read(text: &[u8]) -> Self {
         Self(form_urlencoded::parse(text).into_owned().collect())
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_str())
     }
 
     /// Sets a field, or takes it out.
-    pub(super) fn set(&mut self, name: &str, value: Option<String>) {
+    pub(crate) fn set(&mut self, name: &str, value: Option<String>) {
         let place = self.0.iter().position(|(field, _)| field == name);
         match (place, value) {
             (Some(place), Some(value)) => self.0[place].1 = value,
@@ -28,16 +28,16 @@ impl Fields {
         }
     }
 
-    pub(super) fn with(mut self, name: &str, value: impl ToString) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
         self.set(name, Some(value.to_string()));
         self
     }
 
-    pub(super) fn into_others(self, known: &[&str]) -> impl Iterator<Item = (String, String)> {
+    pub(crate) fn into_others(self, known: &[&str]) -> impl Iterator<Item = (String, String)> {
         self.0.into_iter().filter(move |(name, _)| !known.contains(&name.as_str()))
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.0).finish()
     }
 }

@@ -1,5 +1,6 @@
 //! A client's own node in the registry, from the connect to the close.
 
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -102,8 +103,11 @@ struct Entrance {
     label: Arc<str>,
     record: Arc<[u8]>,
     layout: u32,
-    who: Who<'static>,
+    operator: bool,
+    participates: Option<Arc<str>>,
     request_timeout: Duration,
+    // The epoch of the tokens here, as it was read last.
+    epoch: Arc<AtomicU16>,
 }
 
 impl Entrance {
@@ -113,8 +117,10 @@ impl Entrance {
             label: config.label.as_deref().map_or_else(default_label, Arc::from),
             record: ClientRecord::own(config.layout, config.who()),
             layout: config.layout,
-            who: config.who(),
+            operator: config.operator,
+            participates: config.participates.clone(),
             request_timeout: config.request_timeout,
+            epoch: Arc::default(),
         })
     }
 
@@ -122,18 +128,21 @@ impl Entrance {
     fn entered(self, backend: Arc<dyn Backend>, node: Arc<dyn Node>) -> Arc<dyn Backend> {
         let (stands, standing) = watch::channel(Presence::Entered(Arc::clone(&node)));
         let (wanted, stamp) = (Arc::new(Notify::new()), self.place.stamp.clone());
-        let (who, request_timeout) = (self.who, self.request_timeout);
+        let (operator, request_timeout, epoch) =
+            (self.operator, self.request_timeout, Arc::clone(&self.epoch));
         let report = LeaseReport::of(backend.name());
         let keeper = Keeper { entrance: self, stands, wanted: Arc::clone(&wanted) };
         tokio::spawn(keeper.keep(Arc::downgrade(&backend), node, report));
-        Arc::new(Entered { backend, stamp, who, request_timeout, standing, wanted })
+        Arc::new(Entered { backend, stamp, operator, epoch, request_timeout, standing, wanted })
     }
 
     /// Registers, and then reads the stamp (CLIENT-REGISTER-FIRST). One try.
     async fn enter(&self, backend: &Arc<dyn Backend>) -> std::result::Result<Arc<dyn Node>, Kept> {
         let node = self.register(backend).await.map_err(Kept::Unread)?;
         let registered = LeftWhenDropped { entrance: self, backend, node: Some(node) };
-        check(&**backend, &self.place, self.layout, self.who).await?;
+        let who = Who::of(self.operator, self.participates.as_deref());
+        let epoch = check(&**backend, &self.place, self.layout, who).await?;
+        self.epoch.store(epoch, Ordering::Release);
         Ok(registered.entered())
     }
 

@@ -53,7 +53,9 @@ pub use self::place::{clients_address, stamp_address};
 pub use self::record::ClientRecord;
 pub use crate::decide::layout::{LAYOUT, Stamp};
 
+pub(crate) use self::fields::Fields;
 pub(crate) use self::keeper::connect_in_time;
 pub(crate) use self::place::Place;
 pub(crate) use self::raise::raise;
+pub(crate) use self::record::OWN_VERSION;
 pub(crate) use self::retire::{reopen, retire};

@@ -21,7 +21,7 @@ const ROLE: &str = "role";
 const OPERATOR: &str = "operator";
 
 /// This library's version.
-pub(super) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
+pub(crate) const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A connected client, as others see it.
 ///
@@ -59,11 +59,8 @@ impl ClientRecord {
 
     /// As what it is connected. One that does not say so is a plain client.
     pub(super) fn who(&self) -> Who<'_> {
-        match (self.others.get(ROLE), self.others.get(MOVE)) {
-            (Some(role), _) if role == OPERATOR => Who::Operator,
-            (_, Some(name)) => Who::Participant(name),
-            _ => Who::Plain,
-        }
+        let operator = self.others.get(ROLE).is_some_and(|role| role == OPERATOR);
+        Who::of(operator, self.others.get(MOVE).map(String::as_str))
     }
 }
 

@@ -11,11 +11,14 @@ use crate::decide::moving::gate::{GateMarker, Who};
 use crate::error::{Error, ErrorKind, Result};
 use crate::seen;
 use crate::shown::shown;
+use crate::token::Token;
 
 use super::place::Place;
 
 const LAYOUT: &str = "layout";
 const NEXT: &str = "next";
+/// The epoch of the tokens, where locks have moved here (MIGRATE-EPOCH-RISES).
+const EPOCH: &str = "epoch";
 /// The version that wrote it, for people.
 const BY: &str = "version";
 
@@ -25,6 +28,8 @@ pub(super) struct Stamped {
     pub(super) stamp: Stamp,
     /// The marker of a move, if one stands.
     pub(super) marker: Option<GateMarker>,
+    /// The epoch of the tokens.
+    pub(super) epoch: u16,
     fields: Fields,
     pub(super) version: Version,
 }
@@ -33,10 +38,11 @@ impl Stamped {
     fn of(place: &Place, cell: &Cell) -> Result<Self> {
         let fields = Fields::read(&cell.value);
         let number = |name| fields.get(name).map(str::parse::<u32>).transpose();
-        match (number(LAYOUT), number(NEXT)) {
-            (Ok(Some(layout)), Ok(next)) => {
+        let epoch = fields.get(EPOCH).map_or(Ok(0), str::parse::<u16>);
+        match (number(LAYOUT), number(NEXT), epoch) {
+            (Ok(Some(layout)), Ok(next), Ok(epoch)) if epoch <= Token::MAX_EPOCH => {
                 let marker = marker::read(&fields, place)?;
-                Ok(Self { stamp: Stamp { layout, next }, marker, fields, version: cell.version })
+                Ok(Self { stamp: Stamp { layout, next }, marker, epoch, fields, version: cell.version })
             }
             _ => {
                 let found = String::from_utf8_lossy(&cell.value);
@@ -80,7 +86,8 @@ impl Stamped {
         let mut fields = self.fields.clone();
         marker::set(&mut fields, marker);
         let written = write(backend, place, fields.clone(), Expected::Version(self.version)).await?;
-        Ok(written.map(|version| Self { stamp: self.stamp, marker: marker.cloned(), fields, version }))
+        let marker = marker.cloned();
+        Ok(written.map(|version| Self { marker, fields, version, ..self.clone() }))
     }
 }
 
@@ -111,12 +118,13 @@ pub(super) enum Kept {
 }
 
 /// Reads the stamp, and the marker with it; writes the stamp where none is. The caller is registered.
+/// Answers the epoch of the tokens there.
 pub(super) async fn check(
     backend: &dyn Backend,
     place: &Place,
     own: u32,
     who: Who<'_>,
-) -> std::result::Result<(), Kept> {
+) -> std::result::Result<u16, Kept> {
     loop {
         let read = Stamped::read(backend, place).await.map_err(Kept::Unread)?;
         match Stamp::admission(read.as_ref().map(|read| read.stamp), own) {
@@ -124,14 +132,14 @@ pub(super) async fn check(
                 let marker = read.as_ref().and_then(|read| read.marker.as_ref());
                 return match marker.filter(|marker| !GateMarker::admits(Some(marker), who)) {
                     Some(marker) => Err(Kept::Moved(marker::refusal(marker, place))),
-                    None => Ok(()),
+                    None => Ok(read.map_or(0, |read| read.epoch)),
                 };
             }
             Admission::Refused(needed) => return Err(Kept::Older(newer(place, needed, own))),
             Admission::Write(stamp) => match Stamped::write(backend, place, None, stamp).await {
                 Ok(true) => {
                     seen::layout_stamped(backend.name(), stamp.layout);
-                    return Ok(());
+                    return Ok(0);
                 }
                 // Another client was first, or was it this one, whose reply is lost?
                 Ok(false) => {}

@@ -35,6 +35,17 @@ pub enum Who<'a> {
     Operator,
 }
 
+impl<'a> Who<'a> {
+    /// Who a client is that says this of itself.
+    pub fn of(operator: bool, participates: Option<&'a str>) -> Self {
+        match participates {
+            _ if operator => Who::Operator,
+            Some(name) => Who::Participant(name),
+            None => Who::Plain,
+        }
+    }
+}
+
 impl GateMarker {
     /// Whether a client may be where this marker stands, or none does.
     pub fn admits(marker: Option<&Self>, who: Who<'_>) -> bool {

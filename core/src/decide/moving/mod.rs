@@ -8,6 +8,8 @@
 pub mod gate;
 mod participant;
 
+use std::fmt;
+
 use crate::token::Token;
 
 pub use participant::{AcquireNext, Holding, may_acknowledge};
@@ -71,8 +73,30 @@ pub enum MovePhase {
     Done,
 }
 
+impl fmt::Display for MovePhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 impl MovePhase {
     const ORDER: [Self; 5] = [Self::Old, Self::BothByOld, Self::BothByNew, Self::New, Self::Done];
+
+    /// The word for it, in the stage's cell and for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            MovePhase::Old => "old",
+            MovePhase::BothByOld => "both-by-old",
+            MovePhase::BothByNew => "both-by-new",
+            MovePhase::New => "new",
+            MovePhase::Done => "done",
+        }
+    }
+
+    /// Reads the word.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ORDER.into_iter().find(|phase| phase.as_str() == text)
+    }
 
     /// The coordinators on which a hold has a node when it completes.
     pub fn needs(self) -> Sides {

@@ -1,0 +1,78 @@
+//! The stage of a move, as it stands in its cell on the old side.
+
+use super::place::MovePlace;
+use crate::contracts::{Backend, Cell, CellLife, CellWrite, CellWritten, Expected, Version};
+use crate::decide::moving::{MovePhase, Stage};
+use crate::error::{Error, ErrorKind, Result};
+use crate::registry::{Fields, OWN_VERSION};
+use crate::shown::shown;
+use crate::token::Token;
+
+const PHASE: &str = "phase";
+const EPOCH: &str = "epoch";
+/// The version that wrote it, for people.
+const BY: &str = "version";
+
+/// A stage that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Staged {
+    pub(crate) stage: Stage,
+    /// Which write it was: what an acknowledgement names, and the next write expects. It rises from write
+    /// to write, also across a deletion of the cell.
+    pub(crate) version: Version,
+    fields: Fields,
+}
+
+impl Staged {
+    fn of(cell: &Cell) -> Result<Self> {
+        let fields = Fields::read(&cell.value);
+        let phase = fields.get(PHASE).and_then(MovePhase::parse);
+        let epoch = fields.get(EPOCH).and_then(|epoch| epoch.parse::<u16>().ok());
+        match (phase, epoch.filter(|epoch| *epoch <= Token::MAX_EPOCH)) {
+            (Some(phase), Some(epoch)) => {
+                Ok(Self { stage: Stage { phase, epoch }, version: cell.version, fields })
+            }
+            _ => {
+                let found = String::from_utf8_lossy(&cell.value);
+                let why = format!(
+                    "the stage of the move is written as {:?}, which this build cannot read: use a newer build",
+                    shown(&found, 100)
+                );
+                Err(Error::new(ErrorKind::Misconfigured, why))
+            }
+        }
+    }
+
+    /// Reads it; `None` where no move has begun, or it was given up.
+    pub(crate) async fn read(backend: &dyn Backend, place: &MovePlace) -> Result<Option<Self>> {
+        let cell = backend.read_cell(&place.stage).await?;
+        cell.as_ref().map(Self::of).transpose()
+    }
+
+    /// Writes a stage over the one that was read, or where none was, if that still stands
+    /// (MIGRATE-COMPARE-AND-SET). `None`: it does not.
+    pub(crate) async fn write(
+        backend: &dyn Backend,
+        place: &MovePlace,
+        read: Option<&Self>,
+        stage: Stage,
+    ) -> Result<Option<Self>> {
+        let fields = read.map(|read| read.fields.clone()).unwrap_or_default();
+        let fields = fields.with(PHASE, stage.phase).with(EPOCH, stage.epoch).with(BY, OWN_VERSION);
+        let value = Some(fields.text().into_bytes().into());
+        let expected = read.map_or(Expected::Absent, |read| Expected::Version(read.version));
+        let write = CellWrite { expected, value, life: CellLife::Stays };
+        match backend.write_cell(&place.stage, &write).await? {
+            CellWritten::Written(version) => Ok(Some(Self { stage, version, fields })),
+            CellWritten::Deleted { .. } | CellWritten::Refused(_) => Ok(None),
+        }
+    }
+
+    /// Deletes it, if it still stands as it was read. Answers whether it did.
+    pub(crate) async fn delete(&self, backend: &dyn Backend, place: &MovePlace) -> Result<bool> {
+        let expected = Expected::Version(self.version);
+        let deletion = CellWrite { expected, value: None, life: CellLife::Stays };
+        let written = backend.write_cell(&place.stage, &deletion).await?;
+        Ok(matches!(written, CellWritten::Deleted { was_there: true }))
+    }
+}
